@@ -26,6 +26,7 @@ from hepm.ingest.fields import is_list, is_object, kind_of
 from hepm.ingest.formats.coding_session import project_of
 from hepm.ingest.formats.refusals import is_refusal
 from hepm.ingest.formats.turns import OpenCall
+from hepm.ingest.inner_tools import called_name
 from hepm.ingest.records import MAX_NAME, RecordError, check_calls
 from hepm.ingest.shell.command_names import command_name
 from hepm.types import ToolCall, Turn
@@ -178,7 +179,8 @@ class ClaudeCode:
         """Record a call that an event told of."""
         id = str(read.id or "")
         refused = refused or id in run.refused or (error is True and is_refusal(result))
-        call = ToolCall(command_name(read.name, read.arguments), read.arguments, result, error, refused=refused)
+        name = called_name(command_name(read.name, read.arguments), read.arguments)
+        call = ToolCall(name, read.arguments, result, error, refused=refused)
         run.session.record(call.name, call.arguments, result, error=error, refused=refused, together=together, id=id)
         run.told.add(id)
         return call

@@ -83,8 +83,12 @@ class IngestTable:
     ids: Annotated[Literal["own", "content"], ConfigKey("Identify runs by their id, or by a hash.")] = "own"
     command_names: Annotated[
         bool | None,
-        ConfigKey('Name shell calls by their program, too: "Bash git". Default: only for Claude Code and Codex.'),
+        ConfigKey('Name shell calls by their program, too: "Bash git". Default: only for coding agents.'),
     ] = None
+    inner_tool: Annotated[
+        Mapping[str, str],
+        ConfigKey("Tools that run other tools, with the argument that names those, such as gateway = 'payload.tool'."),
+    ] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,7 @@ def ingest(
 
     options.check_sources(runs)
     config = read_config()
-    read = ReadOptions(**asdict(reading), ids=config.ingest.ids, command_names=config.ingest.command_names)
+    read = ReadOptions(**asdict(reading), **asdict(config.ingest))
     # By their names; the descriptions in the runs themselves count, too.
     described: list[Tool] = []
     if tools:
@@ -224,6 +224,17 @@ def _print_report(report: IngestReport) -> None:
 
 def _remarks_on(report: IngestReport) -> Iterator[str]:
     """What to know of the runs that were stored: which of them teach nothing, and who labelled them."""
+    if not report.read and not report.rejected:
+        if report.empty:
+            others = "" if len(report.empty) == 1 else f" (as {len(report.empty) - 1:,} more files)"
+            yield f"{report.empty[0].file}{others}: {report.empty[0].reason}"
+        else:
+            yield "there was nothing to read: no file of a known kind"
+    for kind, count in sorted(report.unread.items()):
+        yield on_one_line(
+            f"{count_of(count, 'part')} of messages left out: hepm does not know the type {kind[:40]!r}"
+            f" (first in {report.unread_in[kind]})"
+        )
     if report.without_calls:
         hold = _verb(report.without_calls, "holds", "hold")
         yield f"{report.without_calls:,} of them {hold} no tool call, so that nothing is learned there"

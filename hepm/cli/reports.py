@@ -171,6 +171,7 @@ def read_records(
     from hepm.evals.sampling import SampledReading
     from hepm.ingest import ReadOptions, Rejection, read_runs
     from hepm.ingest.formats.exported import Carried
+    from hepm.ingest.records import Remark
 
     options_of_reading = ReadOptions(format=format)
     sample = SampledReading()
@@ -182,7 +183,7 @@ def read_records(
     rejected: list[Rejection] = []
     for name, item in read:
         # A lesson or the like, in an export.
-        if isinstance(item, Carried):
+        if isinstance(item, Carried | Remark):
             continue
         if isinstance(item, Rejection):
             rejected.append(item)

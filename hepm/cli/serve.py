@@ -53,10 +53,12 @@ def serve(store: str, port: int, upstream: str, holdout: float) -> None:
     try:
         from hepm.agents.guard import Access, read_tokens
         from hepm.agents.server import ServeOptions, serve
+        from hepm.ingest.inner_tools import set_inner_tools
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"`hepm serve` needs {error.name}: pip install 'hepm[serve]'") from error
 
     config = read_config()
+    set_inner_tools(config.ingest.inner_tool)
     # A token is no option: the list of processes would show it.
     allowed: dict[str, Access] = {}
     if config.serve.tokens is not None:
@@ -106,10 +108,12 @@ def mcp(place: Place) -> None:
         from hepm.agents.guard import NAMESPACE
         from hepm.agents.mcp import mcp_server
         from hepm.agents.runs import LiveRuns
+        from hepm.ingest.inner_tools import set_inner_tools
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"`hepm mcp` needs {error.name}: pip install 'hepm[serve]'") from error
 
     config = read_config()
+    set_inner_tools(config.ingest.inner_tool)
     _log_plainly()
     sessions = config.serve.sessions or _default_sessions(place.store)
     with place.create(sessions=sessions, holdout=config.serve.holdout, **_advice_settings(config.serve)) as memory:

@@ -28,7 +28,7 @@ from hepm.ingest.formats.exported import Carried, Content
 from hepm.ingest.formats.hepm import parse_run, parse_stored, write_run
 from hepm.ingest.joining import joined
 from hepm.ingest.prepare import Prepared, run_of
-from hepm.ingest.records import Rejection
+from hepm.ingest.records import Rejection, Remark, UnknownFile
 from hepm.ingest.seen_files import SeenFile
 from hepm.text import count_of
 from hepm.types import Tool, ToolName, Trajectory
@@ -45,7 +45,7 @@ _CONFLICT: Final = (
 _CHARS_A_BATCH: Final = 16 << 20
 """Characters of records: 2,000 transcripts of an afternoon each would take half a gigabyte."""
 _SUFFIX: Final = ".runs"
-_IF_ANY: Final = ("distrusted", "queued", "by_rule", "lessons", "joined")
+_IF_ANY: Final = ("distrusted", "queued", "by_rule", "lessons", "joined", "unread", "unread_in", "empty")
 """Keys of a report that are left out while there are none."""
 _number = count()
 
@@ -63,6 +63,8 @@ class IngestReport:
         by_rule: Stored runs that a rule or a judge labelled, by its name.
         lessons: New lessons of an export.
         joined: Parts, or longer versions, of runs that were stored or read before: those hold them now.
+        unread: Parts of messages that were left out, by their unknown type, with a run that has one.
+        empty: Files that hold no run, though a reader knows them.
     """
 
     read: int = 0
@@ -77,6 +79,10 @@ class IngestReport:
     by_rule: Counter[str] = field(default_factory=Counter[str])
     lessons: int = 0
     joined: int = 0
+    unread: Counter[str] = field(default_factory=Counter[str])
+    unread_in: dict[str, str] = field(default_factory=dict[str, str])
+    empty: list[Remark] = field(default_factory=list[Remark])
+    _unknown: dict[str, list[int]] = field(default_factory=dict[str, list[int]], repr=False)
 
     def __str__(self) -> str:
         stored = count_of(self.stored, "run")
@@ -88,6 +94,26 @@ class IngestReport:
             stored += f" ({count_of(self.joined, 'part')} joined)"
         return f"{stored} stored, {self.duplicates:,} known before; read: {read}"
 
+    def reject(self, rejection: Rejection) -> None:
+        """Take a rejection. Files that no reader knows, and that look alike, are one: a folder may hold thousands."""
+        if isinstance(rejection, UnknownFile):
+            known = self._unknown.setdefault(rejection.reason, [len(self.rejected), 0])
+            known[1] += 1
+            if known[1] > 1:
+                first = self.rejected[known[0]]
+                more = f" ({known[1]:,} files look like this)"
+                self.rejected[known[0]] = Rejection(first.file, None, rejection.reason + more)
+                return
+        self.rejected.append(rejection)
+
+    def remark(self, remark: Remark) -> None:
+        """Take what a reader says beside its runs."""
+        if not remark.kinds:
+            self.empty.append(remark)
+        self.unread.update(remark.kinds)
+        for kind in remark.kinds:
+            self.unread_in.setdefault(kind, f"{remark.file}, run {remark.record}")
+
     def add_seen(self, files: Iterable[SeenFile]) -> None:
         """Count the runs of files that need not be read again."""
         for file in files:
@@ -97,8 +123,10 @@ class IngestReport:
 
     def to_json(self) -> dict[str, object]:
         """As `hepm ingest --json` prints it."""
-        values = {attribute.name: getattr(self, attribute.name) for attribute in fields(self)}
+        names = [attribute.name for attribute in fields(self) if not attribute.name.startswith("_")]
+        values = {name: getattr(self, name) for name in names}
         values["rejected"] = [asdict(rejection) for rejection in self.rejected]
+        values["empty"] = [remark.file for remark in self.empty]
         # Sorted, so that two reports can be compared.
         values["by_format"] = dict(sorted(self.by_format.items()))
         values["by_rule"] = dict(sorted(self.by_rule.items()))
@@ -269,8 +297,10 @@ class Pipeline:
                 self.report.by_format[format_name] += 1
             if isinstance(item, RunRecord) or (isinstance(item, Carried) and self._takes_carried):
                 yield item
+            elif isinstance(item, Remark):
+                self.report.remark(item)
             else:
-                self.report.rejected.append(item)
+                self.report.reject(item)
 
     def _carry(self, contents: Sequence[Content]) -> None:
         """Store what an export holds besides runs."""

@@ -18,6 +18,7 @@ from hepm.graph.tool_life import with_own_names
 from hepm.ingest import fields
 from hepm.ingest.files.source_file import Lines
 from hepm.ingest.formats.hepm import write_run
+from hepm.ingest.inner_tools import set_inner_tools
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT, check_rules, verdict_of
 from hepm.ingest.reading import read_lines, read_runs, read_value
 from hepm.ingest.records import MAX_LABEL, MAX_NAME, ReadOptions, RecordError, Rejection, content_digest
@@ -120,6 +121,7 @@ def prepare_in_process(
 ) -> Iterator[Prepared]:
     """Every run of the sources, in this process and one at a time."""
     preparer = _Preparer(options)
+    set_inner_tools(reading.inner_tool)
     for number, source in enumerate(sources, 1):
         if isinstance(source, Trajectory):
             yield preparer.prepare("python", source)

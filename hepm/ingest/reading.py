@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -26,12 +27,13 @@ from hepm.ingest.formats import (
     message_layouts,
     openai_items,
     otlp,
+    programs,
     state_bench,
     tau,
     tau2,
 )
 from hepm.ingest.formats.document import RECORD_LIMIT, Document, Reader, UnreadableError
-from hepm.ingest.records import Item, ReadOptions, RecordError, Rejection, json_of
+from hepm.ingest.records import Item, ReadOptions, RecordError, Rejection, Remark, UnknownFile, json_of
 from hepm.ingest.shell.command_names import with_command_names
 from hepm.types import Trajectory
 
@@ -45,6 +47,7 @@ READERS: Final = (
     atif.READER,
     bfcl.READER,
     codex.READER,
+    *programs.READERS[:-1],
     claude_code.READER,
     openai_items.READER,
     message_layouts.LANGCHAIN,
@@ -53,6 +56,7 @@ READERS: Final = (
     otlp.READER,
     langfuse.READER,
     langsmith.READER,
+    programs.READERS[-1],
     chat.READER,
 )
 """The first one that recognises a file reads it: the narrower a format is, the earlier."""
@@ -62,6 +66,20 @@ KEYED: Final = frozenset(
 )
 """Formats whose outcomes are under keys that `ReadOptions` names."""
 
+_CONVERT: Final = 'Bring its runs into OpenAI chat messages: one {"messages": [...]} a line'
+_OTHER_PROGRAMS: Final = {
+    "Cline's display": (frozenset({"ts", "type"}), "Its conversation is api_conversation_history.json beside it"),
+    "Cline": (frozenset({"files_in_context"}), "Its conversation is api_conversation_history.json beside it"),
+    "opencode's storage": (frozenset({"sessionID", "id"}), "Export its sessions: opencode export SESSION"),
+    "OpenHands' event store": (frozenset({"id", "source", "timestamp"}), "Export its trajectory as one list of events"),
+    "Gemini CLI's log of prompts": (frozenset({"sessionId", "messageId"}), "Its conversations are in the folder chats"),
+    "GitHub Copilot Chat": (frozenset({"responderUsername", "requests"}), _CONVERT),
+    "Continue": (frozenset({"sessionId", "workspaceDirectory"}), _CONVERT),
+    "Cursor": (frozenset({"composerId"}), _CONVERT),
+    "ChatGPT": (frozenset({"mapping", "current_node"}), _CONVERT),
+    "Claude.ai": (frozenset({"chat_messages"}), _CONVERT),
+}
+"""Keys of files that lie beside conversations, or are of layouts that hepm does not read, and what to do."""
 _PYTHON: Final = "<python>"
 _UNKNOWN: Final = "unknown"
 
@@ -95,13 +113,33 @@ def read_runs(
                 for item in atif.read_dataset(source, options):
                     yield atif.AGENTPILE, item
                 continue
-            for opened in open_source(source):
-                if isinstance(opened, Rejection):
-                    yield _UNKNOWN, opened
-                else:
-                    yield from _read_one(opened, readers, options, limit)
+            yield from _told(_read_source(source, readers, options, limit))
 
     return read()
+
+
+def _read_source(
+    source: str, readers: Sequence[Reader], options: ReadOptions, limit: int
+) -> Iterator[tuple[str, Item]]:
+    for opened in open_source(source):
+        if isinstance(opened, Rejection):
+            yield _UNKNOWN, opened
+        else:
+            yield from _read_one(opened, readers, options, limit)
+
+
+def _told(items: Iterator[tuple[str, Item]]) -> Iterator[tuple[str, Item]]:
+    """The items of a source. That a file holds no run is only said where no file holds anything."""
+    empty: tuple[str, Item] | None = None
+    found = False
+    for name, item in items:
+        if isinstance(item, Remark) and not item.kinds:
+            empty = (name, item)
+        else:
+            found = True
+            yield name, item
+    if empty is not None and not found:
+        yield empty
 
 
 def read_lines(file: Path, lines: Lines, options: ReadOptions) -> Iterator[tuple[str, Item]]:
@@ -202,9 +240,10 @@ def _chosen(format_name: str) -> Sequence[Reader]:
 def _read_one(
     source: SourceFile, readers: Sequence[Reader], options: ReadOptions, limit: int
 ) -> Iterator[tuple[str, Item]]:
+    options = replace(options, unread=Counter())
     # SQLite reads the file itself, so that it gets the path and not the stream.
     if source.begins_with(openai_items.DATABASE):
-        for item in openai_items.read_sessions(source, options):
+        for item in _with_remarks(openai_items.read_sessions(source, options), source.name, options):
             yield openai_items.READER.name, _named(item, openai_items.READER, options)
         return
     try:
@@ -213,29 +252,48 @@ def _read_one(
         yield _UNKNOWN, Rejection(source.name, None, str(error))
         return
     reader = _reader_of(document, readers)
+    if reader is None and document.unwrap():
+        reader = _reader_of(document, readers)
     if reader is not None:
-        for item in reader.read(document, options):
-            yield reader.name, _named(item, reader, options)
+        yield from _read_with(reader, document, options)
     # To name its format would not help.
     elif document.is_empty:
         yield _UNKNOWN, document.rejected(None, _appearance(document))
     elif options.format == "auto":
-        advice = (
-            "If it holds runs, name their format, or bring them into OpenAI chat messages: one "
-            '{"messages": [...]} a line'
-        )
-        yield _UNKNOWN, document.rejected(None, f"no reader knows it: {_appearance(document)}. {advice}")
+        yield _UNKNOWN, UnknownFile(document.name, None, _why_unknown(document))
     else:
         yield from _read_as(readers[0], document, options)
+
+
+def _read_with(reader: Reader, document: Document, options: ReadOptions) -> Iterator[tuple[str, Item]]:
+    """What a reader makes of a file that it recognises."""
+    is_empty = True
+    for item in _with_remarks(reader.read(document, options), document.name, options):
+        is_empty = False
+        yield reader.name, _named(item, reader, options)
+    if is_empty:
+        yield reader.name, Remark(document.name, None, f"it is of the format {reader.name!r} and holds no run")
+
+
+def _with_remarks(items: Iterator[Item], file: str, options: ReadOptions) -> Iterator[Item]:
+    """The items, each with a remark on the parts of messages that were left out of it."""
+    for item in items:
+        yield item
+        if options.unread:
+            record = item.record if isinstance(item, Rejection) else item.id
+            left_out = ", ".join([f"{count:,} of the type {kind[:40]!r}" for kind, count in options.unread.items()])
+            reason = f"parts of messages are of types that hepm does not know and left out: {left_out}"
+            yield Remark(file, record, reason, dict(options.unread))
+            options.unread.clear()
 
 
 def _read_as(reader: Reader, document: Document, options: ReadOptions) -> Iterator[tuple[str, Item]]:
     """What the reader that the user chose makes of a file that it does not recognise: some records may fit."""
     foreign = f"it is not of the format {options.format!r}"
     is_empty = True
-    for item in reader.read(document, options):
+    for item in _with_remarks(reader.read(document, options), document.name, options):
         is_empty = False
-        if isinstance(item, Rejection):
+        if isinstance(item, Rejection) and not isinstance(item, Remark):
             reason = item.reason
             if item.record is None:
                 reason = _appearance(document)
@@ -254,6 +312,16 @@ def _named(item: Item, reader: Reader, options: ReadOptions) -> Item:
     if not by_program or isinstance(item, Rejection):
         return item
     return with_command_names(item)
+
+
+def _why_unknown(document: Document) -> str:
+    for program, (keys, advice) in _OTHER_PROGRAMS.items():
+        if keys <= document.keys:
+            return f"no reader knows it: it looks like a file of {program}. {advice}"
+    advice = (
+        'If it holds runs, name their format, or bring them into OpenAI chat messages: one {"messages": [...]} a line'
+    )
+    return f"no reader knows it: {_appearance(document)}. {advice}"
 
 
 def _appearance(document: Document) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import date
 from decimal import Decimal
 from enum import Enum
@@ -73,6 +74,22 @@ class Rejection:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Remark(Rejection):
+    """What is to be said of a run or a file that was read: nothing is rejected.
+
+    Attributes:
+        kinds: How many parts of messages of each unknown kind were left out.
+    """
+
+    kinds: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownFile(Rejection):
+    """A file that no reader knows. The reason is the same for all files that look like it."""
+
+
 Item: TypeAlias = Trajectory | Rejection
 
 
@@ -85,7 +102,9 @@ class ReadOptions:
         reward_key, success_key, label_key: Where a chat record keeps its reward, whether it succeeded, and a verdict in
             words or numbers; dots for nested keys ("metadata.score").
         ids: "own" takes a record's id where it has one, "content" always hashes the content.
-        command_names: Whether a shell call is named by its program, too ("Bash git"); None: for Claude Code and Codex.
+        command_names: Whether a shell call is named by its program, too ("Bash git"); None: for coding agents.
+        inner_tool: More gateways, each with the path of its argument that names the tool it runs: "payload.tool".
+        unread: Counts parts of messages that a reader leaves out, as it does not know their kinds.
     """
 
     format: str = "auto"
@@ -94,6 +113,8 @@ class ReadOptions:
     label_key: str = "label"
     ids: Literal["own", "content"] = "own"
     command_names: bool | None = None
+    inner_tool: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
+    unread: Counter[str] = field(default_factory=Counter[str], compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.ids not in {"own", "content"}:
@@ -247,6 +268,14 @@ def finite(value: Any) -> Any:
 def without_surrogates(value: Any) -> Any:
     """`value` with every half of a surrogate pair replaced, since such text cannot be stored or sent."""
     return mapped(value, lambda leaf: leaf.encode("utf-8", "replace").decode() if isinstance(leaf, str) else leaf)
+
+
+def decoded_text(text: str) -> Any:
+    """The JSON in a text, without the halves of surrogate pairs that it may spell; ValueError or RecursionError."""
+    value = DECODER.decode(text)
+    if "\\ud" in text or "\\uD" in text:
+        return without_surrogates(value)
+    return value
 
 
 _OPAQUE: Final[Any] = (type, bytes, bytearray, memoryview)

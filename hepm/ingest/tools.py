@@ -31,21 +31,29 @@ def listed_tools(definitions: list[Any]) -> tuple[Tool, ...]:
 @lru_cache(maxsize=128)  # every run of an environment repeats its list
 def _parsed_list(text: str) -> tuple[Tool, ...]:
     text.encode()  # half a surrogate pair shows here, by a UnicodeEncodeError as everywhere
-    return _without_own(map(_tool, DECODER.decode(text)))
+    tools: list[Any] = []
+    for definition in DECODER.decode(text):
+        # Gemini lists functions inside one tool.
+        functions = fields.at(definition, "functionDeclarations|function_declarations")
+        tools += functions if fields.is_list(functions) else [definition]
+    return _without_own(map(_tool, tools))
 
 
 def _tool(definition: Any) -> Tool:
     """Chat Completions wrap a tool in "function", Responses do not; MCP has "inputSchema" for "parameters"."""
     record = fields.as_object(definition, "a tool")
-    record = fields.as_object(record.get("function", record), "'function'")
-    if "custom" in record:
-        record = fields.as_object(record["custom"], "'custom'")
+    for key in ("function", "custom", "toolSpec"):
+        if key in record:
+            record = fields.as_object(record[key], repr(key))
     name = fields.text(record, "name")
     if not name.strip():
         # Tools that a provider runs itself ({"type": "web_search"}) are called by their type.
         name = fields.text(record, "type")
     parameters = next((key for key in ("parameters", "inputSchema", "input_schema") if record.get(key)), "parameters")
-    return Tool(name, fields.text(record, "description"), fields.object_at(record, parameters))
+    schema = fields.object_at(record, parameters)
+    if schema.keys() == {"json"}:  # Bedrock's
+        schema = fields.object_at(schema, "json")
+    return Tool(name, fields.text(record, "description"), schema)
 
 
 def read_tools(tools: Iterable[object]) -> tuple[Tool, ...]:

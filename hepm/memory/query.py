@@ -76,11 +76,17 @@ def query_of(
         said_vector=vectors.get(user_text),
         content_vector=content_vector,
         # "cancel" may be the memory's name of what this agent has as "cancel_order".
-        tools=None if available is None else frozenset(map(names.own, available)),
+        tools=None if available is None else _with_inner(mirror, frozenset(map(names.own, available))),
         k=k,
         names=names,
         advice=advice and {names.own(tool): sure for tool, sure in advice.items()},
     )
+
+
+def _with_inner(mirror: NamespaceMirror, tools: frozenset[ToolName]) -> frozenset[ToolName]:
+    """Tools with what is called through them: "execute-tool weather/forecast" for "execute-tool"."""
+    inner = [tool for tool in mirror.called() if " " in tool and tool.partition(" ")[0] in tools]
+    return tools.union(inner)
 
 
 def as_tools(tools: Iterable[object]) -> tuple[Tool, ...]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hepm.ingest import ReadOptions, Rejection, read_runs, write_run
+from hepm.ingest.records import Remark
 
 GOLDEN = Path(__file__).parent / "golden"
 CASES = sorted(path.name for path in GOLDEN.iterdir())
@@ -45,7 +46,10 @@ def reading(case: str) -> list[dict[str, Any]]:
     place = os.path.join(folder, "")
     found: list[dict[str, Any]] = []
     for reader, item in read_runs([folder], ReadOptions()):
-        if isinstance(item, Rejection):
+        if isinstance(item, Remark):
+            if item.kinds:
+                found.append({"remark": item.file.removeprefix(place), "record": item.record, "kinds": item.kinds})
+        elif isinstance(item, Rejection):
             reason = item.reason.replace(place, "")
             found.append({"rejected": item.file.removeprefix(place), "record": item.record, "reason": reason})
         else:

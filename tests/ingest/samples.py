@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hepm.ingest import ReadOptions, Rejection, read_runs
+from hepm.ingest.records import Remark
 from hepm.types import Trajectory
 from tests.ingest.golden import source, values
 
@@ -63,7 +64,7 @@ def read(*sources: Path | str, options: ReadOptions | None = None) -> tuple[list
     """Everything that is read, the runs and the rejections apart."""
     items = [item for _, item in read_runs(sources, options or ReadOptions())]
     runs = [item for item in items if isinstance(item, Trajectory)]
-    return runs, [item for item in items if isinstance(item, Rejection)]
+    return runs, [item for item in items if isinstance(item, Rejection) and not isinstance(item, Remark)]
 
 
 def read_one(source: Path | str, options: ReadOptions | None = None) -> Trajectory:

@@ -369,7 +369,7 @@ def test_a_record_of_more_lists_than_memory_should_hold_is_rejected(tmp_path: Pa
 
 
 def test_too_little_memory_for_a_record_rejects_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise MemoryError
 
     path = write(tmp_path / "log.jsonl", CHAT, CHAT)

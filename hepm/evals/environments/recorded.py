@@ -18,6 +18,7 @@ from hepm.evals.environments import Schema, Task, ToolFailed
 from hepm.evals.metrics import find_divergences
 from hepm.ingest import Rejection, read_runs
 from hepm.ingest.formats.exported import Carried
+from hepm.ingest.records import Remark
 from hepm.types import SUMMARY_TOOL, Tool, ToolName, Trajectory
 
 PointKind: TypeAlias = Literal["divergence", "call"]
@@ -168,9 +169,11 @@ class RecordedRuns:
             raise InputError(f"{self.name} needs recorded runs: name them by --source FILE,FOLDER,...")
         records: list[tuple[str, Trajectory]] = []
         for reader, item in read_runs(self.sources):
+            if isinstance(item, Carried | Remark):  # a lesson or the like, in an export
+                continue
             if isinstance(item, Rejection):
                 self.rejected.append(item)
-            elif not isinstance(item, Carried):  # a lesson or the like, in an export
+            else:
                 records.append((reader, item))
         if not records:
             raise InputError(f"no run could be read from {', '.join(self.sources)}.")

@@ -16,7 +16,7 @@ from hepm.errors import MissingExtraError
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-_DATA_SUFFIXES: Final = (".json", ".jsonl", ".ndjson")
+_DATA_SUFFIXES: Final = (".json", ".jsonl", ".ndjson", ".traj")
 _ARCHIVE_SUFFIXES: Final = (".tar", ".zip", ".whl")
 NO_DATA: Final = f"no file to read: neither {', '.join(_DATA_SUFFIXES)} nor an archive"
 COMPRESSION_SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst")

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from hepm.ingest import fields
 from hepm.ingest.formats.document import Document, Reader, built
+from hepm.ingest.formats.parts import result_text
 from hepm.ingest.formats.turns import chat_turns
 from hepm.ingest.records import SOLVED, Item, Object, ReadOptions, RecordError, graded, identified
 from hepm.ingest.tools import listed_tools
@@ -21,6 +22,14 @@ from hepm.types import Outcome, Trajectory
 _TIMES: Final = ("ended_at", "end_time", "timestamp", "created_at", "created")
 _GOOD: Final = re.compile("success|successful|succeeded|solved|resolved|pass|passed|correct|true|yes|good|positive|1")
 _BAD: Final = re.compile("failure|failed|fail|unsolved|unresolved|incorrect|wrong|false|no|bad|negative|error|0")
+
+
+def _recognises(document: Document) -> bool:
+    # Gemini's lists of contents may begin with one of the user that has no role.
+    if document.keys & {"messages", "role", "conversations", "contents", "parts"}:
+        return True
+    history = fields.at(document.first, "history")
+    return fields.is_list(history) and fields.at(history[:1] and history[0], "role") is not None
 
 
 def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
@@ -35,7 +44,7 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
     def build(record: Object) -> Trajectory:
         return read_record(record, document.name, options)
 
-    if not document.is_list or "role" not in document.keys or fields.is_list(document.first):
+    if not document.is_list or not document.keys & {"role", "parts"} or fields.is_list(document.first):
         for number, value in document.records():
             record = value
             if fields.is_list(value):
@@ -54,10 +63,16 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
 
 def read_record(record: Object, source: str, options: ReadOptions) -> Trajectory:
     """The run of a chat record; RecordError if it is none."""
-    if "messages" not in record:
+    messages = fields.at(record, "messages|contents|history")
+    if messages is None:
         if "role" in record:
             raise RecordError("it has no 'messages': it is one message, and a run is a record with a list of them")
         raise RecordError("it has no 'messages'")
+    # Requests to Anthropic, Bedrock and Gemini hold the system prompt beside the messages.
+    instructions = result_text(fields.at(record, "system|systemInstruction.parts|system_instruction.parts"))
+    system: list[Any] = []
+    if instructions:
+        system = [{"role": "system", "content": instructions}]
     outcome, label = _outcome(record, options)
     tags = _tags(record)
     own_id = ""
@@ -65,7 +80,7 @@ def read_record(record: Object, source: str, options: ReadOptions) -> Trajectory
         own_id = fields.text(record, "id", "session_id")
     return identified(
         own_id,
-        chat_turns(fields.as_list(record["messages"], "'messages'")),
+        chat_turns(system + fields.as_list(messages, "'messages'"), unread=options.unread),
         outcome,
         environment=fields.text(record, "environment", "domain"),
         task=fields.text(record, "task_id", "task"),
@@ -149,6 +164,4 @@ def verdict(value: Any, key: str) -> bool | None:
 
 
 # ShareGPT's records (conversations) are rejected by name.
-READER: Final = Reader(
-    "chat", lambda document: bool(document.keys & {"messages", "role", "conversations"}), _read, by_line=True
-)
+READER: Final = Reader("chat", _recognises, _read, by_line=True)

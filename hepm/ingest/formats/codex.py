@@ -18,7 +18,7 @@ from hepm.ingest.formats.coding_session import CodingSession, coding_run
 from hepm.ingest.formats.document import Document, Reader, built
 from hepm.ingest.formats.openai_items import REFUSED, item_messages
 from hepm.ingest.formats.turns import chat_turns
-from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError
+from hepm.ingest.records import Item, Object, ReadOptions, RecordError, decoded_text
 from hepm.types import Trajectory
 
 CODEX: Final = "codex"
@@ -232,7 +232,7 @@ def _codex_item(payload: Object) -> Object:
     code: Any = None
     if output.startswith("{"):
         try:
-            parsed = DECODER.decode(output)
+            parsed = decoded_text(output)
         except (ValueError, RecursionError):
             parsed = None
         if fields.is_object(parsed) and "output" in parsed:

@@ -48,6 +48,10 @@ _OUTLINED: Final = 1 << 20
 # Bytes or characters that are read at a time.
 _CHUNK: Final = 1 << 18
 _NOTHING: Final = object()
+_WRAPPERS: Final = (
+    "data", "items", "results", "runs", "records", "rows", "logs", "traces", "sessions", "trajectories", "entries",
+)  # fmt: skip
+"""Keys under which APIs and exports list what a bare list would hold, too."""
 
 KeyPath: TypeAlias = tuple[str, ...]
 Piece: TypeAlias = tuple[KeyPath, int | None, Any]
@@ -288,6 +292,7 @@ class Document:
         self._limit = limit
         self._value: Any = _NOTHING
         self._lines = False
+        self._root: KeyPath = ()
         self._bytes = _Bytes(source)
         # One byte more than is decoded at once tells a document of that size from a longer one.
         self._looks = WHOLE + 1
@@ -333,8 +338,24 @@ class Document:
         if self._lines:
             yield from self._line_records()
             return
-        for _, number, value in self.walk(()):
-            yield number or 1, value
+        for path, number, value in self.walk(self._root):
+            if path == self._root or isinstance(value, Broken):
+                yield number or 1, value
+
+    def unwrap(self) -> bool:
+        """Whether its one object lists records under a usual key: then they are its records from now on."""
+        if self.is_list or self._lines:
+            return False
+        for key in _WRAPPERS:
+            if key in self.keys:
+                self._root = (key,)
+                first = next(self.first_records(), None)
+                if fields.is_object(first):
+                    self.is_list = True
+                    self._notice(first)
+                    return True
+                self._root = ()
+        return False
 
     def walk(self, *targets: KeyPath) -> Iterator[Piece]:
         """The pieces of the document (see `walk`); the last one is a Broken where it breaks.
@@ -415,20 +436,24 @@ class Document:
 
     def first_records(self) -> Iterator[Any]:
         """The first lines or elements that can be decoded, to recognise the file; none of one object."""
-        if fields.is_list(self._value):
-            yield from self._value[:LOOKED_AT]
+        decoded = self._value
+        if self._root:
+            decoded = fields.at(decoded, self._root[0])
+        if fields.is_list(decoded):
+            yield from decoded[:LOOKED_AT]
         elif self._lines:
             head = self._bytes.look(self._looks)
             for line in islice(_lines(head, ended=self._complete), LOOKED_AT):
                 value = _decoded_line(line)
                 if not isinstance(value, RecordError):
                     yield value
-        elif self.is_list:
+        elif self.is_list or self._root:
             pieces = iter([self._bytes.look(WHOLE + 1).decode("utf-8", "replace")])
             window = TextWindow(lambda: next(pieces, ""), self._limit)
             with suppress(Broken):  # the head ends in the middle of an element
-                for _, _, value in islice(walk(window, ((),)), LOOKED_AT):
-                    yield value
+                for path, number, value in islice(walk(window, (self._root,)), LOOKED_AT):
+                    if path == self._root and number:
+                        yield value
 
     def _notice(self, record: Any) -> None:
         """Take `first` and `keys` from a record; a record that is a list (of messages) has the keys of its first."""

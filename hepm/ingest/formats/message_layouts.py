@@ -14,14 +14,15 @@ from hepm.ingest import fields
 from hepm.ingest.formats.chat import read_record
 from hepm.ingest.formats.document import Document, Reader, built
 from hepm.ingest.formats.openai_items import is_item, item_messages
-from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError
+from hepm.ingest.formats.parts import spread
+from hepm.ingest.records import Item, Object, ReadOptions, RecordError, decoded_text
 from hepm.types import Trajectory
 
 _LANGCHAIN: Final = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "function"}
 _PYDANTIC_AI_ERRORS: Final = {"success": False, "failed": True, "retried": True}
 """Outcomes of calls that ran."""
 _PYDANTIC_AI_REFUSALS: Final = ("denied", "interrupted")
-_ALTERNATIVES: Final = ("choices", "generations")
+_ALTERNATIVES: Final = ("choices", "generations", "candidates")
 """Keys of lists of answers to one request, of which the first one counts."""
 
 
@@ -54,24 +55,31 @@ def _message_of(text: str, role: str) -> list[Object]:
 
 
 def _of_object(value: Object, role: str) -> list[Object]:
-    if fields.is_list(value.get("messages")):
-        # Anthropic's requests hold the system prompt beside the messages.
-        return chat_messages(value.get("system"), "system") + chat_messages(value["messages"], role)
+    for key in ("messages", "contents"):
+        if fields.is_list(value.get(key)):
+            # Requests to Anthropic, Bedrock and Gemini hold the system prompt beside the messages.
+            system = fields.at(value, "system|systemInstruction|system_instruction")
+            return chat_messages(system, "system") + chat_messages(value[key], role)
+    for key in ("input", "output"):
+        if fields.is_list(value.get(key)):
+            instructions = chat_messages(value.get("instructions") or "", "system")
+            return instructions + chat_messages(value[key], role)
     for key in _ALTERNATIVES:
         if fields.is_list(value.get(key)):
             return chat_messages(value[key][:1], role)
-    if fields.is_object(value.get("message")):  # a choice, or a generation of LangChain
-        return chat_messages(value["message"], "assistant")
+    # A choice, or a generation of LangChain; a candidate of Gemini; an answer of Bedrock's Converse.
+    for path in ("message", "content", "output.message"):
+        inner = fields.at(value, path)
+        if fields.is_object(inner):
+            return chat_messages(inner, "assistant")
     if is_pydantic_ai(value):
         return _of_pydantic_ai(value)
-    if fields.is_list(value.get("parts")):
-        return _of_parts(value)
     return _one_message(value, role)
 
 
 def _one_message(value: Object, role: str) -> list[Object]:
-    if value.get("role") is not None:
-        return [value]
+    if value.get("role") is not None or fields.is_list(value.get("parts")):
+        return spread({"role": role, **value})
     if is_langchain(value):
         return [_of_langchain(value)]
     for key in ("content", "text", "input", "output"):
@@ -85,7 +93,7 @@ def parsed_json(value: Any) -> Any:
     """What a text holds if that is a JSON list or object, else the value itself."""
     if isinstance(value, str) and value[:1] in ("{", "["):
         try:
-            return DECODER.decode(value)
+            return decoded_text(value)
         except (ValueError, RecursionError):
             return value
     return value
@@ -167,33 +175,6 @@ def _of_pydantic_ai(value: Object) -> list[Object]:
     return messages
 
 
-def _of_parts(value: Object) -> list[Object]:
-    """A message of OpenTelemetry's GenAI conventions."""
-    texts: list[str] = []
-    calls: list[Object] = []
-    results: list[Object] = []
-    for part in fields.list_at(value, "parts"):
-        part = fields.as_object(part, "a part of a message")  # noqa: PLW2901
-        kind = part.get("type")
-        if kind == "text":
-            texts.append(fields.text(part, "content"))
-        elif kind in ("tool_call", "server_tool_call") and part.get("name"):
-            function = {"name": part["name"], "arguments": part.get("arguments")}
-            calls.append({"id": part.get("id"), "function": function})
-        elif kind in ("tool_call_response", "server_tool_call_response"):
-            content = part.get("response", part.get("result"))
-            if isinstance(content, dict | int | float):
-                content = _json_text(content)
-            results.append({"role": "tool", "tool_call_id": part.get("id"), "content": content})
-    text = "\n".join(filter(None, texts))
-    if not text and not calls:
-        return results
-    message: Object = {"role": value.get("role"), "content": text}
-    if calls:
-        message["tool_calls"] = calls
-    return [message, *results]
-
-
 def _json_text(value: Any) -> str:
     if isinstance(value, str):
         return value
@@ -216,15 +197,22 @@ def _read(is_message: Callable[[Any], bool], document: Document, options: ReadOp
         return _run(record, document, options)
 
     alone: list[Any] = []
+    foreign: set[str] = set()
     for number, value in document.records():
         if is_message(value):
             alone.append(value)
+            continue
+        if fields.is_object(value) and type(value.get("type")) is str and "messages" not in value:
+            foreign.add(value["type"][:40])
             continue
         record = value
         if fields.is_list(value):
             record = {"messages": value}
         yield built(document.name, number, record, build)
-    if alone:
+    if foreign:  # a part of its conversation would be another conversation
+        reason = f"it looks like a list of messages, and has some of types that hepm does not know: {sorted(foreign)}"
+        yield document.rejected(None, reason)
+    elif alone:
         yield built(document.name, 1, {"messages": alone}, build)
 
 

@@ -15,7 +15,7 @@ from hepm.ingest import fields
 from hepm.ingest.files.source_file import SourceFile
 from hepm.ingest.formats.chat import read_record
 from hepm.ingest.formats.document import Document, Reader, built
-from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, Rejection
+from hepm.ingest.records import Item, Object, ReadOptions, RecordError, Rejection, decoded_text
 from hepm.types import Trajectory
 
 DATABASE: Final = b"SQLite format 3\0"
@@ -212,7 +212,7 @@ def _session(source: SourceFile, id: str, rows: list[tuple[Any, ...]], options: 
     items: list[Object] = []
     for number, (_, data, _) in enumerate(rows, 1):
         try:
-            items.append(fields.as_object(DECODER.decode(data), "a message"))
+            items.append(fields.as_object(decoded_text(data), "a message"))
         except (RecordError, ValueError, TypeError, RecursionError) as error:
             yield Rejection(source.name, f"{id}, message {number}", str(error))
     if items:

@@ -10,9 +10,11 @@ from typing import Any, Final, TypeAlias
 
 from hepm.errors import InputError
 from hepm.ingest import fields
+from hepm.ingest.formats.parts import Unread, has_marks, spread
 from hepm.ingest.formats.refusals import is_refusal
+from hepm.ingest.inner_tools import called_name, has_failed
 from hepm.ingest.joining import mark_of_calls
-from hepm.ingest.records import DECODER, Object, RecordError, decoded
+from hepm.ingest.records import Object, RecordError, decoded, decoded_text
 from hepm.ingest.transitions import own_tool
 from hepm.types import SUMMARY_TOOL, Role, ToolCall, Turn, TurnMark
 
@@ -21,6 +23,8 @@ RAW: Final = "_raw"
 
 ROLES: Final[dict[str, Role]] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 
+_BESIDE: Final = frozenset({"parts", "toolInvocations"})
+"""Keys of messages whose calls stand beside a content that is a text."""
 _WORD: Final = re.compile("[A-Za-z]{1,16}")
 
 
@@ -52,7 +56,9 @@ class OpenCall:
         refused = self.refused
         if not refused and self.error is not False and self.result:
             refused = is_refusal(self.result)
-        return ToolCall(own or self.name, self.arguments, self.result, self.error, self.latency_s, refused)
+        name = own or called_name(self.name, self.arguments)
+        error = self.error or has_failed(self.name, self.result) or self.error
+        return ToolCall(name, self.arguments, self.result, error, self.latency_s, refused)
 
 
 def _parsed_arguments(arguments: Any) -> Object:
@@ -60,7 +66,7 @@ def _parsed_arguments(arguments: Any) -> Object:
         return {}
     if type(arguments) is str:
         try:
-            arguments = DECODER.decode(arguments)
+            arguments = decoded_text(arguments)
         except (ValueError, RecursionError):
             return {RAW: arguments}
     if fields.is_object(arguments):
@@ -191,48 +197,64 @@ def _add_result(builder: TurnBuilder, message: Object) -> None:
 
 
 def chat_turns(
-    messages: list[Any], add_result: AddResult = _add_result, *, user_calls: bool = False
+    messages: list[Any],
+    add_result: AddResult = _add_result,
+    *,
+    user_calls: bool = False,
+    unread: Unread | None = None,
 ) -> tuple[Turn, ...]:
-    """The turns of chat messages: OpenAI's, old (`function_call`) and new (`tool_calls`), and calls in content blocks.
+    """The turns of chat messages: OpenAI's, old (`function_call`) and new (`tool_calls`), and those made of parts.
 
     Args:
         add_result: Reads a message of the role "tool". OpenAI's do not say whether a call failed or was refused;
             `is_error` and `refused` are ours.
         user_calls: Whether users have tools, too.
+        unread: Counts the parts of unknown kinds.
     """
     builder = TurnBuilder()
     for message in messages:
-        _add_message(builder, message, add_result, user_calls=user_calls)
+        _add_message(builder, message, add_result, user_calls=user_calls, unread=unread)
     return builder.build()
 
 
-def _add_message(builder: TurnBuilder, value: Any, add_result: AddResult, *, user_calls: bool = False) -> None:
+def _add_message(
+    builder: TurnBuilder,
+    value: Any,
+    add_result: AddResult,
+    *,
+    user_calls: bool = False,
+    unread: Unread | None = None,
+) -> None:
     message = fields.as_object(value, "a message")
     role = message.get("role")
-    if role in ("tool", "function"):
-        add_result(builder, message)
+    if type(role) is not str and (role is not None or "parts" not in message):
+        raise RecordError(_why_no_role(message))
+    # Most messages are a text and calls beside it, and need no second look.
+    text = message.get("content")
+    if type(text) is str and role in ROLES and not _BESIDE & message.keys() and not has_marks(text):
+        _add_plain(builder, message, user_calls=user_calls)
         return
+    for plain in spread(message, unread):
+        if plain.get("role") not in ("tool", "function"):
+            _add_plain(builder, plain, user_calls=user_calls)
+        elif "with_call" in plain:
+            _add_result(builder, plain)
+        else:
+            add_result(builder, plain)
+
+
+def _add_plain(builder: TurnBuilder, message: Object, *, user_calls: bool) -> None:
+    role = message.get("role")
     if type(role) is not str or role not in ROLES:
         raise RecordError(_why_no_role(message))
-    turn_role = ROLES[role]
-    content = message.get("content")
-    has_blocks = False
-    results: list[Object] = []
-    if fields.is_list(content):
-        # Anthropic's blocks: a user's message brings the results of the calls before, and may hold nothing else.
-        has_blocks = any(map(fields.is_object, content))
-        results = [part for part in content if _is_result(part)]
-        content = [part for part in content if not _is_result(part)]
-    text = fields.plain_text(content)
-    for block in results:
-        builder.add_result(block.get("tool_use_id"), fields.plain_text(block.get("content")), block.get("is_error"))
-    if turn_role == "assistant":
-        builder.add(turn_role, text, chat_calls(message), **_own_attributes(message))
-    elif text or not has_blocks:
-        calls: list[OpenCall] = []
-        if user_calls:
-            calls = chat_calls(message)
-        builder.add(turn_role, text, calls, mark=_mark_of(message))
+    text = fields.plain_text(message.get("content"))
+    if ROLES[role] == "assistant":
+        builder.add("assistant", text, chat_calls(message), **_own_attributes(message))
+        return
+    calls: list[OpenCall] = []
+    if user_calls:
+        calls = chat_calls(message)
+    builder.add(ROLES[role], text, calls, mark=_mark_of(message))
 
 
 def _mark_of(message: Object) -> TurnMark | None:
@@ -334,28 +356,18 @@ def _why_no_role(message: Object) -> str:
     return f"a message has {shown}, not one of {', '.join(ROLES)}, tool, function"
 
 
-def _is_result(part: Any) -> bool:
-    return fields.is_object(part) and part.get("type") == "tool_result"
-
-
 def chat_calls(message: Object) -> list[OpenCall]:
-    """The calls in a chat message, those in blocks of its content last."""
-    in_blocks: list[OpenCall] = []
-    content = message.get("content")
-    if fields.is_list(content):
-        for part in content:
-            if fields.is_object(part) and part.get("type") == "tool_use":
-                in_blocks.append(OpenCall(part.get("id"), part.get("name"), part.get("input")))
+    """The calls beside the content of a chat message; those in its parts are put there by `spread`."""
     listed = message.get("tool_calls")
     if listed:
         calls: list[OpenCall] = []
         for record in fields.as_list(listed, "'tool_calls'"):
             calls.append(_call(fields.as_object(record, "a tool call")))
-        return calls + in_blocks
+        return calls
     legacy = message.get("function_call")
     if legacy:
         return [_call({"function": fields.as_object(legacy, "'function_call'")})]
-    return in_blocks
+    return []
 
 
 def _call(record: Object) -> OpenCall:

@@ -1,0 +1,349 @@
+"""Messages made of parts, in the layouts of providers and libraries, as OpenAI chat messages.
+
+A part is a text, a call, a result, or a call with its result. Layouts differ in how they name a kind of part, and keep
+much the same in it: `_TEXTS` to `_RESULTS` say what each kind is, `_NAME` to `_STATUS` where any of them keeps what.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any, Final, TypeAlias
+
+from hepm.ingest import fields
+from hepm.ingest.formats.text_calls import MARKS, calls_in, results_in
+from hepm.ingest.records import Object
+
+Unread: TypeAlias = Counter[str]
+"""How many parts of each unknown kind were left out."""
+
+_TEXTS: Final = frozenset({"text", "input_text", "output_text", "refusal", "summary_text"})
+_CALLS: Final = {
+    "tool_use": "", "server_tool_use": "", "mcp_tool_use": "",  # Anthropic
+    "toolUse": "toolUse",  # Bedrock's Converse
+    "functionCall": "functionCall", "function_call": "function_call",  # Gemini
+    "executableCode": "executableCode", "executable_code": "executable_code",
+    "tool-call": "",  # model messages of Vercel's AI SDK
+    "tool_call": "", "server_tool_call": "",  # OpenTelemetry, LangChain
+    "toolRequest": "",  # goose
+}  # fmt: skip
+"""Kinds of parts that are calls, each with the key of the object that holds the call; "" for the part itself."""
+_RESULTS: Final = {
+    "tool_result": "", "toolResult": "toolResult", "tool-result": "", "toolResponse": "",
+    "functionResponse": "functionResponse", "function_response": "function_response",
+    "codeExecutionResult": "codeExecutionResult", "code_execution_result": "code_execution_result",
+    "tool_call_response": "", "server_tool_call_response": "",
+}  # fmt: skip
+_ANSWERED_CALLS: Final = {"tool": "", "dynamic-tool": "", "tool-invocation": "toolInvocation"}
+"""Calls together with their results: opencode's, and those of Vercel's UI messages of versions 5 and 4."""
+_STEP: Final = "step-start"
+_SILENT: Final = frozenset((
+    "thinking", "redacted_thinking", "reasoning", "reasoningContent", "thought",
+    "image", "image_url", "input_image", "document", "video", "file", "input_file", "audio", "input_audio",
+    "image-url", "audio-url", "video-url", "document-url", "binary", "cache-point",
+    "inlineData", "inline_data", "fileData", "file_data", "blob", "uri", "media", "resource", "resource_link",
+    "guardContent", "cachePoint", "citationsContent", "searchResult", "search_result", "source-url",
+    "source-document", "container_upload", "step-finish", "snapshot", "patch", "agent", "retry", "compaction",
+    "subtask", "tool-approval-request", "tool-approval-response", "thoughtSignature", "contextManagement",
+))  # fmt: skip
+"""Parts that are neither a text nor a call: reasoning, media, and what programs note beside them."""
+_KEYS: Final = (_SILENT | _CALLS.keys() | _RESULTS.keys()) - {"thought", "thoughtSignature"}
+"""Kinds that layouts without types show by a key; the last two stand beside others."""
+_CODE: Final = "code_execution"
+
+_NAME: Final = "tool_call_metadata.function_name|name|toolName|tool_name|tool|toolCall.value.name|action"
+_ARGUMENTS: Final = (
+    "tool_call.arguments|tool_call.function.arguments|input|args|arguments|state.input|toolCall.value.arguments|action"
+)
+_ID: Final = "tool_call_metadata.tool_call_id|toolCallId|toolUseId|tool_use_id|tool_call_id|callID|call_id|cause|id"
+_RESULT: Final = (
+    "result.content|output|result|response|observation.content|observation.output|content|errorText|state.output"
+    "|state.error|toolResult.value|toolResult.error|error.message|error|rejection_reason|observation"
+)
+_FLAGS: Final = "is_error|isError|toolResult.value.isError|observation.is_error|observation.error"
+_STATUS: Final = "error.code|status|state|state.status|output.type|outcome|toolResult.status"
+_EXIT: Final = (
+    "state.metadata.exit|extras.metadata.exit_code|extras.exit_code|observation.exit_code|observation.metadata.exit_code"
+    "|metadata.exit_code"
+)
+_FAILED: Final = frozenset((
+    "error", "failed", "failure", "output-error", "error-text", "error-json", "OUTCOME_FAILED",
+    "OUTCOME_DEADLINE_EXCEEDED", "timeout", "timed_out",
+))  # fmt: skip
+_WORKED: Final = frozenset((
+    "success", "completed", "ok", "done", "output-available", "text", "json", "content", "OUTCOME_OK",
+))  # fmt: skip
+_REFUSED: Final = frozenset((
+    "cancelled", "canceled", "rejected", "denied", "refused", "declined", "aborted", "interrupted", "output-denied",
+    "execution-denied",
+))  # fmt: skip
+_OPEN: Final = frozenset((
+    "pending", "running", "executing", "scheduled", "validating", "awaiting_approval", "in_progress", "partial-call",
+    "call", "input-streaming", "input-available", "approval-requested", "approval-responded",
+))  # fmt: skip
+_WRAPPERS: Final = ("output", "result", "error", "content", "value", "response", "llmContent")
+"""Keys under which a result holds its text alone."""
+
+
+def spread(message: Object, unread: Unread | None = None) -> list[Object]:
+    """The messages in one message: its texts, calls and results apart, in their order.
+
+    A message without parts comes back as it is. Messages of the role "tool" say `is_error` and `refused` where their
+    part does.
+    """
+    role = message.get("role", "user")  # Gemini's users need none
+    if role == "model":
+        role = "assistant"
+    parts = message.get("content")
+    if not fields.is_list(parts) or not any(map(fields.is_object, parts)):
+        parts = fields.list_at(message, "parts")
+    invocations = message.get("toolInvocations")
+    # Parts repeat what Vercel's messages of version 4 hold beside them.
+    if fields.is_list(invocations) and not any(_kind_of(part) == "tool-invocation" for part in parts):
+        parts = [*parts, *[{"type": "tool-invocation", "toolInvocation": value} for value in invocations]]
+    text = message.get("content")
+    if not parts and type(text) is str and has_marks(text):
+        return _from_text({**message, "role": role}, text, unread)
+    if not parts:
+        if role == message.get("role"):
+            return [message]
+        return [{**message, "role": role}]
+    messages = _Messages(message, role)
+    for part in parts:
+        messages.add(part, unread)
+    return messages.all()
+
+
+def has_marks(text: str) -> bool:
+    """Whether a text may hold calls, or results of them."""
+    return any(mark in text for mark in MARKS)
+
+
+def _from_text(message: Object, text: str, unread: Unread | None) -> list[Object]:
+    """The messages in a message whose text holds calls, or results of them."""
+    if message["role"] == "assistant" and not message.get("tool_calls"):
+        rest, calls = calls_in(text)
+        if calls:
+            return [{**message, "content": rest, "tool_calls": calls}]
+        if "<tool_call>" in text and unread is not None:
+            unread["<tool_call>"] += 1
+    elif message["role"] in ("user", "tool"):
+        rest, results = results_in(text)
+        messages: list[Object] = [{**message, "role": "tool", "content": result} for result in results]
+        if messages:
+            return messages + [{**message, "content": rest}] * bool(rest)
+    return [message]
+
+
+class _Messages:
+    """Collects the messages that one message amounts to."""
+
+    def __init__(self, message: Object, role: Any) -> None:
+        self._rest = {key: value for key, value in message.items() if key not in ("content", "parts")}
+        self._role = role
+        self._done: list[Object] = []
+        self._texts: list[str] = []
+        self._calls: list[Object] = []
+        self._results: list[Object] = []
+
+    def add(self, part: Any, unread: Unread | None) -> None:
+        if isinstance(part, str):
+            self._texts.append(part)
+            return
+        part = fields.as_object(part, "a part of a message")
+        kind = _kind_of(part)
+        if kind in _TEXTS:
+            # Gemini marks thoughts, opencode what the program added itself.
+            if not part.get("thought") and part.get("synthetic") is not True:
+                self._add_text(_text_in(part))
+        elif kind in _CALLS:
+            if any(not result["with_call"] for result in self._results):
+                self._end_step()
+            self._add_call(kind, _inside(part, _CALLS[kind]))
+        elif kind in _RESULTS:
+            self._add_result(_inside(part, _RESULTS[kind]), with_call=False)
+        elif kind in _ANSWERED_CALLS:
+            held = _inside(part, _ANSWERED_CALLS[kind])
+            self._add_call(kind, held)
+            if _text_at(held, "state.status|state") not in _OPEN:
+                self._add_result(held, with_call=True)
+        elif kind == _STEP:
+            self._end_step()
+        elif kind not in _SILENT and not kind.startswith("data-"):
+            text = _text_in(part)
+            self._add_text(text)
+            if not text and unread is not None:
+                unread[kind] += 1
+
+    def _add_text(self, text: str) -> None:
+        if text and self._results and self._role == "assistant":
+            self._end_step()
+        if text:
+            self._texts.append(text)
+
+    def _add_call(self, kind: str, held: Object) -> None:
+        name = fields.at(held, _NAME)
+        arguments = fields.at(held, _ARGUMENTS)
+        if kind.startswith("executable"):
+            name, arguments = _CODE, held
+        elif name is None and kind == "dynamic-tool":
+            name = str(held.get("type")).removeprefix("tool-")
+        self._calls.append({"id": fields.at(held, _ID), "function": {"name": name, "arguments": arguments}})
+
+    def _add_result(self, held: Object, *, with_call: bool) -> None:
+        message = result_message(held)
+        if message["content"] is not None or message["refused"] or not with_call:
+            self._results.append({**message, "content": message["content"] or "", "with_call": with_call})
+
+    def _end_step(self) -> None:
+        """Begin a new message: what comes now was said after the results."""
+        if self._texts or self._calls or self._results:
+            self._done += self._step()
+            self._rest = {}
+            self._texts, self._calls, self._results = [], [], []
+
+    def _step(self) -> list[Object]:
+        message: Object = {**self._rest, "role": self._role, "content": "\n".join(self._texts)}
+        if self._calls:
+            message["tool_calls"] = [*fields.list_at(message, "tool_calls"), *self._calls]
+        elif self._role == "assistant" and has_marks(message["content"]):
+            [message] = _from_text(message, message["content"], None)
+        if self._role == "assistant":
+            return [message, *self._results]
+        # Results come back in a message of the user, who may have written nothing.
+        if self._texts or self._calls:
+            return [*self._results, message]
+        return self._results
+
+    def all(self) -> list[Object]:
+        """What was collected."""
+        if self._role == "tool" and not self._results:
+            return [{**self._rest, "role": "tool", "content": "\n".join(self._texts)}]
+        if self._texts or self._calls or self._results or (self._role == "assistant" and not self._done):
+            self._done += self._step()
+        return self._done
+
+
+def result_message(held: Object) -> Object:
+    """A message of the role "tool" from what holds a result, of any layout."""
+    value = fields.at(held, _RESULT)
+    error, refused = status_of(held)
+    # Gemini's functions put an error in the place of the output.
+    if error is None and fields.is_object(value) and value.get("error") and "output" not in value:
+        error = True
+    return {
+        "role": "tool",
+        "tool_call_id": fields.at(held, _ID),
+        "content": result_text(value),
+        "is_error": error,
+        "refused": refused,
+    }
+
+
+def status_of(held: Object) -> tuple[bool | None, bool]:
+    """Whether a call failed, None if unknown, and whether it was refused."""
+    status = _text_at(held, _STATUS)
+    if status in _REFUSED or status.startswith(("denied", "rejected")):
+        return None, True
+    code = fields.at(held, _EXIT)
+    error: bool | None = None
+    if type(held.get("success")) is bool:
+        error = not held["success"]
+    if status in _WORKED:
+        error = False
+    if type(code) is int and code >= 0:  # -1 is a command that still runs
+        error = code != 0
+    flag = fields.at(held, _FLAGS)
+    if type(flag) is bool:
+        error = flag
+    if status in _FAILED:
+        error = True
+    return error, False
+
+
+def result_text(value: Any) -> str | None:
+    """The text of a result: of its parts, of the one value that it wraps, else its JSON; None if there is none."""
+    if value is None or isinstance(value, str):
+        return value
+    text = None
+    if fields.is_list(value):
+        text = _joined(value)
+    elif fields.is_object(value):
+        if fields.is_list(value.get("content")):  # of an MCP server, with its structured content beside it
+            text = _joined(value["content"])
+        if "value" in value and value.keys() <= {"type", "value", "providerOptions"}:
+            return result_text(value["value"])
+        if "reason" in value and value.get("type") == "execution-denied":
+            return result_text(value["reason"])
+        if len(value) == 1 and text is None:
+            text = _part_of_result(value)
+            [(key, inner)] = value.items()
+            if key in _WRAPPERS and isinstance(inner, str):
+                text = inner
+    if text is not None:
+        return text
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _joined(parts: list[Any]) -> str | None:
+    """The texts of the parts of a result; None if it holds anything else."""
+    texts = list(map(_part_of_result, parts))
+    if None in texts:
+        return None
+    return "\n".join(filter(None, texts))
+
+
+def _part_of_result(part: Any) -> str | None:
+    """The text of one part of a result; None if it is no part."""
+    if not fields.is_object(part):
+        return part if isinstance(part, str) else None
+    kind = _kind_of(part)
+    text = None
+    # A row of a table may have a column "text".
+    if kind in _TEXTS and ("type" in part or len(part) == 1):
+        text = _text_in(part)
+    elif kind in _RESULTS:
+        text = result_text(fields.at(_inside(part, _RESULTS[kind]), _RESULT))
+    elif kind == "json":
+        text = json.dumps(part["json"], ensure_ascii=False)
+    elif kind in _SILENT:
+        text = ""
+    return text
+
+
+def _kind_of(part: Any) -> str:
+    """What kind of part it is: its type, or of layouts without types the key that it has."""
+    if not fields.is_object(part):
+        return ""
+    kind = part.get("type", part.get("kind"))  # pydantic-ai's images have a kind
+    if type(kind) is not str:
+        kind = next(filter(_KEYS.__contains__, part), "text" if "text" in part else None)
+        return str(kind or next(iter(part), "(empty)"))
+    if kind.startswith("tool-") and kind not in _KEYS and "toolCallId" in part:
+        return "dynamic-tool"
+    if kind.endswith("_tool_result"):  # of tools that Anthropic runs
+        return "tool_result"
+    return kind
+
+
+def _inside(part: Object, key: str) -> Object:
+    if not key:
+        return part
+    return fields.as_object(part.get(key), repr(key))
+
+
+def _text_in(part: Object) -> str:
+    for key in ("text", "content", "refusal"):
+        text = part.get(key)
+        if type(text) is str:
+            return text
+    return ""
+
+
+def _text_at(held: Object, path: str) -> str:
+    """The first text under one of the keys; "" if there is none."""
+    for alternative in path.split("|"):
+        value = fields.at(held, alternative)
+        if type(value) is str:
+            return value
+    return ""

@@ -1,0 +1,640 @@
+"""Session records of programs and libraries: a row of `PROGRAMS` says where each keeps what, and one reader reads all.
+
+Their messages and events become OpenAI chat messages by a table of kinds, and a session a chat record.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from hepm.ingest import fields
+from hepm.ingest.formats.chat import read_record
+from hepm.ingest.formats.coding_session import project_of
+from hepm.ingest.formats.document import Document, Reader, built
+from hepm.ingest.formats.message_layouts import chat_messages, parsed_json
+from hepm.ingest.formats.openai_items import item_messages
+from hepm.ingest.formats.parts import Unread, result_text, spread, status_of
+from hepm.ingest.records import PROJECT, Item, Object, ReadOptions, RecordError, UnknownFile
+from hepm.types import Trajectory
+
+_FIRST: Final = 20
+Elements: TypeAlias = list[Object]
+"""The messages or events of a session, in the program's own layout."""
+
+
+class Kind(NamedTuple):
+    """Where a kind of message or event keeps what. A path is "a.b" for b inside a, "a|b" for the first that is there.
+
+    Attributes:
+        role: Whose it is; a path with a dot leads to it.
+        text: Path to a text, or to parts.
+        calls: Path to a list of calls, or of results, or to the one call or result; "." for the event itself.
+        part: The kind of part that these are (see `hepm.ingest.formats.parts`).
+        status: How the call ended, where the kind says so.
+    """
+
+    role: str
+    text: str = ""
+    calls: str = ""
+    part: str = "tool_call"
+    status: str = ""
+
+
+class Program(NamedTuple):
+    """Where a program keeps what, by paths as in `Kind`.
+
+    Attributes:
+        marks: Sets of paths, each of which a record of this program has all of.
+        read: The chat messages in the messages or events of a session.
+        messages: Path to them; where a record has none, each line or element of the file is one.
+        id, task, model, folder, user, ended, success: Paths in the record, or else in its messages.
+        agent: Whether it is a coding agent, whose shell calls are named by their programs.
+        group: Path in an event to what distinguishes a sub-agent's events.
+        grows: Whether later records of a file repeat the conversation of earlier ones.
+        split: The records in one record, each with its messages.
+        file: The name of its files, where that and no key distinguishes them.
+    """
+
+    name: str
+    marks: tuple[str, ...]
+    read: Callable[[Elements, Unread], Elements]
+    messages: str = "messages"
+    id: str = "-"
+    task: str = "-"
+    model: str = "model"
+    folder: str = "-"
+    user: str = "-"
+    ended: str = "timestamp"
+    success: str = "-"
+    agent: bool = True
+    group: str = "-"
+    grows: bool = False
+    split: Callable[[Object], list[Object]] | None = None
+    file: str = ""
+
+
+def _reader(program: Program) -> Reader:
+    return Reader(
+        program.name,
+        lambda document: document.file_name == (program.file or None) or _is_of(program, document.first),
+        partial(_read, program),
+        command_names=program.agent,
+    )
+
+
+def _is_of(program: Program, record: Any) -> bool:
+    if fields.is_list(record) and record:
+        record = record[0]
+    return any(all(_has(record, path) for path in mark.split()) for mark in program.marks)
+
+
+def _has(record: Any, path: str) -> bool:
+    """Whether there is a key, if only with null under it."""
+    outer, _, key = path.rpartition(".")
+    holder = fields.at(record, outer) if outer else record
+    return fields.is_object(holder) and key in holder
+
+
+def _read(program: Program, document: Document, options: ReadOptions) -> Iterator[Item]:
+    alone: Elements = []
+    records: list[tuple[int, Object]] = []
+    for number, value in document.records():
+        try:
+            if isinstance(value, RecordError):
+                raise value
+            record = value
+            if fields.is_list(value):
+                record = {"messages": value}
+            record = fields.as_object(record, "the record")
+            for one in [record] if program.split is None else program.split(record):
+                if fields.is_list(fields.at(one, program.messages)):
+                    records.append((number, one))
+                else:
+                    alone.append(one)
+        except RecordError as error:
+            yield document.rejected(number, str(error))
+    if alone and not (document.is_list or document.is_lines):
+        reason = f"it is one message or event of {program.name}: export the whole session into a file"
+        yield UnknownFile(document.name, None, reason)
+        return
+    if program.grows:
+        records = _last_of_each(program, records)
+    groups: dict[str, Elements] = {}
+    for element in alone:
+        groups.setdefault(str(fields.at(element, program.group) or ""), []).append(element)
+
+    def build(record: Object) -> Trajectory:
+        return _run(program, record, document, options)
+
+    for number, record in records:
+        yield built(document.name, number, record, build)
+    for group, elements in groups.items():
+        # The first events, of no group, say what all have in common.
+        record = {"messages": elements, "group": group, "file": alone[:_FIRST], "in": document.source.path.parent.name}
+        yield built(document.name, group or 1, record, build)
+
+
+def _elements(program: Program, record: Object) -> Elements:
+    found = fields.at(record, f"{program.messages}|messages")
+    return [fields.as_object(element, "a message") for element in fields.as_list(found, "the list of messages")]
+
+
+def _run(program: Program, record: Object, document: Document, options: ReadOptions) -> Trajectory:
+    elements = _elements(program, record)
+    messages = program.read(elements, options.unread)
+    if not any(message.get("role") == "assistant" for message in messages):
+        raise RecordError("it holds no message of the agent")
+    about: Object = {}
+    sources = (record, *elements, *record.get("file", ()))
+    for key in ("id", "task", "model", "folder", "user"):
+        found = (fields.at(source, getattr(program, key)) for source in sources)
+        about[key] = next((value for value in found if isinstance(value, str | int)), "")
+    environment = fields.at(record, "environment|appName|app_name")
+    if program.agent:
+        environment = program.name
+    tags: dict[str, str] = {}
+    if record.get("group") and program.group != program.id:
+        tags["subagent"] = record["group"]
+    if about["folder"]:
+        tags[PROJECT] = project_of(str(about["folder"]))
+    run_id = str(about["id"])
+    if run_id and record.get("group") and program.group != program.id:
+        run_id = f"{run_id}/{record['group']}"
+    chat: Object = {
+        options.success_key: fields.at(record, program.success),
+        **record,
+        **about,
+        "id": run_id,
+        "task_id": about["task"],
+        "messages": messages,
+        "environment": environment,
+        "tags": tags,
+        "ended_at": _last_time(program, [record, *elements]),
+        "tools": fields.at(record, "tools"),
+    }
+    return read_record(chat, document.name, options)
+
+
+def _last_time(program: Program, sources: Elements) -> float | None:
+    for source in reversed(sources):
+        value = fields.at(source, program.ended)
+        if isinstance(value, int | float) and value >= 1e11:
+            value = value / 1000  # JavaScript's milliseconds
+        time = fields.unix_time(value)
+        if time is not None:
+            return time
+    return None
+
+
+def _last_of_each(program: Program, records: list[tuple[int, Object]]) -> list[tuple[int, Object]]:
+    """Each conversation once, as its longest record holds it, under the id of its first."""
+    kept: dict[int, tuple[int, Object]] = {}
+    ends: dict[int, int] = {}  # place in `kept`, by a hash of the whole conversation
+    passed: set[int] = set()  # hashes of conversations up to some message
+    for place, (number, record) in enumerate(records):
+        marks = _marks(program, record)
+        if marks and marks[-1] in passed:  # a history may begin with the latest
+            continue
+        continued = next((ends[mark] for mark in reversed(marks) if mark in ends), place)
+        first = kept.get(continued, (number, record))[1]
+        kept[continued] = (number, {**record, "id": fields.at(first, program.id)})
+        ends.update(dict.fromkeys(marks[-1:], continued))
+        passed.update(marks)
+    return list(kept.values())
+
+
+def _marks(program: Program, record: Object) -> list[int]:
+    """A hash of the conversation up to each of its messages; none if it cannot be read, which is said later."""
+    marks: list[int] = []
+    before = 0
+    try:
+        for message in program.read(_elements(program, record), Unread()):
+            calls = [fields.at(call, "id|function.name") for call in fields.list_at(message, "tool_calls")]
+            before = hash(f"{before} {message.get('role')} {message.get('content') or ''} {calls}")
+            marks.append(before)
+    except RecordError:
+        return []
+    return marks
+
+
+def _events(
+    kind_of: Callable[[Object], str], kinds: Mapping[str, Kind], silent: str, elements: Elements, unread: Unread
+) -> Elements:
+    """The messages of all events by a table of their kinds. Those that `silent` matches say nothing."""
+    messages: Elements = []
+    for element in elements:
+        name = kind_of(element)
+        kind = kinds.get(name) or kinds.get(name.partition(" ")[0] + " *")
+        if kind is not None:
+            messages += _messages_of(element, kind, unread)
+        elif not re.fullmatch(silent, name):
+            unread[name] += 1
+    return _parallel(messages)
+
+
+def _messages_of(element: Object, kind: Kind, unread: Unread) -> Elements:
+    content = fields.at(element, kind.text or "-")
+    if not fields.is_list(content):
+        content = [content]
+    parts: list[Any] = []
+    for part in content:
+        if isinstance(part, str):
+            parts.append({"type": "text", "text": part})
+        elif part is not None:
+            parts.append(part)
+    calls: Any = element
+    if kind.calls != ".":
+        calls = fields.at(element, kind.calls or "-") or ()
+    if fields.is_object(calls):
+        calls = (calls,)
+    status: Object = {"status": kind.status} if kind.status else {}
+    for call in calls:
+        parts.append({**fields.as_object(call, "a call"), **status, "type": kind.part})
+    if not parts:
+        return []
+    role = kind.role
+    if "." in role:
+        role = fields.at(element, role)
+    response = fields.at(element, "llm_response_id|tool_call_metadata.model_response.id")
+    return [{**message, "response": response} for message in spread({"role": role, "content": parts}, unread)]
+
+
+def _parallel(messages: Elements) -> Elements:
+    """The messages with each call once, and the calls of one response, which may come one by one, in one message."""
+    begun: dict[str, Object] = {}
+    known: set[str] = set()
+    together: Elements = []
+    for message in messages:
+        if message.get("role") != "assistant":
+            together.append(message)
+            continue
+        calls: list[Any] = []
+        for call in fields.list_at(message, "tool_calls"):
+            call_id = fields.at(call, "id")
+            if call_id is None or str(call_id) not in known:
+                calls.append(call)
+                known.add(str(call_id))
+        response = str(message.get("response") or id(message))
+        if response in begun:
+            begun[response]["tool_calls"] += calls
+            texts = (begun[response]["content"], message.get("content"))
+            begun[response]["content"] = "\n".join(filter(None, texts))
+        elif calls or message.get("content"):
+            begun[response] = {**message, "tool_calls": calls}
+            together.append(begun[response])
+    return together
+
+
+def _of_gemini_cli(elements: Elements, unread: Unread) -> Elements:
+    """A line may repeat a message that has grown, take back what came from one on, or replace all messages."""
+    by_id: dict[str, Object] = {}
+    for element in elements:
+        checkpoint = fields.at(element, "$set.messages")
+        if "$rewindTo" in element:
+            ids = list(by_id)
+            target = element["$rewindTo"]
+            for id in ids[ids.index(target) if target in ids else 0 :]:
+                del by_id[id]
+        elif fields.is_list(checkpoint):
+            by_id = {str(number): message for number, message in enumerate(checkpoint) if fields.is_object(message)}
+            by_id = {str(message.get("id") or number): message for number, message in by_id.items()}
+        elif "type" in element:
+            by_id[str(element.get("id") or len(by_id))] = element
+    kinds = {"user": Kind("user", "content"), "gemini": Kind("assistant", "content", "toolCalls", "tool")}
+    return _events(_type_of, kinds, "info|error|warning", list(by_id.values()), unread)
+
+
+def _of_qwen_code(elements: Elements, unread: Unread) -> Elements:
+    """The branch that leads to the last message: a rewound session keeps what was taken back."""
+    uuids = {str(element.get("uuid")) for element in elements}
+    branch: Elements = []
+    wanted: Any = ""
+    for element in reversed(elements):
+        if wanted == "" or element.get("uuid") == wanted:
+            branch.append(element)
+            wanted = element.get("parentUuid", "")
+            if wanted is not None and str(wanted) not in uuids:  # its line is damaged: the one before it, then
+                wanted = ""
+    messages: Elements = []
+    kind = Kind("message.role", "message.parts")
+    for element in reversed(branch):
+        if element.get("type") == "system":
+            continue
+        read = _messages_of(element, kind, unread)
+        about_call = element.get("toolCallResult")
+        for message in read:
+            if message["role"] == "tool" and fields.is_object(about_call):
+                message["is_error"], message["refused"] = status_of(about_call)
+        messages += read
+    return _parallel(messages)
+
+
+def _type_of(element: Object) -> str:
+    return fields.text(element, "type")
+
+
+def _openhands_kind(event: Object) -> str:
+    """Its kind since version 1; before, its source and action, or its observation."""
+    if "observation" in event and "tool_name" not in event:
+        return f"observation {event['observation']}"
+    if "action" in event and "tool_name" not in event:
+        return f"{event.get('source')} {event['action']}"
+    return fields.text(event, "kind")
+
+
+_NOTES: Final = frozenset((
+    "thought", "hidden", "blocking", "is_input", "confirmation_state", "security_risk", "image_urls", "file_urls",
+    "wait_for_response", "is_static", "cwd",
+))  # fmt: skip
+"""What OpenHands before version 1 keeps among the arguments of an action."""
+_OPENHANDS: Final = {
+    "user message": Kind("user", "args.content|message"),
+    "agent message": Kind("assistant", "args.content|message"),
+    "agent system": Kind("system", "args.content"),
+    "agent *": Kind("assistant", "thought", "."),
+    "observation error": Kind("user", "", ".", "tool_result", "error"),
+    "observation user_rejected": Kind("user", "", ".", "tool_result", "rejected"),
+    "observation *": Kind("user", "", ".", "tool_result"),
+    "MessageEvent": Kind("llm_message.role", "llm_message.content"),
+    "SystemPromptEvent": Kind("system", "system_prompt.text|system_prompt"),
+    "ActionEvent": Kind("assistant", "thought", "."),
+    "ObservationEvent": Kind("user", "", ".", "tool_result"),
+    "AgentErrorEvent": Kind("user", "", ".", "tool_result", "error"),
+    "UserRejectObservation": Kind("user", "", ".", "tool_result", "rejected"),
+}
+_OPENHANDS_SILENT: Final = (
+    r"(user|environment|None) .*|\w+ (null|None|recall|condensation\w*|change_agent_state|pause|resume|stop)"
+    r"|agent load_skills"
+    r"|observation (agent_state_changed|\w*condensation)|ConversationStateUpdateEvent|ConversationErrorEvent"
+    r"|Condensation\w*|\w*LogEvent|TokenEvent|PauseEvent|InterruptEvent|\w*DeltaEvent|HookExecutionEvent"
+)
+
+
+def _of_openhands(elements: Elements, unread: Unread) -> Elements:
+    events: Elements = []
+    for event in elements:
+        if re.fullmatch(_OPENHANDS_SILENT, _openhands_kind(event)) and event.get("action") != "message":
+            continue
+        arguments = event.get("args")
+        if fields.is_object(arguments):
+            given = {key: value for key, value in arguments.items() if key not in _NOTES and value is not None}
+            action = {"run": "execute_bash", "run_ipython": "execute_ipython_cell"}.get(str(event.get("action")))
+            event = {**event, "args": given, "thought": arguments.get("thought")}  # noqa: PLW2901
+            if action:
+                event["action"] = action
+        if "cause" in event or isinstance(event.get("id"), int):  # results name the action by its number
+            event["cause"] = str(event.get("cause", event.get("id")))
+        events.append(event)
+    return _events(_openhands_kind, _OPENHANDS, "", events, unread)
+
+
+_COMMAND: Final = re.compile(r"```(?:bash|sh|shell|mswea_bash_command)\s*\n(.*?)\n?```", re.DOTALL)
+_RETURN_CODE: Final = re.compile(r"<returncode>(-?\d+)</returncode>|\"returncode\": *(-?\d+)")
+
+
+def _of_swe_agent(elements: Elements, unread: Unread) -> Elements:
+    """Messages of SWE-agent and mini-swe-agent. Where no tools are declared, a command stands in the text or beside it,
+    and what it printed is the next message of the user."""
+    messages: Elements = []
+    waiting = False
+    for element in elements:
+        role = element.get("role")
+        text = result_text(element.get("content")) or ""
+        if element.get("is_demo") or role == "exit":
+            continue
+        if fields.is_list(element.get("output")):  # a response of the Responses API
+            messages += item_messages([item for item in element["output"] if fields.is_object(item)])
+        elif role == "assistant" and not element.get("tool_calls"):
+            command = fields.at(element, "action|extra.action") or "\n".join(_COMMAND.findall(text)[-1:])
+            waiting = _command(messages, text, command)
+        elif role is None and "observation" in element:  # a step of a trajectory without a history
+            text = str(fields.at(element, "response|thought") or "")
+            if _command(messages, text, element.get("action")):
+                messages.append({"role": "tool", "content": result_text(element["observation"])})
+        elif role == "tool" or "call_id" in element or (role == "user" and waiting):
+            waiting = False
+            messages.append(_printed(element, text))
+        else:
+            messages += spread(element, unread)
+    return messages
+
+
+def _command(messages: Elements, text: str, command: Any) -> bool:
+    """Add a message with a command; whether there is one."""
+    messages.append({"role": "assistant", "content": text})
+    if not isinstance(command, str) or not command.strip():
+        return False
+    function = {"name": "bash", "arguments": {"command": command.strip()}}
+    messages[-1]["tool_calls"] = [{"function": function}]
+    return True
+
+
+def _printed(element: Object, text: str) -> Object:
+    text = text or result_text(element.get("output")) or ""
+    match = _RETURN_CODE.search(text)
+    code = fields.at(element, "extra.returncode")
+    if match and code is None:
+        code = int(match[1] or match[2])
+    return {
+        "role": "tool",
+        "tool_call_id": fields.at(element, "tool_call_id|call_id")
+        or "".join(fields.texts(element.get("tool_call_ids"))),
+        "content": text,
+        "is_error": code != 0 if type(code) is int else None,
+    }
+
+
+_XML: Final = re.compile(
+    r"<(execute_command|read_file|write_to_file|replace_in_file|apply_diff|insert_content|search_and_replace|search_files"
+    r"|list_files|list_code_definition_names|codebase_search|browser_action|use_mcp_tool|access_mcp_resource|web_fetch"
+    r"|ask_followup_question|attempt_completion|new_task|switch_mode|plan_mode_respond|fetch_instructions"
+    r"|update_todo_list)>(.*?)(?:</\1>|\Z)", re.DOTALL,
+)  # fmt: skip
+_XML_PARAMETER: Final = re.compile(r"<(\w+)>(.*?)</\1>", re.DOTALL)
+_XML_RESULT: Final = re.compile(r"^\[(\w+)(?: for '.*?')?\] Result:\n*", re.MULTILINE | re.DOTALL)
+_ENVIRONMENT: Final = re.compile(
+    r"<environment_details>.*?</environment_details>|</?(?:task|feedback|user_message)>", re.DOTALL
+)
+
+
+def _of_cline(elements: Elements, unread: Unread) -> Elements:
+    """Messages of Cline and its forks, which write calls as XML, and results behind a line that names the tool."""
+    messages: Elements = []
+    for element in elements:
+        for message in spread({"role": element.get("role"), "content": element.get("content")}, unread):
+            text = result_text(message.get("content")) or ""
+            if message["role"] == "assistant":
+                for name, inner in _XML.findall(text):
+                    arguments = {key: value.strip() for key, value in _XML_PARAMETER.findall(inner)}
+                    call = {"function": {"name": name, "arguments": arguments}}
+                    message.setdefault("tool_calls", []).append(call)
+                messages.append({**message, "content": _XML.sub("", text).strip()})
+                continue
+            said, *results = _XML_RESULT.split(_ENVIRONMENT.sub("", text))
+            # Names of tools and their results, in turns.
+            messages += [{**message, "role": "tool", "content": result.strip()} for result in results[1::2]]
+            if said.strip():
+                messages.append({**message, "content": said.strip()})
+    return messages
+
+
+def _adk_kind(event: Object) -> str:
+    if event.get("partial") or not fields.is_object(event.get("content")):
+        return "nothing"
+    if event["content"].get("role") is not None:
+        return "said"
+    return "user" if event.get("author") == "user" else "model"
+
+
+def _autogen_kind(message: Object) -> str:
+    kind = _type_of(message)
+    if message.get("source") == "user" and kind.endswith("Message"):
+        return "UserMessage"
+    if kind == "AssistantMessage" and fields.is_list(message.get("content")):
+        return "ToolCallRequestEvent"
+    if kind not in _AUTOGEN and kind.endswith("Message") and not kind.startswith("ToolCallSummary"):
+        return "AssistantMessage"
+    return kind
+
+
+_AUTOGEN: Final = {
+    "UserMessage": Kind("user", "content"),
+    "SystemMessage": Kind("system", "content"),
+    "AssistantMessage": Kind("assistant", "content"),
+    "ToolCallRequestEvent": Kind("assistant", "thought", "content"),
+    "FunctionExecutionResultMessage": Kind("user", "", "content", "tool_result"),
+    "ToolCallExecutionEvent": Kind("user", "", "content", "tool_result"),
+}
+
+
+def _autogen_records(record: Object) -> list[Object]:
+    """The runs in the state of an agent or a team: the thread of a team where it holds the calls, else each agent's."""
+    states = record.get("agent_states")
+    if not fields.is_object(states):
+        return [record]
+    agents: list[Object] = []
+    for name, value in states.items():
+        state = fields.at(value, "agent_state") or value
+        thread = fields.at(state, "message_thread")
+        if fields.is_list(thread) and any(fields.at(message, "type") == "ToolCallRequestEvent" for message in thread):
+            return [{**record, "messages": thread}]
+        messages = fields.at(state, "llm_context.messages")
+        if fields.is_list(messages) and messages:
+            agents.append({**record, "messages": messages, "group": name})
+    return agents or [record]
+
+
+_REQUEST: Final = (
+    "request.body|request_body|requestBody|proxy_server_request.body|request|input.inputBodyJson|body|kwargs"
+)
+_RESPONSE: Final = "response.body|response_body|responseBody|response|output.outputBodyJson"
+
+
+def _gateway_records(record: Object) -> list[Object]:
+    """A request to a model with its response, as one conversation."""
+    request = parsed_json(fields.at(record, _REQUEST))
+    if not fields.is_object(request):
+        request = record
+    answer = chat_messages(parsed_json(fields.at(record, _RESPONSE)), "assistant")
+    about = {"model": fields.at(request, "model") or fields.at(record, "model|modelId")}
+    about["tools"] = fields.at(request, "tools|toolConfig.tools")
+    return [{**record, **about, "messages": (chat_messages(request) or chat_messages(record)) + answer}]
+
+
+def _of_messages(elements: Elements, unread: Unread) -> Elements:
+    messages: Elements = []
+    for message in chat_messages(elements):
+        messages += spread(message, unread)
+    return messages
+
+
+PROGRAMS: Final = (
+    Program(
+        "gemini-cli", ("sessionId projectHash",), _of_gemini_cli,
+        id="sessionId", folder="cwd", ended="timestamp|lastUpdated",
+    ),
+    Program(
+        "qwen-code", ("sessionId message.parts", "sessionId systemPayload", "sessionId toolCallResult"), _of_qwen_code,
+        id="sessionId", folder="cwd", group="sessionId",
+    ),
+    Program(
+        "opencode", ("info.id messages", "info.sessionID parts"),
+        partial(_events, lambda message: "message", {"message": Kind("info.role", "parts")}, ""),
+        id="info.sessionID|info.id", model="info.modelID|info.model.modelID", folder="info.directory|info.path.cwd",
+        ended="info.time.completed|info.time.updated|info.time.created",
+    ),
+    Program(
+        "copilot", ("type data id timestamp",),
+        partial(
+            _events, _type_of,
+            {
+                "user.message": Kind("user", "data.content"),
+                "system.message": Kind("system", "data.content"),
+                "assistant.message": Kind("assistant", "data.content", "data.toolRequests"),
+                "tool.execution_start": Kind("assistant", "", "data"),
+                "tool.execution_complete": Kind("user", "", "data", "tool_result"),
+            },
+            r"(session|hook|subagent|permission|skill|external_tool|elicitation|user_input|command|sampling|mcp)\..*|abort"
+            r"|assistant\.(turn|usage|reasoning|intent|streaming|message_delta).*|system\.notification|pending_messages.*"
+            r"|tool\.(execution_progress|execution_partial.*|user_requested)",
+        ),
+        id="data.sessionId", model="data.selectedModel|data.newModel|data.model", folder="data.context.cwd",
+        group="data.parentToolCallId",
+    ),
+    Program(
+        "openhands",
+        ("source args action", "source observation", "source kind id timestamp", "history instance_id"),
+        _of_openhands, messages="history|trajectory|events",
+        id="instance_id", task="instance_id", model="metadata.llm_config.model|tool_call_metadata.model_response.model",
+        success="report.resolved|test_result.report.resolved",
+    ),
+    Program(
+        "mini-swe-agent", ("trajectory_format messages", "info.mini_version messages"), _of_swe_agent,
+        task="instance_id", model="info.config.model.model_name", success="info.resolved|resolved",
+        ended="extra.timestamp|timestamp",
+    ),
+    Program(
+        "swe-agent", ("trajectory info", "history info"), _of_swe_agent, messages="history|trajectory",
+        task="instance_id|info.instance_id", model="replay_config.agent.model.name", success="info.resolved|resolved",
+    ),
+    Program("cline", (), _of_cline, id="in", file="api_conversation_history.json", ended="ts"),
+    Program(
+        "adk", ("appName events", "app_name events"),
+        partial(
+            _events, _adk_kind,
+            {
+                "said": Kind("content.role", "content.parts"),
+                "user": Kind("user", "content.parts"),
+                "model": Kind("assistant", "content.parts"),
+            },
+            "nothing",
+        ),
+        messages="events", id="id", user="userId|user_id", model="modelVersion|model_version", agent=False,
+        ended="timestamp|lastUpdateTime|last_update_time",
+    ),
+    Program(
+        "autogen", ("llm_context.messages", "agent_states", "source type models_usage", "messages stop_reason"),
+        partial(_events, _autogen_kind, _AUTOGEN, r"ToolCallSummaryMessage|\w+Event"),
+        messages="messages|llm_context.messages", agent=False, split=_autogen_records,
+    ),
+    Program(
+        "langgraph", ("values.messages", "channel_values.messages", "checkpoint.channel_values.messages"),
+        _of_messages, messages="values.messages|channel_values.messages|checkpoint.channel_values.messages",
+        id="thread_id|config.configurable.thread_id|metadata.thread_id", agent=False, grows=True,
+        ended="created_at|updated_at|ts|checkpoint.ts",
+    ),
+    Program(
+        "gateway",
+        ("request response", "request_body response_body", "requestBody responseBody", "messages response",
+         "input.inputBodyJson output"),
+        _of_messages, id="id|request_id|requestId|response.id", user="user|end_user|user_id|metadata.user_id",
+        agent=False, grows=True, split=_gateway_records,
+        ended="endTime|end_time|created_at|createdAt|response_created_at|timestamp|startTime",
+    ),
+)  # fmt: skip
+"""The narrower ones first; the last one after all other formats."""
+
+READERS: Final = tuple(map(_reader, PROGRAMS))

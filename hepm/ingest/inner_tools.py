@@ -1,0 +1,79 @@
+"""Tools that are called through one tool: `execute-tool(server, tool, args)` runs another tool each time.
+
+Such a call is named "GATEWAY SERVER/TOOL", as a shell call is named by its program, wherever calls are made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from hepm.ingest import fields
+from hepm.types import ToolName
+
+if TYPE_CHECKING:
+    from hepm.ingest.redact import Redactor
+
+_GATEWAY: Final = re.compile(
+    r"(?:.*(?:__|[./:]))?(?:(?:call|execute|invoke|run|use)_?(?:mcp_?)?(?:tool|action)|mcp_?(?:tool_?)?(?:call|execute|run)"
+    r"|composio_?execute_?tool)",
+    re.IGNORECASE,
+)
+"""Names of gateways, with "_" for "-", behind the name of a server."""
+_TOOL: Final = "tool_name|toolName|tool_slug|action_name|actionName|tool|action|name|tool.name|params.name"
+_SERVER: Final = "server_name|serverName|server|mcp_server|app_name|appName|toolkit|connector"
+_NAME: Final = re.compile(r"[\w.:/@-]{1,100}")
+_FAILED: Final = re.compile(
+    r"\W*(?:error\W+)?(?:the )?(?:mcp )?(?:tool|server|action)(?: '?[\w./-]{1,100}'?)? (?:(?:call|execution|request) )?"
+    r"(?:has )?(?:timed out|failed|not found|does not exist|is not available)\b"
+    r"|\W*(?:error\W+)?(?:request|call) timed out",
+    re.IGNORECASE,
+)
+_SHORT: Final = 300
+_rules: dict[ToolName, str] = {}
+
+
+def set_inner_tools(rules: Mapping[ToolName, str]) -> None:
+    """Name calls of more gateways in this process, each by the path of its argument with the tool: "payload.tool"."""
+    _rules.update(rules)
+
+
+def called_name(name: ToolName, arguments: Mapping[str, Any]) -> ToolName:
+    """The name of a call in the graph: "execute-tool weather/forecast" for a gateway, else the tool's own."""
+    if not is_gateway(name):
+        return name
+    inner = fields.at(arguments, _rules.get(name, _TOOL))
+    server = fields.at(arguments, _SERVER)
+    if isinstance(server, str) and server and isinstance(inner, str):
+        inner = f"{server}/{inner}"
+    # Names of tools are stored as they are: no text that a model wrote, and no secret.
+    if not isinstance(inner, str) or not _NAME.fullmatch(inner) or _redactor().text(inner) != inner:
+        return name
+    return f"{name} {inner}"
+
+
+def has_failed(name: ToolName, result: str | None) -> bool:
+    """Whether a result says that the call timed out; of a gateway, also that the tool behind it failed."""
+    if not result or len(result) > _SHORT:
+        return False
+    match = _FAILED.match(result)
+    return match is not None and (match[0].lower().endswith("timed out") or is_gateway(name))
+
+
+def is_gateway(name: ToolName) -> bool:
+    """Whether a tool runs other tools."""
+    return name in _rules or _is_known_gateway(name)
+
+
+@lru_cache(maxsize=4096)
+def _is_known_gateway(name: ToolName) -> bool:
+    return _GATEWAY.fullmatch(name[:200].replace("-", "_")) is not None
+
+
+@cache
+def _redactor() -> Redactor:
+    from hepm.ingest.redact import Redactor
+
+    return Redactor()
