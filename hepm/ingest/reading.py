@@ -63,7 +63,7 @@ READERS: Final = (
 
 KEYED: Final = frozenset(
     {"chat", "responses", "langchain", "pydantic-ai", "openai-agents", "otlp", "langfuse", "langsmith"}
-)
+).union([reader.name for reader in programs.READERS])
 """Formats whose outcomes are under keys that `ReadOptions` names."""
 
 _CONVERT: Final = 'Bring its runs into OpenAI chat messages: one {"messages": [...]} a line'
