@@ -25,7 +25,7 @@ Elements: TypeAlias = list[Object]
 """The messages or events of a session, in the program's own layout."""
 
 
-class Kind(NamedTuple):
+class EventKind(NamedTuple):
     """Where a kind of message or event keeps what. A path is "a.b" for b inside a, "a|b" for the first that is there.
 
     Attributes:
@@ -44,7 +44,7 @@ class Kind(NamedTuple):
 
 
 class Program(NamedTuple):
-    """Where a program keeps what, by paths as in `Kind`.
+    """Where a program keeps what, by paths as in `EventKind`.
 
     Attributes:
         marks: Sets of paths, each of which a record of this program has all of.
@@ -221,7 +221,7 @@ def _marks(program: Program, record: Object) -> list[int]:
 
 
 def _events(
-    kind_of: Callable[[Object], str], kinds: Mapping[str, Kind], silent: str, elements: Elements, unread: Unread
+    kind_of: Callable[[Object], str], kinds: Mapping[str, EventKind], silent: str, elements: Elements, unread: Unread
 ) -> Elements:
     """The messages of all events by a table of their kinds. Those that `silent` matches say nothing."""
     messages: Elements = []
@@ -235,7 +235,7 @@ def _events(
     return _parallel(messages)
 
 
-def _messages_of(element: Object, kind: Kind, unread: Unread) -> Elements:
+def _messages_of(element: Object, kind: EventKind, unread: Unread) -> Elements:
     content = fields.at(element, kind.text or "-")
     if not fields.is_list(content):
         content = [content]
@@ -303,7 +303,7 @@ def _of_gemini_cli(elements: Elements, unread: Unread) -> Elements:
             by_id = {str(message.get("id") or number): message for number, message in by_id.items()}
         elif "type" in element:
             by_id[str(element.get("id") or len(by_id))] = element
-    kinds = {"user": Kind("user", "content"), "gemini": Kind("assistant", "content", "toolCalls", "tool")}
+    kinds = {"user": EventKind("user", "content"), "gemini": EventKind("assistant", "content", "toolCalls", "tool")}
     return _events(_type_of, kinds, "info|error|warning", list(by_id.values()), unread)
 
 
@@ -319,7 +319,7 @@ def _of_qwen_code(elements: Elements, unread: Unread) -> Elements:
             if wanted is not None and str(wanted) not in uuids:  # its line is damaged: the one before it, then
                 wanted = ""
     messages: Elements = []
-    kind = Kind("message.role", "message.parts")
+    kind = EventKind("message.role", "message.parts")
     for element in reversed(branch):
         if element.get("type") == "system":
             continue
@@ -351,19 +351,19 @@ _NOTES: Final = frozenset((
 ))  # fmt: skip
 """What OpenHands before version 1 keeps among the arguments of an action."""
 _OPENHANDS: Final = {
-    "user message": Kind("user", "args.content|message"),
-    "agent message": Kind("assistant", "args.content|message"),
-    "agent system": Kind("system", "args.content"),
-    "agent *": Kind("assistant", "thought", "."),
-    "observation error": Kind("user", "", ".", "tool_result", "error"),
-    "observation user_rejected": Kind("user", "", ".", "tool_result", "rejected"),
-    "observation *": Kind("user", "", ".", "tool_result"),
-    "MessageEvent": Kind("llm_message.role", "llm_message.content"),
-    "SystemPromptEvent": Kind("system", "system_prompt.text|system_prompt"),
-    "ActionEvent": Kind("assistant", "thought", "."),
-    "ObservationEvent": Kind("user", "", ".", "tool_result"),
-    "AgentErrorEvent": Kind("user", "", ".", "tool_result", "error"),
-    "UserRejectObservation": Kind("user", "", ".", "tool_result", "rejected"),
+    "user message": EventKind("user", "args.content|message"),
+    "agent message": EventKind("assistant", "args.content|message"),
+    "agent system": EventKind("system", "args.content"),
+    "agent *": EventKind("assistant", "thought", "."),
+    "observation error": EventKind("user", "", ".", "tool_result", "error"),
+    "observation user_rejected": EventKind("user", "", ".", "tool_result", "rejected"),
+    "observation *": EventKind("user", "", ".", "tool_result"),
+    "MessageEvent": EventKind("llm_message.role", "llm_message.content"),
+    "SystemPromptEvent": EventKind("system", "system_prompt.text|system_prompt"),
+    "ActionEvent": EventKind("assistant", "thought", "."),
+    "ObservationEvent": EventKind("user", "", ".", "tool_result"),
+    "AgentErrorEvent": EventKind("user", "", ".", "tool_result", "error"),
+    "UserRejectObservation": EventKind("user", "", ".", "tool_result", "rejected"),
 }
 _OPENHANDS_SILENT: Final = (
     r"(user|environment|None) .*|\w+ (null|None|recall|condensation\w*|change_agent_state|pause|resume|stop)"
@@ -501,12 +501,12 @@ def _autogen_kind(message: Object) -> str:
 
 
 _AUTOGEN: Final = {
-    "UserMessage": Kind("user", "content"),
-    "SystemMessage": Kind("system", "content"),
-    "AssistantMessage": Kind("assistant", "content"),
-    "ToolCallRequestEvent": Kind("assistant", "thought", "content"),
-    "FunctionExecutionResultMessage": Kind("user", "", "content", "tool_result"),
-    "ToolCallExecutionEvent": Kind("user", "", "content", "tool_result"),
+    "UserMessage": EventKind("user", "content"),
+    "SystemMessage": EventKind("system", "content"),
+    "AssistantMessage": EventKind("assistant", "content"),
+    "ToolCallRequestEvent": EventKind("assistant", "thought", "content"),
+    "FunctionExecutionResultMessage": EventKind("user", "", "content", "tool_result"),
+    "ToolCallExecutionEvent": EventKind("user", "", "content", "tool_result"),
 }
 
 
@@ -562,7 +562,7 @@ PROGRAMS: Final = (
     ),
     Program(
         "opencode", ("info.id messages", "info.sessionID parts"),
-        partial(_events, lambda message: "message", {"message": Kind("info.role", "parts")}, ""),
+        partial(_events, lambda message: "message", {"message": EventKind("info.role", "parts")}, ""),
         id="info.sessionID|info.id", model="info.modelID|info.model.modelID", folder="info.directory|info.path.cwd",
         ended="info.time.completed|info.time.updated|info.time.created",
     ),
@@ -571,11 +571,11 @@ PROGRAMS: Final = (
         partial(
             _events, _type_of,
             {
-                "user.message": Kind("user", "data.content"),
-                "system.message": Kind("system", "data.content"),
-                "assistant.message": Kind("assistant", "data.content", "data.toolRequests"),
-                "tool.execution_start": Kind("assistant", "", "data"),
-                "tool.execution_complete": Kind("user", "", "data", "tool_result"),
+                "user.message": EventKind("user", "data.content"),
+                "system.message": EventKind("system", "data.content"),
+                "assistant.message": EventKind("assistant", "data.content", "data.toolRequests"),
+                "tool.execution_start": EventKind("assistant", "", "data"),
+                "tool.execution_complete": EventKind("user", "", "data", "tool_result"),
             },
             r"(session|hook|subagent|permission|skill|external_tool|elicitation|user_input|command|sampling|mcp)\..*|abort"
             r"|assistant\.(turn|usage|reasoning|intent|streaming|message_delta).*|system\.notification|pending_messages.*"
@@ -606,9 +606,9 @@ PROGRAMS: Final = (
         partial(
             _events, _adk_kind,
             {
-                "said": Kind("content.role", "content.parts"),
-                "user": Kind("user", "content.parts"),
-                "model": Kind("assistant", "content.parts"),
+                "said": EventKind("content.role", "content.parts"),
+                "user": EventKind("user", "content.parts"),
+                "model": EventKind("assistant", "content.parts"),
             },
             "nothing",
         ),
