@@ -21,6 +21,8 @@ from hepm.ingest.records import PROJECT, Item, Object, ReadOptions, RecordError,
 from hepm.types import Trajectory
 
 _FIRST: Final = 20
+# Keys that no record has: a sub-agent, the first events of the file, the name of its folder.
+_GROUP, _FILE, _FOLDER = "hepm:group", "hepm:file", "hepm:folder"
 Elements: TypeAlias = list[Object]
 """The messages or events of a session, in the program's own layout."""
 
@@ -133,7 +135,7 @@ def _read(program: Program, document: Document, options: ReadOptions) -> Iterato
         yield built(document.name, number, record, build)
     for group, elements in groups.items():
         # The first events, of no group, say what all have in common.
-        record = {"messages": elements, "group": group, "file": alone[:_FIRST], "in": document.source.path.parent.name}
+        record = {"messages": elements, _GROUP: group, _FILE: alone[:_FIRST], _FOLDER: document.source.path.parent.name}
         yield built(document.name, group or 1, record, build)
 
 
@@ -148,7 +150,7 @@ def _run(program: Program, record: Object, document: Document, options: ReadOpti
     if not any(message.get("role") == "assistant" for message in messages):
         raise RecordError("it holds no message of the agent")
     about: Object = {}
-    sources = (record, *elements, *record.get("file", ()))
+    sources = (record, *elements, *record.get(_FILE, ()))
     for key in ("id", "task", "model", "folder", "user"):
         found = (fields.at(source, getattr(program, key)) for source in sources)
         about[key] = next((value for value in found if isinstance(value, str | int)), "")
@@ -156,13 +158,13 @@ def _run(program: Program, record: Object, document: Document, options: ReadOpti
     if program.agent:
         environment = program.name
     tags: dict[str, str] = {}
-    if record.get("group") and program.group != program.id:
-        tags["subagent"] = record["group"]
+    if record.get(_GROUP) and program.group != program.id:
+        tags["subagent"] = record[_GROUP]
     if about["folder"]:
         tags[PROJECT] = project_of(str(about["folder"]))
     run_id = str(about["id"])
-    if run_id and record.get("group") and program.group != program.id:
-        run_id = f"{run_id}/{record['group']}"
+    if run_id and record.get(_GROUP) and program.group != program.id:
+        run_id = f"{run_id}/{record[_GROUP]}"
     chat: Object = {
         options.success_key: fields.at(record, program.success),
         **record,
@@ -247,11 +249,11 @@ def _messages_of(element: Object, kind: EventKind, unread: Unread) -> Elements:
             parts.append(part)
     calls: Any = element
     if kind.calls != ".":
-        calls = fields.at(element, kind.calls or "-") or ()
+        calls = fields.at(element, kind.calls or "-") or []
     if fields.is_object(calls):
-        calls = (calls,)
+        calls = [calls]
     status: Object = {"status": kind.status} if kind.status else {}
-    for call in calls:
+    for call in fields.as_list(calls, "the list of calls"):
         parts.append({**fields.as_object(call, "a call"), **status, "type": kind.part})
     if not parts:
         return []
@@ -523,7 +525,7 @@ def _autogen_records(record: Object) -> list[Object]:
             return [{**record, "messages": thread}]
         messages = fields.at(state, "llm_context.messages")
         if fields.is_list(messages) and messages:
-            agents.append({**record, "messages": messages, "group": name})
+            agents.append({**record, "messages": messages, _GROUP: name})
     return agents or [record]
 
 
@@ -600,7 +602,7 @@ PROGRAMS: Final = (
         "swe-agent", ("trajectory info", "history info"), _of_swe_agent, messages="history|trajectory",
         task="instance_id|info.instance_id", model="replay_config.agent.model.name", success="info.resolved|resolved",
     ),
-    Program("cline", (), _of_cline, id="in", file="api_conversation_history.json", ended="ts"),
+    Program("cline", (), _of_cline, id=_FOLDER, file="api_conversation_history.json", ended="ts"),
     Program(
         "adk", ("appName events", "app_name events"),
         partial(
