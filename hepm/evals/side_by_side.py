@@ -46,7 +46,7 @@ def answers_in_order(
         for number in range(len(parts)):
             try:
                 answered: Any = pickle.load(copies[number % processes].answers)
-            except EOFError:
+            except (EOFError, pickle.UnpicklingError):
                 raise InputError(
                     "a process of this command ended before its work was done: too little memory is the likeliest "
                     "reason. Give it fewer runs."

@@ -112,7 +112,8 @@ class _CountingClient(Client):
     """Asks nothing, and counts what it would have asked beside the conversation."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        super().__init__(endpoint)
+        # Nothing of a client is opened: a dry run needs no extra.
+        self.endpoint = endpoint
         self.questions = Usage()
 
     def _result(self, question: Question[_T], stop: Event) -> Failed[_T]:
