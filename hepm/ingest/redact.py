@@ -219,7 +219,7 @@ class Redactor:
         if not name or not self.rules:
             return None
         kind = _kind_of_key(name)
-        if kind is None and type(value) is str and MAY_NAME_A_SECRET.search(name):
+        if kind is None and type(value) is str and _may_name_a_secret(name):
             found = _NAMED.search(self.without_secrets(f'"{name}": {json.dumps(value, ensure_ascii=False)}'))
             if found:
                 kind = found[1]
@@ -412,6 +412,9 @@ def _replacement(match: re.Match[str], kind: str) -> str:
         return f"[redacted:{kind}]"
     start, (first, last) = match.start(), match.span("secret")
     return f"{match[0][: first - start]}[redacted:{kind}]{match[0][last - start :]}"
+
+
+_may_name_a_secret: Final = lru_cache(maxsize=10_000)(MAY_NAME_A_SECRET.search)
 
 
 @lru_cache(maxsize=10_000)
