@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -73,3 +74,34 @@ def test_a_message_said_twice_is_kept_twice_and_repeated_history_once(tmp_path: 
     second = traces.model(3, 3, [yes, traces.text("assistant", "Again?"), yes], {"type": "text", "content": "Good."})
     run = read_one(write(tmp_path / "a.json", export(first, second, tool(9, 4, "a", ""))))
     assert [turn.text for turn in run.turns if turn.text] == ["yes", "Again?", "yes", "Good."]
+
+
+def test_results_in_events_are_kept_as_they_are_written(tmp_path: Path):
+    asked = ("gen_ai.user.message", {"content": '[{"text": "List pears"}]'})
+    called = ("gen_ai.choice", {"message": json.dumps({"tool_calls": [{"id": "a", "function": {"name": "list"}}]})})
+    result = ("gen_ai.tool.message", {"id": "a", "content": '[1, {"type": "pear"}]'})
+    said = ("gen_ai.choice", {"message": "Done."})
+    about = {"gen_ai.operation.name": "chat"}
+    spans = [span(2, 1, attributes=about, events=[asked, called]), span(3, 3, attributes=about, events=[result, said])]
+    run = read_one(write(tmp_path / "a.json", export(*spans)))
+    assert [turn.text for turn in run.turns] == ["List pears", "", "Done."]
+    assert [call.result for call in run.calls()] == ['[1, {"type": "pear"}]']
+
+
+def test_nested_attributes_of_long_names_take_no_more_memory_than_their_text(tmp_path: Path):
+    nested: Any = {"gen_ai": {"operation": {"name": "chat"}}}
+    for _ in range(100):
+        nested = {"k" * 50_000: nested}
+    record = {"trace_id": "t", "span_id": "s", "name": "chat", "attributes": nested}
+    tracemalloc.start()
+    try:
+        read(write(tmp_path / "a.json", record))
+        assert tracemalloc.get_traced_memory()[1] < 100e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_file_without_spans_of_an_agent_says_which_spans_it_holds(tmp_path: Path):
+    runs, [rejection] = read(write(tmp_path / "a.json", export(span(1, 1, "GET /orders"))))
+    assert not runs
+    assert "'GET /orders'" in rejection.reason

@@ -175,17 +175,21 @@ def _read_messages(span: TraceSpan, about: Object, messages: list[Object]) -> No
 
 def event_messages(name: str, event: Object) -> list[Object]:
     """The messages in an event, or a record of a log, of the GenAI conventions."""
-    body = {key: parsed_json(value) for key, value in event.items()}
+    body = {**event, "tool_calls": parsed_json(event.get("tool_calls"))}
     role = name.removeprefix("gen_ai.").removesuffix(".message")
     found: list[Object] = []
     if name == "gen_ai.choice":
-        message = body.get("message", body)
+        message = parsed_json(body.get("message", body))
         if not fields.is_object(message):
-            message = {"content": message}
-        found = messages_in({"role": "assistant", "tool_calls": body.get("tool_calls"), **message}, "assistant")
+            message = {"content": text_of(body["message"])}
+        found = messages_in(
+            _with_parts({"role": "assistant", "tool_calls": body["tool_calls"], **message}), "assistant"
+        )
         found = [{**message, "choice": True} for message in found]
     elif name.endswith(".message"):
         message = {"role": role, "tool_call_id": body.get("id"), **body}
+        if role != "tool":  # whose results may be lists of anything
+            message = _with_parts(message)
         found = messages_in(message, role)
     else:
         span = TraceSpan("", "", name=name)
@@ -232,9 +236,9 @@ def _value(about: Object, name: str) -> Any:
 def _with_parts(message: Object) -> Object:
     """A message whose content is a list that it holds as text: of parts, or of calls (Koog's)."""
     content = message.get("contents") or parsed_json(message.get("content"))
-    if not fields.is_list(content) or not all(fields.is_object(part) and part.get("type") for part in content):
+    if not fields.is_list(content) or not all(map(_is_part, content)):
         return message
-    if any(part["type"] == "function" for part in content):
+    if any(part.get("type") == "function" for part in content):
         return {**message, "content": "", "tool_calls": content}
     return {**message, "content": content}
 
@@ -250,6 +254,10 @@ def _with_lists(value: Any) -> Any:
         if key in ("message", "tool_call", "message_content", "tool"):
             return _with_lists(inner)
     return {key: _with_lists(inner) for key, inner in value.items()}
+
+
+def _is_part(value: Any) -> bool:
+    return fields.is_object(value) and not {"type", "text", "toolUse", "toolResult"}.isdisjoint(value)
 
 
 def _vercel_answer(answer: Object) -> Any:

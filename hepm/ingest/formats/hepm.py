@@ -190,7 +190,7 @@ def _turn(record: Object) -> Turn:
     mark = None
     if record.get("mark"):
         at, *texts = fields.list_at(record, "mark")
-        scope, *keys = fields.texts(texts)
+        scope, *keys = fields.texts(texts) or [""]
         mark = TurnMark(fields.as_number(at, "the time of a mark"), scope, tuple(keys))
     read = text_at(record, "read")
     return Turn(_ROLES[role], text_at(record, "text"), calls, reward, recalled, read, hidden, hinted, mark)

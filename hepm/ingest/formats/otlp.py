@@ -41,6 +41,7 @@ _FAILED: Final = frozenset({"2", "STATUS_CODE_ERROR", "ERROR", "STATUSCODE.ERROR
 _SCALES: Final = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
 """From which number on a time is in nanoseconds, microseconds, milliseconds."""
 _WRAPPERS: Final = ("data", "spans")
+_LONGEST_NAME: Final = 200  # characters of an attribute's name that is put together
 
 
 def spans_of(export: Object, options: ReadOptions) -> Iterator[TraceSpan | RecordError]:
@@ -93,7 +94,7 @@ def _add_nested(by_name: Object, prefix: str, given: Object) -> None:
     """Take attributes, also by the whole names that some stores take apart: {"llm": {"model_name": …}}."""
     for key, value in given.items():
         by_name[prefix + key] = value
-        if fields.is_object(value):
+        if fields.is_object(value) and len(prefix) + len(key) < _LONGEST_NAME:
             _add_nested(by_name, f"{prefix}{key}.", value)
 
 
