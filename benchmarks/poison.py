@@ -1,6 +1,6 @@
 """Poisoned memory: what recorded prompt injections do to suggestions, prompts and lessons, and what distrust saves.
 
-usage: python benchmarks/poison.py [RUNS] [--folds 5] [--every 5] [--error-results] [--markdown] [--needed]
+usage: python benchmarks/poison.py [RUNS] [--folds 5] [--every 5] [--error-results] [--markdown] [--needed] [--planted]
 
 RUNS is a folder that holds AgentDojo runs ($HEPM_RECORDED_RUNS, else ../shared/data). Prints one JSON line; --markdown
 prints the tables of benchmarks/LOG.md instead.
@@ -14,6 +14,7 @@ their own stay out: there the injected words are the user's.
 lessons quote errors.
 
 --needed reads no records: it counts the hostile runs that plant a tool among 200 made-up honest runs, or silence one.
+--planted reads none either: it counts the planted recipes, lessons and argument rules that reach another's session.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from parts.hostile_runs import HONEST, needed
+from parts.planted import planted
 
 from hepm import Memory, Trajectory, Turn
 from hepm.evals.metrics import Bootstrap, interval
@@ -70,6 +72,9 @@ def main() -> None:
     started = time.perf_counter()
     if arguments.needed:
         print(json.dumps({"benchmark": "poison", "honest": HONEST, **machine(), "needed": needed()}))
+        return
+    if arguments.planted:
+        print(json.dumps({"benchmark": "poison", **machine(), "planted": planted()}))
         return
     records = read_records(arguments.runs, error_results=arguments.error_results)
     goals = goals_of(records)
@@ -108,6 +113,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--error-results", action="store_true")
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--needed", action="store_true", help="count hostile runs beside 200 honest ones")
+    parser.add_argument("--planted", action="store_true", help="count planted lessons that reach another's session")
     return parser.parse_args()
 
 

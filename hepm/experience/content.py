@@ -72,8 +72,10 @@ def learn_content(bank: LessonBank, *, namespace: str = DEFAULT_NAMESPACE, most:
     started = time.monotonic()
     latest = bank.store.latest_runs(namespace=namespace, before=_NEWEST, most=most)
     runs = [run for run in bank.runs([row.id for row in latest], namespace=namespace) if run.trusted]
+    # Not in the order of arrival: the same runs teach the same.
+    runs.sort(key=lambda run: (run.ended_at or 0.0, run.id))
     taught: dict[str, LessonRow] = {}
-    for principle in content_by_project(reversed(runs)):  # the oldest first
+    for principle in content_by_project(runs):
         row = principle.row()
         taught[row.id] = row
     known: dict[str, LessonRow] = {}

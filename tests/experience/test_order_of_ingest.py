@@ -1,0 +1,62 @@
+"""The same runs teach the same lessons, whatever the order in which they came."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
+from hepm.experience.exchange import export_lessons, write_documents
+from hepm.experience.lesson_files import lessons_for_file, section_of
+
+NS = "default"
+
+
+def run(number: int) -> Trajectory:
+    """Half of the runs know no task, and half no time; a third fails; every fourth meets an error and repairs it."""
+    good = number % 3 != 0
+    status = json.dumps({"status": "open" if good else "shut", "id": f"o{number}"})
+    calls = [ToolCall("look", {"id": f"o{number}"}, status, False)]
+    if number % 4 == 0:
+        calls.append(ToolCall("check", {}, "Error: no such table here", True))
+        calls.append(ToolCall("repair", {"kind": "all"}, "ok", False))
+    calls.append(ToolCall("buy" if good else "drop", {"id": f"o{number}"}, "ok", False))
+    turns = (Turn("user", f"Please buy order {number % 5} now"), *(Turn("assistant", calls=(call,)) for call in calls))
+    task = f"t{number % 3}" if number % 2 else ""
+    ended_at = 1.7e9 + number % 7 * 86_400 if number < 8 else None
+    return Trajectory(f"r{number:02}", turns, Outcome(None, good), "desk", task, ended_at=ended_at)
+
+
+def exported(runs: list[Trajectory]) -> list[str]:
+    with tempfile.TemporaryDirectory() as folder, Memory.open(Path(folder) / "runs.hepm") as memory:
+        for one in runs:
+            memory.ingest([one])
+        memory.experiences.distill()
+        memory.principles.distill()
+        chosen = lessons_for_file(memory.lessons, namespace=NS, kinds=("principle", "experience"), every=True)
+        documents = [*export_lessons(memory.lessons, namespace=NS)]
+        told = memory.prompt([{"role": "user", "content": "Please buy order 3 now"}], after="look").text
+        return [
+            section_of(chosen.lessons, memory.lessons, namespace=NS),
+            *write_documents(documents, "jsonl"),
+            *write_documents(documents, "markdown"),
+            told,
+        ]
+
+
+RUNS = [run(number) for number in range(16)]
+
+
+@cache
+def expected() -> list[str]:
+    return exported(RUNS)
+
+
+@given(st.permutations(RUNS))
+def test_the_lessons_exported_do_not_depend_on_the_order_of_ingest(runs: list[Trajectory]) -> None:
+    assert exported(runs) == expected()
