@@ -281,9 +281,10 @@ def _with_remarks(items: Iterator[Item], file: str, options: ReadOptions) -> Ite
         yield item
         if options.unread:
             record = item.record if isinstance(item, Rejection) else item.id
-            left_out = ", ".join([f"{count:,} of the type {kind[:40]!r}" for kind, count in options.unread.items()])
+            kinds = {kind[:40]: count for kind, count in options.unread.items()}
+            left_out = ", ".join([f"{count:,} of the type {kind!r}" for kind, count in kinds.items()])
             reason = f"parts of messages are of types that hepm does not know and left out: {left_out}"
-            yield Remark(file, record, reason, dict(options.unread))
+            yield Remark(file, record, reason, kinds)
             options.unread.clear()
 
 

@@ -165,7 +165,7 @@ class _Messages:
         elif kind in _ANSWERED_CALLS:
             held = _inside(part, _ANSWERED_CALLS[kind])
             self._add_call(kind, held)
-            if _text_at(held, "state.status|state") not in _OPEN:
+            if _text_at(held, "state.status|state") not in _OPEN or status_of(held)[1]:
                 self._add_result(held, with_call=True)
         elif kind == _STEP:
             self._end_step()
@@ -243,7 +243,8 @@ def result_message(held: Object) -> Object:
 def status_of(held: Object) -> tuple[bool | None, bool]:
     """Whether a call failed, None if unknown, and whether it was refused."""
     status = _text_at(held, _STATUS)
-    if status in _REFUSED or status.startswith(("denied", "rejected")):
+    denied = fields.at(held, "approval.approved") is False
+    if denied or status in _REFUSED or status.startswith(("denied", "rejected")):
         return None, True
     code = fields.at(held, _EXIT)
     error: bool | None = None

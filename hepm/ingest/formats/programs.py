@@ -455,10 +455,12 @@ _XML: Final = re.compile(
     r"|ask_followup_question|attempt_completion|new_task|switch_mode|plan_mode_respond|fetch_instructions"
     r"|update_todo_list)>(.*?)(?:</\1>|\Z)", re.DOTALL,
 )  # fmt: skip
-_XML_PARAMETER: Final = re.compile(r"<(\w+)>(.*?)</\1>", re.DOTALL)
-_XML_RESULT: Final = re.compile(r"^\[(\w+)(?: for '.*?')?\] Result:\n*", re.MULTILINE | re.DOTALL)
+_XML_PARAMETER: Final = re.compile(r"<(\w{1,60})>")
+_MOST_PARAMETERS: Final = 100
+_XML_RESULT: Final = re.compile(r"^\[(\w+)(?: for '.{0,400}?')?\] Result:\n*", re.MULTILINE | re.DOTALL)
 _ENVIRONMENT: Final = re.compile(
-    r"<environment_details>.*?</environment_details>|</?(?:task|feedback|user_message)>", re.DOTALL
+    r"<environment_details>(?:(?!<environment_details>).)*?</environment_details>|</?(?:task|feedback|user_message)>",
+    re.DOTALL,
 )
 
 
@@ -470,8 +472,7 @@ def _of_cline(elements: Elements, unread: Unread) -> Elements:
             text = result_text(message.get("content")) or ""
             if message["role"] == "assistant":
                 for name, inner in _XML.findall(text):
-                    arguments = {key: value.strip() for key, value in _XML_PARAMETER.findall(inner)}
-                    call = {"function": {"name": name, "arguments": arguments}}
+                    call = {"function": {"name": name, "arguments": _xml_parameters(inner)}}
                     message.setdefault("tool_calls", []).append(call)
                 messages.append({**message, "content": _XML.sub("", text).strip()})
                 continue
@@ -481,6 +482,22 @@ def _of_cline(elements: Elements, unread: Unread) -> Elements:
             if said.strip():
                 messages.append({**message, "content": said.strip()})
     return messages
+
+
+def _xml_parameters(text: str) -> Object:
+    """The tags in a text with what stands in them, the outermost ones."""
+    parameters: Object = {}
+    position = 0
+    for _ in range(_MOST_PARAMETERS):
+        opening = _XML_PARAMETER.search(text, position)
+        if opening is None:
+            break
+        position = opening.end()
+        closing = text.find(f"</{opening[1]}>", position)
+        if closing >= 0:
+            parameters[opening[1]] = text[position:closing].strip()
+            position = closing
+    return parameters
 
 
 def _adk_kind(event: Object) -> str:

@@ -18,9 +18,10 @@ _BLOCK: Final = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
 _FUNCTION: Final = re.compile(
     r"<(?:function=|invoke name=)\"?([^\s<>\"]{1,200})\"?>(.*?)(?:</function>|</invoke>|\Z)", re.DOTALL
 )
+# None looks past the next one, or a text of beginnings alone would take quadratic time.
 _PARAMETER: Final = re.compile(
-    r"<parameter(?:=| name=)\"?([^\s<>\"]{1,200})\"?>\n?(.*?)\n?</parameter>"
-    r"|<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>",  # GLM
+    r"<parameter(?:=| name=)\"?([^\s<>\"]{1,200})\"?>\n?((?:(?!<parameter(?:=| name=)).)*?)\n?</parameter>"
+    r"|<arg_key>((?:(?!<arg_key>).)*?)</arg_key>\s*<arg_value>((?:(?!<arg_key>).)*?)</arg_value>",  # GLM
     re.DOTALL,
 )
 # Mistral and Llama: a list or an object behind a mark.
