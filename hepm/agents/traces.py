@@ -106,7 +106,7 @@ class Traces:
         """
         spans: list[TraceSpan] = []
         rejected: list[str] = []
-        for span in spans_of(export, _OPTIONS):
+        for span in spans_of(export, ReadOptions()):  # of its own, as they count what is left out
             if isinstance(span, RecordError):
                 rejected.append(str(span))
             else:

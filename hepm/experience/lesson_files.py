@@ -161,13 +161,16 @@ def _is_sound(lesson: FileLesson) -> bool:
 def _equal(bank: LessonBank, kinds: Sequence[Kind], namespace: str, *, refused: bool = False) -> list[EqualLessons]:
     """The lessons that a file may get; or those that a person deleted or edited, which come back in no other words."""
     reasons = ("deleted", "superseded") if refused else ("",)
+    tells = bank.told_to("").tells(namespace)  # a file is for all
     kept: list[StoredLesson] = []
     for kind in kinds:
         if kind == "notes":
             continue
         for stored in bank.list(kind, namespace=namespace, retired=True):
             row = stored.row
-            if row.retired in reasons and not row.properties.get("only_user") and not says_nothing(row):
+            if row.retired not in reasons or row.properties.get("only_user") or says_nothing(row):
+                continue
+            if refused or tells(stored):
                 kept.append(stored)
     # `only_user` is what a lesson was stored with; that it holds for one user can also follow from its runs.
     return [lessons for lessons in bank.equal(kept, namespace=namespace) if not lessons.conditions.user]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from hepm import Memory
 from hepm.ingest import ReadOptions
 from tests.ingest import traces
 from tests.ingest.golden import values
@@ -105,3 +106,12 @@ def test_a_file_without_spans_of_an_agent_says_which_spans_it_holds(tmp_path: Pa
     runs, [rejection] = read(write(tmp_path / "a.json", export(span(1, 1, "GET /orders"))))
     assert not runs
     assert "'GET /orders'" in rejection.reason
+
+
+def test_parts_of_messages_in_spans_that_are_not_known_are_counted_once_though_spans_repeat_them(tmp_path: Path):
+    odd = {"role": "user", "parts": [{"type": "hologram", "size": 7}, {"type": "text", "content": "Look."}]}
+    first = traces.model(1, 2, [odd], traces.call("a", "look", {}))
+    second = traces.model(3, 3, [odd, traces.text("assistant", "Yes?")], {"type": "text", "content": "Done."})
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        report = memory.ingest(write(tmp_path / "a.json", export(first, second)))
+    assert (report.stored, report.unread) == (1, {"hologram": 1})

@@ -11,12 +11,14 @@ from __future__ import annotations
 import ast
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from hepm.ingest import fields
 from hepm.ingest.formats.message_layouts import chat_messages, is_langchain, langchain_content, parsed_json
+from hepm.ingest.formats.parts import Unread
 from hepm.ingest.formats.spans import TraceSpan
 from hepm.ingest.records import Object, ReadOptions, RecordError
 
@@ -88,7 +90,7 @@ def read_span(
             about.setdefault("exception.message", event.get("exception.message"))
             about.setdefault("exception.type", event.get("exception.type"))
         elif name.startswith("gen_ai."):
-            messages += event_messages(name, event)
+            messages += event_messages(name, event, options.unread)
     span.scores += _scores(about)
     for key in (options.reward_key, options.success_key, options.label_key):
         if isinstance(about.get(key), bool | int | float | str):
@@ -97,7 +99,7 @@ def read_span(
     if span.kind == "tool":
         _read_tool(span, about, messages)
     elif span.kind == "model" or not span.parent.strip("0"):  # a root's parent is empty, or zeros
-        _read_messages(span, about, messages)
+        _read_messages(span, about, messages, options.unread)
     service = _text(resource, "service.name")
     if service.startswith(_NO_SERVICE):  # "unknown_service:python"
         service = ""
@@ -156,16 +158,16 @@ def _read_tool(span: TraceSpan, about: Object, messages: list[Object]) -> None:
         span.result = _text(about, "exception.message", "error.message") or None
 
 
-def _read_messages(span: TraceSpan, about: Object, messages: list[Object]) -> None:
+def _read_messages(span: TraceSpan, about: Object, messages: list[Object], unread: Unread) -> None:
     system = parsed_json(_first(about, ("gen_ai.system_instructions", "system_instructions")))
     if fields.is_list(system):
         system = [{"role": "system", "parts": system}]
-    given = messages_in(_first(about, _GIVEN), "user")
-    answer = messages_in(_first(about, _ANSWERS), "assistant")
+    given = messages_in(_first(about, _GIVEN), "user", unread)
+    answer = messages_in(_first(about, _ANSWERS), "assistant", unread)
     if messages:
         given = given or [message for message in messages if message.get("choice") is None]
         answer = answer or [message for message in messages if message.get("choice")]
-    span.given = messages_in(system, "system") + given
+    span.given = messages_in(system, "system", unread) + given
     span.answer = answer
     tools = [parsed_json(tool) for name in _TOOLS for tool in _listed(about, name)]
     for tool in tools:
@@ -173,7 +175,7 @@ def _read_messages(span: TraceSpan, about: Object, messages: list[Object]) -> No
             span.tools.append({key: parsed_json(value) for key, value in tool.items()}.get("json_schema", tool))
 
 
-def event_messages(name: str, event: Object) -> list[Object]:
+def event_messages(name: str, event: Object, unread: Unread) -> list[Object]:
     """The messages in an event, or a record of a log, of the GenAI conventions."""
     body = {**event, "tool_calls": parsed_json(event.get("tool_calls"))}
     role = name.removeprefix("gen_ai.").removesuffix(".message")
@@ -183,17 +185,17 @@ def event_messages(name: str, event: Object) -> list[Object]:
         if not fields.is_object(message):
             message = {"content": text_of(body["message"])}
         found = messages_in(
-            _with_parts({"role": "assistant", "tool_calls": body["tool_calls"], **message}), "assistant"
+            _with_parts({"role": "assistant", "tool_calls": body["tool_calls"], **message}), "assistant", unread
         )
         found = [{**message, "choice": True} for message in found]
     elif name.endswith(".message"):
         message = {"role": role, "tool_call_id": body.get("id"), **body}
         if role != "tool":  # whose results may be lists of anything
             message = _with_parts(message)
-        found = messages_in(message, role)
+        found = messages_in(message, role, unread)
     else:
         span = TraceSpan("", "", name=name)
-        _read_messages(span, event, [])
+        _read_messages(span, event, [], unread)
         found = [*span.given, *[{**message, "choice": True} for message in span.answer]]
     return found
 
@@ -322,18 +324,26 @@ def text_of(value: Any) -> str | None:
     return json.dumps(value, ensure_ascii=False)
 
 
-def messages_in(value: Any, role: str) -> list[Object]:
-    """The messages of a model's input or output; none where they cannot be read: the rest of the span can."""
+def messages_in(value: Any, role: str, unread: Unread) -> list[Object]:
+    """The messages of a model's input or output; none where they cannot be read: the rest of the span can.
+
+    `unread` counts what is left out, as often as it is in one span: each repeats the messages before it.
+    """
     value = parsed_json(value)
     if fields.is_object(value) and value.get("object") == "response":  # OpenAI's, whole
         value = value.get("output")
     items = list(filter(fields.is_object, value)) if fields.is_list(value) else []
     if any("event.name" in item for item in items):  # pydantic-ai's
-        return [message for item in items for message in event_messages(str(item.get("event.name")), item)]
+        return [message for item in items for message in event_messages(str(item.get("event.name")), item, unread)]
+    left_out: Unread = Counter()
+    messages: list[Object] = []
     try:
-        return chat_messages(value, role)
+        messages = chat_messages(value, role, left_out)
     except RecordError:
-        return []
+        left_out["messages that cannot be read"] += 1
+    for kind, times in left_out.items():
+        unread[kind] = max(unread[kind], times)
+    return messages
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from hepm.ingest import fields
 from hepm.ingest.formats.chat import read_record
 from hepm.ingest.formats.document import Document, Reader, built
 from hepm.ingest.formats.openai_items import is_item, item_messages
-from hepm.ingest.formats.parts import spread
+from hepm.ingest.formats.parts import Unread, spread
 from hepm.ingest.records import Item, Object, ReadOptions, RecordError, decoded_text
 from hepm.types import Trajectory
 
@@ -26,12 +26,15 @@ _ALTERNATIVES: Final = ("choices", "generations", "candidates")
 """Keys of lists of answers to one request, of which the first one counts."""
 
 
-def chat_messages(value: Any, role: str = "user") -> list[Object]:
-    """The messages in a model's input or output, whatever its layout; a bare text is one of `role`."""
+def chat_messages(value: Any, role: str = "user", unread: Unread | None = None) -> list[Object]:
+    """The messages in a model's input or output, whatever its layout; a bare text is one of `role`.
+
+    `unread` counts parts of unknown kinds.
+    """
     if isinstance(value, str):
         parsed = parsed_json(value)
         if not isinstance(parsed, str):
-            return chat_messages(parsed, role)
+            return chat_messages(parsed, role, unread)
         return _message_of(parsed, role)
     if fields.is_list(value):
         items = [item for item in value if fields.is_object(item)]
@@ -41,10 +44,10 @@ def chat_messages(value: Any, role: str = "user") -> list[Object]:
         for item in value:
             # Not texts: a list of those is the parts of something else.
             if fields.is_object(item) or fields.is_list(item):
-                messages += chat_messages(item, role)
+                messages += chat_messages(item, role, unread)
         return messages
     if fields.is_object(value):
-        return _of_object(value, role)
+        return _of_object(value, role, unread)
     return []
 
 
@@ -54,32 +57,32 @@ def _message_of(text: str, role: str) -> list[Object]:
     return [{"role": role, "content": text}]
 
 
-def _of_object(value: Object, role: str) -> list[Object]:
+def _of_object(value: Object, role: str, unread: Unread | None) -> list[Object]:
     for key in ("messages", "contents"):
         if fields.is_list(value.get(key)):
             # Requests to Anthropic, Bedrock and Gemini hold the system prompt beside the messages.
             system = fields.at(value, "system|systemInstruction|system_instruction")
-            return chat_messages(system, "system") + chat_messages(value[key], role)
+            return chat_messages(system, "system", unread) + chat_messages(value[key], role, unread)
     for key in ("input", "output"):
         if fields.is_list(value.get(key)):
-            instructions = chat_messages(value.get("instructions") or "", "system")
-            return instructions + chat_messages(value[key], role)
+            instructions = chat_messages(value.get("instructions") or "", "system", unread)
+            return instructions + chat_messages(value[key], role, unread)
     for key in _ALTERNATIVES:
         if fields.is_list(value.get(key)):
-            return chat_messages(value[key][:1], role)
+            return chat_messages(value[key][:1], role, unread)
     # A choice, or a generation of LangChain; a candidate of Gemini; an answer of Bedrock's Converse.
     for path in ("message", "content", "output.message"):
         inner = fields.at(value, path)
         if fields.is_object(inner):
-            return chat_messages(inner, "assistant")
+            return chat_messages(inner, "assistant", unread)
     if is_pydantic_ai(value):
         return _of_pydantic_ai(value)
-    return _one_message(value, role)
+    return _one_message(value, role, unread)
 
 
-def _one_message(value: Object, role: str) -> list[Object]:
+def _one_message(value: Object, role: str, unread: Unread | None) -> list[Object]:
     if value.get("role") is not None or fields.is_list(value.get("parts")):
-        return spread({"role": role, **value})
+        return spread({"role": role, **value}, unread)
     if is_langchain(value):
         return [_of_langchain(value)]
     for key in ("content", "text", "input", "output"):

@@ -122,7 +122,7 @@ def _span(record: Object, resource: Object, options: ReadOptions) -> TraceSpan |
     about = attributes(fields.at(record, _ATTRIBUTES))
     span = TraceSpan(_hex(fields.at(record, _TRACE), "'traceId'"), _hex(fields.at(record, _ID), "'spanId'"))
     if "body" in record:
-        return _event(span, record, about)
+        return _event(span, record, about, options)
     parent = fields.at(record, _PARENT)
     for reference in fields.list_at(record, "references"):  # Jaeger's
         parent = parent or fields.as_object(reference, "a reference").get("spanID")
@@ -144,7 +144,7 @@ def _span(record: Object, resource: Object, options: ReadOptions) -> TraceSpan |
     return read_span(span, about, events, resource, options)
 
 
-def _event(span: TraceSpan, record: Object, about: Object) -> TraceSpan | None:
+def _event(span: TraceSpan, record: Object, about: Object, options: ReadOptions) -> TraceSpan | None:
     """A record of a log, as far as it holds messages of the span that it was written in."""
     name = str(record.get("eventName") or record.get("event_name") or about.get("event.name") or "")
     if not name.startswith("gen_ai."):
@@ -154,7 +154,7 @@ def _event(span: TraceSpan, record: Object, about: Object) -> TraceSpan | None:
         body = {"content": body}
     span.kind = "event"
     span.start = _time(record, _LOGGED) or 0.0
-    for message in event_messages(name, {**about, **body}):
+    for message in event_messages(name, {**about, **body}, options.unread):
         (span.answer if message.get("choice") else span.given).append(message)
     return span
 

@@ -311,16 +311,10 @@ class _Conversation:
 
     def _add(self, message: Object, mark: TurnMark) -> None:
         role = message.get("role")
-        text = _text_of(message)
+        text = fields.plain_text(message.get("content"))
         calls = chat_calls(message)
         if role in ("tool", "function"):
             self._add_result(message.get("tool_call_id"), text, message.get("is_error"), message.get("refused"))
-        content = message.get("content")
-        if fields.is_list(content):
-            for part in content:
-                if _is_result(part):
-                    result = fields.plain_text(part.get("content"))
-                    self._add_result(part.get("tool_use_id"), result, part.get("is_error"), None)
         if type(role) is not str or role not in ROLES or not (text or calls):
             return
         turn_role = ROLES[role]
@@ -398,18 +392,9 @@ def _mark(message: Object) -> str:
     if ids:
         return json.dumps(ids)
     tools = [call.name for call in calls]
-    return json.dumps([message.get("role"), message.get("tool_call_id"), _text_of(message), tools])
-
-
-def _text_of(message: Object) -> str:
-    content = message.get("content")
-    if fields.is_list(content):
-        content = [part for part in content if not _is_result(part)]
-    return fields.plain_text(content)
-
-
-def _is_result(part: Any) -> bool:
-    return fields.is_object(part) and part.get("type") == "tool_result"
+    return json.dumps(
+        [message.get("role"), message.get("tool_call_id"), fields.plain_text(message.get("content")), tools]
+    )
 
 
 Add: TypeAlias = Callable[[Object, Spans, ReadOptions], Iterable[str]]
