@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _PREPARED_FROM: Final = 2_500
 """Runs from which on an ingest computes what suggestions need, which takes seconds, for the processes that come."""
 _SHOWN_REJECTIONS: Final = 10
+_SHOWN_KEYS, _SHOWN_KEY = 8, 80
 _WITHOUT_OUTCOMES: Final = frozenset({"claude-code", "codex"})  # formats of transcripts that have none
 EngineName: TypeAlias = Literal["local", "ray"]
 
@@ -202,13 +203,13 @@ def store_runs(
     if as_json:
         print_json(report.to_json())
     else:
-        _print_report(report)
+        _print_report(report, runs)
     return report
 
 
-def _print_report(report: IngestReport) -> None:
+def _print_report(report: IngestReport, runs: Sequence[str]) -> None:
     print(report)
-    for sentence in _remarks_on(report):
+    for sentence in _remarks_on(report, runs):
         print(sentence)
     if report.rejected:
         print(f"{options.unusable(report.rejected)}:", file=sys.stderr)
@@ -222,7 +223,7 @@ def _print_report(report: IngestReport) -> None:
         print(f"  … and {more:,} more; --json lists all", file=sys.stderr)
 
 
-def _remarks_on(report: IngestReport) -> Iterator[str]:
+def _remarks_on(report: IngestReport, runs: Sequence[str]) -> Iterator[str]:
     """What to know of the runs that were stored: which of them teach nothing, and who labelled them."""
     if not report.read and not report.rejected:
         if report.empty:
@@ -249,10 +250,16 @@ def _remarks_on(report: IngestReport) -> Iterator[str]:
         have = _verb(labelled, "has a label", "have labels")
         yield f"{labelled:,} of them {have} by the rule {rule!r}"
     if report.unlabelled:
+        from hepm.ingest.reading import keys_like_outcomes
+
         remedy = "label them with `hepm label`"
         # Formats such as transcripts have no key for an outcome.
         if not report.by_format.keys() <= _WITHOUT_OUTCOMES:
-            remedy = f"name the key of outcomes with --success-key or --reward-key, pass --assume-success, or {remedy}"
+            seen = [on_one_line(repr(key[:_SHOWN_KEY])) for key in keys_like_outcomes(runs)[:_SHOWN_KEYS]]
+            named = "name the key of outcomes with --success-key or --reward-key"
+            if seen:
+                named += f" (the first records have {', '.join(seen)})"
+            remedy = f"{named}, pass --assume-success, or {remedy}"
         unknown = _verb(report.unlabelled, "has no outcome and counts", "have no outcome and count")
         yield f"{report.unlabelled:,} of them {unknown} for nothing yet: {remedy}"
 

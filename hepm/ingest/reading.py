@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import itertools
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -11,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
 from hepm.errors import FormatError, InputError
+from hepm.ingest import fields
 from hepm.ingest.files.source_file import Lines, SourceFile, printable
 from hepm.ingest.files.sources import open_source
 from hepm.ingest.formats import (
@@ -33,7 +36,7 @@ from hepm.ingest.formats import (
     tau2,
 )
 from hepm.ingest.formats.document import RECORD_LIMIT, Document, Reader, UnreadableError
-from hepm.ingest.records import Item, ReadOptions, RecordError, Rejection, Remark, UnknownFile, json_of
+from hepm.ingest.records import Item, Object, ReadOptions, RecordError, Rejection, Remark, UnknownFile, json_of
 from hepm.ingest.shell.command_names import with_command_names
 from hepm.types import Trajectory
 
@@ -80,6 +83,12 @@ _OTHER_PROGRAMS: Final = {
     "Claude.ai": (frozenset({"chat_messages"}), _CONVERT),
 }
 """Keys of files that lie beside conversations, or are of layouts that hepm does not read, and what to do."""
+_LIKE_OUTCOME: Final = re.compile(
+    r"(?:^|_|\b)(?:score|outcome|pass(?:ed)?|resolved|solved|correct|grade|rating|verdict|reward|succe(?:ss|eded))$",
+    re.IGNORECASE,
+)
+_LOOKED_AT: Final = 20
+"""Files whose first record is searched for the key of an outcome."""
 _PYTHON: Final = "<python>"
 _UNKNOWN: Final = "unknown"
 
@@ -146,6 +155,31 @@ def read_lines(file: Path, lines: Lines, options: ReadOptions) -> Iterator[tuple
     """The runs in some lines of a file that `is_by_line`, with its name of the format."""
     with file.open("rb") as stream:
         yield from _read_one(_part_of(file, stream, lines), _chosen(options.format), options, RECORD_LIMIT)
+
+
+def keys_like_outcomes(sources: Iterable[str]) -> list[str]:
+    """Keys under which the first records of some files may hold an outcome: "score", "metadata.passed"."""
+    keys: set[str] = set()
+    files = [source for source in sources if Path(source).exists() and not Path(source).is_fifo()]
+    opened_files = itertools.chain.from_iterable(map(open_source, files))
+    for opened in itertools.islice(opened_files, _LOOKED_AT):
+        if isinstance(opened, Rejection):
+            continue
+        try:
+            record = Document(opened).first
+        except UnreadableError:
+            continue
+        if fields.is_object(record):
+            keys.update(_outcome_keys(record))
+    return sorted(keys)
+
+
+def _outcome_keys(record: Object, within: str = "") -> Iterator[str]:
+    for key, value in record.items():
+        if fields.is_object(value) and not within:
+            yield from _outcome_keys(value, f"{key}.")
+        elif isinstance(value, bool | int | float | str) and _LIKE_OUTCOME.search(key):
+            yield within + key
 
 
 def is_by_line(file: Path, options: ReadOptions) -> bool:

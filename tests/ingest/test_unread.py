@@ -50,3 +50,9 @@ def test_a_file_from_which_nothing_is_stored_is_given_a_reason(tmp_path: Path):
     write(tmp_path / "a.json", {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]})
     answer = quick("ingest", tmp_path / "a.json", "--store", tmp_path / "m.hepm")
     assert "GET /crates" in answer.err
+
+
+def test_runs_without_an_outcome_are_told_the_keys_that_may_hold_one(tmp_path: Path):
+    record = {key: value for key, value in RUN.items() if key != "success"} | {"score": 1, "metadata": {"passed": True}}
+    answer = quick("ingest", write(tmp_path / "a.json", record), "--store", tmp_path / "m.hepm")
+    assert "(the first records have 'metadata.passed', 'score')" in answer.out
