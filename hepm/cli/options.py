@@ -21,6 +21,7 @@ from hepm.graph.open_store import embedded_file
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
     from rich.table import Table
     from rich.text import Text
 
@@ -447,10 +448,13 @@ class Bar:
     """
 
     def __init__(self, what: str) -> None:
+        self.what = what
+        self._drawn: Progress | None = None
+        if not sys.stderr.isatty():
+            return
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-        self.what = what
         text = TextColumn("{task.description}", markup=False)
         # Until a total is known, the bar only shows that work goes on.
         self._drawn = Progress(
@@ -459,20 +463,23 @@ class Bar:
             TimeElapsedColumn(),
             console=Console(stderr=True),
             transient=True,
-            disable=not sys.stderr.isatty(),
         )
         self._task = self._drawn.add_task(what, total=None)
 
     def show(self, done: int, total: int | None = None) -> None:
         """Update the count."""
+        if self._drawn is None:
+            return
         progress = f"{done:,}"
         if total:
             progress += f" of {total:,}"
         self._drawn.update(self._task, description=f"{progress} {self.what}", completed=done, total=total)
 
     def __enter__(self) -> Self:
-        self._drawn.start()
+        if self._drawn is not None:
+            self._drawn.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._drawn.stop()
+        if self._drawn is not None:
+            self._drawn.stop()

@@ -28,15 +28,15 @@ def test_a_session_of_claude_code_is_hinted_once_each_turn_and_recorded(memory: 
             return answer.json()
 
         first = hook("UserPromptSubmit", prompt="Refund parcel 9, the glass is broken.")
-        hook("PostToolUseFailure", tool_use_id="b", tool_name=order, tool_input={}, error="no such order")
+        hook("PostToolUseFailure", tool_use_id="a", tool_name="Bash", tool_input={}, error="no such folder")
         calls = [
             {
                 "tool_name": "Bash",
                 "tool_input": {"command": "cd x"},
                 "tool_use_id": "a",
-                "tool_response": {"stdout": ""},
+                "tool_response": "no such folder",
             },
-            {"tool_name": order, "tool_input": {"id": 9}, "tool_use_id": "b", "tool_response": "no such order"},
+            {"tool_name": order, "tool_input": {"id": 9}, "tool_use_id": "b", "tool_response": "delivered"},
         ]
         second = hook("PostToolBatch", tool_calls=calls)
         assert hook("Stop", stop_hook_active=False, last_assistant_message="done") == {}
@@ -46,7 +46,7 @@ def test_a_session_of_claude_code_is_hinted_once_each_turn_and_recorded(memory: 
     stored = memory.run("c1")
     assert stored is not None
     [turn] = [turn for turn in stored.turns if turn.calls]
-    assert [(call.name, call.error) for call in turn.calls] == [("Bash", False), (order, True)]
+    assert [(call.name, call.error) for call in turn.calls] == [("Bash", True), (order, False)]
     assert stored.turns[-1].text == "done"
     assert stored.outcome.success is False
 

@@ -125,7 +125,7 @@ def test_a_suggestion_as_json_says_what_programs_are_promised(store: Path) -> No
     )
     assert found["warnings"] == [
         {"tool": "give_up", "failures": 12, "runs": 12, "before": None, "others": 12}
-        | {"instead": "", "worked": 0, "tried": 0}
+        | {"instead": "", "worked": 0, "tried": 0, "refused": False}
     ]
 
 

@@ -85,10 +85,10 @@ def test_runs_that_were_stored_without_vectors_can_be_forgotten_before_any_embed
         assert {finding.repair for finding in memory.examine()} <= {"reembed"}
 
 
-def test_examining_a_memory_asks_no_endpoint_for_vectors(tmp_path: Path, loopback: Loopback) -> None:  # noqa: F811
+def test_examining_a_memory_asks_an_endpoint_for_the_vectors_of_a_few_texts(tmp_path: Path, loopback: Loopback) -> None:  # noqa: F811
     with Memory.open(tmp_path, embedder="openai/small", endpoint=(loopback.url, None), speak="weighed") as memory:
         memory.ingest(RUNS)
     asked = len(loopback.requests)
     with Memory.open(tmp_path, endpoint=(loopback.url, None), speak="weighed") as memory:
         assert memory.examine() == []
-    assert len(loopback.requests) == asked
+    assert len(loopback.requests) <= asked + 2

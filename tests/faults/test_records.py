@@ -369,7 +369,7 @@ def test_a_document_that_is_nothing_but_brackets_is_told(ingest: Ingest, depth: 
 # Names of tools and files
 
 ODD_TOOLS = (
-    'say "hello"', "it's", "two\nlines", "tab\there", "søk_fly", "🛫 fly", "a,b", "x" * 10_000, "nul\0inside",
+    'say "hello"', "it's", "two\nlines", "tab\there", "søk_fly", "🛫 fly", "a,b", "x" * 256, "nul\0inside",
     "half \ud83d pair", "'; DROP TABLE trajectory; --", "[bold]loud[/bold]", "\x1b[31mred\x1b[0m", " padded ",
     "{curly}", "%s", "..", "\u202eright to left",
 )  # fmt: skip
@@ -390,7 +390,7 @@ def test_a_tool_of_any_name_is_remembered_and_suggested(ingest: Ingest, tool: st
     assert ingest.doctor() == "all is well\n"
 
 
-@pytest.mark.parametrize("tool", ["", "  ", "<START>", None, 7, ["a"], {"a": 1}])
+@pytest.mark.parametrize("tool", ["", "  ", "<START>", None, 7, ["a"], {"a": 1}, "x" * 257])
 def test_what_is_no_name_of_a_tool_is_told_and_stops_nothing(ingest: Ingest, tool: Any) -> None:
     answer = ingest.read(ingest.write("odd.jsonl", lines([run("bad", "look", tool), run("good", "look")])))
     assert len(answer.json["rejected"]) == 1

@@ -91,6 +91,7 @@ READS: dict[str, Callable[[Store, str], Any]] = {
     ],
     "trial_sessions": lambda store, ns: store.trial_sessions(namespace=ns),
     "refusals": lambda store, ns: sorted(store.refusals(namespace=ns).items()),
+    "tokens_of": lambda store, ns: sorted(store.tokens_of(["r1", "r2", "r3"], namespace=ns).items()),
     "requests_before": lambda store, ns: store.requests_before(namespace=ns, most=9),
     "ends_of": lambda store, ns: sorted(store.ends_of(["r1", "r2", "r3"], namespace=ns).items()),
     "latest_ends": lambda store, ns: store.latest_ends(namespace=ns, most=9),

@@ -75,6 +75,8 @@ def test_a_store_of_unpacked_vectors_answers_as_before_and_new_vectors_are_packe
                 vector = of_size(stored, 512)
                 assert vector is not None
                 db.execute(f"UPDATE {table} SET embedding = ? WHERE {key} = ?", (to_bytes(vector), number))
+        db.execute("DROP INDEX trajectory_refused")
+        db.execute("ALTER TABLE trajectory DROP COLUMN refused")
         db.execute("PRAGMA user_version = 12")
     db.close()
     with Memory.open(tmp_path) as memory:

@@ -61,11 +61,11 @@ def test_messages_and_tools_are_those_of_chat_completions(memory: Memory):
     described = Tool("fix", "Repair it", {"type": "object", "properties": {"at": {"type": "integer"}}})
     memory.ingest([], tools=[described])
     (found,) = examples(memory, run("1", called("fix"), Turn("assistant", "it works")))
-    call = {"id": "call_1", "type": "function", "function": {"name": "fix", "arguments": {"at": 1}}}
+    call = {"id": "stored_1", "type": "function", "function": {"name": "fix", "arguments": {"at": 1}}}
     assert found["messages"] == [
         {"role": "user", "content": "my lid is cracked"},
         {"role": "assistant", "content": "", "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "call_1", "content": "done"},
+        {"role": "tool", "tool_call_id": "stored_1", "content": "done"},
         {"role": "assistant", "content": "it works"},
     ]
     function = {"name": "fix", "description": "Repair it", "parameters": described.parameters}

@@ -12,7 +12,7 @@ from typing import Final
 from hepm.errors import FormatError
 from hepm.graph.changes import damaged_run
 from hepm.ingest import fields
-from hepm.ingest.records import DECODER, Object, RecordError, check_calls, finite, graded
+from hepm.ingest.records import DECODER, MAX_NAME, Object, RecordError, check_calls, finite, graded
 from hepm.types import Outcome, Role, Tool, ToolCall, Trajectory, Turn, TurnMark
 
 VERSION: Final = 2
@@ -202,8 +202,11 @@ def _call(record: Object) -> ToolCall:
         raise RecordError(f"a result is {fields.kind_of(result)}, not a string")
     arguments = fields.object_at(record, "arguments")
     error = flag_at(record, "error")
+    name = text_at(record, "name")
+    if len(name) > MAX_NAME:
+        raise RecordError(f"the name of a tool has {len(name):,} characters; {MAX_NAME} are the limit")
     refused = flag_at(record, "refused") is True
-    return ToolCall(text_at(record, "name"), arguments, result, error, fields.number(record, "latency_s"), refused)
+    return ToolCall(name, arguments, result, error, fields.number(record, "latency_s"), refused)
 
 
 def text_at(record: Object, key: str) -> str:

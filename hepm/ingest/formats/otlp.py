@@ -71,10 +71,18 @@ def _records(export: Object) -> Iterator[tuple[Any, Any]]:
     for value in fields.as_list(groups, "'resourceSpans'"):
         group = fields.as_object(value, "an element of 'resourceSpans'")
         resource = fields.at(fields.object_at(group, "resource"), "attributes")
-        for scope in fields.as_list(fields.at(group, _SCOPES) or [], "'scopeSpans'"):
-            records = fields.at(fields.as_object(scope, "an element of 'scopeSpans'"), _RECORDS)
-            for record in fields.as_list(records or [], "'spans'"):
+        for scope in _listed(group, _SCOPES, "'scopeSpans'"):
+            scope_object = fields.as_object(scope, "an element of 'scopeSpans'")
+            for record in _listed(scope_object, _RECORDS, "'spans'"):
                 yield resource, record
+
+
+def _listed(owner: Object, paths: str, what: str) -> list[Any]:
+    """The list at the first of some paths; [] if there is none."""
+    value = fields.at(owner, paths)
+    if value is None:
+        return []
+    return fields.as_list(value, what)
 
 
 def attributes(given: Any) -> Object:
