@@ -83,7 +83,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         memory.ingest([run_of(number, "get_order", "refund", user="alice") for number in range(5)], namespace="desk")
         memory.lessons.change(LessonChange(put=[RULE.row()]), namespace="desk")
         memory.preferences.edit("alice", "short answers", namespace="desk")
-        names = [name for name in HOSTILE.values() if name != HOSTILE["surrogate"]]
+        names = [name[:256] for name in HOSTILE.values() if name != HOSTILE["surrogate"]]
         memory.ingest([run_of(number, *names) for number in range(2)], namespace=HOSTILE["markup"])
         lessons = [principle(f"{name} led to success.", name, name).row() for name in names]
         memory.lessons.change(LessonChange(put=lessons), namespace=HOSTILE["markup"])
