@@ -39,7 +39,7 @@ _HINTED: Final = ("UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolBatc
 
 
 _ENDS: Final = ("UserPromptSubmit", "Stop", "SessionEnd")
-"""Events after which no call of before is told any more."""
+"""Events after which earlier calls are no longer reported."""
 
 
 class ClaudeCode:
@@ -93,7 +93,7 @@ class ClaudeCode:
         """Record what an event tells; the calls of a turn that it ends."""
         kind = event.get("hook_event_name")
         if kind in _ENDS:
-            self._record(run, [])  # errors that no batch told of
+            self._record(run, [])  # errors that no batch reported
         if kind == "UserPromptSubmit":
             run.session.say("user", _text(event, "prompt"))
         elif kind == "PostToolUseFailure":
@@ -176,7 +176,7 @@ class ClaudeCode:
         refused: bool = False,
         together: bool = False,
     ) -> ToolCall:
-        """Record a call that an event told of."""
+        """Record a call that an event reported."""
         id = str(read.id or "")
         refused = refused or id in run.refused or (error is True and is_refusal(result))
         name = called_name(command_name(read.name, read.arguments), read.arguments)
@@ -197,7 +197,7 @@ def _calls_in(event: Object) -> list[Object]:
 
 
 def _read(event: Object) -> OpenCall:
-    """The call that an event tells of; InputError says what of it cannot be recorded."""
+    """The call that an event reports; InputError says what of it cannot be recorded."""
     name = _text(event, "tool_name")
     if not 0 < len(name.strip()) <= MAX_NAME:
         raise InputError(f'a "tool_name" has {len(name):,} characters: a call has a name of 1 to {MAX_NAME}')

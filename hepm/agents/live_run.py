@@ -58,7 +58,7 @@ class LiveRun:
         name: The id that the client gave; another one than the run's if that was taken by a run with an outcome.
         failed: Calls that failed, with their errors, by their id: a hook tells of them before the turn is over.
         refused: Ids of calls that a hook said were denied or interrupted.
-        told: Ids of the calls that hooks told of.
+        told: Ids of the calls that hooks reported.
         said: What hooks' answers held, see `without_repeats`.
         resumed: Whether it began before this process did.
         before: Marks of the same conversation that are another run's, which has its outcome.

@@ -76,7 +76,7 @@ def _copied(answer: Callable[[_Part], object], parts: Sequence[_Part]) -> _Copy:
 
 
 def _serve(answer: Callable[[_Part], object], parts: Sequence[_Part], answers: IO[bytes]) -> None:
-    # Where nobody reads any more, the command has ended.
+    # Without a reader of the output, the command has ended.
     with suppress(BrokenPipeError, KeyboardInterrupt):
         for part in parts:
             try:

@@ -212,7 +212,7 @@ class _Preparer:
         if key not in self._lists:
             if len(self._lists) > _REMEMBERED_LISTS:
                 self._lists.clear()
-            clean = tuple([tool for tool in tools if len(tool.name) <= MAX_NAME])  # nobody may call the others
+            clean = tuple([tool for tool in tools if len(tool.name) <= MAX_NAME])  # others are too long to be called
             if self._options.redactor is not None:
                 clean = tuple(map(self._options.redactor.tool, clean))
             # Only for its errors: half a surrogate pair, or what JSON cannot hold.

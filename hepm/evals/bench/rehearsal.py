@@ -122,7 +122,7 @@ class _CountingClient(Client):
 
 
 class _UntilGoldEnds:
-    """An episode whose user, played by nobody, is content with the text behind the last gold action."""
+    """An episode whose user has no player and is content with the text behind the last gold action."""
 
     def __init__(self, episode: Episode, texts: int) -> None:
         self._episode = episode

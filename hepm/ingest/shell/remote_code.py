@@ -35,7 +35,7 @@ END = \s*(?:$|[;&|)}\n#><`,.])
 # One way to run code of others a line: into a shell ("curl … | sudo -E bash -s"), also of anything into one without a
 # script; into an interpreter without script, module or code; substituted ('eval "$(…)"', "bash <(curl …)"); of
 # PowerShell; code that fetches or decodes, and runs that; an archive unpacked at once; a program that takes its code
-# from an address; a shell for whoever listens.
+# from an address; a shell for any listener.
 _WAYS: Final = r"""
 GIVENSHELL
 \|&?\s*WRAPPEDSHELL(?:\s+-\S*)*(?:END|\s+/dev/stdin)

@@ -118,7 +118,7 @@ class _LikeCounts:
     def only_failed_A(self) -> BoolArray:
         """Tools that never succeeded here, and are charged with it, where as many runs succeeded with others.
 
-        One failed run is no evidence: it may have failed for a reason that nobody recorded.
+        One failed run is no evidence: it may have failed for a reason that is not recorded.
         """
         others_A = self.others_A
         charged_A = (self.won_A == 0) & (self.charge_A >= LEAST_CHARGE) & (self.failures_A >= FEWEST_FAILURES)
