@@ -14,16 +14,14 @@ from typing import Final
 
 from hepm.experience.arguments import (
     RIGHT_FROM,
-    ArgumentSource,
     learn_arguments,
     may_be_named,
     replay,
-    source_in_words,
     task_key,
 )
 from hepm.experience.comparison import RunComparison
 from hepm.experience.conditions import FactCondition
-from hepm.experience.known_values import KnownValues, comparable, folded_tokens
+from hepm.experience.known_values import KnownValues, comparable
 from hepm.experience.lessons import (
     COMES_FROM,
     FAILS,
@@ -90,12 +88,8 @@ class Claims:
     def _origins(self) -> Iterator[str]:
         for tool, learned in learn_arguments([self._comparison.run]).items():
             for name, argument in learned.arguments.items():
-                places: list[ArgumentSource] = []
-                for source in argument.sources():
-                    if source.kind in ("result", "argument") and source.pick == "last":
-                        places.append(source)
-                places.sort(key=lambda source: (source.kind != "result", source))
-                texts = list(dict.fromkeys(map(source_in_words, places)))
+                places = [place for place in argument.places() if place.kind != "words"]
+                texts = list(dict.fromkeys(map(str, places)))
                 if texts:
                     yield quoted(f"{tool}.{name} {COMES_FROM} {' or '.join(texts[:2])}", _LINE_CHARS)
 
@@ -264,32 +258,27 @@ def _stood_at(origin: str, value: JSON, known: KnownValues) -> bool:
     if sought == comparable(origin):
         return True
     if origin.startswith("the user's words"):
-        return _user_said(str(value), known)
+        return known.user_said(str(value))
     tool, path = _place_of(origin, known)
     argument = origin.removeprefix("the first ").removeprefix("the ").removesuffix(" before")
-    candidates: list[JSON] = [*known.given.get(argument, ())]
-    for result in known.results.get(tool, ()):
-        for leaf in result:
-            if not path or path in (leaf.path, leaf.path.removesuffix(":")):
-                candidates.append(leaf.value)
-    return any(comparable(candidate) == sought for candidate in candidates)
+    for place, values in known.places.items():
+        if sought not in values:
+            continue
+        if place == ("argument", argument, "") or (place[:2] == ("result", tool) and path in _names_of(place.path)):
+            return True
+    return False
 
 
-def _user_said(value: str, known: KnownValues) -> bool:
-    """Whether the words of a value stand one after the other in what the user said."""
-    sought = folded_tokens(value)
-    if not sought:
-        return False
-    tokens: list[str] = []
-    for text in known.user_texts:
-        tokens += folded_tokens(text)
-    return any(tokens[start : start + len(sought)] == sought for start in range(len(tokens)))
+def _names_of(path: str) -> tuple[str, ...]:
+    """What a lesson may call a path in a result; "" is any."""
+    return path, path.removesuffix(":"), ""
 
 
 def _place_of(origin: str, known: KnownValues) -> tuple[ToolName, str]:
     """The tool and the path in its result that "get_order.items[].id, the next one" names; "" for any path."""
     text = origin.removeprefix("the result of ").removeprefix("a key of ").removeprefix("all of ").partition(",")[0]
     # Tools may have dots in their names: the longest one that fits.
-    names = [tool for tool in known.results if text == tool or text.startswith(f"{tool}.")]
+    tools = {place.of for place in known.places if place.kind == "result"}
+    names = [tool for tool in tools if text == tool or text.startswith(f"{tool}.")]
     tool = max(names, key=len, default="")
     return tool, text[len(tool) + 1 :]

@@ -189,18 +189,19 @@ def _of_arguments(tool: ToolArguments, where: Conditions, taking: Mapping[str, i
     origins: list[Origin] = []
     for origin in tool.origins():
         # That a tool got the same before says nothing of where it got it first.
-        if origin.source.kind != "argument" or taking[origin.source.path] > 1:
+        place = origin.place
+        if place is None or place.kind != "argument" or taking[place.of] > 1:
             origins.append(origin)
-    if all(origin.source.kind == "words" for origin in origins):
+    if all(origin.place is not None and origin.place.kind == "words" for origin in origins):
         return  # that the user says what is wanted needs no lesson
     while estimate_tokens(_call_text(tool.tool, origins)) > SENTENCE_TOKENS and len(origins) > 1:
         origins.pop()
     triples: list[Triple] = []
     tools = {tool.tool: None}
     for origin in origins:
-        triples.append(Triple(f"{tool.tool}.{origin.name}", COMES_FROM, origin.origin_text))
-        if origin.source.kind == "result":
-            tools[origin.source.of] = None
+        triples.append(Triple(f"{tool.tool}.{origin.name}", COMES_FROM, origin.text))
+        if origin.place is not None and origin.place.kind == "result":
+            tools[origin.place.of] = None
     yield Principle(
         "guiding",
         _call_text(tool.tool, origins),

@@ -6,24 +6,20 @@ import ast
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
-from hepm.types import JSON, START, ToolCall, ToolName
-
-SCALARS: Final = (str, int, float, bool)
+from hepm.types import JSON, ToolCall
 
 # Bounds of what is read of one result, so that a large one costs a run no more than milliseconds.
 _MOST_LEAVES: Final = 400
 _MOST_ITEMS: Final = 40  # of an object or a list
 _DEEPEST: Final = 6
 _VALUE_CHARS: Final = 200
-_OBJECT_CHARS: Final = 600  # of an object whose words are taken
 _PARSED_CHARS: Final = 60_000
 _LINES: Final = 60
-_RESULTS: Final = 12  # of one tool that a run keeps
 
 # A key with two digits is an id, as in {"HAT041": {"in_stock": true}}: its path is "*", so that all such keys are one.
 _ID_KEY: Final = re.compile(r"\d{2}")
@@ -39,11 +35,35 @@ _TELLING: Final = re.compile(r"[\d@_]|\w\.\w")
 
 
 class Leaf(NamedTuple):
-    """A value in a result: its path, such as "items[].id", and the words of the object that holds it."""
+    """A value in a result, with its path, such as "items[].id"."""
 
     path: str
     value: JSON
-    words: frozenset[str]
+
+
+class Place(NamedTuple):
+    """Where a value stands: at a path in the results of a tool, in an earlier argument of a name, in the user's words.
+
+    Attributes:
+        of: The tool, or the name of the argument; "" for words.
+    """
+
+    kind: Literal["result", "argument", "words"]
+    of: str = ""
+    path: str = ""
+
+    def __str__(self) -> str:
+        """Such as "get_order.order_id", "a key of list_orders.orders", "the order_id before", "the user's words"."""
+        if self.kind == "words":
+            return "the user's words"
+        if self.kind == "argument":
+            return f"the {self.of} before"
+        if self.path in ("", "word", "line"):
+            return f"the result of {self.of}"
+        if self.path.endswith("*"):
+            holder = f"{self.of}.{self.path}".removesuffix(".*")
+            return f"a key of {holder}"
+        return f"{self.of}.{self.path.removesuffix(':')}"
 
 
 def comparable(value: JSON) -> str:
@@ -74,11 +94,6 @@ def tokens_of(text: str) -> list[str]:
     return [token for token in stripped if token]
 
 
-def folded_tokens(text: str) -> list[str]:
-    """The same in small letters."""
-    return [token.casefold() for token in tokens_of(text)]
-
-
 @lru_cache(maxsize=2_048)  # environments return the same texts to many runs
 def leaves_of(result: str) -> tuple[Leaf, ...]:
     """The values of a result: of JSON all scalars, and keys that are ids; of other texts lines and telling words."""
@@ -103,36 +118,23 @@ def _parsed(result: str) -> JSON:
     return result
 
 
-def _leaves_in(value: JSON, path: str, depth: int, words: frozenset[str] = frozenset()) -> Iterator[Leaf]:
-    """The scalars below a value; `words` are those of the object that holds them, none outside of any."""
+def _leaves_in(value: JSON, path: str, depth: int) -> Iterator[Leaf]:
+    """The scalars below a value, and keys that are ids."""
     if depth > _DEEPEST:
         return
-    if isinstance(value, Mapping):
-        yield from _leaves_in_object(value, path, depth, words)
-    elif isinstance(value, list | tuple):
+    if isinstance(value, list | tuple):
         for item in value[:_MOST_ITEMS]:
-            own = words_of(json.dumps(item, default=str)[:_OBJECT_CHARS])
-            yield from _leaves_in(item, f"{path}[]", depth + 1, own)
-    elif isinstance(value, SCALARS) and len(str(value)) <= _VALUE_CHARS:
-        yield Leaf(path, value, words)
-
-
-def _leaves_in_object(value: Mapping[str, JSON], path: str, depth: int, words: frozenset[str]) -> Iterator[Leaf]:
-    # Only an item of a list, or what stands under an id, is an object of its own that the user's words can mean.
-    if not path.endswith((".*", "[]")):
-        words = frozenset()
-    for key, member in list(value.items())[:_MOST_ITEMS]:
-        name = str(key)
-        key_is_id = _ID_KEY.search(name) is not None
-        own = words
-        if key_is_id or (isinstance(member, str | int | float) and _ID_KEY.search(str(member))):
-            own = words_of(f"{name} {json.dumps(member, default=str)[:_OBJECT_CHARS]}")
-        if key_is_id or depth == 0:
-            yield Leaf(_below(path, "*"), name, own)
-        if key_is_id:
-            yield from _leaves_in(member, _below(path, "*"), depth + 1, own)
-        else:
-            yield from _leaves_in(member, _below(path, name[:_MOST_ITEMS]), depth + 1, words or own)
+            yield from _leaves_in(item, f"{path}[]", depth + 1)
+    elif isinstance(value, Mapping):
+        for key, member in list(value.items())[:_MOST_ITEMS]:
+            name = str(key)
+            key_is_id = _ID_KEY.search(name) is not None
+            if key_is_id or depth == 0:
+                yield Leaf(_below(path, "*"), name)
+            below = "*" if key_is_id else name[:_MOST_ITEMS]
+            yield from _leaves_in(member, _below(path, below), depth + 1)
+    elif value is not None and len(str(value)) <= _VALUE_CHARS:
+        yield Leaf(path, value)
 
 
 def _below(path: str, name: str) -> str:
@@ -143,31 +145,18 @@ def _leaves_in_text(text: str) -> Iterator[Leaf]:
     """Of "key: value" lines the values, of other lines the lines, and all tokens with a digit, an @ or a dot inside."""
     whole = text.strip()
     if 0 < len(whole) <= _VALUE_CHARS and "\n" not in whole:
-        yield Leaf("", whole, frozenset())
-    lines = [line for line in whole.split("\n") if line.strip()][:_LINES]
-    for line, words in zip(lines, _words_of_objects(lines), strict=True):
+        yield Leaf("", whole)
+    for line in list(filter(str.strip, whole.split("\n")))[:_LINES]:
         pair = _LINE.fullmatch(line)
         bare = line.strip().removeprefix("- ").strip()
         if pair is not None and pair[3]:
             # The colon tells the key of a text from the member of an object.
-            yield Leaf(f"{pair[2].strip()}:", _unquoted(pair[3]), words)
+            yield Leaf(f"{pair[2].strip()}:", _unquoted(pair[3]))
         elif pair is None and len(bare) <= _VALUE_CHARS:
-            yield Leaf("line", _unquoted(bare), words)
+            yield Leaf("line", _unquoted(bare))
     for token in tokens_of(whole[: 20 * _VALUE_CHARS]):
         if _TELLING.search(token):
-            yield Leaf("word", token, frozenset())
-
-
-def _words_of_objects(lines: Sequence[str]) -> list[frozenset[str]]:
-    """For each line the words of its object: in a list of objects, each begins with "- "."""
-    starts = [number for number, line in enumerate(lines) if line.startswith("- ")] or [0]
-    ends = [*starts[1:], len(lines)]
-    # Lines before the first object have no words.
-    words_by_line: list[frozenset[str]] = [frozenset()] * len(lines)
-    for start, end in zip(starts, ends, strict=True):
-        words = words_of("\n".join(lines[start:end])[:_OBJECT_CHARS])
-        words_by_line[start:end] = [words] * (end - start)
-    return words_by_line
+            yield Leaf("word", token)
 
 
 def _unquoted(text: str) -> str:
@@ -181,41 +170,39 @@ class KnownValues:
     """What an agent knows at one point of a run; messages and calls are added as they come.
 
     Attributes:
-        user_texts: The user's messages, oldest first.
-        results: Leaves of each tool's results, oldest first.
-        given: Arguments of earlier calls by name, oldest first.
-        used: Comparable values that a tool was given under a name.
-        last: The tool called last.
-        words: Those of all the user's messages.
+        places: The values in results and in earlier arguments, in their comparable form, by where they stand.
     """
 
     def __init__(self) -> None:
-        self.user_texts: list[str] = []
-        self.results: defaultdict[ToolName, list[tuple[Leaf, ...]]] = defaultdict(list)
-        self.given: defaultdict[str, list[JSON]] = defaultdict(list)
-        self.used: defaultdict[tuple[ToolName, str], set[str]] = defaultdict(set)
-        self.last: ToolName = START
-        self.words: frozenset[str] = frozenset()
+        self.places: defaultdict[Place, set[str]] = defaultdict(set)
+        self._said: list[str] = []
 
     def say(self, text: str) -> None:
         """Take a message of the user."""
-        self.user_texts.append(text)
-        self.words |= words_of(text)
+        self._said.append(_spaced(text))
+
+    def user_said(self, value: str) -> bool:
+        """Whether the words of a value stand one after the other in a message of the user."""
+        # Users write "round trip" for round_trip.
+        sought = {_spaced(value), _spaced(value.replace("_", " "))} - {"  "}
+        return any(words in text for words in sought for text in self._said)
 
     def give(self, call: ToolCall) -> None:
         """Take the arguments of a call, before its result is known."""
         for name, value in call.arguments.items():
-            self.given[name].append(value)
-            self.used[call.name, name].update(map(comparable, elements(value)))
+            self.places[Place("argument", name)].update(map(comparable, elements(value)))
 
     def receive(self, calls: Iterable[ToolCall]) -> None:
         """Take the results of the calls of a turn."""
         for call in calls:
-            self.last = call.name
             if call.result and call.error is not True:
-                kept = self.results[call.name]
-                kept.append(leaves_of(call.result[: 2 * _PARSED_CHARS]))
-                del kept[:-_RESULTS]
+                for path, value in leaves_of(call.result[: 2 * _PARSED_CHARS]):
+                    self.places[Place("result", call.name, path)].add(comparable(value))
+
+
+def _spaced(text: str) -> str:
+    """The words of a text with blanks around, so that "art" is not in "start"."""
+    return f" {' '.join(map(str.casefold, tokens_of(text)))} "
 
 
 def elements(value: JSON) -> list[JSON]:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from hepm.experience.arguments import learn_arguments, replay
 from hepm.experience.content import content_of
@@ -51,26 +50,29 @@ def test_leaves_are_read_from_json_python_and_lines_of_text() -> None:
     assert values('{"cards": {"card_17": {}}}')["cards.*"] == "card_17"
 
 
-def test_arguments_come_from_results_words_and_constants() -> None:
-    learned = learn_arguments(run_of(number) for number in range(12))
-    filled: list[tuple[dict[str, JSON], ToolCall]] = []
+def test_the_words_of_a_value_stand_one_after_the_other_in_what_the_user_said() -> None:
+    known = KnownValues()
+    known.say("A round trip to New York, order #W1002, please.")
+    assert known.user_said("round_trip")
+    assert known.user_said("new york")
+    assert known.user_said("#W1002")
+    assert not known.user_said("York New")
+    assert not known.user_said("rip")
+    assert not known.user_said("")
 
-    def at_call(known: KnownValues, call: ToolCall) -> None:
-        filled.append((learned[call.name].fill(known), call))
 
-    for number in (20, 21, 22):
-        replay(run_of(number), at_call)
-    for found, call in filled:
-        known: dict[str, Any] = dict(call.arguments)
-        known.pop("note", None)
-        found.pop("note", None)
-        assert found == known
+def test_a_place_holds_what_results_said_before_a_call_and_nothing_of_its_own_turn() -> None:
+    known: list[str] = []
+    calls = (ToolCall("get", {"id": "A1"}, '{"next": "B2"}'), ToolCall("get", {"id": "B2"}, "{}"))
+    together = Trajectory("t", (Turn("assistant", calls=calls),), Outcome(success=True))
+    replay(together, lambda values, _: known.extend(map(str, values.places)))
+    assert known == ["the id before"]
 
 
 def test_a_sentence_names_what_most_calls_took_from_one_place() -> None:
     (text,) = [one.text for one in content_of([run_of(n) for n in range(12)], "shop") if "return_item" in one.text]
     assert text == (
-        "return_item(order_id ← find_user.orders[], item_id ← get_order.items[].item_id, the one the user means, "
+        "return_item(order_id ← find_user.orders[], item_id ← get_order.items[].item_id, "
         "reason ← the user's words, currency = EUR)"
     )
 
