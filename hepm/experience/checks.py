@@ -8,14 +8,19 @@ like requests did that succeeded.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from dataclasses import replace
+from typing import Final
 
 from hepm.experience.actions import is_reading
+from hepm.experience.conditions import ALWAYS, Conditions, FactCondition
+from hepm.experience.lessons import FAILS, NEEDS, REPLACED_BY, Principle, sources_of
 from hepm.experience.principle_advice import lower_bound
 from hepm.experience.run_steps import RunSteps
+from hepm.graph.lessons.rows import Source, Triple
 from hepm.ingest.shell.parser import is_shell
+from hepm.policy.hybrid.known_facts import CALLED, FactTest
 from hepm.types import ToolName
 
 FEWEST_GOOD: Final = 5
@@ -32,57 +37,14 @@ LIKE_REQUEST: Final = 0.5
 """Least share of words in common of like requests."""
 
 
-class BeforeCall(NamedTuple):
-    """What to read before a tool is called.
+def learn_checks(runs: Iterable[RunSteps], where: Conditions = ALWAYS) -> list[Principle]:
+    """What to read before tools that change something; of each such tool what sets runs apart most.
 
-    Attributes:
-        good, bad: Successful and failed runs that called the tool, and `good_read`, `bad_read` those that read before.
+    A check says "before refund, call check_policy". `tried` are the runs that read before.
     """
-
-    tool: ToolName
-    reads: ToolName
-    good: int
-    good_read: int
-    bad: int
-    bad_read: int
-    runs: tuple[str, ...]
-
-    @property
-    def sentence(self) -> str:
-        """Such as "before refund, call check_policy"."""
-        return f"before {self.tool}, call {self.reads}"
-
-
-class Trap(NamedTuple):
-    """A change that fails.
-
-    Attributes:
-        does: The change: "Edit api/client.py", "git push --force".
-        instead: What runs with like requests did that succeeded, up to two steps in order; none if they do not agree.
-        failed, runs_made: Of the labelled runs that made it, those that failed, and all.
-    """
-
-    does: str
-    instead: tuple[str, ...]
-    tools: tuple[ToolName, ...]
-    failed: int
-    runs_made: int
-    runs: tuple[str, ...]
-
-    @property
-    def sentence(self) -> str:
-        """Such as "Edit api/client.py fails; Edit openapi.yaml, then make generate worked"."""
-        if not self.instead:
-            return f"{self.does} fails"
-        return f"{self.does} fails; {', then '.join(self.instead)} worked"
-
-
-def learn_checks(runs: Iterable[RunSteps]) -> list[BeforeCall]:
-    """What to read before tools that change something; of each such tool what sets runs apart most."""
-    good: defaultdict[ToolName, int] = defaultdict(int)
-    bad: defaultdict[ToolName, int] = defaultdict(int)
-    # By tool and what was read before its first call: the successful runs, and the failed ones.
-    read: defaultdict[tuple[ToolName, ToolName], tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
+    called = Counter[tuple[ToolName, bool]]()
+    # By tool, what was read before its first call, and success: the runs.
+    read: defaultdict[tuple[ToolName, ToolName, bool], list[str]] = defaultdict(list)
     for run in runs:
         before: dict[ToolName, None] = {}
         known: set[ToolName] = set()
@@ -92,34 +54,51 @@ def learn_checks(runs: Iterable[RunSteps]) -> list[BeforeCall]:
                 before[tool] = None
             elif not is_shell(tool) and tool not in known:
                 known.add(tool)
-                count = good if run.well else bad
-                count[tool] += 1
+                called[tool, run.well] += 1
                 for reads in before:
-                    with_good, with_bad = read[tool, reads]
-                    (with_good if run.well else with_bad).append(run.id)
-    best: dict[ToolName, BeforeCall] = {}
-    for (tool, reads), (with_good, with_bad) in sorted(read.items()):
-        check = BeforeCall(tool, reads, good[tool], len(with_good), bad[tool], len(with_bad), tuple(with_good))
-        if _decides(check) and (tool not in best or _gap(check) > _gap(best[tool])):
-            best[tool] = check
-    return sorted(best.values(), key=lambda check: (-check.good_read, check.sentence))
+                    read[tool, reads, run.well].append(run.id)
+    best: dict[ToolName, tuple[float, Principle]] = {}
+    for tool, reads in sorted({(tool, reads) for tool, reads, well in read if well}):
+        with_good, with_bad = read[tool, reads, True], len(read.get((tool, reads, False), ()))
+        gap = _gap(len(with_good), called[tool, True], with_bad, called[tool, False])
+        if gap < DIFFERENT_FROM or (tool in best and gap <= best[tool][0]):
+            continue
+        # Counts of calls are compared with .5: not called yet.
+        uncalled = FactCondition(FactTest(CALLED, reads, 0.5), true=False)
+        best[tool] = (
+            gap,
+            Principle(
+                "guiding",
+                f"before {tool}, call {reads}",
+                triples=(Triple(tool, NEEDS, reads),),
+                sources=sources_of(with_good),
+                tools=(tool, reads),
+                conditions=replace(where, facts=(uncalled,)),
+                tried=len(with_good) + with_bad,
+                worked=len(with_good),
+            ),
+        )
+    checks = [check for _, check in best.values()]
+    return sorted(checks, key=lambda check: (-check.worked, check.text))
 
 
-def _gap(check: BeforeCall) -> float:
-    """How much larger the share is of successful runs that read before, than that of failed ones."""
-    return check.good_read / check.good - check.bad_read / check.bad
-
-
-def _decides(check: BeforeCall) -> bool:
-    if check.good < FEWEST_GOOD or check.bad < FEWEST_BAD or _gap(check) < DIFFERENT_FROM:
-        return False
+def _gap(good_read: int, good: int, bad_read: int, bad: int) -> float:
+    """How much larger the share is of successful runs that read before, than that of failed ones; 0 if unsure."""
+    if good < FEWEST_GOOD or bad < FEWEST_BAD:
+        return 0.0
     # Wilson's 95 % intervals of the two shares do not meet.
-    highest = 1 - lower_bound(check.bad - check.bad_read, check.bad_read)
-    return lower_bound(check.good_read, check.good - check.good_read) > highest
+    highest = 1 - lower_bound(bad - bad_read, bad_read)
+    if lower_bound(good_read, good - good_read) <= highest:
+        return 0.0
+    return good_read / good - bad_read / bad
 
 
-def learn_traps(runs: Sequence[RunSteps]) -> list[Trap]:
-    """Changes that fail, the most frequent first."""
+def learn_traps(runs: Sequence[RunSteps], where: Conditions = ALWAYS) -> list[Principle]:
+    """Changes that fail, the most frequent first: "Edit api/client.py fails; Edit openapi.yaml worked".
+
+    `tried` are the labelled runs that made the change. Where runs with like requests agree on what to do instead, it is
+    named, up to two steps in order.
+    """
     made: defaultdict[str, dict[str, RunSteps]] = defaultdict(dict)
     tools: dict[str, ToolName] = {}
     for run in runs:
@@ -129,33 +108,39 @@ def learn_traps(runs: Sequence[RunSteps]) -> list[Trap]:
                 made[text][run.id] = run
                 tools[text] = action.tool
     failures = [run.well for run in runs].count(False)
-    traps: list[Trap] = []
+    traps: list[tuple[int, Principle]] = []
     for text, makers in sorted(made.items()):
-        failed = sorted(id for id, run in makers.items() if not run.well)
+        failed = {id: run for id, run in sorted(makers.items()) if not run.well}
         if len(failed) < FEWEST_BAD or len(failed) < TRAP_SHARE * len(makers):
             continue
         chance = chance_of(len(failed), len(makers), failures, len(runs))
         if chance > 5 * BY_CHANCE:
             continue
-        instead = _instead(text, makers, runs, made)
-        if instead or chance <= BY_CHANCE:
-            named = tuple(dict.fromkeys(tools[change] for change in (text, *instead)))
-            traps.append(Trap(text, instead, named, len(failed), len(makers), tuple(failed)))
-    return sorted(_first_of_runs(traps, made), key=lambda trap: (-trap.failed, trap.does))
-
-
-def _first_of_runs(traps: Iterable[Trap], made: Mapping[str, Mapping[str, RunSteps]]) -> list[Trap]:
-    """Of changes that the same runs made, the one that came first: what they did after it follows from it."""
-
-    def position(trap: Trap) -> int:
-        run = made[trap.does][trap.runs[0]]
-        texts = [action.texts[0] for action in run.untroubled()]
-        return texts.index(trap.does)
-
-    first: dict[tuple[str, ...], Trap] = {}
-    for trap in sorted(traps, key=position):
-        first.setdefault(trap.runs, trap)
-    return list(first.values())
+        instead = _instead(text, failed, runs, made)
+        if not instead and chance > BY_CHANCE:
+            continue
+        sentence = f"{text} fails"
+        triple = Triple(text, FAILS, "always")
+        if instead:
+            triple = Triple(text, REPLACED_BY, ", then ".join(instead))
+            sentence += f"; {triple.object} worked"
+        trap = Principle(
+            "cautionary",
+            sentence,
+            triples=(triple,),
+            sources=sources_of(failed),
+            tools=tuple(dict.fromkeys(tools[change] for change in (text, *instead))),
+            conditions=replace(where, preconditions=(*where.preconditions, f"the next call is {text}")),
+            tried=len(makers),
+            worked=len(makers) - len(failed),
+        )
+        done = [action.texts[0] for action in next(iter(failed.values())).untroubled()]
+        traps.append((done.index(text), trap))
+    # Of changes that the same runs made, the one that came first: what they did after it follows from it.
+    first: dict[tuple[Source, ...], Principle] = {}
+    for _, trap in sorted(traps, key=lambda pair: pair[0]):
+        first.setdefault(trap.sources, trap)
+    return sorted(first.values(), key=lambda trap: (trap.worked - trap.tried, trap.text))
 
 
 def chance_of(failed: int, taken: int, failures: int, runs: int) -> float:
@@ -170,36 +155,29 @@ def chance_of(failed: int, taken: int, failures: int, runs: int) -> float:
 
 
 def _instead(
-    text: str, makers: Mapping[str, RunSteps], runs: Sequence[RunSteps], made: Mapping[str, Mapping[str, RunSteps]]
+    text: str, failed: Mapping[str, RunSteps], runs: Sequence[RunSteps], made: Mapping[str, Mapping[str, RunSteps]]
 ) -> tuple[str, ...]:
     """What most successful runs with like requests did, and none of those that made the change and failed.
 
     Args:
-        makers: The runs that made the change `text`, by id.
-        made: The same for all changes.
+        failed: The failed runs that made the change `text`, by id.
+        made: The runs that made each change.
     """
-    failed = {id: run for id, run in makers.items() if not run.well}
     alike: dict[str, RunSteps] = {}
     for run in runs:
-        if run.well and run.id not in makers and _alike(run, failed.values()):
+        if run.well and run.id not in made[text] and _alike(run, failed.values()):
             alike[run.id] = run
     # The changes that most of them made; of equally frequent ones all.
-    most = 0
-    best: set[str] = set()
+    by_runs: defaultdict[int, set[str]] = defaultdict(set)
     for other, others in made.items():
         good = len(alike.keys() & others.keys())
-        most_did = good >= FEWEST_BAD and 2 * good > len(alike)
-        if other == text or not most_did or not failed.keys().isdisjoint(others):
-            continue
-        if good > most:
-            most = good
-            best.clear()
-        if good == most:
-            best.add(other)
+        if good >= FEWEST_BAD and 2 * good > len(alike) and failed.keys().isdisjoint(others):
+            by_runs[good].add(other)
+    best = by_runs[max(by_runs, default=0)]
     # Their order is that of the first run which did them all.
     for run in alike.values():
-        if all(run.id in made[other] for other in best):
-            order = dict.fromkeys(action.texts[0] for action in run.untroubled())
+        order = dict.fromkeys(action.texts[0] for action in run.untroubled())
+        if best <= order.keys():
             return tuple(filter(best.__contains__, order))[:STEPS_INSTEAD]
     return ()
 

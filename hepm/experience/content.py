@@ -17,9 +17,9 @@ from typing import Final, NamedTuple
 
 from hepm.experience.actions import Action
 from hepm.experience.arguments import Origin, ToolArguments, learn_arguments, task_key
-from hepm.experience.checks import BeforeCall, Trap, learn_checks, learn_traps
+from hepm.experience.checks import learn_checks, learn_traps
 from hepm.experience.comparison import says_nothing
-from hepm.experience.conditions import Conditions, FactCondition
+from hepm.experience.conditions import Conditions
 from hepm.experience.distilling import OUTDATED
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import (
@@ -32,14 +32,14 @@ from hepm.experience.lessons import (
     Principle,
     applies_in,
     is_content,
+    sources_of,
 )
-from hepm.experience.recipes import Recipe, learn_recipes
+from hepm.experience.recipes import learn_recipes
 from hepm.experience.run_steps import RunSteps, Step, steps_of_run, tools_of
-from hepm.graph.lessons.rows import LessonRow, Source, StoredLesson, Triple
+from hepm.graph.lessons.rows import LessonRow, StoredLesson, Triple
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.ingest.shell.parser import is_shell
 from hepm.llm.usage import estimate_tokens
-from hepm.policy.hybrid.known_facts import CALLED, FactTest
 from hepm.types import DEFAULT_NAMESPACE, RECORDED_BY, ToolName, Trajectory
 
 MOST_RUNS: Final = 600
@@ -170,16 +170,8 @@ def content_of(runs: Sequence[Trajectory], environment: str, project: str = "") 
         taking.update(tool.arguments.keys())
     for tool in learned:
         yield from _of_arguments(tool, where, taking)
-    for recipe in learn_recipes(labelled)[:MOST_OF_A_KIND]:
-        yield _of_recipe(recipe, where)
-    for check in learn_checks(labelled)[:MOST_OF_A_KIND]:
-        yield _of_check(check, where)
-    for trap in learn_traps(labelled)[:MOST_OF_A_KIND]:
-        yield _of_trap(trap, where)
-
-
-def _sources(runs: Collection[str]) -> tuple[Source, ...]:
-    return tuple(Source(run, words=False) for run in runs)
+    for learned_kind in (learn_recipes(labelled, where), learn_checks(labelled, where), learn_traps(labelled, where)):
+        yield from learned_kind[:MOST_OF_A_KIND]
 
 
 def _of_arguments(tool: ToolArguments, where: Conditions, taking: Mapping[str, int]) -> Iterator[Principle]:
@@ -206,7 +198,7 @@ def _of_arguments(tool: ToolArguments, where: Conditions, taking: Mapping[str, i
         "guiding",
         _call_text(tool.tool, origins),
         triples=tuple(triples),
-        sources=_sources(tool.runs),
+        sources=sources_of(tool.runs),
         tools=tuple(tools),
         conditions=where,
     )
@@ -215,52 +207,6 @@ def _of_arguments(tool: ToolArguments, where: Conditions, taking: Mapping[str, i
 def _call_text(tool: ToolName, origins: Iterable[Origin]) -> str:
     """Such as "process_return(order_id ← get_order.order_id, reason ← the user's words)"."""
     return f"{tool}({', '.join(map(str, origins))})"
-
-
-def _of_recipe(recipe: Recipe, where: Conditions) -> Principle:
-    error_shown = f"its result says {recipe.error}"
-    triple = Triple(f"{recipe.tool}: {recipe.error}", SOLVED_BY, ", then ".join(recipe.does))
-    return Principle(
-        "guiding",
-        recipe.sentence,
-        triples=(triple,),
-        sources=_sources(recipe.runs),
-        tools=recipe.tools,
-        conditions=replace(where, preconditions=(*where.preconditions, error_shown), after=(recipe.tool,)),
-        tried=recipe.tried,
-        worked=recipe.worked,
-    )
-
-
-def _of_check(check: BeforeCall, where: Conditions) -> Principle:
-    # Counts of calls are compared with .5: not called yet.
-    uncalled = FactCondition(FactTest(CALLED, check.reads, 0.5), true=False)
-    return Principle(
-        "guiding",
-        check.sentence,
-        triples=(Triple(check.tool, NEEDS, check.reads),),
-        sources=_sources(check.runs),
-        tools=(check.tool, check.reads),
-        conditions=replace(where, facts=(uncalled,)),
-        tried=check.good_read + check.bad_read,
-        worked=check.good_read,
-    )
-
-
-def _of_trap(trap: Trap, where: Conditions) -> Principle:
-    triple = Triple(trap.does, FAILS, "always")
-    if trap.instead:
-        triple = Triple(trap.does, REPLACED_BY, ", then ".join(trap.instead))
-    return Principle(
-        "cautionary",
-        trap.sentence,
-        triples=(triple,),
-        sources=_sources(trap.runs),
-        tools=trap.tools,
-        conditions=replace(where, preconditions=(*where.preconditions, f"the next call is {trap.does}")),
-        tried=trap.runs_made,
-        worked=trap.runs_made - trap.failed,
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, cast
 
@@ -220,6 +221,11 @@ class Notes:
         if row.sources:
             session = row.sources[0].run
         return cls(row.user, row.text, record["version"], record["written_by"], session)
+
+
+def sources_of(runs: Iterable[str]) -> tuple[Source, ...]:
+    """Runs as the sources of a lesson that holds no words of theirs."""
+    return tuple([Source(run, words=False) for run in runs])
 
 
 def notes_id(user: str, version: int) -> str:

@@ -58,8 +58,8 @@ def test_a_secret_in_an_error_is_not_kept() -> None:
 
 def test_a_recipe_needs_runs_that_agree_on_more_than_one_day() -> None:
     (one,) = learn_recipes(steps(*map(fixed, range(5))))
-    assert one.sentence.startswith("pytest: OperationalError: connection to …")
-    assert one.sentence.endswith("Connection refused → docker compose up -d db")
+    assert one.text.startswith("pytest: OperationalError: connection to …")
+    assert one.text.endswith("Connection refused → docker compose up -d db")
     assert (one.worked, one.tried) == (5, 5)
     assert learn_recipes(steps(*(fixed(number, day=1) for number in range(5)))) == []
     assert learn_recipes(steps(*map(fixed, range(2)))) == []
@@ -85,7 +85,7 @@ def test_after_an_error_of_another_tool_the_next_call_is_told() -> None:
         ]
         return trajectory(f"n{number}", calls, success=True, day=number)
 
-    assert [one.sentence for one in learn_recipes(steps(*map(run, range(4))))] == [
+    assert [one.text for one in learn_recipes(steps(*map(run, range(4))))] == [
         "find_by_email: user not found → find_by_name"
     ]
 
@@ -98,7 +98,7 @@ def test_a_check_is_what_successful_runs_read_and_failed_ones_did_not() -> None:
     good = [run(number, read=number >= 2, success=True) for number in range(20)]
     bad = [run(100 + number, read=number == 0, success=False) for number in range(9)]
     (one,) = learn_checks(steps(*good, *bad))
-    assert one[:6] == ("refund", "check_policy", 20, 18, 9, 1)
+    assert (one.text, one.tried, one.worked) == ("before refund, call check_policy", 19, 18)
     assert learn_checks(steps(*good[:6], *bad[:2])) == []
     alike = [run(200 + number, read=number >= 2, success=False) for number in range(20)]
     assert learn_checks(steps(*good, *alike)) == []
@@ -118,8 +118,8 @@ def test_a_change_after_which_runs_failed_is_a_trap_and_names_what_others_did() 
         *(edited(10 + n, generated=True, success=False) for n in range(3)),
     ]
     (one,) = learn_traps(steps(*runs))
-    assert one.sentence == "Edit api/client.py fails; Edit srv/openapi.yaml, then make generate worked"
-    assert (one.failed, one.runs_made) == (3, 3)
+    assert one.text == "Edit api/client.py fails; Edit srv/openapi.yaml, then make generate worked"
+    assert (one.tried, one.worked) == (3, 0)
 
 
 def test_what_fails_by_chance_is_no_trap() -> None:
