@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import groupby, islice
 from typing import Final, NamedTuple
 
 from hepm.errors import InputError
@@ -38,16 +39,17 @@ _BEGIN: Final = re.compile(r'^<!-- hepm lessons of (?P<namespace>"[^\n]*?"):(?P<
 _HEADING: Final = re.compile(r"#+ +(.*?)\s*$")
 # Any bullet of Markdown; hepm writes "- ".
 _ITEM: Final = re.compile(r"[-*+] +(.*)", re.DOTALL)
-# At the end of a line: <!-- p-0123abcd 4f5e6d7c -->; lines of earlier versions have no digest.
-_ID: Final = re.compile(r"\s*<!-- (?P<id>[ep]-[0-9a-f]+)(?: (?P<digest>[0-9a-f]{8}))? -->\s*$")
+# At the end of a line: <!-- p-0123abcd 4f5e6d7c -->.
+_ID: Final = re.compile(r"\s*<!-- ([ep]-[0-9a-f]+)(?: ([0-9a-f]{8}))? -->\s*$")
 # "(9 of 10 runs that did so succeeded, 2 of 8 others)", "(from 3 runs)", "(by hand)".
 _EVIDENCE: Final = re.compile(r"\s*\((?:\d+ of \d+ runs|from [\d,]+ runs?\b|by hand\b)[^()]*\)\s*$")
 # The YAML block at the beginning of a SKILL.md.
-_FRONT: Final = re.compile(r"---\n(?P<front>.*?)\n---\n", re.DOTALL)
+_FRONT: Final = re.compile(r"---\n.*?\n---\n", re.DOTALL)
 _SKILL_NAME: Final = re.compile(r"[^a-z0-9]+")
 _NAMED_TOOLS: Final = 12  # in the description of a skill
 _NAMESPACE_CHARS: Final = 200
-_FEWEST_DIGITS: Final = 8  # of an id, which has more if two lessons begin alike
+_ID_CHARS: Final = len("p-01234567")  # of an id, of which all stands there if two lessons begin alike
+_NO_BRACKETS: Final = str.maketrans("", "", "()")
 _SKILL_NAME_CHARS: Final = 64  # the limit of agentskills.io
 _DESCRIPTION_CHARS: Final = 1_000  # its limit is 1,024
 
@@ -69,35 +71,24 @@ class FileLesson(NamedTuple):
         return self.equal.first.row
 
     @property
-    def works(self) -> bool:
-        """Whether it says what works, and not what fails."""
-        return self.equal.works
-
-    @property
     def by_hand(self) -> bool:  # noqa: D102
         return self.row.properties["distilled_by"] == HAND
 
     @property
     def evidence(self) -> str:
         """Why to believe it, in a few words: "9 of 10 runs that did so succeeded, 2 of 8 others"."""
-        return "; ".join(filter(None, (self._support, self.age.note)))
-
-    @property
-    def _support(self) -> str:
-        if self.by_hand:
-            return "by hand"
         runs = self.runs
-        if runs.enough:
+        support = ""
+        if self.by_hand:
+            support = "by hand"
+        elif runs.enough:
             # A warning is heeded by runs that do without the tool.
-            heeding, others = "without it", "with it"
-            if self.works:
-                heeding, others = "that did so", "others"
-            share = f"{runs.heeded_successes} of {runs.heeded} runs {heeding} succeeded"
-            return f"{share}, {runs.others_successes} of {runs.others} {others}"
-        sources = len(self.equal.sources)
-        if not sources:
-            return ""
-        return f"from {count_of(sources, 'run')}"
+            heeding, others = ("that did so", "others") if self.equal.works else ("without it", "with it")
+            support = f"{runs.heeded_successes} of {runs.heeded} runs {heeding} succeeded"
+            support += f", {runs.others_successes} of {runs.others} {others}"
+        elif self.equal.sources:
+            support = f"from {count_of(len(self.equal.sources), 'run')}"
+        return "; ".join(filter(None, (support, self.age.note)))
 
 
 class Chosen(NamedTuple):
@@ -122,40 +113,24 @@ def lessons_for_file(
     equal = _equal(bank, kinds, namespace)
     refused = {lessons.key for lessons in _equal(bank, kinds, namespace, refused=True)}
     supported = _support_of(equal, bank, namespace)
-    ages = _ages_of(equal, bank, namespace)
+    # Asked of all at once: their runs are read together.
+    rows = [stored.row for lessons in equal for stored in lessons.lessons]
+    age_of = dict(zip([row.id for row in rows], bank.ages(namespace).of(rows), strict=True))
     kept: list[FileLesson] = []
     left_out = 0
     for lessons in equal:
-        id = lessons.first.row.id
-        lesson = FileLesson(lessons, supported[id], ages[id])
+        age = freshest(age_of[stored.row.id] for stored in lessons.lessons)
+        lesson = FileLesson(lessons, supported[lessons.first.row.id], age)
         if lessons.key in refused and not lesson.by_hand:
             continue
-        sound = lesson.by_hand or _is_sound(lesson)
-        if every or (sound and lesson.age.weight > 0):
+        sound = lesson.by_hand or (lesson.runs.supports and not lessons.held_back)
+        if every or (sound and age.weight > 0):
             kept.append(lesson)
         else:
             left_out += 1
     # Not by evidence: with each new run, lines of a file under version control would move.
-    kept.sort(key=lambda lesson: (not lesson.works, _line_of(lesson.equal), lesson.row.id))
+    kept.sort(key=lambda lesson: (not lesson.equal.works, _line_of(lesson.equal), lesson.row.id))
     return Chosen(kept, left_out)
-
-
-def _ages_of(equal: Sequence[EqualLessons], bank: LessonBank, namespace: str) -> dict[str, Age]:
-    """The age of each of some lessons by the id that stands for it: the freshest one of those that say it."""
-    rows: list[LessonRow] = []
-    for lessons in equal:
-        rows += [stored.row for stored in lessons.lessons]
-    # Asked of all at once: their runs are read together.
-    ages = bank.ages(namespace).of(rows)
-    age_of = {row.id: age for row, age in zip(rows, ages, strict=True)}
-    freshest_of: dict[str, Age] = {}
-    for lessons in equal:
-        freshest_of[lessons.first.row.id] = freshest(age_of[stored.row.id] for stored in lessons.lessons)
-    return freshest_of
-
-
-def _is_sound(lesson: FileLesson) -> bool:
-    return lesson.runs.supports and not lesson.equal.held_back
 
 
 def _equal(bank: LessonBank, kinds: Sequence[Kind], namespace: str, *, refused: bool = False) -> list[EqualLessons]:
@@ -230,16 +205,14 @@ def section_of(lessons: Sequence[FileLesson], bank: LessonBank, *, namespace: st
         f"{_summary(lessons)} Edit or delete lines, then run `hepm import` on this file.",
         "",
     ]
-    for heading, works in ((WORKS, True), (FAILS, False)):
-        under_heading = [lesson for lesson in lessons if lesson.works is works]
-        if not under_heading:
-            continue
-        lines += [f"### {heading}", ""]
-        for lesson in under_heading:
+    for works, group in groupby(lessons, key=lambda lesson: lesson.equal.works):
+        lines += [f"### {WORKS if works else FAILS}", ""]
+        for lesson in group:
             text = _line_of(lesson.equal)
             # "- Call get_order before process_return. (9 of 10 runs …) <!-- p-0123abcd 4f5e6d7c -->"
-            evidence = f" ({_without_brackets(in_markdown(lesson.evidence))})" if lesson.evidence else ""
-            lines.append(f"- {text}{evidence} <!-- {short[lesson.row.id]} {_digest(text, works=works)} -->")
+            evidence = in_markdown(lesson.evidence).translate(_NO_BRACKETS)
+            shown = f"{text} ({evidence})" if evidence else text
+            lines.append(f"- {shown} <!-- {short[lesson.row.id]} {_digest(text, works=works)} -->")
         lines.append("")
     return "\n".join([*lines, END])
 
@@ -258,30 +231,25 @@ def with_section(text: str, section: str, name: str) -> str:
 
 
 def skill_text(former: str, lessons: Sequence[FileLesson], bank: LessonBank, *, namespace: str, folder: str) -> str:
-    """A `SKILL.md` with the section: a new one, or the former one with its evidence and date brought up to date.
+    """A `SKILL.md` with the section: a new one, or the former one, of which the rest stays.
 
     Front matter after https://agentskills.io: a name, what it is and when to read it, and where it comes from.
     """
-    section = section_of(lessons, bank, namespace=namespace)
-    facts = {"lessons": str(len(lessons)), "runs": str(len(_runs(lessons))), "latest-run": _latest(lessons)}
-    front = _FRONT.match(former)
-    if front is not None:
-        head = front["front"]
-        for key, value in facts.items():
-            head = re.sub(rf"^  {key}: .*$", f'  {key}: "{value}"', head, flags=re.MULTILINE)
-        return with_section(f"---\n{head}\n---\n{former[front.end() :]}", section, "SKILL.md")
-    # Small letters, digits and single hyphens, none at the ends, as agentskills.io asks for. Cutting may end in one.
-    name = _SKILL_NAME.sub("-", folder.lower()).strip("-")[:_SKILL_NAME_CHARS].strip("-")
-    lines = [
-        "---",
-        f"name: {name or 'lessons'}",
-        f"description: {quoted(_skill_description(lessons, namespace), _DESCRIPTION_CHARS)}",
-        "metadata:",
-        "  from: hepm",
-        f"  namespace: {quoted(namespace, _NAMESPACE_CHARS)}",
-    ]
-    lines += [f'  {key}: "{value}"' for key, value in facts.items()]
-    return with_section("\n".join([*lines, "---", "", former]), section, "SKILL.md")
+    if _FRONT.match(former) is None:
+        # Small letters, digits and single hyphens, none at the ends, as agentskills.io asks for.
+        name = _SKILL_NAME.sub("-", folder.lower())[:_SKILL_NAME_CHARS].strip("-")
+        front = (
+            "---",
+            f"name: {name or 'lessons'}",
+            f"description: {quoted(_skill_description(lessons, namespace), _DESCRIPTION_CHARS)}",
+            "metadata:",
+            "  from: hepm",
+            f"  namespace: {quoted(namespace, _NAMESPACE_CHARS)}",
+            "---",
+            "",
+        )
+        former = "\n".join((*front, former))
+    return with_section(former, section_of(lessons, bank, namespace=namespace), "SKILL.md")
 
 
 def _skill_description(lessons: Sequence[FileLesson], namespace: str) -> str:
@@ -298,23 +266,15 @@ def _skill_description(lessons: Sequence[FileLesson], namespace: str) -> str:
     return f"{about} Read it before a task with {named}."
 
 
-def _runs(lessons: Sequence[FileLesson]) -> set[str]:
+def _summary(lessons: Sequence[FileLesson]) -> str:
+    """Such as "2 lessons from 14 runs, the latest of 2025-03-01."."""
+    if not lessons:
+        return "None at present."
     runs: set[str] = set()
     for lesson in lessons:
         runs.update(source.run for source in lesson.equal.sources)
-    return runs
-
-
-def _latest(lessons: Sequence[FileLesson]) -> str:
-    """The day of the latest run, such as "2025-03-01"; "" if none is known."""
-    return max((lesson.age.supported_on for lesson in lessons), default="")
-
-
-def _summary(lessons: Sequence[FileLesson]) -> str:
-    if not lessons:
-        return "None at present."
-    text = f"{count_of(len(lessons), 'lesson')} from {count_of(len(_runs(lessons)), 'run')}"
-    latest = _latest(lessons)
+    text = f"{count_of(len(lessons), 'lesson')} from {count_of(len(runs), 'run')}"
+    latest = max(lesson.age.supported_on for lesson in lessons)
     if latest:
         text += f", the latest of {latest}"
     return f"{text}."
@@ -332,33 +292,17 @@ def _digest(text: str, *, works: bool) -> str:
     return hashlib.blake2b(written.encode("utf-8", "replace"), digest_size=4).hexdigest()
 
 
-def _without_brackets(text: str) -> str:
-    return text.replace("(", "").replace(")", "")
-
-
 def _short_ids(bank: LessonBank, namespace: str) -> Mapping[str, str]:
-    """The beginning of each lesson's id that no other one has."""
+    """The beginning of each lesson's id, or the whole of one that begins like another's."""
     ids: list[str] = []
     kinds: tuple[Kind, ...] = ("experience", "principle")
     for kind in kinds:
         ids += [stored.row.id for stored in bank.list(kind, namespace=namespace, retired=True)]
-    ids.sort()
+    beginnings = Counter(id[:_ID_CHARS] for id in ids)
     short: dict[str, str] = {}
-    # In order, the id that shares the longest beginning with one stands right before or right after it.
-    for before, own, after in zip(["", *ids], ids, [*ids[1:], ""], strict=False):
-        shared = max(_shared(own, before), _shared(own, after))
-        short[own] = own[: max(shared + 1, len("p-") + _FEWEST_DIGITS)]
+    for id in ids:
+        short[id] = id if beginnings[id[:_ID_CHARS]] > 1 else id[:_ID_CHARS]
     return short
-
-
-def _shared(one: str, other: str) -> int:
-    """How many characters two ids share at their beginning."""
-    shared = 0
-    for a, b in zip(one, other, strict=False):
-        if a != b:
-            break
-        shared += 1
-    return shared
 
 
 # Read back
@@ -421,19 +365,19 @@ def read_section(text: str, name: str, bank: LessonBank, *, namespace: str) -> S
     edits = len(deleted)
     for line in lines:
         row = stored[line.id]
-        if row is not None and _is_untouched(line, row, bank, namespace):
-            lessons.append(Read(row, row.id, digest_of(row)))
-            continue
         if row is None:
             made = _new(line, tools)
-            lessons.append(Read(made, "", ""))
+            former = ""
+        elif line.digest == _digest(line.text, works=line.works):
+            lessons.append(Read(row, row.id, digest_of(row)))
+            continue
         else:
             made = _edited(line, _alone(row, bank, namespace))
-            lessons.append(Read(made, row.id, ""))
+            former = row.id
             edited.append(row)
-        imported = bank.lessons(namespace).get(made.id) is not None
+        lessons.append(Read(made, former, ""))
         forgotten = row is None and line.id
-        if not imported and not forgotten:
+        if not forgotten and bank.lessons(namespace).get(made.id) is None:
             edits += 1
     gone_too = {row.id for row in deleted} | _saying_the_same([*deleted, *edited], bank, namespace)
     # What was edited is replaced by its import, not deleted.
@@ -454,13 +398,6 @@ def _section_in(text: str, name: str, namespace: str) -> tuple[str, list[str]]:
         raise InputError(f"the lessons in {name} are of the namespace {written_in!r}: name it with --namespace.")
     _, end = place
     return text[begin.end() : end], begin["ids"].split()
-
-
-def _is_untouched(line: _Line, row: LessonRow, bank: LessonBank, namespace: str) -> bool:
-    if line.digest:
-        return line.digest == _digest(line.text, works=line.works)
-    now = _alone(row, bank, namespace)
-    return (line.text, line.works) == (_line_of(now), now.works)
 
 
 def _alone(row: LessonRow, bank: LessonBank, namespace: str) -> EqualLessons:
@@ -496,28 +433,23 @@ def _find(text: str, name: str) -> tuple[int, int] | None:
 def _lines(section: str) -> Iterator[_Line]:
     """The items of a section. An editor may have wrapped them, changed their bullets, or escaped underscores."""
     works = True
-    items: list[tuple[bool, list[str]]] = []
+    items: list[tuple[bool, str]] = []
     for line in section.splitlines():
         heading, item = _HEADING.match(line), _ITEM.match(line)
         if heading is not None:
             if heading[1] in (WORKS, FAILS):
                 works = heading[1] == WORKS
         elif item is not None:
-            items.append((works, [item[1]]))
-        elif items and line.startswith((" ", "\t")) and line.strip():
+            items.append((works, item[1]))
+        elif items and line.startswith((" ", "\t")):
             # Indented: the item goes on.
-            items[-1][1].append(line.strip())
-    for under, parts in items:
-        text = " ".join(parts).replace("\\_", "_")
-        id = digest = ""
-        named = _ID.search(text)
-        if named is not None:
-            text = text[: named.start()]
-            id = named["id"]
-            digest = named["digest"] or ""
-        text = " ".join(_EVIDENCE.sub("", text).split())
+            under, begun = items[-1]
+            items[-1] = under, f"{begun} {line}"
+    for under, item_text in items:
+        written, id, digest, *_ = (*_ID.split(item_text.replace("\\_", "_")), "", "")
+        text = " ".join(_EVIDENCE.sub("", written).split())
         if text:
-            yield _Line(under, text, id, digest)
+            yield _Line(under, text, id, digest or "")
 
 
 def _stored(bank: LessonBank, id: str, name: str, namespace: str) -> LessonRow | None:
@@ -525,15 +457,10 @@ def _stored(bank: LessonBank, id: str, name: str, namespace: str) -> LessonRow |
     if not id:
         return None
     kind: Kind = "principle" if id.startswith("p-") else "experience"
-    rows: list[LessonRow] = []
-    for stored in bank.list(kind, namespace=namespace, retired=True):
-        if stored.row.id.startswith(id):
-            rows.append(stored.row)
+    rows = [stored.row for stored in bank.list(kind, namespace=namespace, retired=True) if stored.row.id.startswith(id)]
     if len(rows) > 1:
         raise InputError(f"{name} names a lesson {id!r}, and {len(rows)} begin so: write more of its id.")
-    if not rows:
-        return None
-    return rows[0]
+    return next(iter(rows), None)
 
 
 def _edited(line: _Line, former: EqualLessons) -> LessonRow:
@@ -575,12 +502,8 @@ def _new(line: _Line, tools: Iterable[str]) -> LessonRow:
 
 def _named_in(text: str, tools: Iterable[str]) -> tuple[str, ...]:
     """Those of some tools that a text names."""
-    named: list[str] = []
-    for tool in tools:
-        # Not inside a longer name: "get_order" is not named by "get_order_items", nor by "shop.get_order".
-        if re.search(rf"(?<![\w.-]){re.escape(tool)}(?![\w-])", text):
-            named.append(tool)
-    return tuple(named)
+    # Not inside a longer name: "get_order" is not named by "get_order_items", nor by "shop.get_order".
+    return tuple([tool for tool in tools if re.search(rf"(?<![\w.-]){re.escape(tool)}(?![\w-])", text)])
 
 
 # One lesson
