@@ -1,14 +1,21 @@
-"""What learning from one run more costs a process that goes on asking, with as many BLAS threads as numpy takes.
+"""What a server that learns from each run costs: what it adds to requests, `/outcome`, and its own CPU time.
 
-usage: python benchmarks/live.py [--runs 50 1000 20000] [--repeats 30]
+usage: python benchmarks/live.py [--runs 200 5000 100000] [--sessions 30] [--policy procedural] [--without-lessons]
+       [--stores FOLDER] [--in-process]
 
-A made-up log, two runs in three successful, calls of 60 tools. Measured per size and policy, the procedural one being
-the baseline in the same run: `ingest` of one run with the suggestion after it, a further suggestion, and sessions in an
-event loop (hint, then `afinish`), with lessons distilled and without: how long a hint took, and the gaps of a ticker
-that sleeps 1 ms, beyond that, beside those of an idle loop just before. `own` leaves out what neighbours cost: of each
-gap it counts no more than the CPU time that other threads of this process used in it. Milliseconds, median and 95th
-percentile. At last one long session, recorded call by call and with messages: what memory takes of a turn early in it,
-the baseline, and late. Prints one JSON line a size and policy.
+A real `hepm serve` on runs of a generated service desk (`benchmarks/serve.py`), none of them in the sessions. A session
+is five chat requests, each also sent to the upstream directly, and then `POST /outcome`; so runs arrive between the
+requests, which come `--pause` seconds apart, where a model takes far longer. `added` is the median of proxied requests
+less that of direct ones, `next` the same of the first request after an outcome. `cpu` is the server's user and system
+time, with all of its threads and until it rests again, per session. With `--policy procedural` no engine is asked for
+hints, and `--without-lessons` shows and distills none: what is left is the store, the record of runs, and HTTP.
+
+`--in-process` also measures sessions in an event loop of this process: how long `hint` and `afinish` take, and the
+gaps of a ticker that sleeps 1 ms, beyond that, beside those of an idle loop just before. `own` leaves out what
+neighbours cost: of each gap it counts no more than the CPU time that other threads of this process used in it. At last
+one long session, recorded call by call and with messages: what memory takes of a turn early in it, and late.
+
+`--stores` keeps the stores of each size for the next call. Prints one JSON line a size, then a table.
 """
 
 from __future__ import annotations
@@ -16,78 +23,239 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import http.client
+import itertools
 import json
 import os
 import platform
+import shutil
 import sys
 import tempfile
 import time
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
-from speed import random_runs
+from serve import DESK, asked, process, request_body, rounded, run_server, system_prompt
+from serve import answer as upstream_answer
 
-from hepm import Memory, Outcome, Trajectory
+from hepm import Memory
+from hepm.evals.service_desk import DeskRun
 from hepm.experience.prompt import PromptOptions
 
-SEED = 7
 LONG = 300
+REQUESTS = 5
+WARM_UP = 3
 _TICK_S = 0.001
 _IDLE_S = 0.5
-_PAUSE_S = 0.02  # between two runs, as a model's answer takes far longer
+_MOST_REST_S = 120.0
+_LATER = 1_000_000  # episodes of the stream after those that a store may hold
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--runs", type=int, nargs="+", default=[50, 1_000, 20_000])
-    parser.add_argument("--repeats", type=int, default=30)
+    parser.add_argument("--runs", type=int, nargs="+", default=[200, 5_000, 100_000])
+    parser.add_argument("--sessions", type=int, default=30)
+    parser.add_argument("--pause", type=float, default=0.1)
+    parser.add_argument("--policy", default="hybrid")
+    parser.add_argument("--without-lessons", action="store_true")
+    parser.add_argument("--stores", type=Path)
+    parser.add_argument("--in-process", action="store_true")
+    parser.add_argument("--upstream", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    for count in arguments.runs:
-        random = np.random.default_rng(SEED)
-        known, *more = (labelled(random, first, size) for first, size in _parts(count, arguments.repeats))
-        for policy in ("procedural", "hybrid"):
+    if arguments.upstream:
+        run_server(upstream_answer)
+        return
+    if arguments.serve:
+        store, upstream = arguments.serve
+        serve(store, upstream, prompt_options(arguments))
+        return
+    rows: list[dict[str, Any]] = []
+    with process([sys.executable, __file__, "--upstream"]) as (direct, _):
+        for count in arguments.runs:
             with tempfile.TemporaryDirectory() as folder:
-                with Memory.open(folder) as memory:
-                    memory.ingest(known)
-                found = {"runs": count, "policy": policy} | measured(Path(folder), policy, more)
+                store = filled(arguments.stores or Path(folder), count)
+                row = {"runs": count} | served(copied(store, folder), direct, arguments)
+                if arguments.in_process:
+                    row |= in_process(copied(store, folder), arguments)
+            rows.append(row)
             machine = f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
-            print(json.dumps(found | {"machine": machine, "python": sys.version[:6]}), flush=True)
+            print(json.dumps(row | {"machine": machine, "python": platform.python_version()}), flush=True)
+    columns = ["runs", "added_ms", "next_added_ms", "outcome_ms", "outcome_p95_ms", "cpu_ms", "hinted"]
+    print(f"\n| {' | '.join(columns)} |\n|{'--:|' * len(columns)}")
+    for row in rows:
+        print("|", " | ".join(str(row[column]) for column in columns), "|")
 
 
-def _parts(count: int, repeats: int) -> list[tuple[int, int]]:
-    return [(0, count), *((count + part * repeats, repeats) for part in range(3))]
+def prompt_options(arguments: argparse.Namespace) -> PromptOptions:
+    if arguments.without_lessons:
+        return PromptOptions(policy=arguments.policy, experiences=0, principles=0, recalled=0)
+    return PromptOptions(policy=arguments.policy)
 
 
-def labelled(random: np.random.Generator, first: int, count: int) -> list[Trajectory]:
-    runs = random_runs(random, first, count)
-    return [replace(run, outcome=Outcome(float(at % 3 > 0), at % 3 > 0)) for at, run in enumerate(runs)]
+def filled(folder: Path, count: int) -> Path:
+    """A store with so many runs, in a folder of its own; made unless it is there."""
+    store = folder / f"{count}-runs"
+    if not store.exists():
+        making = folder / f"{count}-making"
+        making.mkdir(parents=True)
+        with Memory.open(making) as memory:
+            memory.ingest(DESK.record(one, *DESK.run(one)) for one in DESK.training(count))
+        making.rename(store)
+    return store
 
 
-def measured(folder: Path, policy: str, more: list[list[Trajectory]]) -> dict[str, object]:
-    found: dict[str, object] = {}
+def copied(store: Path, folder: str) -> Path:
+    copy = Path(folder, "copy")
+    shutil.rmtree(copy, ignore_errors=True)
+    return Path(shutil.copytree(store, copy))
+
+
+def serve(folder: str, upstream: str, options: PromptOptions) -> None:
+    """`hepm serve` whose hints are made with these options."""
+    from functools import partial
+
+    from hepm.agents import server
+    from hepm.cli import main as hepm_command
+    from hepm.memory.sessions import Sessions
+
+    server.LiveRuns = partial(server.LiveRuns, options=options)  # type: ignore[assignment,misc]
+    if not options.principles:
+        Sessions.distill_soon = lambda *_, **__: None  # type: ignore[method-assign,assignment]
+    sys.argv = ["hepm", "serve", "--port", "0", "--upstream", upstream, "--store", folder]
+    hepm_command()
+
+
+# A server
+
+
+def served(folder: Path, direct: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    command = [sys.executable, __file__, "--policy", arguments.policy, "--serve", str(folder), f"{direct}/v1"]
+    if arguments.without_lessons:
+        command.append("--without-lessons")
+    took: dict[str, list[float]] = {"direct": [], "proxied": [], "next": [], "outcome": []}
+    desk = episodes()
+    with process(command) as (proxied, pid):
+        client = Client(direct, proxied, arguments.pause)
+        for number in range(WARM_UP):
+            client.session(f"warm {number}", next(desk))
+        rested(pid)
+        before = cpu_s(pid)
+        for number in range(arguments.sessions):
+            one = client.session(f"session {number}", next(desk))
+            for way, seconds in one.items():
+                took[way] += seconds
+        rested(pid)
+        used = cpu_s(pid) - before
+    found = {way: np.array(seconds) * 1e3 for way, seconds in took.items()}
+    without = np.median(found["direct"])
+    return {
+        "policy": arguments.policy + ", without lessons" * arguments.without_lessons,
+        "direct_ms": rounded(without),
+        "added_ms": rounded(np.median(found["proxied"]) - without),
+        "added_p95_ms": rounded(np.percentile(found["proxied"], 95) - without),
+        "next_added_ms": rounded(np.median(found["next"]) - without),
+        "outcome_ms": rounded(np.median(found["outcome"])),
+        "outcome_p95_ms": rounded(np.percentile(found["outcome"], 95)),
+        "cpu_ms": rounded(1e3 * used / arguments.sessions),
+        "hinted": rounded(np.mean(client.hints)),
+    }
+
+
+def episodes() -> Iterator[DeskRun]:
+    """Episodes in words of logs, of four calls each: with the last answer that is five requests."""
+    for number in itertools.count(_LATER):
+        episode = DESK.episode(f"run {number}", DESK.kinds[number % len(DESK.kinds)], seen=True)
+        if len(DESK.run(episode)[0]) == REQUESTS - 1:
+            yield episode
+
+
+class Client:
+    """Sends sessions to a server and, request by request, to the upstream behind it."""
+
+    def __init__(self, direct: str, proxied: str, pause_s: float) -> None:
+        self.connections = {
+            "direct": http.client.HTTPConnection(urlsplit(direct).netloc),
+            "proxied": http.client.HTTPConnection(urlsplit(proxied).netloc),
+        }
+        self.pause_s = pause_s
+        self.hints: list[bool] = []
+
+    def session(self, id: str, episode: DeskRun) -> dict[str, list[float]]:
+        """The seconds that each request took."""
+        calls, success = DESK.run(episode)
+        took: dict[str, list[float]] = {"direct": [], "proxied": []}
+        about = {"x-hepm-session": id, "x-hepm-environment": "service desk"}
+        said = episode.messages(calls)
+        messages = [system_prompt(), said[0]]
+        replies = [*said[1::2], {"role": "assistant", "content": "It is done."}]
+        for reply, result in zip(replies, [*said[2::2], None], strict=True):
+            body = request_body(messages, False)
+            for way, connection in self.connections.items():
+                time.sleep(self.pause_s / 2)
+                seconds, hinted, _ = asked(connection, body, reply, False, about)
+                took[way].append(seconds)
+                if way == "proxied":
+                    self.hints.append(hinted)
+            messages += [reply, result]
+        time.sleep(self.pause_s)
+        body = json.dumps({"session": id, "success": success})
+        started = time.perf_counter()
+        self.connections["proxied"].request("POST", "/outcome", body, {"content-type": "application/json"})
+        response = self.connections["proxied"].getresponse()
+        answer = response.read()
+        assert response.status == 200, answer
+        return took | {"next": took["proxied"][:1], "outcome": [time.perf_counter() - started]}
+
+
+def cpu_s(pid: int) -> float:
+    """User and system time of a process and its threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def rested(pid: int) -> None:
+    """Wait until a process has done hardly anything for a second."""
+    ends = time.monotonic() + _MOST_REST_S
+    used = cpu_s(pid)
+    while time.monotonic() < ends:
+        time.sleep(1.0)
+        before, used = used, cpu_s(pid)
+        if used - before <= 0.03:
+            return
+    raise SystemExit(f"the server does not rest in {_MOST_REST_S:g} s")
+
+
+# In process
+
+
+def in_process(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
+    options = prompt_options(arguments)
     with Memory.open(folder) as memory:
-        found |= one_by_one(memory, policy, more[0])
-    for distill, runs in zip((False, True), more[1:], strict=True):
-        with Memory.open(folder) as memory:
-            memory.prompt([], options=PromptOptions(policy=policy))  # what an agent's process reads at its start
-            name = "sessions, distilled" if distill else "sessions"
-            found[name] = asyncio.run(sessions(memory, policy, runs, distill=distill))
-    with Memory.open(folder) as memory:
+        memory.prompt([], options=options)  # what an agent's process reads at its start
+        distill = not arguments.without_lessons
+        found: dict[str, Any] = asyncio.run(sessions(memory, options, arguments, distill=distill))
         for recorded in (True, False):
-            found["long session, " + ("recorded" if recorded else "messages")] = long_session(memory, policy, recorded)
+            found["long session, " + ("recorded" if recorded else "messages")] = long_session(memory, options, recorded)
     return found
 
 
-def long_session(memory: Memory, policy: str, recorded: bool) -> dict[str, dict[str, float]]:
+def long_session(memory: Memory, options: PromptOptions, recorded: bool) -> dict[str, dict[str, float]]:
     """A coding agent's: each turn says something and reads a file of 2,000 characters."""
-    session = memory.session(prompt_options=PromptOptions(policy=policy))
+    session = memory.session(prompt_options=options)
     messages: list[object] = [{"role": "user", "content": "Mend the parser."}]
     if recorded:
         session.say("user", "Mend the parser.")
     turns: list[float] = []
     for turn in range(LONG):
-        name, arguments, text = f"tool{turn % 60}", {"path": f"src/{turn}.py"}, f"line {turn} of it\n" * 130
+        name, arguments, text = (
+            DESK.tools[turn % len(DESK.tools)],
+            {"path": f"src/{turn}.py"},
+            f"line {turn} of it\n" * 130,
+        )
         started = time.perf_counter()
         if recorded:
             session.hint()
@@ -102,23 +270,9 @@ def long_session(memory: Memory, policy: str, recorded: bool) -> dict[str, dict[
     return {"turns 11 to 40": millis(turns[10:40]), f"last 30 of {LONG}": millis(turns[-30:])}
 
 
-def one_by_one(memory: Memory, policy: str, runs: list[Trajectory]) -> dict[str, object]:
-    times: dict[str, list[float]] = {"ingest and first suggestion": [], "further suggestion": []}
-    memory.suggest("tool1", state=runs[0].turns[0].text, policy=policy)
-    for run in runs:
-        state = run.turns[0].text
-        started = time.perf_counter()
-        memory.ingest([run])
-        memory.suggest("tool1", state=state, policy=policy)
-        times["ingest and first suggestion"].append(time.perf_counter() - started)
-        time.sleep(_PAUSE_S)
-        started = time.perf_counter()
-        memory.suggest("tool1", state=state, policy=policy)
-        times["further suggestion"].append(time.perf_counter() - started)
-    return {name: millis(of) for name, of in times.items()}
-
-
-async def sessions(memory: Memory, policy: str, runs: list[Trajectory], *, distill: bool) -> dict[str, object]:
+async def sessions(
+    memory: Memory, options: PromptOptions, arguments: argparse.Namespace, *, distill: bool
+) -> dict[str, Any]:
     hints: list[float] = []
     ends: list[float] = []
     gc.collect()
@@ -128,21 +282,17 @@ async def sessions(memory: Memory, policy: str, runs: list[Trajectory], *, disti
     await asyncio.sleep(_IDLE_S)
     ticking.cancel()
     ticking = asyncio.create_task(gaps.tick())
-    for run in runs:
-        call = {"id": "1", "type": "function", "function": {"name": run.turns[1].calls[0].name, "arguments": "{}"}}
-        messages = [
-            {"role": "user", "content": run.turns[0].text},
-            {"role": "assistant", "content": "", "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": "1", "content": run.turns[0].text},
-        ]
-        session = memory.session(task=run.id, distill=distill, prompt_options=PromptOptions(policy=policy))
+    for episode in itertools.islice(episodes(), arguments.sessions):
+        calls, success = DESK.run(episode)
+        messages = episode.messages(calls)
+        session = memory.session(task=episode.name, environment="service desk", distill=distill, prompt_options=options)
         started = time.perf_counter()
         await asyncio.to_thread(session.hint, messages)
         hints.append(time.perf_counter() - started)
         started = time.perf_counter()
-        await session.afinish(success=run.outcome.success)
+        await session.afinish(success=success)
         ends.append(time.perf_counter() - started)
-        await asyncio.sleep(_PAUSE_S)
+        await asyncio.sleep(arguments.pause)
     ticking.cancel()
     return {"hint": millis(hints), "afinish": millis(ends), "gap": gaps.found(), "idle gap": idle.found()}
 
@@ -162,7 +312,7 @@ class Gaps:
             self.whole.append(gap)
             self.own.append(min(gap, _others_s() - used))
 
-    def found(self) -> dict[str, object]:
+    def found(self) -> dict[str, Any]:
         most = {"max_ms": round(1e3 * max(self.whole), 1), "own_max_ms": round(1e3 * max(self.own), 1)}
         over = {"own_over_5_ms": sum(own > 0.005 for own in self.own), "ticks": len(self.own)}
         return millis(self.whole) | most | {"own_p95_ms": millis(self.own)["p95_ms"]} | over

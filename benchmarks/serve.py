@@ -30,7 +30,7 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -70,7 +70,7 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     python = [sys.executable, __file__]
     hepm = str(Path(sysconfig.get_path("scripts"), "hepm"))
-    with _process([*python, "--upstream"]) as (direct, _), _process([*python, "--bare", direct]) as (bare, _):
+    with process([*python, "--upstream"]) as (direct, _), process([*python, "--bare", direct]) as (bare, _):
         for count in arguments.runs:
             with tempfile.TemporaryDirectory() as folder:
                 with Memory.open(folder) as memory:
@@ -79,7 +79,7 @@ def main() -> None:
                 work = {"held_out_work_ms": held_out_work(copy)}
                 command = [hepm, "serve", "--port", "0", "--upstream", f"{direct}/v1", "--store"]
                 held_out = [*command, copy, "--holdout", str(NEARLY_ALL)]
-                with _process([*command, folder]) as (proxied, pid), _process(held_out) as (held, _):
+                with process([*command, folder]) as (proxied, pid), process(held_out) as (held, _):
                     rows.append({"runs": count} | measured(direct, bare, held, proxied, pid, arguments) | work)
                 shutil.rmtree(copy)
             machine = f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
@@ -88,7 +88,7 @@ def main() -> None:
 
 
 @contextlib.contextmanager
-def _process(command: list[str]) -> Iterator[tuple[str, int]]:
+def process(command: list[str]) -> Iterator[tuple[str, int]]:
     """A server's address, which ends the first line that it writes to standard error, and its process id."""
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -115,14 +115,14 @@ def measured(
         without, only, control, within = (np.array(ways[url]) * 1e3 for url in ways)
         added = np.median(within) - np.median(without)
         found[kind] = {
-            "without_ms": _rounded(np.median(without)),
-            "with_ms": _rounded(np.median(within)),
-            "added_ms": _rounded(added),
-            "bare_added_ms": _rounded(np.median(only) - np.median(without)),
-            "held_out_added_ms": _rounded(np.median(control) - np.median(without)),
-            "ratio": _rounded(np.median(within) / np.median(without)),
-            "added_p95_ms": _rounded(np.percentile(within, 95) - np.percentile(without, 95)),
-            "hinted": _rounded(np.mean(hints)),
+            "without_ms": rounded(np.median(without)),
+            "with_ms": rounded(np.median(within)),
+            "added_ms": rounded(added),
+            "bare_added_ms": rounded(np.median(only) - np.median(without)),
+            "held_out_added_ms": rounded(np.median(control) - np.median(without)),
+            "ratio": rounded(np.median(within) / np.median(without)),
+            "added_p95_ms": rounded(np.percentile(within, 95) - np.percentile(without, 95)),
+            "hinted": rounded(np.mean(hints)),
             "within_bar": bool(added <= bar_ms),
         }
     if arguments.seconds:
@@ -157,10 +157,10 @@ def held_out_work(folder: str) -> dict[str, float]:
                     took[not at].append(1e3 * (ended - started))
                 runs.replied(run, wire.Reply((reply,)))
                 messages += [reply, result]
-    return {"first": _rounded(statistics.median(took[True])), "later": _rounded(statistics.median(took[False]))}
+    return {"first": rounded(statistics.median(took[True])), "later": rounded(statistics.median(took[False]))}
 
 
-def _rounded(number: float | np.floating[Any]) -> float:
+def rounded(number: float | np.floating[Any]) -> float:
     return round(float(number), 2)
 
 
@@ -181,7 +181,7 @@ def conversation(episode: DeskRun, urls: list[str], *, stream: bool) -> Iterator
         answers: list[Any] = []
         for url in urls if len(messages) % 4 else urls[::-1]:
             time.sleep(_PAUSE_S)
-            took, hinted, answer = _asked(connections[url], body, reply, stream)
+            took, hinted, answer = asked(connections[url], body, reply, stream)
             answers.append(answer)
             yield url, took, hinted
         assert answers == answers[:1] * len(urls), "the proxy changed a reply"
@@ -201,10 +201,14 @@ def request_body(messages: list[dict[str, Any]], stream: bool) -> bytes:
     return json.dumps({"model": "small", "messages": messages, "tools": tools, "stream": stream}).encode()
 
 
-def _asked(
-    connection: http.client.HTTPConnection, body: bytes, reply: dict[str, Any], stream: bool
+def asked(
+    connection: http.client.HTTPConnection,
+    body: bytes,
+    reply: dict[str, Any],
+    stream: bool,
+    about: Mapping[str, str] | None = None,
 ) -> tuple[float, bool, bytes]:
-    headers = {"content-type": "application/json", "x-events": "3", "x-reply": json.dumps(reply)}
+    headers = {"content-type": "application/json", "x-events": "3", "x-reply": json.dumps(reply), **(about or {})}
     started = time.perf_counter()
     connection.request("POST", "/v1/chat/completions", body, headers)
     response = connection.getresponse()
@@ -229,12 +233,12 @@ async def streams(direct: str, proxied: str, pid: int, count: int, seconds: floa
         watching.cancel()
         found[f"errors {way}"] = len(wrong)
         found[f"late {way}_ms"] = {
-            "median": _rounded(1e3 * statistics.median(late)),
-            "p95": _rounded(1e3 * np.percentile(late, 95)),
+            "median": rounded(1e3 * statistics.median(late)),
+            "p95": rounded(1e3 * np.percentile(late, 95)),
         }
         if way == "with":  # the requests themselves come in the first quarter
-            found["rss_mb"] = {"quarter": _rounded(sizes[len(sizes) // 4]), "end": _rounded(sizes[-1])}
-            found["rss_growth"] = _rounded(sizes[-1] / sizes[len(sizes) // 4])
+            found["rss_mb"] = {"quarter": rounded(sizes[len(sizes) // 4]), "end": rounded(sizes[-1])}
+            found["rss_growth"] = rounded(sizes[-1] / sizes[len(sizes) // 4])
         if wrong:
             found["first error"] = repr(wrong[0])
     return found
