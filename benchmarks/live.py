@@ -32,7 +32,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -139,7 +139,8 @@ def served(folder: Path, direct: str, arguments: argparse.Namespace) -> dict[str
     took: dict[str, list[float]] = {"direct": [], "proxied": [], "next": [], "outcome": []}
     desk = episodes()
     with process(command) as (proxied, pid):
-        client = Client(direct, proxied, arguments.pause)
+        client = Client({"direct": direct, "proxied": proxied}, arguments.pause)
+        rested(pid)
         for number in range(WARM_UP):
             client.session(f"warm {number}", next(desk))
         rested(pid)
@@ -176,12 +177,9 @@ def episodes() -> Iterator[DeskRun]:
 class Client:
     """Sends sessions to a server and, request by request, to the upstream behind it."""
 
-    def __init__(self, direct: str, proxied: str, pause_s: float) -> None:
-        self.connections = {
-            "direct": http.client.HTTPConnection(urlsplit(direct).netloc),
-            "proxied": http.client.HTTPConnection(urlsplit(proxied).netloc),
-        }
-        self.pause_s = pause_s
+    def __init__(self, addresses: Mapping[str, str], pause_s: float) -> None:
+        self._addresses = addresses
+        self._pause_s = pause_s
         self.hints: list[bool] = []
 
     def session(self, id: str, episode: DeskRun) -> dict[str, list[float]]:
@@ -189,26 +187,33 @@ class Client:
         calls, success = DESK.run(episode)
         took: dict[str, list[float]] = {"direct": [], "proxied": []}
         about = {"x-hepm-session": id, "x-hepm-environment": "service desk"}
+        connections: dict[str, http.client.HTTPConnection] = {}
+        for way, address in self._addresses.items():
+            connections[way] = http.client.HTTPConnection(urlsplit(address).netloc)
+            connections[way].connect()
         said = episode.messages(calls)
         messages = [system_prompt(), said[0]]
         replies = [*said[1::2], {"role": "assistant", "content": "It is done."}]
         for reply, result in zip(replies, [*said[2::2], None], strict=True):
             body = request_body(messages, False)
-            for way, connection in self.connections.items():
-                time.sleep(self.pause_s / 2)
+            for way, connection in connections.items():
+                time.sleep(self._pause_s / 2)
                 seconds, hinted, _ = asked(connection, body, reply, False, about)
                 took[way].append(seconds)
                 if way == "proxied":
                     self.hints.append(hinted)
             messages += [reply, result]
-        time.sleep(self.pause_s)
+        time.sleep(self._pause_s)
         body = json.dumps({"session": id, "success": success})
         started = time.perf_counter()
-        self.connections["proxied"].request("POST", "/outcome", body, {"content-type": "application/json"})
-        response = self.connections["proxied"].getresponse()
+        connections["proxied"].request("POST", "/outcome", body, {"content-type": "application/json"})
+        response = connections["proxied"].getresponse()
         answer = response.read()
+        ended = time.perf_counter()
         assert response.status == 200, answer
-        return took | {"next": took["proxied"][:1], "outcome": [time.perf_counter() - started]}
+        for connection in connections.values():
+            connection.close()
+        return took | {"next": took["proxied"][:1], "outcome": [ended - started]}
 
 
 def cpu_s(pid: int) -> float:

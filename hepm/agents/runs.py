@@ -61,7 +61,7 @@ class LiveRuns:
 
     Args:
         idle_s: A run that rests for so long is stored; a rule may label it.
-        options: What hints contain.
+        options: What hints contain; None for the default.
         outcome_by: Rules for runs without an outcome (see `IngestOptions`).
         distrust: Names of tokens whose runs are stored and never count.
         redactor: Makes what removes secrets from a run, or None to keep them. Each run gets its own, as it remembers
@@ -83,7 +83,7 @@ class LiveRuns:
         # By what is counted and the namespace, for /metrics: ("hints", "desk").
         self.counts: Counter[tuple[str, str]] = Counter()
         self.recent: defaultdict[str, deque[Shown]] = defaultdict(lambda: deque(maxlen=RECENT))
-        self._options = options
+        self.options = options
         self._outcome_by = outcome_by
         self._distrust = frozenset(distrust)
         self._redactor = redactor
@@ -243,7 +243,7 @@ class LiveRuns:
             raise InputError(f"a session's id has {len(id):,} characters: send one of at most {MOST_ID:,}")
         # "job-7" that has its outcome goes on as "job-7-2".
         own, stored = _free_id(partial(self._find, namespace), id)
-        options = {"prompt_options": self._options, "ingest_options": self.ingest_options()}
+        options = {"prompt_options": self.options, "ingest_options": self.ingest_options()}
         session = self.memory.session(id=own, namespace=namespace, token=TOKEN.get(), **options, **about)
         session.shared = True
         if stored is not None:  # as it rested

@@ -159,7 +159,8 @@ class Server:
             placement=options.placement,
             hint_s=options.hint_s,
         )
-        await asyncio.to_thread(self.memory.prompt, ())  # so that the first request need not wait for imports
+        # So that the first request need not wait for imports, nor for what hints like its own are made of.
+        await asyncio.to_thread(self.memory.prompt, (), options=self.runs.options)
         sweeping = asyncio.create_task(self._sweep())
         gc.freeze()  # a full collection of what is loaded once would hold every request up
         try:

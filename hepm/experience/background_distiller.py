@@ -1,12 +1,11 @@
-"""Lessons of the runs that sessions record, distilled without a model while the program goes on."""
+"""What can wait until a session has ended: its lessons, distilled without a model while the program goes on."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import math
-import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 from typing import Final
@@ -18,7 +17,7 @@ from hepm.graph.mirror.mirror import switching_often
 
 _log = logging.getLogger("hepm")
 
-_CONTENT_PAUSE: Final = 20  # times what the last learning took
+_GROWN: Final = 0.1  # so many runs more, as a share, until what calls need is learned again
 
 
 class BackgroundDistiller:
@@ -30,8 +29,10 @@ class BackgroundDistiller:
     def __init__(self, lessons: Callable[[], tuple[Experiences, Principles]]) -> None:
         self._lessons = lessons
         self._waiting: defaultdict[str, list[str]] = defaultdict(list)
+        self._jobs: dict[Hashable, Callable[[], object]] = {}
         self._lock = Lock()
-        self._learned: dict[str, tuple[float, float]] = {}  # by namespace: when what calls need was learned, how long
+        # By namespace: how many runs came since what calls need was learned, and of how many it was.
+        self._unlearned: dict[str, tuple[int, int]] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="hepm-distill")
         self._last: Future[None] | None = None
 
@@ -39,19 +40,37 @@ class BackgroundDistiller:
         """Distill the task of a stored run soon."""
         with self._lock:
             self._waiting[namespace].append(run)
-            self._last = self._thread.submit(self._distill)
+            self._wake()
+
+    def later(self, job: Callable[[], object], *, key: Hashable) -> None:
+        """Do something else soon, before what waits is distilled; of the jobs with one key that wait, the last one."""
+        with self._lock:
+            self._jobs[key] = job
+            self._wake()
+
+    def _wake(self) -> None:
+        with contextlib.suppress(RuntimeError):  # it is closing: the job that adds a run is followed by its distilling
+            self._last = self._thread.submit(self._work)
 
     def wait(self) -> None:
-        """Return when the runs that were added are distilled."""
+        """Return when all that was added is done."""
         if self._last is not None:
             self._last.result()
 
     def close(self) -> None:
-        """Distill what waits, and end the thread."""
+        """Do what waits, and end the thread."""
         self._thread.shutdown(wait=True)
 
     @switching_often()
-    def _distill(self) -> None:
+    def _work(self) -> None:
+        with self._lock:
+            jobs, self._jobs = self._jobs, {}
+        for job in jobs.values():
+            try:
+                job()
+            except Exception as error:  # no caller waits for this thread: what it does not log is lost
+                unexpected = not isinstance(error, HepmError)
+                _log.warning("what follows from a session is done after the next one: %s", error, exc_info=unexpected)
         with self._lock:
             waiting, self._waiting = self._waiting, defaultdict(list)
         for namespace, runs in waiting.items():
@@ -59,8 +78,8 @@ class BackgroundDistiller:
                 experiences, principles = self._lessons()
                 experiences.distill(namespace=namespace, runs=runs)
                 principles.distill(namespace=namespace, runs=runs)
-                self._learn_content(principles, namespace)
-            except Exception as error:  # no caller waits for this thread: what it does not log is lost
+                self._learn_content(principles, len(runs), namespace)
+            except Exception as error:
                 _log.warning(
                     "%d runs of the namespace %r are not distilled; `hepm lesson distill` does it later: %s",
                     len(runs),
@@ -69,9 +88,10 @@ class BackgroundDistiller:
                     exc_info=not isinstance(error, HepmError),
                 )
 
-    def _learn_content(self, principles: Principles, namespace: str) -> None:
-        """Learn what calls need, in at most a twentieth of the time: it looks at hundreds of runs, not at one task."""
-        ended, seconds = self._learned.get(namespace, (-math.inf, 0.0))
-        if time.monotonic() - ended >= _CONTENT_PAUSE * seconds:
-            report = principles.learn_content(namespace=namespace)
-            self._learned[namespace] = time.monotonic(), report.seconds
+    def _learn_content(self, principles: Principles, runs: int, namespace: str) -> None:
+        """Learn what calls need once there are a tenth more runs: it looks at hundreds of them, not at one task."""
+        new, known = self._unlearned.get(namespace, (0, 0))
+        new += runs
+        if new >= _GROWN * known:
+            new, known = 0, principles.learn_content(namespace=namespace).runs
+        self._unlearned[namespace] = new, known

@@ -704,7 +704,7 @@ class Session:
         messages: Sequence[object] | None = None,
         success_from: float | None = None,
     ) -> None:
-        """Store the run with its outcome, credit the lessons shown in it, and start distilling its own.
+        """Store the run with its outcome, and credit the lessons shown in it. What it teaches is learned afterwards.
 
         Finishing again with the same outcome does nothing. A run that was stored without a label can get one later.
 
@@ -777,16 +777,14 @@ class Session:
             if report.rejected:
                 raise InputError(f"the run {self.id!r} is not stored: {report.rejected[0].reason}")
             self._stored = run
+            sessions = self._memory.sessions
             if self._journal is not None:
                 self._journal.remove(self._namespace, self.id)
                 self._stamp = None
-                self._memory.sessions.store_abandoned(options=self._ingest_options)
-            # The next session's first hint should know this run.
-            self._memory.follow_now()
-            if self._trial is not None and not self._trial.shadow:
-                self._memory.sessions.trials.retire_harmful(namespace=self._namespace)
             if self._distill and (run.outcome != Outcome() or report.by_rule):
-                self._memory.sessions.distill_soon(self.id, namespace=self._namespace)
+                sessions.distill_soon(self.id, namespace=self._namespace)
+            tried = self._trial is not None and not self._trial.shadow
+            sessions.tidy_soon(tried=tried, options=options, namespace=self._namespace)
 
     def _finished_already(self, before: Outcome, now: Outcome | None) -> str:
         """That the run was finished, and how its outcome can be corrected; `now` is None if its turns are others."""

@@ -163,13 +163,29 @@ class Sessions:
 
     def distill_soon(self, run: str, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Distill a stored run and the other runs of its task on a background thread, as finished sessions do."""
+        self._background.add(run, namespace=namespace)
+
+    def tidy_soon(self, *, tried: bool, options: IngestOptions | None, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """After a session, on that thread: store others that were left behind, and retire lessons that harm.
+
+        Args:
+            tried: Whether the session was in an experiment, which may now show that.
+        """
+        if self.journal is not None:
+            self._background.later(lambda: self.store_abandoned(options=options), key="abandoned")
+        if tried:
+            key = "harmful", namespace
+            self._background.later(lambda: self.trials.retire_harmful(namespace=namespace), key=key)
+
+    @property
+    def _background(self) -> BackgroundDistiller:
         from hepm.experience.background_distiller import BackgroundDistiller
 
         memory = self._memory
         with self._making:
             if self._distiller is None:
                 self._distiller = BackgroundDistiller(lambda: (memory.experiences, memory.principles))
-        self._distiller.add(run, namespace=namespace)
+            return self._distiller
 
     def wait_distilled(self) -> None:
         """Wait until the runs of `distill_soon` are distilled. `close` waits too."""

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import httpx2
+import pytest
+
 from hepm import Memory
 from hepm.agents.runs import LiveRuns
+from tests.agents.serving import serving
+from tests.memory.refits import refits_held
+from tests.runs import trajectory
 
 
 def work(runs: LiveRuns, id: str, result: str = "12 passed in 0.31s") -> None:
@@ -71,3 +77,19 @@ def test_a_crashed_session_is_labelled_by_the_rules_of_the_server_that_stores_it
         LiveRuns(memory, idle_s=-1).store_idle()
         found = [memory.run("off"), memory.run("on")]
         assert [one and one.outcome.success for one in found] == [None, True]
+
+
+def test_an_outcome_is_answered_before_anything_is_computed_from_all_runs_and_so_is_the_next_request(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
+        memory.ingest(trajectory(f"r{number}", "search", "book") for number in range(90))
+        with serving(memory) as (server, url), refits_held(monkeypatch):
+            for id in ("first", "second"):
+                run = server.runs.named(id, namespace="default", door="test")
+                run.session.say("user", "please help")
+                run.session.record("search", {}, "search done")
+                assert [one.tool for one in server.runs.prompt(run).suggestions] == ["book"]
+                answer = httpx2.post(f"{url}/outcome", json={"session": id, "success": True})
+                assert answer.json() == {"session": id, "stored": True}
+                assert memory.run(id) is not None

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import openai
@@ -15,9 +17,12 @@ import pytest
 
 from hepm import Memory, Session, Trajectory, from_messages
 from hepm.errors import InputError, StoreError
+from hepm.experience.content import ContentReport
+from hepm.experience.principles import Principles
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.types import BLOCK_END, BLOCK_START, HINT
 from tests.loopback import Loopback, Reply, Request, completion, loopback, tool_call  # noqa: F401
+from tests.memory.refits import refits_held
 from tests.runs import exported_runs
 
 NS = "shop"
@@ -210,16 +215,57 @@ def test_a_memory_that_fails_costs_the_agent_its_hints_and_nothing_else(
     assert caplog.text.count("'later' goes on without hints") == 1
 
 
-def test_the_hint_after_a_finish_knows_the_run_though_the_memory_is_large_and_rests(memory: Memory) -> None:
-    for number in range(60):
-        memory.ingest(from_messages(asked("get_order", "refund"), id=f"r{number}", success=True), namespace=NS)
-    memory.suggest("get_order", namespace=NS)
-    memory.mirrors._paused_until = float("inf")
-    for _ in range(4):
-        with memory.session(namespace=NS, distill=False) as session:
-            session.hint(asked("escalate"))
-            session.finish(success=True, messages=asked("escalate", "apologize"))
+def test_a_finish_waits_for_nothing_that_is_computed_from_all_runs(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = (from_messages(asked("get_order", "refund"), id=f"r{number}", success=True) for number in range(90))
+    memory.ingest(known, namespace=NS)
+    memory.suggest("get_order", state=WISH, namespace=NS)
+    with refits_held(monkeypatch):
+        for number in range(4):
+            with memory.session(id=f"s{number}", namespace=NS, distill=False) as session:
+                session.hint(asked("escalate"))
+                session.finish(success=True, messages=asked("escalate", "apologize"))
+        assert {run.id for run in runs_in(memory)} >= {"s0", "s1", "s2", "s3"}
+        assert memory.suggest("get_order", state=WISH, namespace=NS)[0].tool == "refund"
+    memory.follow_now()
     assert memory.suggest("escalate", state=WISH, namespace=NS)[0].tool == "apologize"
+
+
+def test_what_calls_need_is_learned_again_once_a_tenth_of_its_runs_are_new(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learned_of: list[int] = []
+    learn = Principles.learn_content
+
+    def counted(principles: Principles, **about: Any) -> ContentReport:
+        report = learn(principles, **about)
+        learned_of.append(report.runs)
+        return report
+
+    monkeypatch.setattr(Principles, "learn_content", counted)
+    known = (from_messages(asked("get_order", "refund"), id=f"r{number}", success=True) for number in range(39))
+    memory.ingest(known, namespace=NS)
+    for number in range(9):
+        run_once(memory, "get_order", "refund", success=True, task=f"t{number}")
+    assert learned_of == [40, 44]
+
+
+def test_what_other_sessions_left_behind_is_stored_after_a_finish_and_not_by_it(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "store.hepm") as memory:
+        memory.session(id="left", namespace=NS).say("user", WISH)
+        (left,) = (tmp_path / "store.hepm-sessions").iterdir()
+        os.utime(left, (0, 0))
+        with memory.session(id="ended", namespace=NS) as session:
+            session.hint(asked("get_order"))
+            held, go_on = Event(), Event()
+            memory.sessions._background.later(lambda: (held.set(), go_on.wait(10)), key="test")
+            held.wait(10)
+            session.finish(success=True)
+        assert [run.id for run in runs_in(memory)] == ["ended"]
+        go_on.set()
+        memory.sessions.wait_distilled()
+        assert {run.id for run in runs_in(memory)} == {"ended", "left"}
 
 
 def test_half_a_character_from_a_model_loses_no_run(memory: Memory) -> None:
