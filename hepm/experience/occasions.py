@@ -84,17 +84,22 @@ class Occasions:
     """The occasions of a namespace, by place; each place is read when it is first asked for.
 
     `hepm.graph.calls.fits.Fits` makes it of all calls. Of a place that has hardly more turns than before, what was
-    found stays.
+    found stays; of another one it is found anew while the object is made, so that no prompt waits for it.
     """
 
     def __init__(self, calls: CallMatrix, former: Occasions | None = None) -> None:
         self._calls = calls
         self._numbers = {name: number for number, name in enumerate(calls.names)}
-        self._former: dict[tuple[Tools, bool | None], OccasionsAt] = {}
-        if former is not None:
-            self._former.update(former._places)
         self._places: dict[tuple[Tools, bool | None], OccasionsAt] = {}
         self._lock = Lock()
+        known = {} if former is None else former._places.copy()
+        for key, place in known.items():
+            after, failed = key
+            rows_N = self._turns_after(after)
+            if place.turns <= len(rows_N) <= GROWN * place.turns:
+                self._places[key] = place
+            else:
+                self._places[key] = OccasionsAt(calls, after, rows_N, failed=failed).with_found(place)
 
     def at(self, tools: Collection[ToolName], *, failed: bool | None = None) -> OccasionsAt:
         """The turns after some tools; none at the start.
@@ -108,11 +113,7 @@ class Occasions:
         with self._lock:
             # Under the lock: two threads that come to a new place would both read it.
             if key not in self._places:
-                rows_N = self._turns_after(after)
-                place = self._former.pop(key, None)
-                if place is None or not place.turns <= len(rows_N) <= GROWN * place.turns:
-                    place = OccasionsAt(self._calls, after, rows_N, failed=failed)
-                self._places[key] = place
+                self._places[key] = OccasionsAt(self._calls, after, self._turns_after(after), failed=failed)
             return self._places[key]
 
     def _turns_after(self, after: Tools) -> NDArray[np.intp]:
@@ -190,6 +191,12 @@ class OccasionsAt:
         if key not in self._found:
             self._found[key] = self._find(tools, works=works)
         return self._found[key]
+
+    def with_found(self, former: OccasionsAt) -> OccasionsAt:
+        """The same after it found what was asked of the place before."""
+        for tools, works in list(former._found):
+            self._found[tools, works] = self._find(tools, works=works)
+        return self
 
     def evidence_in(self, runs: Collection[str], *, right: Tools, wrong: Tools) -> OccasionEvidence:
         """`evidence` of the turns of some runs alone, under no other condition."""
