@@ -239,7 +239,7 @@ class ContentHere:
         self._tells: Callable[[StoredLesson], bool] = lambda _: True
         for stored in lessons:
             row = stored.row
-            if not (row.live and row.kind == "principle" and is_content(row)) or says_nothing(row):
+            if not (row.live and is_content(row)) or says_nothing(row):
                 continue
             for subject, predicate, _ in row.triples:
                 about = subject

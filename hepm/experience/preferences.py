@@ -189,7 +189,7 @@ class Preferences:
 
     def notes(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> Notes | None:
         """The newest notes on a user; None if there are none. Answered from memory."""
-        return self._bank.lessons(namespace).cached(_newest_by_user).get(user)
+        return self._bank.lessons(namespace).cached(_newest_by_user, "notes").get(user)
 
     def history(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> list[Notes]:
         """All versions, the first one first."""
@@ -330,11 +330,10 @@ class Preferences:
 def _newest_by_user(lessons: Collection[StoredLesson]) -> Mapping[str, Notes]:
     newest: dict[str, Notes] = {}
     for stored in lessons:
-        if stored.row.kind == "notes":
-            notes = Notes.of(stored.row)
-            before = newest.get(notes.user)
-            if before is None or notes.version >= before.version:
-                newest[notes.user] = notes
+        notes = Notes.of(stored.row)
+        before = newest.get(notes.user)
+        if before is None or notes.version >= before.version:
+            newest[notes.user] = notes
     return newest
 
 

@@ -159,7 +159,7 @@ class Principles:
 
     def content(self, *, namespace: str = DEFAULT_NAMESPACE) -> ContentHere:
         """What calls need, found by tool, by error and by what was called before."""
-        return self._bank.lessons(namespace).cached(ContentHere).told(self._bank.tells(namespace))
+        return self._bank.lessons(namespace).cached(ContentHere, "principle").told(self._bank.tells(namespace))
 
     def estimate(
         self,
@@ -282,7 +282,7 @@ class Principles:
         if names is None:
             # Without the agent's own names, tools go by those that memory has them under.
             names = ToolNames.of(self._bank.marks(namespace), after, ())
-        places = self._bank.lessons(namespace).cached(_Places)
+        places = self._bank.lessons(namespace).cached(_Places, "principle")
         here = places.advice_after(tuple(after), environment, names, self._bank, namespace)
         in_run = here.in_run(called)
         sources = here.sources
@@ -324,7 +324,7 @@ class _Places:
     def __init__(self, lessons: Collection[StoredLesson]) -> None:
         self._by_tool: defaultdict[ToolName, list[StoredLesson]] = defaultdict(list)
         for stored in lessons:
-            if stored.row.live and stored.row.kind == "principle" and not says_nothing(stored.row):
+            if stored.row.live and not says_nothing(stored.row):
                 for tool in places_of(Principle.of(stored.row)):
                     self._by_tool[tool].append(stored)
         self._kept = RecentlyUsed[Hashable, PrincipleAdvice](_MOST_KEPT)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hepm.embed import HashingEmbedder
-from hepm.experience.lessons import Principle
+from hepm.experience.lessons import Experience, Principle
 from hepm.graph.lessons.rows import LessonRow, StoredLesson, Uses
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.mirror.lesson_mirror import LessonMirror
@@ -138,9 +138,30 @@ def test_what_is_worked_out_of_lessons_is_new_again_before_it_is_asked_for(store
         made.append(len(lessons))
         return len(lessons)
 
-    assert mirror.cached(count) == 0
+    assert mirror.cached(count, "principle") == 0
     put(store, *TEXTS)
     mirror.follow(store.header)
     assert made == [0, 4]
-    assert mirror.cached(count) == 4
+    assert mirror.cached(count, "principle") == 4
     assert made == [0, 4]
+
+
+def test_what_is_worked_out_of_lessons_of_one_kind_is_not_made_again_as_others_come(store: SQLiteStore) -> None:
+    mirror = LessonMirror(store, NS)
+    made: list[int] = []
+
+    def count(lessons: Collection[StoredLesson]) -> int:
+        made.append(len(lessons))
+        return len(lessons)
+
+    put(store, *TEXTS)
+    mirror.follow(store.header)
+    assert mirror.cached(count, "principle") == 4
+    experience = Experience("a refund", "look", "well", "ask first", "golden", "exploration", 1.0).row()
+    store.lessons.change(
+        LessonChange(put=[experience]), {experience.text: EMBEDDER.embed([experience.text])[0]}, namespace=NS
+    )
+    mirror.follow(store.header)
+    assert mirror.get(experience.id) is not None
+    assert mirror.cached(count, "principle") == 4
+    assert made == [4]

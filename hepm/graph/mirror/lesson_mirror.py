@@ -7,6 +7,7 @@ sentence model's vectors hold every coordinate, so all weigh the same. N and n a
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
@@ -79,11 +80,11 @@ def _extend(block: StateBlock, raw_ND: NDArray[Any], weights_D: Float32Array) ->
 
 
 class _Snapshot(NamedTuple):
-    """What readers see; the follower replaces it whole."""
+    """What readers see, by kind; the follower replaces it whole, and copies of it what changed."""
 
-    lessons: dict[str, StoredLesson]
+    lessons: dict[Kind, dict[str, StoredLesson]]
     shelves: dict[Kind, _Shelf]
-    cached: dict[_Make, object]
+    cached: dict[tuple[_Make, Kind], object]
 
 
 class LessonMirror:
@@ -98,10 +99,12 @@ class LessonMirror:
 
     def _read(self, header: Header) -> None:
         nothing = np.empty(0, dtype=np.float32)
-        empty: dict[Kind, _Shelf] = {}
+        lessons: dict[Kind, dict[str, StoredLesson]] = {}
+        shelves: dict[Kind, _Shelf] = {}
         for kind in KINDS:
-            empty[kind] = _Shelf((), nothing, 0, StateBlock(), [], set(), 0)
-        self._now = _with(_Snapshot({}, empty, {}), self._changed())
+            lessons[kind] = {}
+            shelves[kind] = _Shelf((), nothing, 0, StateBlock(), [], set(), 0)
+        self._now = _with(_Snapshot(lessons, shelves, {}), self._changed())
         self._header = header
 
     def follow(self, header: Header) -> None:
@@ -140,26 +143,26 @@ class LessonMirror:
 
     def get(self, id: str) -> StoredLesson | None:
         """One lesson, retired or not, without its vector."""
-        return self._now.lessons.get(id)
+        for lessons in self._now.lessons.values():
+            if id in lessons:
+                return lessons[id]
+        return None
 
     def all(self, kind: Kind, *, retired: bool = False) -> list[StoredLesson]:
         """Lessons of a kind in order of arrival, without their vectors."""
-        lessons: list[StoredLesson] = []
-        for lesson in self._now.lessons.values():
-            if lesson.row.kind == kind and (retired or lesson.row.live):
-                lessons.append(lesson)
+        lessons = [lesson for lesson in self._now.lessons[kind].values() if retired or lesson.row.live]
         return sorted(lessons, key=attrgetter("seq"))
 
     def holds(self, kind: Kind) -> bool:
         """Whether there ever was a lesson of a kind."""
         return bool(self._now.shelves[kind].size)
 
-    def cached(self, make: Callable[[Collection[StoredLesson]], T]) -> T:
-        """What `make` computes from all lessons, retired ones included; kept until they change."""
+    def cached(self, make: Callable[[Collection[StoredLesson]], T], kind: Kind) -> T:
+        """What `make` computes from all lessons of a kind, retired ones included; kept until they change."""
         now = self._now
-        if make not in now.cached:
-            now.cached[make] = make(now.lessons.values())
-        return now.cached[make]  # type: ignore[return-value]
+        if (make, kind) not in now.cached:
+            now.cached[make, kind] = make(now.lessons[kind].values())
+        return now.cached[make, kind]  # type: ignore[return-value]
 
     def search(
         self,
@@ -183,7 +186,7 @@ class LessonMirror:
         best: dict[Hashable, tuple[StoredLesson, float]] = {}
         # Retired lessons are among them: more are sorted than are returned.
         for row in _best_first(cosines, 8 * limit, floor):
-            lesson = now.lessons[shelf.ids[row]]
+            lesson = now.lessons[kind][shelf.ids[row]]
             if lesson.row.live and (keep is None or keep(lesson)):
                 key = lesson.row.id if group is None else group(lesson)
                 if key not in best or lesson.uses.score > best[key][0].uses.score:
@@ -194,18 +197,20 @@ class LessonMirror:
 
 
 def _with(before: _Snapshot, changed: Sequence[StoredLesson]) -> _Snapshot:
-    """The snapshot after some lessons came or changed."""
-    lessons = before.lessons.copy()
-    by_kind: dict[Kind, list[StoredLesson]] = {kind: [] for kind in before.shelves}
+    """The snapshot after some lessons came or changed; of kinds that did not, nothing is done again."""
+    by_kind: defaultdict[Kind, list[StoredLesson]] = defaultdict(list)
     for lesson in changed:
-        lessons[lesson.row.id] = lesson._replace(vector=None)  # the shelf has the vectors
         by_kind[lesson.row.kind].append(lesson)
-    shelves: dict[Kind, _Shelf] = {}
-    for kind, shelf in before.shelves.items():
-        shelves[kind] = shelf.with_new(by_kind[kind])
-    # Computed here and not when next asked for: no prompt waits for it.
-    cached = {make: make(lessons.values()) for make in list(before.cached)}
-    return _Snapshot(lessons, shelves, cached)
+    now = _Snapshot(before.lessons.copy(), before.shelves.copy(), before.cached.copy())
+    for kind, lessons in by_kind.items():
+        # The shelf has the vectors.
+        now.lessons[kind] = before.lessons[kind] | {one.row.id: one._replace(vector=None) for one in lessons}
+        now.shelves[kind] = before.shelves[kind].with_new(lessons)
+    for make, kind in list(now.cached):
+        if kind in by_kind:
+            # Computed here and not when next asked for: no prompt waits for it.
+            now.cached[make, kind] = make(now.lessons[kind].values())
+    return now
 
 
 def rarity(raw_ND: NDArray[np.float16]) -> Float32Array:
