@@ -70,8 +70,13 @@ class Trials:
         return report
 
     def harm(self, *, namespace: str = DEFAULT_NAMESPACE) -> Effect | None:
-        """The difference that memory makes in a namespace where it harms, its interval below 0; else None."""
-        success = self.lately(namespace=namespace).success
+        """The difference that memory makes in a namespace where it harms, its interval below 0; else None.
+
+        As in the last report, which `retire_harmful` makes after sessions: a request waits for the first one alone.
+        """
+        known = self._reports.get(namespace)
+        report = self.report(namespace=namespace) if known is None else known[1]
+        success = report.success
         # `sure` is -1 where the interval is below 0, 1 where it is above, else 0.
         if success is None or success.sure >= 0:
             return None
