@@ -234,6 +234,7 @@ def to_record(row: LessonRow) -> str:
     return json.dumps(values, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
+@lru_cache(maxsize=1_000)  # uses of a lesson change more often than its record, which may name thousands of runs
 def from_record(record: str) -> LessonRow:
     """Read `to_record`'s JSON; ValueError if it is no record of a lesson."""
     try:

@@ -60,8 +60,11 @@ UPDATE lesson SET embedding = NULL WHERE namespace = :namespace;
 -- name: drop_lessons
 DELETE FROM lesson WHERE namespace = :namespace AND id = :lesson;
 
--- name: add_lesson_source
-INSERT OR IGNORE INTO lesson_source (namespace, run, lesson) VALUES (:namespace, :run, :lesson);
+-- name: add_lesson_sources
+INSERT OR IGNORE INTO lesson_source (namespace, run, lesson) SELECT :namespace, value, :lesson FROM json_each(:runs);
+
+-- name: drop_former_lesson_sources
+DELETE FROM lesson_source WHERE namespace = :namespace AND lesson = :lesson AND run NOT IN (SELECT value FROM json_each(:runs));
 
 -- name: drop_lesson_sources
 DELETE FROM lesson_source WHERE namespace = :namespace AND lesson = :lesson;

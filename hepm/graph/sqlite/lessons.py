@@ -13,7 +13,7 @@ from hepm.graph.rows import Float32Array
 from hepm.graph.stored_vectors import packed, to_bytes
 
 _ALSO: Final[Mapping[str, tuple[str, ...]]] = {
-    "put_lessons": ("drop_lesson_sources",),
+    "put_lessons": ("drop_former_lesson_sources", "add_lesson_sources"),
     "drop_lessons": ("drop_lesson_sources", "drop_lesson_showings"),
     "drop_showings": ("drop_told_outcomes",),
     "drop_orphan_answers": ("drop_orphan_showings", "drop_orphan_lesson_sources"),
@@ -55,16 +55,12 @@ class SQLiteLessonTransaction(LessonTransaction):
                     "user": row.user,
                     "live": row.live,
                     "record": to_record(row),
+                    "runs": [source.run for source in row.sources],
                     **row.prior._asdict(),
                     "vector": None if vector is None else to_bytes(vector),
                 }
             )
         self.write("put_lessons", values)
-        sources: list[dict[str, object]] = []
-        for row in rows:
-            for source in row.sources:
-                sources.append({"run": source.run, "lesson": row.id})
-        self.write("add_lesson_source", sources)
 
 
 def _bound(values: Mapping[str, object]) -> dict[str, Any]:
