@@ -15,7 +15,8 @@ gaps of a ticker that sleeps 1 ms, beyond that, beside those of an idle loop jus
 neighbours cost: of each gap it counts no more than the CPU time that other threads of this process used in it. At last
 one long session, recorded call by call and with messages: what memory takes of a turn early in it, and late.
 
-`--stores` keeps the stores of each size for the next call. Prints one JSON line a size, then a table.
+`--stores` keeps the stores of each size for the next call: to make one of 100,000 runs takes a quarter of an hour.
+Prints one JSON line a size, then a table.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def main() -> None:
     with process([sys.executable, __file__, "--upstream"]) as (direct, _):
         for count in arguments.runs:
             with tempfile.TemporaryDirectory() as folder:
-                store = filled(arguments.stores or Path(folder), count)
+                store = filled(arguments.stores or Path(folder), count, lessons=not arguments.without_lessons)
                 row = {"runs": count} | served(copied(store, folder), direct, arguments)
                 if arguments.in_process:
                     row |= in_process(copied(store, folder), arguments)
@@ -96,14 +97,17 @@ def prompt_options(arguments: argparse.Namespace) -> PromptOptions:
     return PromptOptions(policy=arguments.policy)
 
 
-def filled(folder: Path, count: int) -> Path:
-    """A store with so many runs, in a folder of its own; made unless it is there."""
-    store = folder / f"{count}-runs"
+def filled(folder: Path, count: int, *, lessons: bool) -> Path:
+    """A store with so many runs, in a folder of its own, and what they taught; made unless it is there."""
+    store = folder / (f"{count}-runs" if lessons else f"{count}-runs-alone")
     if not store.exists():
         making = folder / f"{count}-making"
         making.mkdir(parents=True)
         with Memory.open(making) as memory:
             memory.ingest(DESK.record(one, *DESK.run(one)) for one in DESK.training(count))
+            if lessons:
+                memory.experiences.distill()
+                memory.principles.distill()
         making.rename(store)
     return store
 
