@@ -146,7 +146,9 @@ def test_what_is_worked_out_of_lessons_is_new_again_before_it_is_asked_for(store
     assert made == [0, 4]
 
 
-def test_what_is_worked_out_of_lessons_of_one_kind_is_not_made_again_as_others_come(store: SQLiteStore) -> None:
+def test_what_is_worked_out_of_lessons_is_not_made_again_for_their_uses_nor_as_other_kinds_come(
+    store: SQLiteStore,
+) -> None:
     mirror = LessonMirror(store, NS)
     made: list[int] = []
 
@@ -162,6 +164,11 @@ def test_what_is_worked_out_of_lessons_of_one_kind_is_not_made_again_as_others_c
         LessonChange(put=[experience]), {experience.text: EMBEDDER.embed([experience.text])[0]}, namespace=NS
     )
     mirror.follow(store.header)
+    store.lessons.show("run", [row(TEXTS[0]).id], namespace=NS)
+    mirror.follow(store.header)
+    shown = mirror.get(row(TEXTS[0]).id)
     assert mirror.get(experience.id) is not None
+    assert shown is not None
+    assert shown.uses.shown == 1
     assert mirror.cached(count, "principle") == 4
     assert made == [4]

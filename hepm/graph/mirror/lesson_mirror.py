@@ -158,7 +158,7 @@ class LessonMirror:
         return bool(self._now.shelves[kind].size)
 
     def cached(self, make: Callable[[Collection[StoredLesson]], T], kind: Kind) -> T:
-        """What `make` computes from all lessons of a kind, retired ones included; kept until they change."""
+        """What `make` computes from all lessons of a kind, retired ones included; kept while only their uses change."""
         now = self._now
         if (make, kind) not in now.cached:
             now.cached[make, kind] = make(now.lessons[kind].values())
@@ -199,15 +199,20 @@ class LessonMirror:
 def _with(before: _Snapshot, changed: Sequence[StoredLesson]) -> _Snapshot:
     """The snapshot after some lessons came or changed; of kinds that did not, nothing is done again."""
     by_kind: defaultdict[Kind, list[StoredLesson]] = defaultdict(list)
+    rewritten: set[Kind] = set()
     for lesson in changed:
-        by_kind[lesson.row.kind].append(lesson)
+        kind = lesson.row.kind
+        by_kind[kind].append(lesson)
+        known = before.lessons[kind].get(lesson.row.id)
+        if known is None or known.row != lesson.row:
+            rewritten.add(kind)
     now = _Snapshot(before.lessons.copy(), before.shelves.copy(), before.cached.copy())
     for kind, lessons in by_kind.items():
         # The shelf has the vectors.
         now.lessons[kind] = before.lessons[kind] | {one.row.id: one._replace(vector=None) for one in lessons}
         now.shelves[kind] = before.shelves[kind].with_new(lessons)
     for make, kind in list(now.cached):
-        if kind in by_kind:
+        if kind in rewritten:
             # Computed here and not when next asked for: no prompt waits for it.
             now.cached[make, kind] = make(now.lessons[kind].values())
     return now
