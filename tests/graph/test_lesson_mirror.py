@@ -172,3 +172,22 @@ def test_what_is_worked_out_of_lessons_is_not_made_again_for_their_uses_nor_as_o
     assert shown.uses.shown == 1
     assert mirror.cached(count, "principle") == 4
     assert made == [4]
+
+
+def test_what_an_interrupted_change_left_half_made_is_read_again(store: SQLiteStore) -> None:
+    mirror = LessonMirror(store, NS)
+    broken = [True]
+
+    def count(lessons: Collection[StoredLesson]) -> int:
+        if lessons and broken.pop():
+            raise KeyboardInterrupt
+        return len(lessons)
+
+    assert mirror.cached(count, "principle") == 0
+    put(store, *TEXTS)
+    with pytest.raises(KeyboardInterrupt):
+        mirror.follow(store.header)
+    broken.append(False)
+    mirror.follow(store.header)
+    assert mirror.cached(count, "principle") == 4
+    assert found(mirror, TEXTS[0])[0] == TEXTS[0]

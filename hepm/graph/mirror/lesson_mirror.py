@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -80,7 +81,10 @@ def _extend(block: StateBlock, raw_ND: NDArray[Any], weights_D: Float32Array) ->
 
 
 class _Snapshot(NamedTuple):
-    """What readers see, by kind; the follower replaces it whole, and copies of it what changed."""
+    """What readers see, by kind; the follower replaces it, but for `lessons`, which it changes in place.
+
+    There may be as many as runs. Readers look one up by its id, or list all in one step.
+    """
 
     lessons: dict[Kind, dict[str, StoredLesson]]
     shelves: dict[Kind, _Shelf]
@@ -117,6 +121,8 @@ class LessonMirror:
             return
         changed = self._changed(newer_than=before.revision)
         if changed:
+            # Until this is done, all is to be read anew: an interrupted change is half made.
+            self._header = replace(before, lessons_removed=-1)
             self._now = _with(self._now, changed)
         self._header = header
 
@@ -150,8 +156,8 @@ class LessonMirror:
 
     def all(self, kind: Kind, *, retired: bool = False) -> list[StoredLesson]:
         """Lessons of a kind in order of arrival, without their vectors."""
-        lessons = [lesson for lesson in self._now.lessons[kind].values() if retired or lesson.row.live]
-        return sorted(lessons, key=attrgetter("seq"))
+        lessons = list(self._now.lessons[kind].values())
+        return sorted((lesson for lesson in lessons if retired or lesson.row.live), key=attrgetter("seq"))
 
     def holds(self, kind: Kind) -> bool:
         """Whether there ever was a lesson of a kind."""
@@ -161,7 +167,7 @@ class LessonMirror:
         """What `make` computes from all lessons of a kind, retired ones included; kept while only their uses change."""
         now = self._now
         if (make, kind) not in now.cached:
-            now.cached[make, kind] = make(now.lessons[kind].values())
+            now.cached[make, kind] = make(list(now.lessons[kind].values()))
         return now.cached[make, kind]  # type: ignore[return-value]
 
     def search(
@@ -206,15 +212,15 @@ def _with(before: _Snapshot, changed: Sequence[StoredLesson]) -> _Snapshot:
         known = before.lessons[kind].get(lesson.row.id)
         if known is None or known.row != lesson.row:
             rewritten.add(kind)
-    now = _Snapshot(before.lessons.copy(), before.shelves.copy(), before.cached.copy())
+    now = before._replace(shelves=before.shelves.copy(), cached=before.cached.copy())
     for kind, lessons in by_kind.items():
-        # The shelf has the vectors.
-        now.lessons[kind] = before.lessons[kind] | {one.row.id: one._replace(vector=None) for one in lessons}
+        for lesson in lessons:
+            now.lessons[kind][lesson.row.id] = lesson._replace(vector=None)  # the shelf has the vectors
         now.shelves[kind] = before.shelves[kind].with_new(lessons)
     for make, kind in list(now.cached):
         if kind in rewritten:
             # Computed here and not when next asked for: no prompt waits for it.
-            now.cached[make, kind] = make(now.lessons[kind].values())
+            now.cached[make, kind] = make(list(now.lessons[kind].values()))
     return now
 
 
