@@ -108,7 +108,8 @@ class LessonMirror:
         for kind in KINDS:
             lessons[kind] = {}
             shelves[kind] = _Shelf((), nothing, 0, StateBlock(), [], set(), 0)
-        self._now = _with(_Snapshot(lessons, shelves, {}), self._changed())
+        nothing_yet = _Snapshot(lessons, shelves, {})
+        self._now = _with(nothing_yet, self._changed(nothing_yet))
         self._header = header
 
     def follow(self, header: Header) -> None:
@@ -119,21 +120,32 @@ class LessonMirror:
         if (header.lessons_removed, header.embedder) != (before.lessons_removed, before.embedder):
             self._read(header)
             return
-        changed = self._changed(newer_than=before.revision)
+        changed = self._changed(self._now, newer_than=before.revision)
         if changed:
             # Until this is done, all is to be read anew: an interrupted change is half made.
             self._header = replace(before, lessons_removed=-1)
             self._now = _with(self._now, changed)
         self._header = header
 
-    def _changed(self, newer_than: int = 0) -> list[StoredLesson]:
-        """Lessons that a later revision touched; who recorded the runs behind them is noted."""
+    def _changed(self, before: _Snapshot, newer_than: int = 0) -> list[StoredLesson]:
+        """Lessons that a later revision touched; who recorded the runs that are new behind them is noted."""
         changed = self._store.lessons.list(namespace=self._namespace, newer_than=newer_than)
-        runs = set[str]().union(*(lesson.row.run_ids for lesson in changed))
+        new_runs: dict[str, set[str]] = {}
+        noted: dict[str, set[str]] = {}
+        for lesson in changed:
+            id, known = lesson.row.id, before.lessons[lesson.row.kind].get(lesson.row.id)
+            if known is not None and known.row == lesson.row:
+                continue
+            new_runs[id] = lesson.row.run_ids
+            noted[id] = set()
+            if known is not None and known.row.run_ids <= new_runs[id]:
+                new_runs[id] -= known.row.run_ids
+                noted[id] = self._taught_by[id]
+        runs = set[str]().union(*new_runs.values())
         recorded = self._store.tokens_of(sorted(runs), namespace=self._namespace) if runs else {}
         self._tokens.update(recorded.values())
-        for lesson in changed:
-            self._taught_by[lesson.row.id] = {recorded.get(run, "") for run in lesson.row.run_ids}
+        for id, new in new_runs.items():
+            self._taught_by[id] = noted[id] | {recorded.get(run, "") for run in new}
         return changed
 
     def told_to(self, lesson: StoredLesson, token: str) -> bool:
