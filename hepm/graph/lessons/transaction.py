@@ -139,13 +139,10 @@ class LessonTransaction(ABC):
 
         # Drops and retirements come first: what is put may be about the same lessons.
         put = _each_once(change.put)
-        needed = set(put)
-        runs: set[str] = set()
-        for row in put.values():
-            needed |= row.parent_ids
-            runs |= row.run_ids
+        needed = set(put).union(*(row.parent_ids for row in put.values()))
         known = self.get(needed)
-        # Read once for all: a change may hold hundreds of lessons.
+        # Read once for all: a change may hold hundreds of lessons. Those that are known may name thousands of runs.
+        runs = set[str]().union(*(row.run_ids for row in put.values() if row.id not in known))
         stored_runs = self._outcomes(runs).keys()
 
         new: dict[str, LessonRow] = {}
