@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from hepm.errors import InputError
-from hepm.experience.conditions import Conditions, FactCondition
+from hepm.experience.conditions import FactCondition
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import STAGE_TAGS, ZONES, Experience, Notes, Principle
 from hepm.graph.lessons.rows import KINDS, Kind, LessonRow, Parent, Source, StoredLesson, Triple, Uses
@@ -37,11 +37,18 @@ _TEXTS: Final[Mapping[Kind, tuple[str, ...]]] = {
     "principle": ("text",),
     "notes": ("text",),
 }
-
-
-# Members of experiences and principles alike.
-_CONDITIONS: Final = ("environments", "turns", "preconditions", "after", "says", "facts", "only_user")
 _COUNTS: Final = ("tried", "worked")
+# Of experiences and principles alike.
+_SHARED: Final = (
+    "environments", "turns", "preconditions", "after", "says", "facts", "only_user", *_COUNTS, "distilled_by",
+)  # fmt: skip
+_OWN: Final[Mapping[Kind, tuple[str, ...]]] = {
+    "experience": (*_TEXTS["experience"], "zone", "stage", "reward", *_SHARED, "generation"),
+    "principle": ("text", "principle", "triples", *_SHARED),
+    "notes": ("text", "user", "notes_version", "distilled_by"),
+}
+"""The members that only lessons of a kind have, in the order of the document."""
+_LINKS: Final = ("sources", "tools", "parents")
 
 
 class Read(NamedTuple):
@@ -86,21 +93,15 @@ def document_of(stored: StoredLesson) -> Document:
 
 
 def _own_members(row: LessonRow) -> Document:
-    """The members that only lessons of this kind have, in the order of the document."""
+    """The members that only lessons of this kind have."""
     # As stores have them; the names of members differ where JSON says it shorter.
-    properties = row.properties
+    given: Document = {**row.properties, "text": row.text, "user": row.user, "triples": [*map(list, row.triples)]}
     if row.kind == "notes":
-        version, writer = properties["version"], properties["written_by"]
-        return {"text": row.text, "user": row.user, "notes_version": version, "distilled_by": writer}
-    first, last = properties["first_turn"], properties["last_turn"]
-    given = {**properties, "turns": [first, last] if first or last else []}
-    if row.kind == "principle":
-        given |= {"text": row.text, "principle": properties["kind"], "triples": [*map(list, row.triples)]}
-        names = ("text", "principle", "triples", *_CONDITIONS, *_COUNTS, "distilled_by")
+        given |= {"notes_version": given["version"], "distilled_by": given["written_by"]}
     else:
-        texts = _TEXTS["experience"]
-        names = (*texts, "zone", "stage", "reward", *_CONDITIONS, *_COUNTS, "distilled_by", "generation")
-    return {name: given[name] for name in names}
+        turns = [given["first_turn"], given["last_turn"]]
+        given |= {"turns": turns if any(turns) else [], "principle": given.get("kind")}
+    return {name: given[name] for name in _OWN[row.kind]}
 
 
 def digest_of(row: LessonRow) -> str:
@@ -154,13 +155,13 @@ def _read(must: Any, value: Any) -> Any:
     """A member of a document; TypeError or ValueError if it is not what it must be."""
     # Not isinstance: true and false are no numbers here.
     if isinstance(must, int | float) and type(value) in (int, float) and 0 <= value <= must:
-        return value
+        return type(must)(value)
     match must, value:
         case (str() | tuple(), str()) if _is_text(must, value):
             return value
         case (str(), [*texts]) if must in (_LIST, _FACTS):
             read = [_read(_TEXT, text) for text in texts]
-            return tuple(read) if must == _LIST else tuple(map(FactCondition.read, read))
+            return tuple([FactCondition.read(text).record for text in read] if must == _FACTS else read)
         case (str(), [int(first), int(last)]) if must == _TURNS and 0 <= first <= last <= MOST:
             return first, last
         case (str(), {**counts}) if must == _USES:
@@ -199,31 +200,20 @@ def _lesson_of(document: Document, where: str) -> Read:
             raise InputError(f"{where}: its {name} is {document.get(name)!r}, and must be {words}.") from error
 
     kind = document.get("kind")
-    # Who writes a line by hand names no distiller.
-    by = get("distilled_by") or HAND
-    first, last = get("turns")
-    texts = ("preconditions", "after", "says", "facts", "only_user")
-    conditions = Conditions(get("environments"), first, last, *map(get, texts))
-    counts = {name: int(get(name)) for name in _COUNTS}
-    if kind == "experience":
-        row = Experience(
-            *map(get, ("situation", "action", "outcome", "lesson", "zone", "stage", "reward")),
-            conditions=conditions,
-            sources=get("sources"),
-            tools=get("tools"),
-            distilled_by=by,
-            parents=get("parents"),
-            generation=int(get("generation")),
-            **counts,
-        ).row(prior=get("uses"))
-    elif kind == "principle":
-        names = ("principle", "text", "triples", "sources", "tools")
-        row = Principle(*map(get, names), conditions=conditions, distilled_by=by, **counts).row(prior=get("uses"))
-    elif kind == "notes":
-        row = Notes(get("user"), get("text"), int(get("notes_version")) or 1, by).row()
-    else:
+    if kind not in KINDS:
         raise InputError(f"{where}: its kind is {kind!r}, and must be one of {', '.join(KINDS)}.")
-    return Read(row, get("id"), get("digest"))
+    own = {name: get(name) for name in _OWN[kind]}
+    # Who writes a line by hand names no distiller.
+    own["distilled_by"] = own["distilled_by"] or HAND
+    if kind == "notes":
+        row = Notes(own["user"], own["text"], own["notes_version"] or 1, own["distilled_by"]).row()
+        return Read(row, get("id"), get("digest"))
+    own["first_turn"], own["last_turn"] = own["turns"]
+    own["kind"] = own.get("principle")
+    links = {name: get(name) for name in _LINKS}
+    given = LessonRow(kind, "", own.get("text", ""), own, triples=own.get("triples", ()), **links)
+    lesson = Experience.of(given) if kind == "experience" else Principle.of(given)
+    return Read(lesson.row(prior=get("uses")), get("id"), get("digest"))
 
 
 def _in_words(must: Any) -> str:
@@ -327,9 +317,8 @@ def import_lessons(
     """
     # To the end before anything is stored: an error may be on the last line.
     lessons = list(found)
-    kinds = {lesson.row.kind for lesson in lessons}
     for kind in retire_missing:
-        if kind not in kinds:
+        if all(lesson.row.kind != kind for lesson in lessons):
             raise InputError(
                 f"the file holds no lesson of kind {kind!r}: all of them would be retired. Nothing changed."
             )
@@ -337,57 +326,48 @@ def import_lessons(
     put: dict[str, LessonRow] = {}
     retire: dict[str, str] = {}
     revive: list[str] = []
-    replacing: set[str] = set()
-    notes: list[Read] = []
-    for lesson in lessons:
-        row, former_id, _ = lesson
+    edited: set[str] = set()
+    for row, former_id, _ in lessons:
         if row.kind == "notes":
-            notes.append(lesson)
             continue
         known, former = mirror.get(row.id), mirror.get(former_id)
-        # The id follows from the words: another id under the same `former` is an edit.
-        edited = former is not None and former.row.kind == row.kind and former.row.id != row.id and former.row.live
-        if known is not None and row.live and (edited or known.row.retired == "deleted"):
-            revive.append(row.id)  # edited back, or imported again
         put[row.id] = row
-        if former is not None and edited:
+        # The id follows from the words: another id under the same `former` is an edit.
+        if former is not None and former.row.kind == row.kind and former.row.id != row.id and former.row.live:
             put[row.id] = replace(row, parents=(Parent(former_id, "edit"),), prior=former.uses)
             retire[former_id] = "superseded"
-            replacing.add(row.id)
+            edited.add(row.id)
+        if known is not None and row.live and (row.id in edited or known.row.retired == "deleted"):
+            revive.append(row.id)  # edited back, or imported again
     edits = len(retire)
-    for row in _merged_notes(bank, notes, namespace):
+    for row in _merged_notes(bank, lessons, namespace):
         put[row.id] = row
     kept = {*put, *(lesson.former for lesson in lessons)}
     missing = _missing(mirror, retire_missing, deleted, kept)
     retire |= dict.fromkeys(missing, "deleted")
     change = LessonChange(put=list(put.values()), retire=retire, revive=revive, imported=True)
-    new = len(set(bank.change(change, namespace=namespace).new) - replacing)
+    new = len(set(bank.change(change, namespace=namespace).new) - edited)
     return Imported(len(lessons), new, len(lessons) - new - edits, edits, len(missing))
 
 
 def _missing(mirror: LessonMirror, kinds: Sequence[Kind], deleted: Sequence[str], kept: Collection[str]) -> list[str]:
     """Ids of the live lessons of some kinds, and of those that were deleted, that an import does not keep."""
-    missing: list[str] = []
-    for kind in kinds:
-        missing += [stored.row.id for stored in mirror.all(kind) if stored.row.id not in kept]
-    for id in deleted:
-        stored = mirror.get(id)
-        if stored is not None and stored.row.live and id not in kept:
-            missing.append(id)
-    return missing
+    stored = [lesson for kind in kinds for lesson in mirror.all(kind)]
+    stored += filter(None, map(mirror.get, deleted))
+    return [lesson.row.id for lesson in stored if lesson.row.live and lesson.row.id not in kept]
 
 
-def _merged_notes(bank: LessonBank, notes: Sequence[Read], namespace: str) -> Iterator[LessonRow]:
+def _merged_notes(bank: LessonBank, lessons: Sequence[Read], namespace: str) -> Iterator[LessonRow]:
     """The versions of notes to store: of users without notes all, of others one that merges the newest."""
     stored = {known.row.user: known.row for known in bank.lessons(namespace).all("notes")}
+    notes = [read for read in lessons if read.row.kind == "notes"]
     newest: dict[str, Read] = {}
     for version in sorted(notes, key=lambda read: Notes.of(read.row).version):
-        if version.row.user not in stored:
+        if version.row.user in stored:
+            newest[version.row.user] = version
+        else:
             yield version.row
-        newest[version.row.user] = version
     for user, (row, _, digest) in newest.items():
-        if user not in stored:
-            continue
         now = Notes.of(stored[user])
         # Notes that were edited from the current version replace it; others add their lines.
         edited = digest == digest_of(stored[user])
