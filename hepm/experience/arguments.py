@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from hepm.experience.known_values import KnownValues, Place, comparable, elements
+from hepm.experience.known_values import KnownValues, ValuePlace, comparable, elements
 from hepm.experience.transcript import went_wrong
 from hepm.ingest.redact import Redactor
 from hepm.types import JSON, SUMMARY_TOOL, ToolCall, ToolName, Trajectory
@@ -49,8 +49,8 @@ class LearnedArgument:
     tasks: set[str] = field(default_factory=set[str])
     values: Counter[str] = field(default_factory=Counter[str])
     first: JSON = None
-    stood: Counter[Place] = field(default_factory=Counter[Place])
-    beside: Counter[Place] = field(default_factory=Counter[Place])
+    stood: Counter[ValuePlace] = field(default_factory=Counter[ValuePlace])
+    beside: Counter[ValuePlace] = field(default_factory=Counter[ValuePlace])
 
     def note(self, value: JSON, known: KnownValues) -> None:
         """Count a value that a call passed, and every place where it, or all elements of it, stood before."""
@@ -66,12 +66,12 @@ class LearnedArgument:
                 self.stood[place] += 1
                 self.beside[place] += len(values)
         if all(known.user_said(str(element)) for element in elements(value)):
-            self.stood[Place("words")] += 1
+            self.stood[ValuePlace("words")] += 1
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[ValuePlace]:
         """Where its values stood, the place that held most of them first."""
 
-        def rank(place: Place) -> tuple[int, int, int]:
+        def rank(place: ValuePlace) -> tuple[int, int, int]:
             return -self.stood[place], -_PLAINNESS.index(place.kind), self.beside[place]
 
         return sorted(self.stood, key=rank)
@@ -81,7 +81,7 @@ class Origin(NamedTuple):
     """Where an argument comes from; `place` is None if it is always the same, as `text` says."""
 
     name: str
-    place: Place | None
+    place: ValuePlace | None
     text: str
 
     def __str__(self) -> str:

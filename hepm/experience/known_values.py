@@ -41,7 +41,7 @@ class Leaf(NamedTuple):
     value: JSON
 
 
-class Place(NamedTuple):
+class ValuePlace(NamedTuple):
     """Where a value stands: at a path in the results of a tool, in an earlier argument of a name, in the user's words.
 
     Attributes:
@@ -174,7 +174,7 @@ class KnownValues:
     """
 
     def __init__(self) -> None:
-        self.places: defaultdict[Place, set[str]] = defaultdict(set)
+        self.places: defaultdict[ValuePlace, set[str]] = defaultdict(set)
         self._said: list[str] = []
 
     def say(self, text: str) -> None:
@@ -190,14 +190,14 @@ class KnownValues:
     def give(self, call: ToolCall) -> None:
         """Take the arguments of a call, before its result is known."""
         for name, value in call.arguments.items():
-            self.places[Place("argument", name)].update(map(comparable, elements(value)))
+            self.places[ValuePlace("argument", name)].update(map(comparable, elements(value)))
 
     def receive(self, calls: Iterable[ToolCall]) -> None:
         """Take the results of the calls of a turn."""
         for call in calls:
             if call.result and call.error is not True:
                 for path, value in leaves_of(call.result[: 2 * _PARSED_CHARS]):
-                    self.places[Place("result", call.name, path)].add(comparable(value))
+                    self.places[ValuePlace("result", call.name, path)].add(comparable(value))
 
 
 def _spaced(text: str) -> str:
