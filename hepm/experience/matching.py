@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple, TypeAlias
@@ -63,11 +63,7 @@ def literally_same(one: Principle, other: Principle) -> bool:
 
 def _statements(principle: Principle) -> set[tuple[str, ...]]:
     """The triples, without case and with single spaces."""
-    return {tuple(map(_folded, triple)) for triple in principle.triples}
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.casefold().split())
+    return {tuple(" ".join(part.casefold().split()) for part in triple) for triple in principle.triples}
 
 
 def judge_literally(pairs: Sequence[Pair]) -> Sequence[bool | str]:
@@ -92,29 +88,20 @@ class ModelJudge:
     def __call__(self, pairs: Sequence[Pair]) -> Sequence[bool | str]:
         """A verdict on each pair; EndpointRefusedError if the model refuses every request."""
         questions = list(map(_question, pairs))
+        answers: dict[Question[Sameness] | None, bool | str] = {}
         # Two pairs may be one question: it is asked once.
-        distinct: dict[Question[Sameness], None] = {}
-        for question in questions:
-            if question is not None:
-                distinct[question] = None
-        answers: dict[Question[Sameness], bool | str] = {}
+        distinct = dict.fromkeys(filter(None, questions))
         for result in self.client.ask_all(distinct, concurrency=self.concurrency):
             if isinstance(result, Answered):
                 answers[result.question] = result.value.same
             else:
                 answers[result.question] = str(result.error)
-        verdicts: list[bool | str] = []
-        for pair, question in zip(pairs, questions, strict=True):
-            if question is None:
-                verdicts.append(literally_same(*pair))
-            else:
-                verdicts.append(answers[question])
-        return verdicts
+        literal = zip(questions, judge_literally(pairs), strict=True)
+        return [answers.get(question, verdict) for question, verdict in literal]
 
     def estimate(self, pairs: Sequence[Pair]) -> Estimate:
         """The most that judging the pairs would cost."""
-        questions = map(_question, pairs)
-        return self.client.estimate(question for question in questions if question is not None)
+        return self.client.estimate(filter(None, map(_question, pairs)))
 
 
 def _question(pair: Pair) -> Question[Sameness] | None:
@@ -135,11 +122,10 @@ _TaskName: TypeAlias = tuple[str, str]
 
 
 class _Near(NamedTuple):
-    """A principle that a new one may repeat; a twin is of the same task."""
+    """A principle that a new one may repeat."""
 
     cosine: float
     principle: Principle
-    twin: bool
 
 
 @dataclass(frozen=True)
@@ -184,13 +170,17 @@ class Matcher:
             # What is the same as one that is the same as a third is this third.
             first = principle.id
             while first in same:
-                first = same[first].principle.id
+                first = same[first]
             runs = [source.run for source in principle.sources]
             if first in unknown:
                 failed |= dict.fromkeys(runs, unknown[first])
                 continue
             taught[first].update(runs)
-            before = rows.get(first) or _stored_row(lessons.get(first))
+            before = rows.get(first)
+            known = lessons.get(first)
+            if before is None and known is not None:
+                # The runs of an outdated one no longer count.
+                before = replace(known.row, sources=()) if known.row.retired == OUTDATED else known.row
             if before is None:
                 rows[first] = principle.row()
                 continue
@@ -198,125 +188,101 @@ class Matcher:
             if after == before:
                 continue
             rows[first] = after
-            if self._is_twin(principle, before, same):
-                dropped += 1
-            else:
-                # Of another task: two tasks teach one rule.
+            if self._tasks(principle).isdisjoint(self._tasks(before)):
+                # Two tasks teach one rule.
                 merged += 1
+            else:
+                dropped += 1
         return Curated(tuple(rows.values()), taught, merged, dropped, tuple(failed.items()))
-
-    def _is_twin(self, principle: Principle, known: LessonRow, same: Mapping[str, _Near]) -> bool:
-        """Whether a principle repeats one of its own task."""
-        if principle.id in same:
-            return same[principle.id].twin
-        return not self._tasks(principle).isdisjoint(self._tasks(known))
 
     def _tasks(self, principle: Principle | LessonRow) -> set[_TaskName]:
         """The tasks of its runs; one whose runs are gone has a task of its own."""
         return {self._task_of.get(source.run, ("", source.run)) for source in principle.sources}
 
-    def _candidates(self, fresh: Sequence[Principle]) -> list[tuple[Principle, Sequence[_Near]]]:
+    def _candidates(self, fresh: Sequence[Principle]) -> list[tuple[Principle, Sequence[Principle]]]:
         """Each new principle with those it is judged against, most similar first."""
         if not fresh:
             return []
         # Unit vectors: their products are cosines.
         vectors_ND = self.bank.vectors([principle.text for principle in fresh])
-        cosines_NN = vectors_ND @ vectors_ND.T
-        tasks = list(map(self._tasks, fresh))
-        stored = self._stored_candidates(fresh, vectors_ND, tasks)
+        stored_ids = self._stored_ids(fresh, vectors_ND)
         # By their plain cosines, as those inside a batch are compared: searches may weight vectors.
-        by_id: dict[str, StoredLesson] = {}
-        for known in self.bank.store.lessons.get(sorted(set[str]().union(*stored)), namespace=self.namespace):
-            by_id[known.row.id] = known
-        candidates: list[tuple[Principle, Sequence[_Near]]] = []
+        stored = self.bank.store.lessons.get(sorted(set[str]().union(*stored_ids)), namespace=self.namespace)
+        candidates: list[tuple[Principle, Sequence[Principle]]] = []
         for number, principle in enumerate(fresh):
             near: list[_Near] = []
-            for before, other in enumerate(fresh[:number]):
+            for other, vector_D in zip(fresh[:number], vectors_ND, strict=False):
                 if _comparable(principle, other):
-                    twin = not tasks[number].isdisjoint(tasks[before])
-                    near.append(_Near(float(cosines_NN[number, before]), other, twin))
-            for id, twin in stored[number].items():
-                known = by_id.get(id)
-                if known is not None and known.vector is not None:
-                    cosine = float(vectors_ND[number] @ known.vector)
-                    near.append(_Near(cosine, Principle.of(known.row), twin))
-            candidates.append((principle, self._nearest(near)))
+                    near.append(_Near(float(vectors_ND[number] @ vector_D), other))
+            for known in stored:
+                if known.row.id in stored_ids[number] and known.vector is not None:
+                    near.append(_Near(float(vectors_ND[number] @ known.vector), Principle.of(known.row)))
+            candidates.append((principle, self._nearest(principle, near)))
         return candidates
 
-    def _nearest(self, near: list[_Near]) -> list[_Near]:
+    def _nearest(self, principle: Principle, near: Sequence[_Near]) -> list[Principle]:
         """Those that are judged: some of the same task, and some similar ones of others; most similar first."""
-        near.sort(key=lambda candidate: (-candidate.cosine, candidate.principle.id))
-        twins: list[_Near] = []
-        others: list[_Near] = []
-        for candidate in near:
-            if candidate.twin:
-                twins.append(candidate)
-            elif candidate.cosine >= self.similarity:
-                others.append(candidate)
-        return sorted([*twins[:TWINS], *others[:NEAREST]], key=lambda candidate: -candidate.cosine)
+        tasks = self._tasks(principle)
+        nearest: list[Principle] = []
+        room = {True: TWINS, False: NEAREST}
+        for cosine, other in sorted(near, key=lambda candidate: (-candidate.cosine, candidate.principle.id)):
+            twin = not tasks.isdisjoint(self._tasks(other))
+            if room[twin] and (twin or cosine >= self.similarity):
+                room[twin] -= 1
+                nearest.append(other)
+        return nearest
 
-    def _stored_candidates(
-        self, fresh: Sequence[Principle], vectors_ND: Float32Array, tasks: Sequence[set[_TaskName]]
-    ) -> list[dict[str, bool]]:
-        """For each new principle the stored ones to compare it with, by id, and whether they share a task."""
+    def _stored_ids(self, fresh: Sequence[Principle], vectors_ND: Float32Array) -> list[set[str]]:
+        """For each new principle the ids of stored ones to compare it with: similar ones, and those of its tasks."""
         lessons = self.bank.lessons(self.namespace)
         of_task = self._stored_by_task()
         new_ids = {principle.id for principle in fresh}
-        candidates: list[dict[str, bool]] = []
-        for number, principle in enumerate(fresh):
+        found: list[set[str]] = []
+        for principle, vector_D in zip(fresh, vectors_ND, strict=True):
             # The default binds the principle of this turn of the loop.
             def comparable(known: StoredLesson, principle: Principle = principle) -> bool:
                 # Another process may have stored a new one since: it would be found equal to itself.
                 return known.row.id not in new_ids and _comparable(principle, Principle.of(known.row))
 
-            twin_by_id: dict[str, bool] = {}
-            for known, _ in lessons.search(vectors_ND[number], "principle", limit=_COMPARED, keep=comparable):
-                twin_by_id[known.row.id] = False
-            for task in tasks[number]:
-                for known in of_task[task]:
-                    if comparable(known):
-                        twin_by_id[known.row.id] = True
-            candidates.append(twin_by_id)
-        return candidates
+            ids = {known.row.id for known, _ in lessons.search(vector_D, "principle", limit=_COMPARED, keep=comparable)}
+            for task in self._tasks(principle):
+                ids.update(known.row.id for known in of_task[task] if comparable(known))
+            found.append(ids)
+        return found
 
     def _stored_by_task(self) -> defaultdict[_TaskName, list[StoredLesson]]:
         """The live principles of the tasks that are distilled."""
         lessons = self.bank.lessons(self.namespace)
-        stored: list[StoredLesson] = []
-        if self.runs is None:
-            stored += lessons.all("principle")
-        else:
-            for row in self.bank.store.lessons.from_runs(list(self._task_of), namespace=self.namespace):
-                known = lessons.get(row.id)
-                if known is not None and known.row.kind == "principle":
-                    stored.append(known)
+        stored = lessons.all("principle")
+        if self.runs is not None:
+            rows = self.bank.store.lessons.from_runs(list(self._task_of), namespace=self.namespace)
+            stored = filter(None, (lessons.get(row.id) for row in rows))
         by_task: defaultdict[_TaskName, list[StoredLesson]] = defaultdict(list)
         for known in stored:
-            if known.row.live:
+            if known.row.live and known.row.kind == "principle":
                 for task in self._tasks(known.row):
                     by_task[task].append(known)
         return by_task
 
     def _decide(
-        self, candidates: Sequence[tuple[Principle, Sequence[_Near]]]
-    ) -> tuple[dict[str, _Near], dict[str, str]]:
-        """By the id of a new principle: the first candidate of the same meaning; and why that is unknown."""
-        same: dict[str, _Near] = {}
+        self, candidates: Sequence[tuple[Principle, Sequence[Principle]]]
+    ) -> tuple[dict[str, str], dict[str, str]]:
+        """By the id of a new principle: that of the first candidate of the same meaning; and why that is unknown."""
+        same: dict[str, str] = {}
         unknown: dict[str, str] = {}
         # Rank by rank, the questions of one rank together: most principles need no second one.
         for rank in range(NEAREST + TWINS):
-            compared: list[tuple[Principle, _Near]] = []
+            pairs: list[Pair] = []
             for principle, near in candidates:
                 if principle.id not in same and rank < len(near):
-                    compared.append((principle, near[rank]))
-            if not compared:
+                    pairs.append((principle, near[rank]))
+            if not pairs:
                 continue
-            verdicts = self.judge([(principle, other.principle) for principle, other in compared])
-            for (principle, other), verdict in zip(compared, verdicts, strict=True):
+            for (principle, other), verdict in zip(pairs, self.judge(pairs), strict=True):
                 if isinstance(verdict, str):
                     unknown.setdefault(principle.id, f"whether its principle is new was not found out: {verdict}")
                 elif verdict:
-                    same[principle.id] = other
+                    same[principle.id] = other.id
                     unknown.pop(principle.id, None)
         return same, unknown
 
@@ -331,15 +297,6 @@ def _best_supported_first(batch: Sequence[Distilled]) -> list[Principle]:
         return -len(principle.sources), [source.run for source in principle.sources], principle.id
 
     return sorted(principles, key=order)
-
-
-def _stored_row(stored: StoredLesson | None) -> LessonRow | None:
-    """The row that a stored principle goes on from: the runs of an outdated one no longer count."""
-    if stored is None:
-        return None
-    if stored.row.retired == OUTDATED:
-        return replace(stored.row, sources=())
-    return stored.row
 
 
 def _comparable(one: Principle, other: Principle) -> bool:
