@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 import re
-from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -125,14 +124,6 @@ class EvolutionReport:
         return sum(step.became == became for step in self.plan)
 
 
-class _OperatorTask(NamedTuple):
-    """A step, the experiences it would change, and the runs they were shown in."""
-
-    step: EvolutionStep
-    parents: list[Member]
-    shown: Evidence
-
-
 class Evolution:
     """One evolution of a namespace's experiences (living ones in `members`), by counting or by a model."""
 
@@ -148,21 +139,26 @@ class Evolution:
         runs = bank.store.runs_by_task(namespace=namespace)
         self._environment_of = {run: environment for environment, _, run in runs}
         lessons: list[StoredLesson] = []
+        self._last = 0
         for stored in bank.store.lessons.list(namespace=namespace):
             if stored.row.kind == "experience":
                 lessons.append(stored)
+            self._last = max(self._last, _number(stored.row.made_by), _number(stored.row.retired_by))
+        # Also retired ones: what evolution has replaced is not made again.
         self._seq = {stored.row.id: stored.seq for stored in lessons}
         vectors = self._weigh_vectors(lessons)
-        every: dict[str, Member] = {}
         self.members: dict[str, Member] = {}
         for stored in lessons:
-            id = stored.row.id
-            every[id] = Member(id, Experience.of(stored.row), stored.uses, vectors.get(id))
             if stored.row.live:
-                self.members[id] = every[id]
-        # Also retired ones: what evolution has replaced is not made again.
-        self._known = set(every)
-        self._read_exposures(every)
+                id = stored.row.id
+                self.members[id] = Member(id, Experience.of(stored.row), stored.uses, vectors.get(id))
+        # The runs that each experience was shown in, and how new the newest one was that a run was shown.
+        self._shown: defaultdict[str, list[Exposure]] = defaultdict(list)
+        self._newest: dict[str, int] = {}
+        for exposure in bank.store.lessons.exposures(namespace=namespace):
+            self._shown[exposure.lesson].append(exposure)
+            seq = self._seq.get(exposure.lesson, -1)
+            self._newest[exposure.run] = max(seq, self._newest.get(exposure.run, -1))
 
     def _weigh_vectors(self, lessons: Sequence[StoredLesson]) -> dict[str, Float32Array]:
         """The vectors of experiences as a search among them compares them, by id."""
@@ -177,24 +173,6 @@ class Evolution:
         raw_ND = np.stack(list(embedded.values())).astype(np.float16)
         self._weights_D = rarity(raw_ND)
         return dict(zip(embedded, self.comparable(raw_ND.astype(np.float32)), strict=True))
-
-    def _read_exposures(self, every: Mapping[str, Member]) -> None:
-        """The runs that each experience was shown in, and how new the lessons were that runs were shown."""
-        self._shown: defaultdict[str, list[Exposure]] = defaultdict(list)
-        shown_in: defaultdict[str, list[str]] = defaultdict(list)
-        for exposure in self._bank.store.lessons.exposures(namespace=self._namespace):
-            self._shown[exposure.lesson].append(exposure)
-            if exposure.lesson in every:
-                shown_in[exposure.run].append(exposure.lesson)
-        # The newest lesson's number of each run that was shown lessons, by their environments; "" is any.
-        self._newest: defaultdict[frozenset[str], list[int]] = defaultdict(list)
-        for ids in shown_in.values():
-            environments: set[str] = set()
-            for id in ids:
-                environments |= every[id].places or {""}
-            self._newest[frozenset(environments)].append(max(self._seq[id] for id in ids))
-        for numbers in self._newest.values():
-            numbers.sort()
 
     def comparable(self, vectors_ND: Float32Array) -> Float32Array:
         """The vectors as a search among these experiences weights them."""
@@ -220,12 +198,9 @@ class Evolution:
 
     def _new_id(self) -> str:
         """The id of this evolution: the number after that of the last one, and a hash of its changes."""
-        last = 0
-        for stored in self._bank.store.lessons.list(namespace=self._namespace):
-            last = max(last, _number(stored.row.made_by), _number(stored.row.retired_by))
         # Without a clock: the same evolution of the same experiences has the same id.
         changes = "\n".join((*sorted(self._children), "", *sorted(self._retired))).encode("utf-8", "replace")
-        return f"v{last + 1:04d}-{blake2b(changes, digest_size=3).hexdigest()}"
+        return f"v{self._last + 1:04d}-{blake2b(changes, digest_size=3).hexdigest()}"
 
     def _mark_refused(self, refused: Collection[str]) -> None:
         """Say of children that the store refused why they were not kept."""
@@ -300,7 +275,7 @@ class Evolution:
     def why_prune(self, member: Member) -> str:
         """Why an experience should be retired: it fails, or is rarely shown; "" if it should stay.
 
-        A run could have shown an experience if it was shown one of the same environments that is as new, or newer.
+        A run could have shown an experience if it was of its environments, and was shown one as new, or newer.
         """
         settings, uses = self._settings, member.uses
         if uses.uses >= settings.proven and member.success < settings.prune_success:
@@ -309,9 +284,10 @@ class Evolution:
         if uses.shown >= settings.prune_shown or member.id not in self._seq:
             return ""
         missed = 0
-        for environments, numbers in self._newest.items():
-            if not member.places or environments & {"", *member.places}:
-                missed += len(numbers) - bisect_left(numbers, self._seq[member.id])
+        for run, newest in self._newest.items():
+            # Of a run that is not stored, the environment is not known.
+            there = not member.places or self._environment_of.get(run) in member.places
+            missed += there and newest >= self._seq[member.id]
         if missed < settings.prune_after:
             return ""
         return f"shown in {uses.shown} of at least {missed} runs that could have shown it"
@@ -348,45 +324,50 @@ class Evolution:
 
     def _make(self, steps: Sequence[EvolutionStep], temperature: float) -> list[EvolutionStep]:
         """The steps with their children, made by counting or by the model."""
-        tasks: list[_OperatorTask] = []
+        inputs: list[tuple[list[Member], Evidence]] = []
         for step in steps:
-            evidence: Evidence = ((), ())
+            shown: Evidence = ((), ())
             if step.operator == "mutation":
-                evidence = self._runs(step.of[0], success=True), self._runs(step.of[0], success=False)
-            tasks.append(_OperatorTask(step, [self.members[id] for id in step.of], evidence))
+                shown = self._runs(step.of[0], success=True), self._runs(step.of[0], success=False)
+            inputs.append(([self.members[id] for id in step.of], shown))
         if self._model is not None:
-            return self._ask(self._model, tasks, temperature)
+            return self._ask(self._model, steps, inputs, temperature)
         made: list[EvolutionStep] = []
-        for step, parents, shown in tasks:
+        for step, (parents, shown) in zip(steps, inputs, strict=True):
             made.append(_with(step, by_counting(step.operator, parents, shown), "nothing"))
         return made
 
-    def _ask(self, model: Client, tasks: Sequence[_OperatorTask], temperature: float) -> list[EvolutionStep]:
+    def _ask(
+        self,
+        model: Client,
+        steps: Sequence[EvolutionStep],
+        inputs: Sequence[tuple[list[Member], Evidence]],
+        temperature: float,
+    ) -> list[EvolutionStep]:
         """The steps with their children in the words of a model."""
         questions: list[Question[RewordedExperience]] = []
-        for step, parents, shown in tasks:
+        for step, (parents, shown) in zip(steps, inputs, strict=True):
             questions.append(question(step.operator, parents, shown, temperature=temperature))
         # Answers come in any order.
-        results = {
-            result.question: result for result in model.ask_all(questions, concurrency=self._settings.concurrency)
-        }
+        asked = model.ask_all(questions, concurrency=self._settings.concurrency)
+        results = {result.question: result for result in asked}
         made: list[EvolutionStep] = []
-        for (step, parents, _), asked in zip(tasks, questions, strict=True):
-            result = results[asked]
+        for step, (parents, _), of_step in zip(steps, inputs, questions, strict=True):
+            result = results[of_step]
+            otherwise: Became = "failed"
             if isinstance(result, Answered):
                 child = reworded(step.operator, parents, result.value, model.endpoint.model)
-                made.append(_with(step, child, "failed"))
-            elif isinstance(result.error, BudgetSpentError):
-                made.append(_with(step, str(result.error), "unasked"))
             else:
-                made.append(_with(step, str(result.error), "failed"))
+                child = str(result.error)
+                if isinstance(result.error, BudgetSpentError):
+                    otherwise = "unasked"
+            made.append(_with(step, child, otherwise))
         return made
 
     def _keep(self, step: EvolutionStep, child: Experience, vector: Float32Array) -> EvolutionStep:
         """The step with its child among the members, in the place of its parent."""
-        if child.id in self._known:
+        if child.id in self._seq or child.id in self._children:
             return replace(step, note=f"{child.id} has the same words")
-        self._known.add(child.id)
         self._children[child.id] = child
         self.members[child.id] = Member(child.id, child, vector=vector)
         if step.operator != "crossover":

@@ -239,6 +239,7 @@ def test_what_many_runs_could_have_shown_and_hardly_any_did_is_pruned(bench: Ben
     late = experience("late lesson")
     bench.put(late)
     bench.show(once, "x0")
+    remember(bench.bank, *(trajectory(f"x{i}", "look", "buy", task=f"x{i}") for i in range(20)))
     bench.show(busy, *(f"x{i}" for i in range(20)))
     assert bench.evolve(PRUNE, iterations=1).plan == ()  # every second iteration
     report = bench.evolve(PRUNE)
