@@ -15,7 +15,8 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, Protocol, TypeVar
+from itertools import chain
+from typing import Final
 
 from hepm.errors import StoreUnavailableError
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY
@@ -88,24 +89,6 @@ def freshest(ages: Iterable[Age]) -> Age:
     return max(ages, key=lambda age: (age.weight, age.supported_at or 0.0), default=Age())
 
 
-class _Found(Protocol):
-    @property
-    def id(self) -> str: ...
-
-
-FoundLesson = TypeVar("FoundLesson", bound=_Found)
-
-
-def _rows(found: Sequence[_Found], known: LessonMirror) -> list[LessonRow]:
-    """The stored lessons that were found; one that was deleted meanwhile has no runs, and so no age."""
-    gone = LessonRow("principle", "", "")
-    rows: list[LessonRow] = []
-    for lesson in found:
-        stored = known.get(lesson.id)
-        rows.append(gone if stored is None else stored.row)
-    return rows
-
-
 def _is_warning(row: LessonRow) -> bool:
     return row.properties.get("kind") == "cautionary"
 
@@ -129,38 +112,29 @@ class Ages:
     def of(self, rows: Sequence[LessonRow]) -> list[Age]:
         """The age of each lesson; while the store does not answer, all are fresh."""
         sources: dict[str, list[str]] = {}
-        runs: list[str] = []
         for row in rows:
             sources[row.id] = [source.run for source in row.sources[-_SOURCES:]]
-            runs += sources[row.id]
+        store, name = self._mirror.store, self._mirror.name
         try:
             self._refresh()
-            self._read_ends(runs)
-            edges: list[Edge] = []
-            for row in rows:
-                edges += self._edges(row)
-            self._read_edges(edges)
+            # Also what is unknown is kept: else it would be asked for again at each prompt.
+            runs = [run for run in dict.fromkeys(chain(*sources.values())) if run not in self._ended]
+            if runs:
+                self._ended |= {**dict.fromkeys(runs), **store.ends_of(runs, namespace=name)}
+            moves = dict.fromkeys(chain.from_iterable(map(self._edges, rows)))
+            edges = [edge for edge in moves if edge not in self._taken]
+            if edges:
+                ends = store.latest_ends_on(edges, namespace=name, most=_LATEST_ON_EDGE)
+                self._taken |= {edge: ends.get(edge, []) for edge in edges}
         except StoreUnavailableError as error:
             _log.debug("the ages of lessons cannot be read for now: %s", error)
             return [Age()] * len(rows)
         return [self._age(row, sources[row.id]) for row in rows]
 
-    def in_prompt(self, found: Sequence[FoundLesson], known: LessonMirror) -> list[FoundLesson]:
-        """Those of the found lessons that may be shown, fading ones last, and else in the order given."""
-        weighed: list[tuple[FoundLesson, float]] = []
-        for lesson, age in zip(found, self.of(_rows(found, known)), strict=True):
-            if age.weight > 0:
-                weighed.append((lesson, age.weight))
-        weighed.sort(key=lambda pair: -pair[1])
-        return [lesson for lesson, _ in weighed]
-
-    def notes(self, found: Sequence[_Found], known: LessonMirror) -> dict[str, str]:
-        """Why lessons fade, by id; without those that are fresh."""
-        notes: dict[str, str] = {}
-        for lesson, age in zip(found, self.of(_rows(found, known)), strict=True):
-            if age.note:
-                notes[lesson.id] = age.note
-        return notes
+    def by_id(self, ids: Iterable[str], known: LessonMirror) -> dict[str, Age]:
+        """The ages of stored lessons; without those that were deleted meanwhile."""
+        rows = [stored.row for stored in filter(None, map(known.get, ids))]
+        return dict(zip([row.id for row in rows], self.of(rows), strict=True))
 
     def _refresh(self) -> None:
         """Read the clock of the memory and the changes of its tools, and forget what was read of runs before."""
@@ -169,31 +143,10 @@ class Ages:
             return
         store, name = self._mirror.store, self._mirror.name
         self._newest = max(store.latest_ends(namespace=name, most=_LATEST), default=0.0)
-        self._changed = {}
-        for tool in store.tools(namespace=name):
-            if tool.changed_at:
-                self._changed[tool.name] = tool.changed_at
+        self._changed = {tool.name: tool.changed_at or 0.0 for tool in store.tools(namespace=name)}
         self._ended = {}
         self._taken = {}
         self._read_at = now
-
-    def _read_ends(self, runs: Sequence[str]) -> None:
-        missing = [run for run in dict.fromkeys(runs) if run not in self._ended]
-        if not missing:
-            return
-        ends = self._mirror.store.ends_of(missing, namespace=self._mirror.name)
-        for run in missing:
-            # Also what is unknown is kept: else it would be asked for again at each prompt.
-            self._ended[run] = ends.get(run)
-
-    def _read_edges(self, edges: Sequence[Edge]) -> None:
-        missing = [edge for edge in dict.fromkeys(edges) if edge not in self._taken]
-        if not missing:
-            return
-        store, name = self._mirror.store, self._mirror.name
-        ends = store.latest_ends_on(missing, namespace=name, most=_LATEST_ON_EDGE)
-        for edge in missing:
-            self._taken[edge] = ends.get(edge, [])
 
     def _edges(self, row: LessonRow) -> list[Edge]:
         """The moves that support a principle: those it advises, or of a warning all from its places."""
@@ -208,32 +161,17 @@ class Ages:
                 edges.append((self._own_name(triple.subject), self._own_name(triple.object)))
         return edges
 
-    def _supporting_ends(self, row: LessonRow) -> list[float]:
-        """When runs ended that took the moves of a lesson: of advice the successful ones, of a warning all."""
-        ends: list[float] = []
-        for edge in self._edges(row):
-            for end, success in self._taken[edge]:
-                if success or _is_warning(row):
-                    ends.append(end)
-        return ends
-
     def _age(self, row: LessonRow, sources: Sequence[str]) -> Age:
-        ends: list[float] = []
-        for run in sources:
-            end = self._ended.get(run)
-            if end is not None:
-                ends.append(end)
-        if ends:
-            ends += self._supporting_ends(row)
+        ends = list(filter(None, map(self._ended.__getitem__, sources)))
         failing = tuple(self._mirror.drifts(self._own(_objects(row, FOLLOWED_BY))))
         if not ends:
             # Runs without a time, as many datasets have them: such lessons do not fade.
             return Age(failing=failing)
+        # Those of runs that took its moves, too: of advice the successful ones, of a warning all.
+        for edge in self._edges(row):
+            ends += [end for end, success in self._taken[edge] if success or _is_warning(row)]
         supported_at = max(ends)
-        changed: list[ToolName] = []
-        for tool in self._own(row.tools):
-            if self._changed.get(tool, 0.0) > supported_at:
-                changed.append(tool)
+        changed = [tool for tool in self._own(row.tools) if self._changed.get(tool, 0.0) > supported_at]
         idle_days = max(self._newest - supported_at, 0.0) / _DAY_S
         return Age(supported_at, idle_days, tuple(changed), failing)
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import compress, groupby
+from itertools import chain, compress, groupby
 from typing import Final, NamedTuple
 
 from hepm.errors import LlmError
+from hepm.experience.age import Age
 from hepm.experience.content import Where
 from hepm.experience.experiences import RETRIEVED, Experiences, FoundExperience
 from hepm.experience.lesson_bank import LessonBank
@@ -273,8 +274,6 @@ class Recollector:
                 if they need none.
         """
         options = self._options
-        known = self._bank.lessons(self._namespace)
-        ages = self._bank.ages(self._namespace)
         rules = self._rules(suggestions)
         experiences = self._experiences()
         notes = None
@@ -283,8 +282,16 @@ class Recollector:
             notes = Preferences(self._bank).notes(self._user, namespace=self._namespace)
             if notes is not None and options.recalled:
                 recalled = self._recalled()
-        # Lessons that are too old go before contradictions are settled: they settle none.
-        found: list[FoundLesson] = [*ages.in_prompt(rules, known), *ages.in_prompt(experiences, known)]
+        # Lessons that are too old go before contradictions are settled: they settle none. Fading ones come last.
+        ids = [lesson.id for lesson in (*rules, *experiences)]
+        ages = self._bank.ages(self._namespace).by_id(ids, self._bank.lessons(self._namespace))
+
+        def weight(lesson: FoundLesson) -> float:
+            return ages.get(lesson.id, Age()).weight
+
+        found: list[FoundLesson] = []
+        for lessons in (rules, experiences):
+            found += sorted(filter(weight, lessons), key=weight, reverse=True)
         kept, suggestions = reconcile(
             self._principle_advice, [_lesson(lesson) for lesson in found], suggestions, self._outcomes
         )
@@ -293,7 +300,7 @@ class Recollector:
         if options.suggestions:
             shown = replace(suggestions, ranked=suggestions.ranked[: options.suggestions], chances={})
         # The lines need the suggestion that is shown: none of them repeats it.
-        lines = self._writer.lines(agreeing, shown, ages.notes(agreeing, known))
+        lines = self._writer.lines(agreeing, shown, {id: age.note for id, age in ages.items()})
         fitting_lines = fitting(lines, options.lesson_tokens)
         omitted: list[str] = []
         for line in lines:
@@ -384,10 +391,8 @@ def _lesson(found: FoundLesson) -> Principle | Experience:
 
 
 class _PromptLine(NamedTuple):
-    """A line that may go into the prompt: a smaller rank gets room earlier; part 0 stays through a session."""
+    """A line that may go into the prompt, under a header, with the ids of the lessons that it tells."""
 
-    rank: tuple[int, int]
-    part: int
     header: str
     text: str
     lessons: tuple[str, ...]
@@ -399,18 +404,27 @@ def render(found: Recollection, *, budget: int = BUDGET, redact: Callable[[str],
     The user's notes get up to half of it, so that they are cut alike in every turn. Of the rest the suggestion comes
     first, then recalled lines of the notes, then lessons.
     """
+    redact = redact or str
     of_session: list[_PromptLine] = []
     of_turn: list[_PromptLine] = []
-    for line in _prompt_lines(found, redact or str):
-        if line.part == 0:
-            of_session.append(line)
-        else:
-            of_turn.append(line)
+    if found.notes is not None:
+        notes = (found.notes.id,)
+        for line in filter(str.strip, found.notes.text.splitlines()):
+            wish = redact(line.strip().removeprefix("- "))
+            of_session.append(_PromptLine(_NOTES, f"- {quoted(wish, ITEM_CHARS)}", notes))
+        for line in found.recalled:
+            of_turn.append(_PromptLine(_RECALLED, f"- {quoted(redact(line), ITEM_CHARS)}", notes))
+    # Redacted again: rules may have come since the lesson was stored.
+    for lesson in found.lessons:
+        redacted = replace(lesson, text=redact(lesson.text))
+        of_turn.append(_PromptLine(_LESSONS, redacted.bullet(), lesson.lessons))
     stable, taken = _fitting(of_session, budget // 2)
     hint = found.suggestions.prompt()
     if estimate_tokens(hint) > budget - taken:
         hint = ""
     present, _ = _fitting(of_turn, budget - taken - estimate_tokens(hint))
+    # Recalled lines get room before lessons, and stand below them.
+    present.sort(key=lambda line: line.header == _RECALLED)
     lessons = _lessons_in([*stable, *present])
     candidates = dict.fromkeys((*_lessons_in([*of_session, *of_turn]), *found.omitted))
     runs: dict[str, None] = {}
@@ -430,10 +444,7 @@ def render(found: Recollection, *, budget: int = BUDGET, redact: Callable[[str],
 
 def _lessons_in(lines: Sequence[_PromptLine]) -> tuple[str, ...]:
     """Ids of the lessons that lines stand for, each once."""
-    ids: dict[str, None] = {}
-    for line in lines:
-        ids.update(dict.fromkeys(line.lessons))
-    return tuple(ids)
+    return tuple(dict.fromkeys(chain.from_iterable(line.lessons for line in lines)))
 
 
 def render_without(
@@ -470,45 +481,23 @@ def render_without(
     return replace(prompt, withheld=(*sorted(withheld), *map(hint_id, tools)))
 
 
-def _prompt_lines(found: Recollection, redact: Callable[[str], str]) -> Iterator[_PromptLine]:
-    def data(text: str) -> str:
-        return quoted(redact(text), ITEM_CHARS)
-
-    notes: tuple[str, ...] = ()
-    if found.notes is not None:
-        notes = (found.notes.id,)
-        for number, text in enumerate(found.notes.text.splitlines()):
-            if text.strip():
-                yield _PromptLine((1, number), 0, _NOTES, f"- {data(text.strip().removeprefix('- '))}", notes)
-    # Redacted again: rules may have come since the lesson was stored.
-    for number, line in enumerate(found.lessons):
-        redacted = replace(line, text=redact(line.text))
-        yield _PromptLine((3, number), 1, _LESSONS, redacted.bullet(), line.lessons)
-    for number, text in enumerate(found.recalled):
-        yield _PromptLine((2, number), 1, _RECALLED, f"- {data(text)}", notes)
-
-
 def _fitting(lines: Sequence[_PromptLine], room: int) -> tuple[list[_PromptLine], int]:
-    """The lines of a block that fit, in order, and the tokens they take."""
+    """The lines of a block that fit, the first ones first, and the tokens they take."""
     # 3: the line ends of the frame.
     left = room - estimate_tokens("\n".join((BLOCK_START, FRAME, BLOCK_END))) - 3
     # A header costs tokens once, with the first line under it.
     headers: set[str] = set()
-    kept: list[int] = []
-    by_rank = sorted(range(len(lines)), key=lambda number: lines[number].rank)
-    for number in by_rank:
-        line = lines[number]
+    kept: list[_PromptLine] = []
+    for line in lines:
         cost = estimate_tokens(line.text) + 1
         if line.header not in headers:
             cost += estimate_tokens(line.header) + 1
-        # A line that is too long does not end it: a shorter one of a larger rank may fit.
+        # A line that is too long does not end it: a shorter one may fit.
         if cost <= left:
             left -= cost
             headers.add(line.header)
-            kept.append(number)
-    if not kept:
-        return [], 0
-    return [lines[number] for number in sorted(kept)], room - left
+            kept.append(line)
+    return kept, room - left if kept else 0
 
 
 def without_repeats(text: str, shown: dict[str, str]) -> str:

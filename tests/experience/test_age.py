@@ -13,6 +13,7 @@ from hepm.experience.age import CHANGE_DAYS, FADING_DAYS, GONE_DAYS, Age
 from hepm.experience.conditions import Conditions
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Principle
+from hepm.experience.prompt import PromptOptions
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
 from tests.experience.shelves import NS, open_bank, remember
@@ -129,11 +130,11 @@ def _without_error(run: Trajectory) -> Trajectory:
 def test_fading_lessons_come_last_and_old_ones_not_at_all(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "m.hepm") as memory:
         memory.ingest([ended("a", 0, "a"), ended("b", 200, "b"), ended("c", 400, "c")])
-        rules = [rule("Long gone.", "a"), rule("Fading.", "b"), rule("Fresh.", "c")]
+        words = {"a": "Please send gifts wrapped.", "b": "Please send gifts on time.", "c": "Please send gifts early."}
+        rules = [replace(rule(text, run), distilled_by="hand") for run, text in words.items()]
         memory.lessons.change(LessonChange(put=[one.row() for one in rules]))
-        found = memory.principles.found(rules)
-        ages, known = memory.lessons.ages("default"), memory.lessons.lessons("default")
-        assert [one.principle.text for one in ages.in_prompt(found, known)] == ["Fresh.", "Fading."]
+        prompt = memory.prompt(state="Please send gifts on time.", options=PromptOptions(suggestions=0))
+        assert prompt.lessons == (rules[2].id, rules[1].id)
 
 
 def test_a_prompt_says_why_a_lesson_fades_and_leaves_out_an_old_one(tmp_path: Path) -> None:
