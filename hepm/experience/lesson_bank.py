@@ -164,17 +164,13 @@ class LessonBank:
 
     def texts_by_tool(self, *, namespace: str = DEFAULT_NAMESPACE) -> dict[ToolName, builtins.list[str]]:
         """What lessons say about each tool: first those in prompts, then by runs; none for one user."""
-        telling: builtins.list[StoredLesson] = []
-        for stored in (*self.list("principle", namespace=namespace), *self.list("experience", namespace=namespace)):
-            if not says_nothing(stored.row):
-                telling.append(stored)
-        lessons = self.equal(telling, namespace=namespace)
+        every = [*self.list("principle", namespace=namespace), *self.list("experience", namespace=namespace)]
+        lessons = self.equal((stored for stored in every if not says_nothing(stored.row)), namespace=namespace)
         lessons.sort(key=lambda lesson: (bool(lesson.held_back), -len(lesson.sources)))
         lines_of: defaultdict[ToolName, dict[str, None]] = defaultdict(dict)
         for lesson in lessons:
-            if lesson.conditions.user:  # drawings are files that people pass on
-                continue
-            for tool in lesson.tools:
+            # Drawings are files that people pass on.
+            for tool in () if lesson.conditions.user else lesson.tools:
                 lines_of[tool][lesson.line] = None
         return {tool: [*lines] for tool, lines in lines_of.items()}
 
@@ -368,14 +364,11 @@ class LessonBank:
     ) -> Iterator[TaskRuns]:
         """A large group in parts: some wanted runs at a time, with an even sample of the others to compare with."""
         wanted_ids = [run for run in ids if run in wanted]
-        large = len(ids) > _COMPARED
-        part_size = _COMPARED // 2 if large else len(ids)
+        part_size = len(ids) if len(ids) <= _COMPARED else _COMPARED // 2
         for start in range(0, len(wanted_ids), part_size):
             part = frozenset(wanted_ids[start : start + part_size])
             others = [run for run in ids if run not in part]
-            if large:
-                step = math.ceil(len(others) / part_size)
-                others = others[::step]
+            others = others[:: max(math.ceil(len(others) / part_size), 1)]
             compared = self.runs(sorted([*part, *others]), namespace=namespace)
             yield TaskRuns(environment, name, compared, part, alike=True)
 
@@ -431,22 +424,19 @@ class LessonBank:
 
     def like_requests(self, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> LikeRequests:
         """What users said in these runs; runs without a vector are left out."""
-        about = (self.store.header.embedder, namespace)
+        embedder = self.store.header.embedder
+        if len(self._request_vectors) > _MAX_REQUEST_VECTORS:
+            self._request_vectors = {}  # not cleared: another thread may be reading it
         kept = self._request_vectors
-        vectors = {run: kept[*about, run] for run in runs if (*about, run) in kept}
-        unread = [run for run in runs if run not in vectors]
+        unread = [run for run in runs if (embedder, namespace, run) not in kept]
         for start in range(0, len(unread), _READ_AT_ONCE):
             batch = unread[start : start + _READ_AT_ONCE]
             stored = self.store.vectors_of_runs(batch, namespace=namespace)
             for run in batch:
-                vectors[run] = stored.get(run)
-        if len(kept) + len(unread) > _MAX_REQUEST_VECTORS:
-            self._request_vectors = {}  # not cleared: another thread may be reading it
-        for run in unread:
-            self._request_vectors[*about, run] = vectors[run]
+                kept[embedder, namespace, run] = stored.get(run)
         present: dict[str, Float32Array] = {}
         for run in runs:
-            vector = vectors[run]
+            vector = kept[embedder, namespace, run]
             if vector is not None:
                 present[run] = vector
         return LikeRequests(present)

@@ -9,6 +9,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from threading import Lock
 from typing import Final, NamedTuple
 
@@ -29,12 +30,12 @@ from hepm.experience.matching import (
     ModelJudge,
     judge_literally,
 )
-from hepm.experience.principle_advice import LEAST_RUNS, PrincipleAdvice, places_of
+from hepm.experience.principle_advice import PrincipleAdvice, places_of
 from hepm.graph.calls.call_matrix import RecentlyUsed
 from hepm.graph.lessons.rows import LessonRow, Source, StoredLesson, Uses
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.tool_life import ToolNames
-from hepm.llm import Estimate
+from hepm.llm import Estimate, Usage
 from hepm.text import count_of
 from hepm.types import DEFAULT_NAMESPACE, START, ToolName
 
@@ -83,15 +84,11 @@ class FoundPrinciple:
     @property
     def examples(self) -> Examples:
         """Up to two best and two worst runs behind it; runs without a reward are none."""
-        rewarded: list[tuple[float, Source]] = []
-        for source in self.principle.sources:
-            if source.reward is not None:
-                rewarded.append((source.reward, source))
+        rewarded = [(source.reward, source) for source in self.principle.sources if source.reward is not None]
         rewarded.sort(key=lambda pair: (-pair[0], pair[1].run))
         best = rewarded[:EXAMPLES]
         # Not the best ones again: where all runs have one reward, none is a worse example.
-        lower = sorted(pair for pair in rewarded if pair[0] < best[-1][0])
-        worst = lower[:EXAMPLES]
+        worst = sorted(pair for pair in rewarded if pair[0] < best[-1][0])[:EXAMPLES]
         return Examples(tuple(source for _, source in best), tuple(source for _, source in worst))
 
     @property
@@ -173,23 +170,11 @@ class Principles:
         # Of models, as two principles that no model wrote are compared without asking.
         new = Principle("guiding", "a" * SENTENCE_CHARS, distilled_by="a model")
         stored = Principle("guiding", "b" * SENTENCE_CHARS, distilled_by="a model")
-        of_question = judge.estimate([(new, stored)]).usage
+        usage = judge.estimate([(new, stored)]).usage
         name = distiller_of("principle", distiller).name
-        runs = 0
-        for task in self._bank.tasks(f"principle/{name}", namespace=namespace, again=again):
-            runs += len(task.wanted)
-        questions = runs * (NEAREST + TWINS)
-        cost_usd = of_question.cost_usd
-        if cost_usd is not None:
-            cost_usd *= questions
-        usage = replace(
-            of_question,
-            calls=questions,
-            input_tokens=of_question.input_tokens * questions,
-            output_tokens=of_question.output_tokens * questions,
-            cost_usd=cost_usd,
-        )
-        return Estimate(usage, paid_before=0)
+        tasks = self._bank.tasks(f"principle/{name}", namespace=namespace, again=again)
+        questions = (NEAREST + TWINS) * sum(len(task.wanted) for task in tasks)
+        return Estimate(sum([usage] * questions, Usage()), paid_before=0)
 
     def search(
         self,
@@ -235,8 +220,6 @@ class Principles:
         namespace: str = DEFAULT_NAMESPACE,
         environment: str = "",
         k: int = RETRIEVED,
-        least_runs: int = LEAST_RUNS,
-        names: ToolNames | None = None,
     ) -> list[FoundPrinciple]:
         """Principles about the next tool here, the best supported first (see `PrincipleAdvice.best`).
 
@@ -247,23 +230,17 @@ class Principles:
             after: Tools of the last turn; none before the first call.
             user_text: What the user said so far. Runs of similar requests count most; without it all count alike.
             called: What the run called since the user last wrote: advice to call one of these is past.
-            least_runs: Minimum number of runs behind a principle, if there are such principles.
-            names: What the agent calls its tools.
         """
         here = self.advice_after(
-            after, user_text=user_text, called=called, namespace=namespace, environment=environment, names=names
+            after, user_text=user_text, called=called, namespace=namespace, environment=environment
         )
-        return self.found(here.best(k, least_runs=least_runs), namespace=namespace)
+        return self.found(here.best(k), namespace=namespace)
 
     def found(self, principles: Iterable[Principle], *, namespace: str = DEFAULT_NAMESPACE) -> list[FoundPrinciple]:
         """Stored principles with their uses; those that are gone are left out."""
         known = self._bank.lessons(namespace)
-        found: list[FoundPrinciple] = []
-        for principle in principles:
-            stored = known.get(principle.id)
-            if stored is not None:
-                found.append(FoundPrinciple.of(stored))
-        return found
+        stored = filter(None, (known.get(principle.id) for principle in principles))
+        return list(map(FoundPrinciple.of, stored))
 
     def advice_after(
         self,
@@ -275,7 +252,7 @@ class Principles:
         environment: str = "",
         names: ToolNames | None = None,
     ) -> PrincipleAdvice:
-        """All that principles say about the next tool here (see `at`).
+        """All that principles say about the next tool here (see `at`); `names` is what the agent calls its tools.
 
         While the store does not answer, runs whose requests were not read before count alike.
         """
@@ -308,12 +285,11 @@ class Principles:
     ) -> list[FoundPrinciple]:
         """Retire principles with a low score after enough uses; worst first, ties by id. `revive` undoes it."""
         low: list[FoundPrinciple] = []
-        retire: dict[str, str] = {}
         for stored in self._bank.lessons(namespace).all("principle"):
             if stored.uses.uses >= min_uses and stored.uses.score < below:
                 low.append(FoundPrinciple.of(stored))
-                retire[stored.row.id] = "pruned"
         if low and not dry_run:
+            retire = {found.id: "pruned" for found in low}
             self._bank.change(LessonChange(retire=retire), namespace=namespace)
         return sorted(low, key=lambda found: (found.score, found.id))
 
@@ -354,10 +330,9 @@ class _Places:
     ) -> list[Principle]:
         """The principles about these tools, under any of their names."""
         rows: dict[str, LessonRow] = {}
-        for tool in after or (START,):
-            for name in names.spellings(tool):
-                # `get`: a look-up would add a place to the dictionary, which threads share.
-                for stored in self._by_tool.get(name, ()):
-                    if applies_in(stored.row, environment) and tells(stored):
-                        rows[stored.row.id] = stored.row
+        for name in chain.from_iterable(map(names.spellings, after or (START,))):
+            # `get`: a look-up would add a place to the dictionary, which threads share.
+            for stored in self._by_tool.get(name, ()):
+                if applies_in(stored.row, environment) and tells(stored):
+                    rows[stored.row.id] = stored.row
         return list(map(Principle.of, rows.values()))
