@@ -17,7 +17,6 @@ from hepm.experience.arguments import (
     learn_arguments,
     may_be_named,
     replay,
-    task_key,
 )
 from hepm.experience.comparison import RunComparison
 from hepm.experience.conditions import FactCondition
@@ -224,7 +223,7 @@ class Claims:
 
     @cached_property
     def _steps(self) -> Sequence[Step]:
-        found = steps_of_run(self._comparison.run, task=task_key(self._comparison.run))
+        found = steps_of_run(self._comparison.run)
         return found.steps if found is not None else ()
 
     @cached_property

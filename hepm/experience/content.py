@@ -16,7 +16,7 @@ from itertools import product
 from typing import Final, NamedTuple
 
 from hepm.experience.actions import Action
-from hepm.experience.arguments import Origin, ToolArguments, learn_arguments, task_key
+from hepm.experience.arguments import Origin, ToolArguments, learn_arguments
 from hepm.experience.checks import learn_checks, learn_traps
 from hepm.experience.comparison import says_nothing
 from hepm.experience.conditions import Conditions
@@ -35,7 +35,7 @@ from hepm.experience.lessons import (
     sources_of,
 )
 from hepm.experience.recipes import learn_recipes
-from hepm.experience.run_steps import RunSteps, Step, steps_of_run, tools_of
+from hepm.experience.run_steps import Step, steps_of_run, tools_of
 from hepm.graph.lessons.rows import LessonRow, StoredLesson, Triple
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.ingest.shell.parser import is_shell
@@ -159,11 +159,7 @@ def content_of(runs: Sequence[Trajectory], environment: str, project: str = "") 
     """The lessons that runs of one environment, and of one project, teach."""
     preconditions = (f"{_IN_PROJECT}{project}",) if project else ()
     where = Conditions((environment,) if environment else (), preconditions=preconditions)
-    labelled: list[RunSteps] = []
-    for run in runs:
-        steps = steps_of_run(run, task=task_key(run))
-        if steps is not None:
-            labelled.append(steps)
+    labelled = list(filter(None, map(steps_of_run, runs)))
     learned = learn_arguments(runs).values()
     taking = Counter[str]()
     for tool in learned:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
-from hepm.experience.arguments import RIGHT_FROM, task_key
+from hepm.experience.arguments import RIGHT_FROM
 from hepm.experience.claims import origin_held
 from hepm.experience.content import content_by_project
 from hepm.experience.lesson_bank import LessonBank
@@ -161,7 +161,7 @@ def heeds_content(run: Trajectory, lesson: Principle) -> bool | None:
     environments = lesson.conditions.environments
     if environments and run.environment not in environments:
         return None
-    labelled = steps_of_run(run, task=task_key(run))
+    labelled = steps_of_run(run)
     steps = labelled.steps if labelled is not None else ()
     answers = {_heeds_triple(run, steps, triple) for triple in lesson.triples} - {None}
     if not answers:

@@ -48,6 +48,7 @@ _OWN: Final = (
     "situation", "action", "outcome", "lesson", "zone", "stage", "reward", "distilled_by", "generation", "tried",
     "worked",
 )  # fmt: skip
+_OF_PRINCIPLE: Final = ("kind", "distilled_by", "tried", "worked")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +146,7 @@ class Principle:
 
     def row(self, *, prior: Uses = UNUSED) -> LessonRow:
         """The row that stores keep."""
-        properties: dict[str, Any] = {
-            "kind": self.kind,
-            "distilled_by": self.distilled_by,
-            "tried": self.tried,
-            "worked": self.worked,
-        }
+        properties = {name: getattr(self, name) for name in _OF_PRINCIPLE}
         properties |= self.conditions.record
         return LessonRow(
             kind="principle",
@@ -167,16 +163,10 @@ class Principle:
     def of(cls, row: LessonRow) -> Principle:
         """The principle in a row."""
         record = cast("dict[str, Any]", row.properties)
+        own = {name: record[name] for name in _OF_PRINCIPLE}
+        conditions = Conditions.read(record)
         return cls(
-            kind=record["kind"],
-            text=row.text,
-            triples=row.triples,
-            sources=row.sources,
-            tools=row.tools,
-            conditions=Conditions.read(record),
-            distilled_by=record["distilled_by"],
-            tried=record["tried"],
-            worked=record["worked"],
+            text=row.text, triples=row.triples, sources=row.sources, tools=row.tools, conditions=conditions, **own
         )
 
 

@@ -8,16 +8,17 @@ words and the names of the tools that runs with them called: a child's words com
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from hepm.experience.conditions import Conditions
 from hepm.experience.lessons import EXTRACTIVE, Experience
 from hepm.experience.model_distiller import check_words, written_preconditions
 from hepm.experience.transcript import listed, moves_of, plain, sequence
-from hepm.graph.lessons.rows import UNUSED, Parent, Source, Uses
+from hepm.graph.lessons.rows import UNUSED, Parent, Uses
 from hepm.graph.rows import Float32Array
 from hepm.llm import Message, Question
 from hepm.text import CUT, quoted
@@ -94,40 +95,25 @@ def _child(
 
     It stands on all runs of its parents: if a run that gave words to one is forgotten, the child goes too.
     """
-    sources: dict[str, Source] = {}
-    outcomes: dict[str, None] = {}
-    tools: dict[ToolName, None] = {}
-    links: list[Parent] = []
-    rewards = 0.0
-    generation = 0
-    for parent in parents:
-        links.append(Parent(parent.id, operator))
-        rewards += parent.reward
-        generation = max(generation, parent.generation + 1)
-        if parent.outcome:
-            outcomes[parent.outcome] = None
-        tools.update(dict.fromkeys(parent.tools))
-        for source in parent.sources:
-            known = sources.get(source.run)
-            if known is None:
-                sources[source.run] = source
-            else:
-                # A run that gave words to one parent gave them to the child.
-                sources[source.run] = known._replace(words=known.words or source.words)
+    every = list(chain.from_iterable(parent.sources for parent in parents))
+    sources = {source.run: source for source in every}
+    # A run that gave words to one parent gave them to the child.
+    sources |= {source.run: source for source in every if source.words}
+    outcomes = dict.fromkeys(parent.outcome for parent in parents)
     situation, action, lesson = words
     return replace(
         parents[0],
         situation=plain(situation, FIELD_CHARS),
         action=plain(action, FIELD_CHARS),
-        outcome=plain(" ".join(outcomes), FIELD_CHARS),
+        outcome=plain(" ".join(filter(None, outcomes)), FIELD_CHARS),
         lesson=plain(lesson, FIELD_CHARS),
-        reward=rewards / len(parents),
+        reward=sum(parent.reward for parent in parents) / len(parents),
         conditions=conditions,
         sources=tuple(sources.values()),
-        tools=tuple(tools),
+        tools=tuple(dict.fromkeys(chain.from_iterable(parent.tools for parent in parents))),
         distilled_by=made_by,
-        parents=tuple(links),
-        generation=generation,
+        parents=tuple([Parent(parent.id, operator) for parent in parents]),
+        generation=1 + max(parent.generation for parent in parents),
     )
 
 
@@ -154,12 +140,10 @@ def sharpened(parent: Experience, shown: Evidence) -> Experience | None:
         return None
     runs = len(successes) + len(failures)
     helped = f" It helped in {len(successes)} of {runs} runs: {', '.join(where)}."
-    preconditions = dict.fromkeys(conditions.preconditions)
-    for tool in called:
-        preconditions[f"{tool} is called"] = None
-    for tool in missing:
-        preconditions[f"{tool} is not called"] = None
-    kept = tuple(preconditions)[:_PRECONDITIONS]
+    preconditions = [*conditions.preconditions]
+    preconditions += [f"{tool} is called" for tool in called]
+    preconditions += [f"{tool} is not called" for tool in missing]
+    kept = tuple(dict.fromkeys(preconditions))[:_PRECONDITIONS]
     # The former lesson is cut to make room: what this mutation found stands whole.
     lesson = plain(_HELPED.sub("", parent.lesson), FIELD_CHARS - len(helped)) + helped
     conditions = replace(conditions, environments=environments, preconditions=kept)
@@ -258,15 +242,15 @@ def _both(one: str, other: str, between: str) -> str:
 def joined(one: Conditions, other: Conditions) -> Conditions:
     """Where either applies."""
     # No environments, and a last turn of 0, mean all of them: what is unlimited in one is so in both.
-    environments: tuple[str, ...] = ()
+    environments: set[str] = set()
     if one.environments and other.environments:
-        environments = tuple(sorted({*one.environments, *other.environments}))
+        environments = {*one.environments, *other.environments}
     first_turn = last_turn = 0
     if one.last_turn and other.last_turn:
         first_turn = min(one.first_turn, other.first_turn)
         last_turn = max(one.last_turn, other.last_turn)
     preconditions = tuple(dict.fromkeys((*one.preconditions, *other.preconditions)))
-    return Conditions(environments, first_turn, last_turn, preconditions[:_PRECONDITIONS])
+    return Conditions(tuple(sorted(environments)), first_turn, last_turn, preconditions[:_PRECONDITIONS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,28 +289,22 @@ def question(
 
     The answer is kept, and forgotten, with the run that all their words come from; not with several such runs.
     """
-    runs: set[str] = set()
-    for parent in parents:
-        runs.update(source.run for source in parent.experience.sources if source.words)
-    if len(runs) == 1:
-        subject = runs.pop()
-    else:
-        subject = " and ".join(parent.id for parent in parents)
-    lines: list[str] = []
-    for parent in parents:
-        lines += _described(parent)
+    sources = chain.from_iterable(parent.experience.sources for parent in parents)
+    runs = {source.run for source in sources if source.words}
+    subject = " and ".join(runs if len(runs) == 1 else [parent.id for parent in parents])
+    lines = list(chain.from_iterable(map(_described, parents)))
     if operator == "mutation":
         lines += _described_runs(shown)
     messages = (Message("system", f"{_REVISE} {_TASKS[operator]} {_FORM}"), Message("user", "\n".join(lines)))
     return Question("evolve", subject, messages, RewordedExperience, temperature=temperature)
 
 
-def _described(parent: Member) -> list[str]:
+def _described(parent: Member) -> Iterator[str]:
     """An experience in lines for a model; empty fields are left out."""
     experience = parent.experience
     record = f"; {parent.record}" if parent.uses.uses else ""
     stages = " and ".join(experience.stages)
-    lines = [f"An experience of the {experience.zone} zone, from the {stages} of a run{record}:"]
+    yield f"An experience of the {experience.zone} zone, from the {stages} of a run{record}:"
     fields = {
         "situation": experience.situation,
         "action": experience.action,
@@ -337,18 +315,15 @@ def _described(parent: Member) -> list[str]:
     }
     for name, text in fields.items():
         if text:
-            lines.append(f"  {name}: {quoted(text, _PART_CHARS)}")
-    return lines
+            yield f"  {name}: {quoted(text, _PART_CHARS)}"
 
 
-def _described_runs(shown: Evidence) -> list[str]:
+def _described_runs(shown: Evidence) -> Iterator[str]:
     """What a few runs called that an experience was shown in, in lines for a model."""
-    lines: list[str] = []
     for outcome, runs in zip(("succeeded", "failed"), shown, strict=True):
         for run in runs[:_RUNS_SHOWN]:
             called = sequence(move.tools for move in moves_of(run)) or "no tool"
-            lines.append(f"A run with it that {outcome} called: {quoted(called, _PART_CHARS)}.")
-    return lines
+            yield f"A run with it that {outcome} called: {quoted(called, _PART_CHARS)}."
 
 
 def reworded(operator: str, parents: Sequence[Member], written: RewordedExperience, model: str) -> Experience | str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from hepm.experience.actions import Action, actions_of
+from hepm.experience.arguments import task_key
 from hepm.experience.known_values import words_of
 from hepm.experience.transcript import went_wrong
 from hepm.ingest.redact import Redactor
@@ -105,8 +106,6 @@ class RunSteps:
     """
 
     id: str
-    environment: str
-    project: str
     well: bool
     when: str
     task: str
@@ -127,7 +126,7 @@ class RunSteps:
                 pending = pending - last
 
 
-def steps_of_run(run: Trajectory, *, task: str) -> RunSteps | None:
+def steps_of_run(run: Trajectory) -> RunSteps | None:
     """The actions of a labelled run; None without a label."""
     success = run.outcome.graded().success
     if success is None:
@@ -147,7 +146,7 @@ def steps_of_run(run: Trajectory, *, task: str) -> RunSteps | None:
         day = f"day {int(run.ended_at // 86_400)}"  # since 1970
     when = f"{day} {run.source}".strip()
     steps = _without_remote_code(steps)
-    return RunSteps(run.id, run.environment, project, success, when, task, words_of(request), tuple(steps))
+    return RunSteps(run.id, success, when, task_key(run), words_of(request), tuple(steps))
 
 
 def _without_remote_code(steps: Sequence[Step]) -> list[Step]:
@@ -164,9 +163,9 @@ def _without_remote_code(steps: Sequence[Step]) -> list[Step]:
         names = fetched_files(command)
         if names:
             fetched[number] = names
-    safe: list[Step] = []
-    for number, step in enumerate(steps):
-        safe.append(step._replace(actions=()) if number in unsafe else step)
+    safe = [*steps]
+    for number in unsafe:
+        safe[number] = steps[number]._replace(actions=())
     return safe
 
 

@@ -18,7 +18,7 @@ def trajectory(name: str, calls: list[ToolCall], *, success: bool, day: int = 0,
 
 
 def steps(*runs: Trajectory) -> list[RunSteps]:
-    return [found for run in runs if (found := steps_of_run(run, task=run.task)) is not None]
+    return [found for run in runs if (found := steps_of_run(run)) is not None]
 
 
 def sh(command: str, result: str = "", error: bool = False) -> ToolCall:
