@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from hepm.errors import InputError
@@ -157,104 +158,78 @@ def distill_into(
     """
     if isinstance(distiller, ExtractiveDistiller):
         distiller = distiller.with_occasions(bank.occasions(namespace))
-    return _Distillation(bank, distiller, namespace, curate or _as_distilled).run(again, runs, on_progress)
+    step = f"{distiller.kind}/{distiller.name}"
+    groups: dict[str, str] = {}  # of similar requests, by run
+    compared: set[str] = set()  # runs that such a group has others for
 
-
-class _Distillation:
-    """One call of `distill_into`: distills tasks, stores batches, and unlinks what runs no longer teach."""
-
-    def __init__(self, bank: LessonBank, distiller: Distiller, namespace: str, curate: Curate) -> None:
-        self._bank = bank
-        self._distiller = distiller
-        self._namespace = namespace
-        self._curate = curate
-        self._step = f"{distiller.kind}/{distiller.name}"
-        self._report = DistillReport()
-        self._seen: set[str] = set()
-        self._taught: defaultdict[str, set[str]] = defaultdict(set)  # runs by lesson
-        self._groups: dict[str, str] = {}  # of similar requests, by run
-        self._compared: set[str] = set()  # runs that such a group has others for
-
-    def run(self, again: bool, runs: Sequence[str] | None, on_progress: Progress | None) -> DistillReport:
-        former: dict[str, set[str]] = {}
-        if again and runs is None:
-            former = _former(self._bank, self._distiller, self._namespace)
-        for batch in _batches(self._distiller.distill(self._tasks(again, runs))):
-            self._store(batch)
-            if on_progress is not None:
-                on_progress(self._report)
-        if runs is not None:  # with them all runs of like requests were distilled again
-            former = _former(self._bank, self._distiller, self._namespace, sorted(self._seen))
-        retired = _unlink_untaught(self._bank, self._namespace, former, self._seen, self._taught)
-        return replace(self._report, retired=retired, alike=len(self._seen & self._compared))
-
-    def _tasks(self, again: bool, runs: Sequence[str] | None) -> Iterator[TaskRuns]:
+    def tasks() -> Iterator[TaskRuns]:
         if runs is None:
-            tasks = self._bank.tasks(self._step, namespace=self._namespace, again=again)
+            found = bank.tasks(step, namespace=namespace, again=again)
         else:
-            tasks = self._bank.tasks_of(self._step, runs, namespace=self._namespace)
-        for task in tasks:
+            found = bank.tasks_of(step, runs, namespace=namespace)
+        for task in found:
             if task.alike:
-                self._groups.update(dict.fromkeys(task.wanted, task.name))
+                groups.update(dict.fromkeys(task.wanted, task.name))
                 if len(task.runs) > 1:
-                    self._compared.update(task.wanted)
+                    compared.update(task.wanted)
             yield task
 
-    def _store(self, batch: Sequence[Distilled]) -> None:
-        """Store the lessons of a batch, then mark its runs as seen."""
-        # In this order: a crash between the two distills runs again, and loses none.
-        curated = self._curate(batch)
-        changed = self._change_lessons(curated)
-        done = self._decided_runs(batch, curated)
-        if done:
-            self._bank.mark_done(self._step, done, namespace=self._namespace)
-        self._report = _with_batch(self._report, batch, curated, changed)
-        self._seen.update(done)
-        for lesson, runs in curated.taught.items():
-            self._taught[lesson].update(runs)
-
-    def _decided_runs(self, batch: Sequence[Distilled], curated: Curated) -> dict[str, str]:
-        """The runs that the step has now seen, each with its group of similar requests, "" for none."""
+    report = DistillReport()
+    seen: set[str] = set()
+    taught: defaultdict[str, set[str]] = defaultdict(set)  # runs by lesson
+    former: dict[str, set[str]] = {}
+    if again and runs is None:
+        former = _former(bank, distiller, namespace)
+    for batch in _batches(distiller.distill(tasks())):
+        curated = (curate or _as_distilled)(batch)
+        # Stored, then marked: a crash between the two distills runs again, and loses none.
+        changed = _change_lessons(bank, curated, namespace)
         undecided = dict(curated.failed)
-        decided: dict[str, str] = {}
-        for distilled in batch:
-            for run in distilled.runs:
-                if run not in undecided:
-                    decided[run] = self._groups.get(run, "")
-        return decided
+        done: dict[str, str] = {}
+        for run in chain.from_iterable(distilled.runs for distilled in batch):
+            if run not in undecided:
+                done[run] = groups.get(run, "")
+        if done:
+            bank.mark_done(step, done, namespace=namespace)
+        report = _with_batch(report, batch, curated, changed)
+        seen.update(done)
+        for lesson, of_lesson in curated.taught.items():
+            taught[lesson].update(of_lesson)
+        if on_progress is not None:
+            on_progress(report)
+    if runs is not None:  # with them all runs of like requests were distilled again
+        former = _former(bank, distiller, namespace, sorted(seen))
+    retired = _unlink_untaught(bank, namespace, former, seen, taught)
+    return replace(report, retired=retired, alike=len(seen & compared))
 
-    def _change_lessons(self, curated: Curated) -> Changed:
-        """Put the lessons, and revive those that are taught again, without the runs that taught them before."""
-        lessons = self._bank.lessons(self._namespace)
-        revived: dict[str, set[str]] = {}
-        for lesson, runs in curated.taught.items():
-            stored = lessons.get(lesson)
-            if stored is not None and stored.row.retired == OUTDATED:
-                revived[lesson] = {source.run for source in stored.row.sources}.difference(runs)
-        if not curated.rows and not revived:
-            return Changed()
-        change = LessonChange(put=curated.rows, revive=list(revived), unlink=revived)
-        return self._bank.change(change, namespace=self._namespace)
+
+def _change_lessons(bank: LessonBank, curated: Curated, namespace: str) -> Changed:
+    """Put the lessons, and revive those that are taught again, without the runs that taught them before."""
+    lessons = bank.lessons(namespace)
+    revived: dict[str, set[str]] = {}
+    for lesson, runs in curated.taught.items():
+        stored = lessons.get(lesson)
+        if stored is not None and stored.row.retired == OUTDATED:
+            revived[lesson] = stored.row.run_ids.difference(runs)
+    if not curated.rows and not revived:
+        return Changed()
+    return bank.change(LessonChange(put=curated.rows, revive=list(revived), unlink=revived), namespace=namespace)
 
 
 def _with_batch(report: DistillReport, batch: Sequence[Distilled], curated: Curated, changed: Changed) -> DistillReport:
     """The report with one more batch."""
-    failed: list[tuple[str, str]] = []
-    runs = unasked = 0
-    for distilled in batch:
-        failed += distilled.failed
-        runs += len(distilled.runs) + len(distilled.failed)
-        unasked += distilled.unasked
+    failed = list(chain.from_iterable(distilled.failed for distilled in batch))
+    runs = sum(len(distilled.runs) for distilled in batch)
     merged = curated.merged if curated.merged is not None else len(changed.merged)
     return replace(
         report,
-        runs=report.runs + runs,
+        runs=report.runs + runs + len(failed),
         new=report.new + len(changed.new),
         merged=report.merged + merged,
         dropped=report.dropped + curated.dropped,
         refused=report.refused + len(changed.refused),
         failed=(*report.failed, *failed, *curated.failed),
-        unasked=report.unasked + unasked,
+        unasked=report.unasked + sum(distilled.unasked for distilled in batch),
     )
 
 
@@ -320,5 +295,5 @@ def _former(
         # What calls need is learned from all of the latest runs at once, and no task teaches it.
         content = distiller.name == EXTRACTIVE and is_content(row)
         if row.live and not row.made_by and not content:
-            former[row.id] = {source.run for source in row.sources}
+            former[row.id] = row.run_ids
     return former

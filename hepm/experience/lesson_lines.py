@@ -7,7 +7,7 @@ runs apart (`hepm.experience.occasions`). One that a model or a person wrote kee
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
@@ -144,18 +144,10 @@ class LessonWriter:
         if not self._counted(lesson):
             return advice
         # Tool by tool: of "call a or b", the runs may bear out a alone.
-        better: set[ToolName] = set()
-        for tool in advice.better:
-            if self._supports(Advice(better=frozenset((tool,)))):
-                better.add(tool)
-        if better:
-            return Advice(frozenset(better), advice.worse)
         if advice.better:
-            return Advice()
-        worse: set[ToolName] = set()
-        for tool in advice.worse:
-            if self._supports(Advice(worse=frozenset((tool,)))):
-                worse.add(tool)
+            better = [tool for tool in advice.better if self._supports(Advice(frozenset((tool,))))]
+            return Advice(frozenset(better), advice.worse) if better else Advice()
+        worse = [tool for tool in advice.worse if self._supports(Advice(worse=frozenset((tool,))))]
         return Advice(worse=frozenset(worse))
 
     def _supports(self, advice: Advice) -> bool:
@@ -207,7 +199,7 @@ class LessonWriter:
             by_meaning[meaning] = line
         kept: list[LessonLine] = []
         for line in sorted(by_meaning.values(), key=lambda line: -line.sure):
-            if not _repeats(line, suggestions) and not _opposes_any(line, kept):
+            if not _repeats(line, suggestions) and not any(_opposes(line.advice, other.advice) for other in kept):
                 kept.append(line)
         return kept
 
@@ -251,9 +243,9 @@ def _joined(one: LessonLine, other: LessonLine) -> LessonLine:
     """One line for both; of the same advice, the one that also says what not to do."""
     if other.advice.worse and not one.advice.worse:
         one, other = other, one
-    lessons = dict.fromkeys((*one.lessons, *other.lessons))
-    runs = dict.fromkeys((*one.runs, *other.runs))
-    return replace(one, lessons=tuple(lessons), runs=tuple(runs), sure=max(one.sure, other.sure))
+    lessons = tuple(dict.fromkeys((*one.lessons, *other.lessons)))
+    runs = tuple(dict.fromkeys((*one.runs, *other.runs)))
+    return replace(one, lessons=lessons, runs=runs, sure=max(one.sure, other.sure))
 
 
 def _repeats(line: LessonLine, suggestions: Suggestions) -> bool:
@@ -265,10 +257,6 @@ def _repeats(line: LessonLine, suggestions: Suggestions) -> bool:
     suggested = {suggestion.tool for suggestion in suggestions.ranked}
     warned = {warning.tool for warning in suggestions.warnings}
     return better <= suggested and worse <= warned
-
-
-def _opposes_any(line: LessonLine, others: Collection[LessonLine]) -> bool:
-    return any(_opposes(line.advice, other.advice) for other in others)
 
 
 def _opposes(one: Advice, other: Advice) -> bool:

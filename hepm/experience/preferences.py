@@ -173,7 +173,7 @@ class Preferences:
             except LlmError as error:
                 report = replace(report, failed=(*report.failed, (run.id, str(error))))
             else:
-                field = done.outcome if done.outcome in ("written", "unchanged") else "refused"
+                field = {"forgotten": "refused"}.get(done.outcome, done.outcome)
                 report = replace(report, **{field: getattr(report, field) + 1})
             report = replace(report, runs=report.runs + 1)
             if on_progress is not None:
@@ -221,11 +221,10 @@ class Preferences:
         """Write the notes by hand; `version` is the one that was edited, and a newer one is not overwritten."""
         _check_user(user)
         # Before its lines are compared: long ones are cut, equal ones are one.
-        if len(text) > _MOST_READ:
-            raise InputError(f"the notes have {len(text):,} characters; at most {NOTES_CHARS:,} are kept.")
-        lines = lines_of(text)
-        if len(text_of(lines)) > NOTES_CHARS:
-            raise InputError(f"the notes have {len(text_of(lines)):,} characters; at most {NOTES_CHARS:,} are kept.")
+        lines = lines_of(text[:_MOST_READ])
+        length = len(text) if len(text) > _MOST_READ else len(text_of(lines))
+        if length > NOTES_CHARS:
+            raise InputError(f"the notes have {length:,} characters; at most {NOTES_CHARS:,} are kept.")
 
         def make(before: Sequence[str], newest: int) -> Sequence[str]:
             if version not in (None, newest):
@@ -261,15 +260,15 @@ class Preferences:
     def _stored(self, user: str, first: int, namespace: str) -> list[Notes]:
         """Versions in the store from this one on, in order."""
         versions: list[Notes] = []
-        while True:
+        full = True
+        while full:
             start = first + len(versions)
             ids = [notes_id(user, version) for version in range(start, start + _VERSIONS_AT_ONCE)]
             batch = self._bank.store.lessons.get(ids, namespace=namespace)
-            for stored in batch:
-                versions.append(Notes.of(stored.row))
+            versions += [Notes.of(stored.row) for stored in batch]
             # Versions have no gap: a batch that is not full is the last one.
-            if len(batch) < _VERSIONS_AT_ONCE:
-                return sorted(versions, key=lambda notes: notes.version)
+            full = len(batch) == _VERSIONS_AT_ONCE
+        return sorted(versions, key=lambda notes: notes.version)
 
     def _revise(
         self,
@@ -294,11 +293,8 @@ class Preferences:
                 return Reflected("forgotten", before)
             begun = before is not None
             stored = stored or linked
-            old: list[str] = []
-            version = 0
-            if before is not None:
-                old = lines_of(before.text)
-                version = before.version
+            text, version = (before.text, before.version) if before is not None else ("", 0)
+            old = lines_of(text)
             lines = make(old, version)
             if lines is None:
                 return Reflected("refused", before)
@@ -315,26 +311,16 @@ class Preferences:
 
     def _newest(self, user: str, namespace: str) -> Notes | None:
         """The newest version, from the store, whoever wrote it; None without any."""
-        versions: list[Notes] = []
-        known = self.notes(user, namespace=namespace)
-        if known is not None:
-            versions = self._stored(user, known.version, namespace)
-        if not versions:
-            # Forgotten ones, perhaps begun anew, start at version 1.
-            versions = self._stored(user, 1, namespace)
-        if not versions:
-            return None
-        return versions[-1]
+        known = self.notes(user, namespace=namespace) or Notes(user, "")
+        # Forgotten ones, perhaps begun anew, start at version 1.
+        versions = self._stored(user, known.version, namespace) or self._stored(user, 1, namespace)
+        return next(reversed(versions), None)
 
 
 def _newest_by_user(lessons: Collection[StoredLesson]) -> Mapping[str, Notes]:
-    newest: dict[str, Notes] = {}
-    for stored in lessons:
-        notes = Notes.of(stored.row)
-        before = newest.get(notes.user)
-        if before is None or notes.version >= before.version:
-            newest[notes.user] = notes
-    return newest
+    notes = sorted(map(Notes.of, (stored.row for stored in lessons)), key=lambda notes: notes.version)
+    # Of one user's the last one stays: the newest.
+    return {of_user.user: of_user for of_user in notes}
 
 
 def _check_user(user: str) -> None:

@@ -101,21 +101,13 @@ _RECALL_SYSTEM: Final = (
 
 def _messages(turns: Iterable[Turn]) -> list[Turn]:
     """Non-empty messages of user and agent, without recalled memory."""
-    messages: list[Turn] = []
-    for turn in turns:
-        text = without_hints(turn.text).strip()
-        if text and turn.role != "system":
-            messages.append(Turn(turn.role, text))
-    return messages
+    messages = [Turn(turn.role, without_hints(turn.text).strip()) for turn in turns if turn.role != "system"]
+    return [turn for turn in messages if turn.text]
 
 
 def user_texts(turns: Iterable[Turn]) -> list[str]:
     """The user's messages."""
-    texts: list[str] = []
-    for turn in _messages(turns):
-        if turn.role == "user":
-            texts.append(turn.text)
-    return texts
+    return [turn.text for turn in _messages(turns) if turn.role == "user"]
 
 
 def reflection_question(user: str, lines: Sequence[str], turns: Sequence[Turn]) -> Question[RewrittenNotes]:
@@ -171,11 +163,8 @@ def recall_question(user: str, lines: Sequence[str], context: str, k: int) -> Qu
 
 def picked(answer: RelevantLines, lines: Sequence[str], k: int) -> list[str]:
     """The lines that a model picked; numbers of no line are left out."""
-    chosen: list[str] = []
-    for number in dict.fromkeys(answer.lines):
-        if 0 < number <= len(lines):
-            chosen.append(lines[number - 1])
-    return chosen[:k]
+    numbers = filter(range(1, len(lines) + 1).__contains__, dict.fromkeys(answer.lines))
+    return [lines[number - 1] for number in numbers][:k]
 
 
 def recalled(bank: LessonBank, lines: Sequence[str], context: str, *, k: int, floor: float | None) -> list[str]:
@@ -188,16 +177,11 @@ def recalled(bank: LessonBank, lines: Sequence[str], context: str, *, k: int, fl
         return " ".join(sorted(key_words(text))) if bank.lexical else text
 
     parts = dict.fromkeys(map(compared_text, [context, *_END.split(context)[-20:]]))
-    queries = [part for part in parts if part.strip()]
-    compared: dict[str, str] = {}
-    for line in lines:
-        text = compared_text(line)
-        if text:
-            compared[line] = text
-    wishes = list(compared)
+    queries = list(filter(str.strip, parts))
+    wishes = list(filter(compared_text, lines))
     if not queries or not wishes:
         return []
-    vectors_ND = bank.vectors([*queries, *compared.values()])
+    vectors_ND = bank.vectors([*queries, *map(compared_text, wishes)])
     queries_QD, wishes_LD = vectors_ND[: len(queries)], vectors_ND[len(queries) :]
     # A line counts by its nearest part of the context.
     cosines_L = (wishes_LD @ queries_QD.T).max(axis=1)
@@ -221,9 +205,9 @@ def quoted_conversation(turns: Iterable[Turn]) -> str:
         if number > before + 1:
             blocks.append(f"({number - before - 1} messages left out)")
         text = texts[number]
-        left_out = len(text) - most
-        if left_out > 0:
-            text = f"{text[: most // 2]}\n(… {left_out:,} characters left out …)\n> {text[len(text) - most // 2 :]}"
+        if len(text) > most:
+            half, left_out = most // 2, f"(… {len(text) - most:,} characters left out …)"
+            text = f"{text[:half]}\n{left_out}\n> {text[-half:]}"
         speaker = "user" if messages[number].role == "user" else "agent"
         blocks.append(f"{speaker}:\n{text}")
     return "\n".join(blocks)
@@ -278,15 +262,9 @@ def _shown(note: NoteLine, messages: Sequence[Turn]) -> bool:
         # "no, again" alone says little: the reply that the user accepts then has to show it.
         for reply in range(number + 1, len(messages)):
             if messages[reply].role == "assistant" and _holds(messages[reply].text, note.reply):
-                return not _OBJECTION.search(_next_user_text(messages[reply + 1 :]))
+                said_next = [message.text for message in messages[reply + 1 :] if message.role == "user"]
+                return not said_next or not _OBJECTION.search(said_next[0])
     return False
-
-
-def _next_user_text(messages: Sequence[Turn]) -> str:
-    for message in messages:
-        if message.role == "user":
-            return message.text
-    return ""
 
 
 def _holds(message: str, quote: str) -> bool:
