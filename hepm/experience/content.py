@@ -152,7 +152,7 @@ def _environments(row: LessonRow) -> set[str]:
 
 def _differs(row: LessonRow, known: LessonRow) -> bool:
     """Whether runs stand behind a lesson that did not before."""
-    return not {source.run for source in row.sources} <= {source.run for source in known.sources}
+    return not row.run_ids <= known.run_ids
 
 
 def content_of(runs: Sequence[Trajectory], environment: str, project: str = "") -> Iterator[Principle]:

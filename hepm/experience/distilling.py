@@ -78,10 +78,7 @@ class ExtractiveDistiller:
                 lessons = distill(task.runs, methods=self._methods, alike=task.alike, occasions=self._occasions)
             else:
                 lessons = distill_principles(task.runs, alike=task.alike, occasions=self._occasions)
-            taught: list[Experience | Principle] = []
-            for lesson in lessons:
-                if any(source.run in task.wanted for source in lesson.sources):
-                    taught.append(lesson)
+            taught = [lesson for lesson in lessons if not task.wanted.isdisjoint(lesson.run_ids)]
             # Runs of the task that are only there for comparison were seen before.
             # A run without a label waits for it.
             seen = [run.id for run in task.runs if run.id in task.wanted and reward_of(run.outcome) is not None]
@@ -239,7 +236,7 @@ def _as_distilled(batch: Sequence[Distilled]) -> Curated:
     for distilled in batch:
         for lesson in distilled.lessons:
             rows.append(lesson.row())
-            taught[lesson.id].update(source.run for source in lesson.sources)
+            taught[lesson.id].update(lesson.run_ids)
     return Curated(tuple(rows), taught)
 
 

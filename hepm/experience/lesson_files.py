@@ -272,7 +272,7 @@ def _summary(lessons: Sequence[FileLesson]) -> str:
         return "None at present."
     runs: set[str] = set()
     for lesson in lessons:
-        runs.update(source.run for source in lesson.equal.sources)
+        runs.update(*(stored.row.run_ids for stored in lesson.equal.lessons))
     text = f"{count_of(len(lessons), 'lesson')} from {count_of(len(runs), 'run')}"
     latest = max(lesson.age.supported_on for lesson in lessons)
     if latest:

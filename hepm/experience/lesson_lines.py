@@ -205,7 +205,7 @@ class LessonWriter:
 
     def _line(self, found: FoundLesson, fading: str) -> LessonLine:
         lesson = found.principle if isinstance(found, FoundPrinciple) else found.experience
-        runs = tuple(source.run for source in lesson.sources)
+        runs = lesson.run_ids
         if isinstance(lesson, Principle) and is_content(lesson):
             return LessonLine(in_brackets(lesson.row()), fading, (found.id,), runs, sure=1.0)
         # A lesson that nothing counts has only the number of its runs.

@@ -51,8 +51,20 @@ _OWN: Final = (
 _OF_PRINCIPLE: Final = ("kind", "distilled_by", "tried", "worked")
 
 
+class _Taught:
+    """A lesson that runs taught."""
+
+    __slots__ = ()
+    sources: tuple[Source, ...]
+
+    @property
+    def run_ids(self) -> tuple[str, ...]:
+        """The runs that taught it, in order."""
+        return tuple([source.run for source in self.sources])
+
+
 @dataclass(frozen=True, slots=True)
-class Experience:
+class Experience(_Taught):
     """What one run taught: m = (core, stage, conditions, zone) (PRIME, equation 6).
 
     Attributes:
@@ -122,7 +134,7 @@ class Experience:
 
 
 @dataclass(frozen=True, slots=True)
-class Principle:
+class Principle(_Taught):
     """A rule in one sentence, also as triples (EvolveR 3.2.1): guiding from successes, cautionary from failures.
 
     Attributes:

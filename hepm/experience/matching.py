@@ -171,7 +171,7 @@ class Matcher:
             first = principle.id
             while first in same:
                 first = same[first]
-            runs = [source.run for source in principle.sources]
+            runs = principle.run_ids
             if first in unknown:
                 failed |= dict.fromkeys(runs, unknown[first])
                 continue
@@ -293,8 +293,8 @@ def _best_supported_first(batch: Sequence[Distilled]) -> list[Principle]:
     for distilled in batch:
         principles += [lesson for lesson in distilled.lessons if isinstance(lesson, Principle)]
 
-    def order(principle: Principle) -> tuple[int, list[str], str]:
-        return -len(principle.sources), [source.run for source in principle.sources], principle.id
+    def order(principle: Principle) -> tuple[int, tuple[str, ...], str]:
+        return -len(principle.sources), principle.run_ids, principle.id
 
     return sorted(principles, key=order)
 

@@ -65,10 +65,9 @@ def learn_recipes(runs: Iterable[RunSteps], where: Conditions = ALWAYS) -> list[
         same.sort(key=lambda recipe: (-recipe.worked, -len(recipe.triples[0].subject), recipe.text))
         covered: set[str] = set()
         for recipe in same:
-            runs_of_it = {source.run for source in recipe.sources}
-            if not runs_of_it <= covered:  # else it is another line of the same errors
+            if not covered.issuperset(recipe.run_ids):  # else it is another line of the same errors
                 best.append(recipe)
-                covered |= runs_of_it
+                covered.update(recipe.run_ids)
     return sorted(best, key=lambda recipe: (-recipe.worked, recipe.text))
 
 
