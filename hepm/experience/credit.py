@@ -11,7 +11,6 @@ from typing import Final, Literal, TypeAlias
 
 CreditMethod: TypeAlias = Literal["r2g", "equalised"]
 
-CREDIT_METHODS: Final[tuple[CreditMethod, ...]] = ("r2g", "equalised")
 BY_REWARD_TO_GO: Final[Mapping[str, CreditMethod]] = {}
 """Methods by environment; reward-to-go where an environment is not named."""
 GAMMA: Final = 0.8

@@ -29,8 +29,8 @@ from hepm.ingest.redact import Redactor
 from hepm.llm import Client, Estimate
 from hepm.types import DEFAULT_NAMESPACE, Trajectory, Turn
 
-Conversation: TypeAlias = Sequence[object] | Trajectory | str
-"""OpenAI chat messages, a run, or the id of a stored one."""
+Conversation: TypeAlias = Sequence[object] | Trajectory
+"""OpenAI chat messages, or a run."""
 
 HAND: Final = "hand"
 """The author of notes that a person edited."""
@@ -109,7 +109,6 @@ class Preferences:
         *,
         namespace: str = DEFAULT_NAMESPACE,
         model: Client | None = None,
-        session: str = "",
     ) -> Reflected:
         """Note what a session says about how the user wants to be served.
 
@@ -118,20 +117,13 @@ class Preferences:
 
         Args:
             model: Its ledger is a `StoreLedger(..., "user")`, so that answers are forgotten with the notes.
-            session: The id of the run, if it is stored or will be.
         """
         _check_user(user)
-        stored = isinstance(conversation, str) and not session
-        if isinstance(conversation, str):
-            runs = self._bank.runs([conversation], namespace=namespace)
-            if not runs:
-                raise InputError(f"there is no run {conversation!r} in the namespace {namespace!r}.")
-            conversation = runs[0]
         if isinstance(conversation, Trajectory):
-            turns, session = conversation.turns, session or conversation.id
+            turns, session = conversation.turns, conversation.id
         else:
-            turns = read_messages(conversation)
-        return self._reflect(user, turns, session, stored, namespace=namespace, model=model)
+            turns, session = read_messages(conversation), ""
+        return self._reflect(user, turns, session, False, namespace=namespace, model=model)
 
     def _reflect(
         self, user: str, turns: Sequence[Turn], session: str, stored: bool, *, namespace: str, model: Client | None

@@ -243,20 +243,14 @@ def retraction_in(plain: str) -> Retraction | None:
     return None
 
 
-def preferences_in(messages: Iterable[str]) -> Iterator[str]:
-    """Standing requests in a user's messages, in order and in the user's words, without "I asked before:".
+def statements_in(messages: Iterable[str]) -> Iterator[str | Retraction]:
+    """Standing requests in a user's messages, in order and in the user's words, and what the user takes back.
 
     A sentence is one if it orders or forbids something in general ("always ...", "don't page anyone at night"), asks
     for a form or manner ("number the steps", "in three sentences"), asks to be asked first, or states a preference
-    about the agent. Sentences about the present task, the past or other people are not.
+    about the agent; without "I asked before:". Sentences about the present task, the past or other people are none.
+    "tables instead of lists" does both.
     """
-    for stated in statements_in(messages):
-        if isinstance(stated, str):
-            yield stated
-
-
-def statements_in(messages: Iterable[str]) -> Iterator[str | Retraction]:
-    """The same, with what the user takes back; "tables instead of lists" does both."""
     for message in messages:
         for raw in _END.split(_CODE.sub("\n", message[:_READ])):
             sentence = _OPENING.sub("", cleaned(raw)).strip()

@@ -21,7 +21,7 @@ from hepm.evals.collaboration.problems import PROBLEMS, is_answered, steps_of
 from hepm.evals.collaboration.rules import CONFLICTS, PREFERENCES
 from hepm.evals.collaboration.script import scripted
 from hepm.evals.collaboration.users import RuleUser, users_of
-from hepm.experience.stated_preferences import preferences_in
+from hepm.experience.stated_preferences import statements_in
 from hepm.llm import Endpoint
 from tests.faults.command import quick
 from tests.loopback import Loopback, Reply, Request, completion, loopback  # noqa: F401
@@ -215,7 +215,7 @@ def model(request: Request) -> Reply:
     if request.body["response_format"]["json_schema"]["name"] == "recall":
         return completion(json.dumps({"reasoning": "", "lines": [1]}))
     lines = [line.removeprefix("> ") for line in text.splitlines() if line.startswith("> ")]
-    notes = [{"text": wish, "quote": wish, "reply": "", "refines": ""} for wish in preferences_in(lines)]
+    notes = [{"text": wish, "quote": wish, "reply": "", "refines": ""} for wish in statements_in(lines)]
     return completion(json.dumps({"reasoning": "", "notes": notes, "taken_back": []}))
 
 

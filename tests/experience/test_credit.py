@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from hepm import Outcome, ToolCall, Trajectory, Turn
 from hepm.experience.comparison import compare_runs
-from hepm.experience.credit import CREDIT_METHODS, GAMMA, credit, key_turns
+from hepm.experience.credit import GAMMA, credit, key_turns
 
 rewards = st.lists(st.floats(-10, 10, allow_subnormal=False), min_size=1, max_size=40)
 
@@ -54,7 +54,7 @@ def test_key_turns_are_the_most_credited_after_the_one_that_decided(
         assert decided == (pivotal, *(turn for turn in key_turns(credits, k=k + 1) if turn != pivotal))[: len(decided)]
 
 
-@pytest.mark.parametrize("method", CREDIT_METHODS)
+@pytest.mark.parametrize("method", ["r2g", "equalised"])
 def test_no_turns_have_no_credit(method: str) -> None:
     assert credit([], method) == ()  # type: ignore[arg-type]
     assert key_turns(()) == ()

@@ -97,10 +97,11 @@ def lines(preferences: Preferences, user: str = "ann") -> list[str]:
 def test_notes_come_back_whole_with_who_wrote_them_after_which_session(store: Store) -> None:  # noqa: F811
     bank = bank_in(store)
     preferences = Preferences(bank)
-    remember(bank, session("s1", "Please keep it short."), session("s2", "Answer in German."))
+    first, second = session("s1", "Please keep it short."), session("s2", "Answer in German.")
+    remember(bank, first, second)
     assert preferences.notes("ann", namespace=NS) is None
-    preferences.reflect("ann", "s1", namespace=NS)
-    done = preferences.reflect("ann", "s2", namespace=NS)
+    preferences.reflect("ann", first, namespace=NS)
+    done = preferences.reflect("ann", second, namespace=NS)
     expected = Notes("ann", "- Please keep it short.\n- Answer in German.", 2, session="s2")
     assert (done.outcome, done.notes) == ("written", expected)
     assert preferences.notes("ann", namespace=NS) == expected
@@ -156,8 +157,6 @@ def test_notes_that_are_too_long_and_users_without_a_name_are_refused(preference
         preferences.edit("ann", "\n".join(f"{n} {'x' * 280}" for n in range(20)), namespace=NS)
     with pytest.raises(InputError, match="Name a user"):
         preferences.reflect(" ", said("hello"), namespace=NS)
-    with pytest.raises(InputError, match="no run 'gone'"):
-        preferences.reflect("ann", "gone", namespace=NS)
 
 
 def test_secrets_and_what_memory_told_are_never_written_down(preferences: Preferences) -> None:
@@ -463,7 +462,9 @@ def test_a_session_that_is_forgotten_during_its_reflection_leaves_no_notes(
         return told(("Put the price first", "price first"))
 
     server.replies = [meanwhile]
-    assert preferences.reflect("ann", "s1", namespace=NS, model=model).outcome == "forgotten"
+    assert (
+        preferences.reflect("ann", bank.runs(["s1"], namespace=NS)[0], namespace=NS, model=model).outcome == "forgotten"
+    )
     assert preferences.notes("ann", namespace=NS) is None
 
 
@@ -485,8 +486,8 @@ def test_forgetting_a_user_leaves_none_of_their_words_in_any_table(tmp_path: Pat
         "Always mention zanzibar first.", ("Never mention xylophones", "No xylophones please")
     )
     with Client(Endpoint("small", server.url), ledger=StoreLedger(bank.store.lessons, NS, "user")) as model:
-        preferences.reflect("ann", "s1", namespace=NS)
-        preferences.reflect("ann", "s2", namespace=NS, model=model)
+        preferences.reflect("ann", bank.runs(["s1"], namespace=NS)[0], namespace=NS)
+        preferences.reflect("ann", bank.runs(["s2"], namespace=NS)[0], namespace=NS, model=model)
         preferences.recall("ann", "xylophones", namespace=NS)
     assert _tables(path).count("zanzibar") > 2
     assert "xylophones" in _tables(path)
@@ -507,7 +508,7 @@ def test_the_runs_of_a_user_whose_notes_were_forgotten_are_not_reflected_on_late
 ) -> None:
     remember(bank, session("s1", "Keep it short."), session("s2", "No emojis please."))
     remember(bank, session("b1", "Answer in German.", user="bob"))
-    preferences.reflect("ann", "s1", namespace=NS)
+    preferences.reflect("ann", bank.runs(["s1"], namespace=NS)[0], namespace=NS)
     preferences.forget("ann", namespace=NS)
     assert preferences.reflect_all(namespace=NS) == ReflectReport(runs=1, written=1)
     assert preferences.users(namespace=NS) == ["bob"]
@@ -535,7 +536,7 @@ def test_a_run_that_a_live_session_reflected_on_already_is_not_in_the_queue(
 ) -> None:
     run = session("s1", "Answer in German.")
     remember(bank, run)
-    preferences.reflect("ann", said("Answer in German."), namespace=NS, session="s1")
+    preferences.reflect("ann", run, namespace=NS)
     assert preferences.reflect_all(namespace=NS) == ReflectReport()
 
 

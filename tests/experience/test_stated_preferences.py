@@ -17,7 +17,7 @@ from hepm.experience.notes import (
     lost,
     text_of,
 )
-from hepm.experience.stated_preferences import preferences_in, statements_in
+from hepm.experience.stated_preferences import statements_in
 from tests.experience.form_preferences import (
     HELD_OTHERS,
     HELD_REMINDERS,
@@ -29,7 +29,7 @@ from tests.experience.form_preferences import (
 
 
 def found(*said: str) -> list[str]:
-    return list(preferences_in(said))
+    return [stated for stated in statements_in(said) if isinstance(stated, str)]
 
 
 def notes(*said: str, before: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -325,7 +325,7 @@ def test_a_wish_is_kept_once_and_a_newer_one_replaces_it_only_where_both_say_not
 
 def test_notes_that_are_full_take_no_more_and_lose_nothing() -> None:
     before = [f"always mention the price of item {n} " + "x" * 240 for n in range(14)]
-    result = gather(before, preferences_in(["Never send me to a human agent.", "Always show the id first. " * 3]))
+    result = gather(before, statements_in(["Never send me to a human agent.", "Always show the id first. " * 3]))
     assert result[: len(before)] == before
     assert len(text_of(result)) <= NOTES_CHARS
     more = gather(result, (f"always say {n} {'y' * 150}" for n in range(30)))
@@ -398,7 +398,7 @@ def test_a_long_line_is_cut() -> None:
     ],
 )
 def test_forms_of_dates_and_of_address_are_wishes_and_particular_ones_are_not(message: str, wishes: list[str]) -> None:
-    assert list(preferences_in([message])) == wishes
+    assert list(statements_in([message])) == wishes
 
 
 @pytest.mark.parametrize(
