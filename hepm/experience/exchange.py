@@ -195,7 +195,7 @@ def _lesson_of(document: Document, where: str) -> Read:
         must, default = _MEMBERS[name]
         try:
             return _read(must, document.get(name, default))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             words = _in_words(must)
             raise InputError(f"{where}: its {name} is {document.get(name)!r}, and must be {words}.") from error
 

@@ -146,6 +146,7 @@ BROKEN = {
     "too many turns": (json.dumps(HEAD | {"turns": [1, 10**40]}), "turns"),
     "too many uses": (json.dumps(RULE_HEAD | {"uses": {"shown": 2**63, "uses": 0, "successes": 0}}), "uses"),
     "sources": (json.dumps(RULE_HEAD | {"sources": [{"run": 3}]}), "sources"),
+    "a reward beyond all numbers": (json.dumps(RULE_HEAD | {"sources": [{"run": "r", "reward": 10**400}]}), "sources"),
     "Markdown": ("## principle p-1\n", "line 1: it is no JSON"),
     "no object": ("[]\n", "line 1: it is no lesson, but list"),
     "deep": ('{"kind":' + "[" * 100_000, "line 1: it is no JSON"),
