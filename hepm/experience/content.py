@@ -74,26 +74,22 @@ def learn_content(bank: LessonBank, *, namespace: str = DEFAULT_NAMESPACE, most:
     runs = [run for run in bank.runs([row.id for row in latest], namespace=namespace) if run.trusted]
     # Not in the order of arrival: the same runs teach the same.
     runs.sort(key=lambda run: (run.ended_at or 0.0, run.id))
-    taught: dict[str, LessonRow] = {}
-    for principle in content_by_project(runs):
-        row = principle.row()
-        taught[row.id] = row
-    known: dict[str, LessonRow] = {}
-    for stored in bank.list("principle", namespace=namespace, retired=True):
-        if is_content(stored.row):
-            known[stored.row.id] = stored.row
+    taught = {principle.id: principle.row() for principle in content_by_project(runs)}
+    stored = bank.list("principle", namespace=namespace, retired=True)
+    known = {lesson.row.id: lesson.row for lesson in stored if is_content(lesson.row)}
     environments = {run.environment for run in runs}
     stale: list[str] = []
     for id, row in known.items():
         by_counting = row.properties["distilled_by"] == EXTRACTIVE and not row.made_by
         # Runs of other environments than these say nothing of it.
-        judged = environments.issuperset(_environments(row))
+        judged = environments.issuperset(Conditions.read(row.properties).environments or {""})
         if row.live and by_counting and judged and id not in taught:
             stale.append(id)
     put: list[LessonRow] = []
     revive: list[str] = []
     for id, row in taught.items():
-        if id not in known or _differs(row, known[id]):
+        # Also where runs stand behind it that did not before.
+        if id not in known or not row.run_ids <= known[id].run_ids:
             put.append(row)
         if id in known and known[id].retired == OUTDATED:
             revive.append(id)
@@ -140,19 +136,6 @@ def _joined(one: Principle, other: Principle) -> Principle:
         tried=one.tried + other.tried,
         worked=one.worked + other.worked,
     )
-
-
-def _environments(row: LessonRow) -> set[str]:
-    """The environments of a lesson; {""} for one without."""
-    environments = row.properties["environments"]
-    if isinstance(environments, tuple) and environments:
-        return set(environments)
-    return {""}
-
-
-def _differs(row: LessonRow, known: LessonRow) -> bool:
-    """Whether runs stand behind a lesson that did not before."""
-    return not row.run_ids <= known.run_ids
 
 
 def content_of(runs: Sequence[Trajectory], environment: str, project: str = "") -> Iterator[Principle]:
@@ -216,14 +199,10 @@ class Where:
         """Whether a lesson holds there."""
         if not applies_in(row, self.environment):
             return False
-        projects: list[str] = []
-        preconditions = row.properties["preconditions"]
-        if isinstance(preconditions, tuple):
-            projects = [text for text in preconditions if text.startswith(_IN_PROJECT)]
         # A lesson of one project is not for another one; of a run whose project is not known, all are.
-        if not self.project or not projects:
-            return True
-        return f"{_IN_PROJECT}{self.project}" in projects
+        preconditions = Conditions.read(row.properties).preconditions
+        projects = [text for text in preconditions if text.startswith(_IN_PROJECT)]
+        return not self.project or not projects or f"{_IN_PROJECT}{self.project}" in projects
 
 
 class ContentHere:
@@ -273,10 +252,9 @@ class ContentHere:
     def traps(self, actions: Iterable[Action], where: Where) -> list[StoredLesson]:
         """What is known to fail of what an agent is about to do."""
         traps: dict[str, StoredLesson] = {}
-        for action in actions:
-            for predicate in (REPLACED_BY, FAILS):
-                for stored in self._found(predicate, action.texts[0], where):
-                    traps[stored.row.id] = stored
+        for action, predicate in product(actions, (REPLACED_BY, FAILS)):
+            for stored in self._found(predicate, action.texts[0], where):
+                traps[stored.row.id] = stored
         return list(traps.values())
 
     def at_start(self, where: Where) -> list[StoredLesson]:
@@ -284,13 +262,11 @@ class ContentHere:
         lessons: dict[str, StoredLesson] = {}
         for kind in (REPLACED_BY, FAILS, SOLVED_BY):
             of_kind: dict[str, StoredLesson] = {}
-            for (predicate, _), stored_by_id in self._by.items():
+            for predicate, subject in self._by:
                 if predicate == kind:
-                    of_kind.update(stored_by_id)
+                    of_kind |= {stored.row.id: stored for stored in self._found(kind, subject, where)}
             # Those of most runs first, ties by id.
-            for id, stored in sorted(of_kind.items(), key=lambda pair: (-len(pair[1].row.sources), pair[0])):
-                if where.allows(stored.row) and self._tells(stored):
-                    lessons[id] = stored
+            lessons |= sorted(of_kind.items(), key=lambda pair: (-len(pair[1].row.sources), pair[0]))
         return list(lessons.values())
 
     def _found(self, predicate: str, subject: str, where: Where) -> list[StoredLesson]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise, product
 from typing import Final, NamedTuple
 
 from hepm.experience.comparison import called_before, compared_tools, compares, steps_of_way
@@ -85,11 +85,8 @@ class EqualLessons:
     @property
     def sources(self) -> tuple[Source, ...]:
         """The runs behind them, each once."""
-        by_run: dict[str, Source] = {}
-        for lesson in self.lessons:
-            for source in lesson.row.sources:
-                by_run[source.run] = source
-        return tuple(by_run.values())
+        every = chain.from_iterable(lesson.row.sources for lesson in self.lessons)
+        return tuple({source.run: source for source in every}.values())
 
     @property
     def uses(self) -> Uses:
@@ -112,10 +109,9 @@ class EqualLessons:
         if self.placed is not None and self.first.row.kind == "principle":
             return ("guiding" if self.works else "cautionary",)
         labels: dict[str, None] = {}
-        for name in _LABELS:
-            for lesson in self.lessons:
-                if name in lesson.row.properties:
-                    labels[str(lesson.row.properties[name])] = None
+        for name, lesson in product(_LABELS, self.lessons):
+            if name in lesson.row.properties:
+                labels[str(lesson.row.properties[name])] = None
         return tuple(labels)
 
     @property
