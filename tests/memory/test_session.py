@@ -18,6 +18,8 @@ import pytest
 from hepm import Memory, Session, Trajectory, from_messages
 from hepm.errors import InputError, StoreError
 from hepm.experience.content import ContentReport
+from hepm.experience.distilling import DistillReport
+from hepm.experience.experiences import Experiences
 from hepm.experience.principles import Principles
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.types import BLOCK_END, BLOCK_START, HINT
@@ -249,6 +251,28 @@ def test_what_calls_need_is_learned_again_once_a_tenth_of_its_runs_are_new(
     for number in range(9):
         run_once(memory, "get_order", "refund", success=True, task=f"t{number}")
     assert learned_of == [40, 44]
+
+
+def test_runs_that_come_while_others_are_distilled_are_distilled_together(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distilled: list[int] = []
+    distill = Experiences.distill
+
+    def counted(experiences: Experiences, **about: Any) -> DistillReport:
+        distilled.append(len(about["runs"]))
+        return distill(experiences, **about)
+
+    monkeypatch.setattr(Experiences, "distill", counted)
+    held, go_on = Event(), Event()
+    memory.sessions._background.later(lambda: (held.set(), go_on.wait(10)), key="test")
+    held.wait(10)
+    for number in range(10):
+        with memory.session(id=f"s{number}", task="broken", namespace=NS) as session:
+            session.finish(success=True, messages=asked("get_order", "refund"))
+    go_on.set()
+    memory.sessions.wait_distilled()
+    assert distilled == [10]
 
 
 def test_what_other_sessions_left_behind_is_stored_after_a_finish_and_not_by_it(tmp_path: Path) -> None:
