@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
@@ -47,37 +47,26 @@ class Distiller(Protocol):
         ...
 
 
+@dataclass(frozen=True)
 class ExtractiveDistiller:
     """Distills without a model; `methods` say how turns are credited, by environment.
 
     With `occasions`, a lesson says under which conditions it holds.
     """
 
-    name = EXTRACTIVE
-
-    def __init__(
-        self,
-        kind: Kind,
-        *,
-        methods: Mapping[str, CreditMethod] = BY_REWARD_TO_GO,
-        occasions: Occasions | None = None,
-    ) -> None:
-        self.kind: Kind = kind
-        self._methods = methods
-        self._occasions = occasions
-
-    def with_occasions(self, occasions: Occasions | None) -> ExtractiveDistiller:
-        """The same distiller, whose lessons have conditions."""
-        return ExtractiveDistiller(self.kind, methods=self._methods, occasions=occasions)
+    kind: Kind
+    methods: Mapping[str, CreditMethod] = field(default_factory=lambda: BY_REWARD_TO_GO)
+    occasions: Occasions | None = None
+    name: str = EXTRACTIVE
 
     def distill(self, tasks: Iterable[TaskRuns]) -> Iterator[Distilled]:
         """See `Distiller`."""
         for task in tasks:
             lessons: Sequence[Experience | Principle]
             if self.kind == "experience":
-                lessons = distill(task.runs, methods=self._methods, alike=task.alike, occasions=self._occasions)
+                lessons = distill(task.runs, methods=self.methods, alike=task.alike, occasions=self.occasions)
             else:
-                lessons = distill_principles(task.runs, alike=task.alike, occasions=self._occasions)
+                lessons = distill_principles(task.runs, alike=task.alike, occasions=self.occasions)
             taught = [lesson for lesson in lessons if not task.wanted.isdisjoint(lesson.run_ids)]
             # Runs of the task that are only there for comparison were seen before.
             # A run without a label waits for it.
@@ -154,7 +143,7 @@ def distill_into(
         on_progress: Called with the report so far after each batch.
     """
     if isinstance(distiller, ExtractiveDistiller):
-        distiller = distiller.with_occasions(bank.occasions(namespace))
+        distiller = replace(distiller, occasions=bank.occasions(namespace))
     step = f"{distiller.kind}/{distiller.name}"
     groups: dict[str, str] = {}  # of similar requests, by run
     compared: set[str] = set()  # runs that such a group has others for
