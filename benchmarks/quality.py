@@ -47,7 +47,7 @@ def main() -> None:
         domains,
         all_methods() if arguments.all else find_methods(names),
         EvalOptions(seed=arguments.seed, reference=arguments.reference),
-        on_progress=lambda name: print(name, file=sys.stderr),
+        on_progress=lambda asked, of: print(f"{asked} of {of}", file=sys.stderr),
     )
     if arguments.markdown:
         print("\n".join(markdown(report)))

@@ -1,0 +1,220 @@
+"""How often a hint would be right: one logistic regression, measured on held-out decisions of this memory.
+
+*Right* is a call that a successful run made next, or after at most two that few successful runs make there. Each of the
+decisions is asked about twice: without all runs of its family, as for a request unlike all known ones, and without its
+own run alone, as for a known one. The weights are drawn towards shipped ones, so that a young memory has some.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hepm.evidence.decisions import Decision
+from hepm.graph.delta import USER_SPOKE
+from hepm.types import ToolName
+
+MOST_ASKED: Final = 300
+"""Held-out decisions of successful runs that are asked about."""
+FEWEST_ASKED: Final = 100
+"""Those below which a stated chance is at most `UNMEASURED`."""
+UNMEASURED: Final = 0.49
+MOST_DETOURS: Final = 2
+"""Calls that a run may make before the one that was named, so that the hint was right all the same."""
+RARE: Final = 0.2
+"""Share of what worked here that a call has, below which it is a detour: a step that most make is none."""
+_PER_FAMILY: Final = 10  # decisions of one family that count fully
+_USUAL: Final = 0.95  # of requests of other tasks that are less alike than what counts as known
+_SURE: Final = 0.99  # the same of those that are known for sure
+_PRIOR: Final = 2.0  # weight of the distance to the shipped weights
+_LEAST: Final = 0.01  # shares are cut here, so that their log-odds are finite
+_FEWEST_ROWS: Final = 20
+SHIPPED: Final = (-0.6, 0.4, 0.2, -0.3, 0.4, 0.6, 0.0, -0.1, 1.0, -4.0)
+"""Weights of the columns of `Chance._columns`, made by benchmarks/fit_chance.py."""
+
+
+class Signs(NamedTuple):
+    """What the chance of one tool is read from.
+
+    Attributes:
+        share: Part of what worked in such situations; `by_request` where like requests count more.
+        nearest: Share of the nearest runs' vote; `followed` is how far these match the last calls.
+        again: Whether it was called since the user last wrote.
+        named: Share of its name's words in the user's last message.
+        likeness: Cosine of the request with the most similar known one.
+        few: 1 / (1 + what worked), the effective number of decisions.
+    """
+
+    share: float
+    by_request: float
+    nearest: float
+    again: bool
+    named: float
+    likeness: float
+    few: float
+    followed: float
+
+
+class HeldOut(NamedTuple):
+    """What would have been known before a decision: the signs of each tool, and the parts of what worked."""
+
+    signs: Mapping[ToolName, Signs]
+    share: Mapping[ToolName, float]
+    likeness: float
+
+
+Ask = Callable[[Decision, bool], HeldOut]
+"""Of a decision, and whether other runs of its family are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """The regression.
+
+    Attributes:
+        weights: As `SHIPPED`.
+        usual: Likeness that 95 % of requests of other tasks do not exceed, and `sure` that 99 % do not.
+        measured: Whether enough decisions were asked about.
+    """
+
+    weights: tuple[float, ...] = SHIPPED
+    usual: float = 0.7
+    sure: float = 0.9
+    measured: bool = False
+
+    def of(self, signs: Mapping[ToolName, Signs]) -> dict[ToolName, float]:
+        """The chance of each tool, in (0, 1)."""
+        if not signs:
+            return {}
+        columns = self._columns(np.array([*signs.values()], dtype=np.float64), new=None)
+        chances = _logistic(columns @ np.array(self.weights))
+        if not self.measured:
+            chances = np.minimum(chances, UNMEASURED)
+        return dict(zip(signs, chances.tolist(), strict=True))
+
+    def known(self, likeness: float) -> float:
+        """How surely a request is known: 0 up to what is usual between tasks, 1 from half-way to equality."""
+        return float(self._known(np.array(likeness)))
+
+    def _known(self, likeness: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.clip((likeness - self.usual) / max((1 - self.usual) / 2, 1e-6), 0, 1)
+
+    def _columns(self, signs: NDArray[np.float64], new: NDArray[np.bool_] | None) -> NDArray[np.float64]:
+        """The columns of the regression: shares count apart for requests that are known and for new ones."""
+        share, by_request, nearest, again, named, likeness, few, followed = signs.T
+        known = self._known(likeness)
+        if new is not None:  # a family that was left out teaches nothing of known requests
+            known = np.where(new, 0.0, known)
+        fresh = 1 - known
+        columns = (
+            fresh,
+            fresh * _log_odds(share),
+            fresh * _log_odds(by_request),
+            known,
+            known * _log_odds(by_request),
+            known * _log_odds(nearest),
+            known * followed * (nearest > 0.5),
+            again,
+            named,
+            fresh * few,
+        )
+        return np.column_stack(columns)
+
+    @classmethod
+    def measure(cls, decisions: Sequence[Decision], ask: Ask) -> Chance:
+        """Fit to held-out decisions of successful runs."""
+        families = Counter({decision.run.id: decision.run.family for decision in decisions}.values())
+        per_family = Counter(decision.run.family for decision in decisions)
+        signs: list[Signs] = []
+        told: list[tuple[bool, float, bool]] = []  # right, weight, new
+        likeness: list[float] = []
+        for decision in decisions:
+            weight = min(1.0, _PER_FAMILY / per_family[decision.run.family])
+            for known in (False, True):
+                if known and families[decision.run.family] < 2:
+                    continue
+                found = ask(decision, known)
+                if not known:
+                    likeness.append(found.likeness)
+                for tool, of_tool in found.signs.items():
+                    signs.append(of_tool)
+                    told.append((is_right(decision, tool, found.share), weight, not known))
+        if len(signs) < _FEWEST_ROWS:
+            return cls()
+        usual, sure = np.quantile(likeness, [_USUAL, _SURE]).tolist()
+        unfitted = cls(SHIPPED, usual, sure, len(decisions) >= FEWEST_ASKED)
+        right, weights, new = np.array(told, dtype=np.float64).T
+        columns = unfitted._columns(np.array(signs, dtype=np.float64), new.astype(np.bool_))
+        return cls(tuple(_fit(columns, right, weights).tolist()), usual, sure, unfitted.measured)
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> Chance:
+        """What `to_json` gave."""
+        return cls(tuple(kept["weights"]), kept["usual"], kept["sure"], kept["measured"])
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, in values that JSON can hold."""
+        return {"weights": self.weights, "usual": self.usual, "sure": self.sure, "measured": self.measured}
+
+
+SHIPPED_CHANCE: Final = Chance()
+
+
+def is_right(decision: Decision, tool: ToolName, share: Mapping[ToolName, float]) -> bool:
+    """Whether a hint was right: the run called the tool next, or after no more than rare detours.
+
+    Args:
+        share: The part that each tool has of what works here.
+    """
+    detours = 0
+    here: Decision | None = decision
+    while here is not None and (here is decision or not here.flags & USER_SPOKE):
+        if tool in here.tools:
+            return True
+        detours += len(here.tools)
+        if detours > MOST_DETOURS or any(share.get(other, 0.0) >= RARE for other in here.tools):
+            return False
+        here = here.next
+    return False
+
+
+def _log_odds(share: NDArray[np.float64]) -> NDArray[np.float64]:
+    bounded = np.clip(share, _LEAST, 1 - _LEAST)
+    return np.log(bounded / (1 - bounded))
+
+
+def _logistic(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    return 1 / (1 + np.exp(-np.clip(scores, -30, 30)))
+
+
+def _fit(
+    columns_NF: NDArray[np.float64], right_N: NDArray[np.float64], weight_N: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The weights of greatest posterior by Newton's method; each step is halved until it lowers the loss."""
+
+    prior = np.array(SHIPPED)
+
+    def loss(weights: NDArray[np.float64]) -> float:
+        scores = columns_NF @ weights
+        distance = weights - prior
+        return float(weight_N @ (np.logaddexp(0, scores) - right_N * scores) + _PRIOR / 2 * distance @ distance)
+
+    weights: NDArray[np.float64] = prior
+    least = loss(prior)
+    for _ in range(30):
+        chance_N = _logistic(columns_NF @ weights)
+        slope = columns_NF.T @ (weight_N * (chance_N - right_N)) + _PRIOR * (weights - prior)
+        curvature = (columns_NF * (weight_N * chance_N * (1 - chance_N))[:, None]).T @ columns_NF
+        step = np.linalg.solve(curvature + _PRIOR * np.eye(len(weights)), slope)
+        while loss(np.asarray(weights - step)) > least and np.abs(step).max() > 1e-6:
+            step = np.asarray(step / 2)
+        weights = np.asarray(weights - step, dtype=np.float64)
+        before, least = least, loss(weights)
+        if before - least < 1e-6:
+            break
+    return weights

@@ -1,0 +1,238 @@
+"""Decisions: the turns of labelled runs, with what was known before each, what was called, and how the run ended."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hepm.graph.delta import (
+    ADVISED,
+    AGENT_SPOKE,
+    FAILED,
+    USER_SPOKE,
+    flags_of,
+    request_of,
+    said_text,
+    steps_in,
+    words_of,
+)
+from hepm.graph.rows import RunRow
+from hepm.types import SAID, SAID_LAST, START, USER, Facts, StateSummary, ToolName
+
+_log = logging.getLogger("hepm")
+
+CALLED: Final = "<CALLED>"
+"""Source of the facts that tools were called, each with how often."""
+BEFORE: Final = "<BEFORE>"
+"""Source of the fact which tool was called before the last one."""
+SINCE: Final = "<SINCE>"
+"""Source of the facts who wrote something since the last call."""
+_WRITERS: Final = {USER_SPOKE: "user", AGENT_SPOKE: "agent"}
+
+BoolArray: TypeAlias = NDArray[np.bool_]
+Float32Array: TypeAlias = NDArray[np.float32]
+IntArray: TypeAlias = NDArray[np.int32]
+
+
+class FactName(NamedTuple):
+    """A fact by where it is from (a tool, or a source in angle brackets) and its name there."""
+
+    source: str
+    fact: str
+
+    @property
+    def presence(self) -> bool:
+        """Whether it is there or not, as a value or a word is; else it is a number."""
+        return self.source == SINCE or "=" in self.fact or "~" in self.fact
+
+
+class Place(NamedTuple):
+    """The last tool, and whether its call ended in an error: what is learned from good results says nothing then."""
+
+    tool: ToolName
+    failed: bool = False
+
+
+class Segment(NamedTuple):
+    """The facts of one result or message: their numbers and values, shapes (F,)."""
+
+    fact_F: IntArray
+    value_F: Float32Array
+
+
+class FactNumbers(dict[FactName, int]):
+    """Numbers of facts in the order in which they came."""
+
+    def __missing__(self, name: FactName) -> int:
+        self[name] = len(self)
+        return self[name]
+
+    def segment(self, source: str, facts: Mapping[str, float]) -> Segment:
+        """The facts of a source as numbers."""
+        numbers = [self[FactName(source, fact)] for fact in facts]
+        return Segment(np.array(numbers, dtype=np.int32), np.array([*facts.values()], dtype=np.float32))
+
+
+@dataclass(slots=True, eq=False)
+class Decision:
+    """One turn of a run with calls.
+
+    Attributes:
+        at: How many calls came before.
+        tools: What was called; more than one tool if the calls were issued together.
+        known: What results and messages had said: the latest result of each tool, and every message.
+        flags: `USER_SPOKE` and `AGENT_SPOKE` since the last call, `ADVISED` if a hint came before.
+        earlier: How many calls the run had made when the user last wrote.
+        next: The decision after it; None at the end.
+        value: What the run still achieved by it, in [0, 1] (see `hepm.evidence.values`).
+    """
+
+    run: LabelledRun
+    at: int
+    place: Place
+    tools: tuple[ToolName, ...]
+    known: tuple[Segment, ...]
+    flags: int
+    earlier: int
+    value: float
+    next: Decision | None = None
+
+    @property
+    def past(self) -> Sequence[ToolName]:
+        """The calls before, oldest first."""
+        return self.run.calls[: self.at]
+
+    @property
+    def again(self) -> frozenset[ToolName]:
+        """Tools that were called since the user last wrote."""
+        return frozenset(self.run.calls[self.earlier : self.at])
+
+
+@dataclass(slots=True, eq=False)
+class LabelledRun:
+    """A run whose outcome is known.
+
+    Attributes:
+        seq: Its number in the store, in order of arrival.
+        words: Of its request.
+        calls: The tools in listed order.
+        family: What it has in common with runs of the same task (see `set_families`).
+    """
+
+    seq: int
+    id: str
+    won: bool
+    task: str
+    user: str
+    words: frozenset[str]
+    calls: tuple[ToolName, ...]
+    decisions: list[Decision] = field(default_factory=list[Decision])
+    family: str = ""
+
+
+def read_run(row: RunRow, numbers: FactNumbers) -> LabelledRun:
+    """A run with its decisions; without any if its steps cannot be read."""
+    try:
+        steps = list(steps_in(row.sequence, success=row.success))
+    except (TypeError, ValueError):
+        _log.warning("the steps of the run %r cannot be read and are left out: `hepm doctor --repair`", row.id)
+        steps = []
+    calls = tuple(tool for _, targets, *_ in steps for tool in targets)
+    run = LabelledRun(row.seq, row.id, row.success, row.task, row.user, words_of(row.request), calls)
+    known: dict[str, Segment] = {}
+    at = earlier = 0
+    for turn, (sources, targets, flags, facts, _) in enumerate(steps):
+        if flags & USER_SPOKE:
+            earlier = at
+        for source, of_source in facts.items():
+            if source == SAID:
+                known[f"{SAID} {turn}"] = numbers.segment(SAID, of_source)  # every message stays known
+                known[SAID_LAST] = numbers.segment(SAID_LAST, of_source)
+            else:
+                known[source] = numbers.segment(source, of_source)
+        place = Place(last_of(sources), bool(flags & FAILED))
+        told = flags & (USER_SPOKE | AGENT_SPOKE | ADVISED)
+        decision = Decision(run, at, place, targets, tuple(known.values()), told, earlier, float(row.success))
+        if run.decisions:
+            run.decisions[-1].next = decision
+        run.decisions.append(decision)
+        at += len(targets)
+    return run
+
+
+def last_of(sources: Iterable[ToolName]) -> ToolName:
+    """Of calls of one turn, the one that counts as the last: they have no order."""
+    return max(sources)
+
+
+def set_families(runs: Sequence[LabelledRun]) -> None:
+    """Set the family of each run: its task; where no other run has that, or it has no name, its request's words.
+
+    Names and numbers in a request are not what runs of a kind have in common, and ids may be of one run each.
+    """
+    runs_of_task = Counter(run.task for run in runs)
+    for run in runs:
+        words = " ".join(sorted(run.words))
+        run.family = run.task if run.task and (runs_of_task[run.task] > 1 or not words) else words
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What an agent knows before a call.
+
+    Attributes:
+        place: The last tool, and how its call ended.
+        past: All calls so far, oldest first.
+        facts: What results and messages said, and what was called, by source.
+        words: Of the request.
+        again: Tools that were called since the user last wrote.
+    """
+
+    place: Place
+    past: Sequence[ToolName]
+    facts: Facts
+    words: frozenset[str]
+    again: AbstractSet[ToolName]
+
+    @classmethod
+    def of(cls, after: Sequence[ToolName], past: Sequence[ToolName], state: StateSummary) -> Situation:
+        """The situation of an agent.
+
+        Args:
+            after: The tools of its last turn with calls; (START,) before the first.
+            past: All calls so far, oldest first, that turn's included.
+        """
+        facts = {**state.facts, **facts_of_calls(past, flags_of(state))}
+        words = words_of(request_of(said_text(state)))
+        return cls(Place(last_of(after), state.failed), past, facts, words, frozenset(past[state.earlier :]))
+
+    @classmethod
+    def before(cls, decision: Decision, names: Sequence[FactName]) -> Situation:
+        """The situation in which a decision was made; `names` are those of the facts by number."""
+        facts: dict[str, dict[str, float]] = facts_of_calls(decision.past, decision.flags, decision.run.user)
+        for segment in decision.known:
+            numbers: list[int] = segment.fact_F.tolist()
+            for number, value in zip(numbers, segment.value_F.tolist(), strict=True):
+                name = names[number]
+                facts.setdefault(name.source, {})[name.fact] = value
+        return cls(decision.place, decision.past, facts, decision.run.words, decision.again)
+
+
+def facts_of_calls(past: Sequence[ToolName], flags: int, user: str = "") -> dict[str, dict[str, float]]:
+    """What is known of the calls so far, of who wrote since the last one, and of the user, as facts."""
+    before = past[-2] if len(past) > 1 else START
+    facts = {
+        CALLED: {tool: float(times) for tool, times in Counter(past).items()},
+        BEFORE: {f"={before}": 1.0},
+        SINCE: {writer: 1.0 for flag, writer in _WRITERS.items() if flags & flag},
+    }
+    if user:
+        facts[USER] = {f"={user}": 1.0}
+    return facts

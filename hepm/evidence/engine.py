@@ -1,0 +1,419 @@
+"""The evidence of a memory: a snapshot of its labelled runs, and what they say in a situation."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hepm.evidence.chance import SHIPPED_CHANCE, Chance, HeldOut, Signs
+from hepm.evidence.decisions import BoolArray, Float32Array, LabelledRun, Place, Situation
+from hepm.evidence.facts import FactTest
+from hepm.evidence.nearest import END, PER_CALL, TEMPERATURE, Requests, Vote
+from hepm.evidence.place import COMPARED, PlaceEvidence
+from hepm.evidence.values import Way
+from hepm.types import SAID_LAST, USER_SIDE, Facts, ToolName
+
+NEAR_FROM: Final = 0.4
+"""Likeness of the nearest request from which on the nearest runs' vote counts in the rank,"""
+NEAREST: Final = 2.0
+"""and its weight there, where the other signs have 1 together."""
+PRIOR: Final = 3.0
+"""Decisions of the base rate that are added to what came of a tool, for its rank."""
+KNOWN: Final = 0.5
+"""How surely a request is known, from which on each run of its task is a case of its own."""
+MOST_COMPARED: Final = 64
+"""Tools that are ranked; of more, those that followed from here and those that most runs called."""
+LIKELY: Final = 0.02
+"""Share from which on the chance of a tool is asked for."""
+# Of the conditional logit over the tools, made by benchmarks/fit_chance.py from other environments.
+_SHARE, _NAMED, _REMAINING, _CALLED, _TIMES = 1.1, 2.5, 0.4, -0.6, 0.95
+_FLOOR: Final = 0.01  # of shares in logarithms
+_SMALL: Final = 0.5
+"""Part of what is known of ways that the small tree has; the rest is the forest's."""
+_SMALL_TEMPERATURE: Final = 0.5  # of the likeness of requests within a leaf of it
+_SPREAD: Final = 0.3  # decisions that all others of a place count together for, where requests are compared
+_LEAST: Final = 0.05  # decisions below which nothing is said of a tool
+_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WORD: Final = re.compile(r"[a-z0-9]{2,}")
+_STEM: Final = 5  # letters of a word that are compared: "refund" is "refunds" and "refunding"
+
+
+class Counted(NamedTuple):
+    """How many decisions in the leaf of the small tree called a tool, and how many of these worked."""
+
+    worked: int
+    tried: int
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What the memory knows in a situation.
+
+    Attributes:
+        ways: What came of each tool in such situations.
+        share: The part of each tool in what worked.
+        vote: What the nearest runs did next.
+        rank: The tools with their scores, the one to name first first, ties by name.
+        plain: How likely each is to be called next, in [0, 1]: the rank without the nearest runs and outcomes.
+        chance: How often a hint of this tool would be right (see `hepm.evidence.chance`); of unlikely tools 0.
+        conditions: The facts that lead to the leaf of the small tree, the first question first.
+        counted: Of each tool, the decisions there.
+    """
+
+    ways: Mapping[ToolName, Way]
+    share: Mapping[ToolName, float]
+    vote: Vote
+    rank: Mapping[ToolName, float]
+    plain: Mapping[ToolName, float]
+    chance: Mapping[ToolName, float]
+    conditions: tuple[FactTest, ...] = ()
+    counted: Mapping[ToolName, Counted] = field(default_factory=dict[ToolName, Counted])
+
+
+class ToolNumbers(dict[ToolName, int]):
+    """Numbers of tools in the order in which they came."""
+
+    def __missing__(self, tool: ToolName) -> int:
+        self[tool] = len(self)
+        return self[tool]
+
+    def last(self, past: Sequence[ToolName]) -> list[int]:
+        """Of the last calls, the latest first; -1 before the first."""
+        latest = [self[tool] for tool in past[: -COMPARED - 1 : -1]]
+        return latest + [-1] * (COMPARED - len(latest))
+
+    def counts(self, calls: Sequence[ToolName]) -> dict[int, int]:
+        """How often each tool was called."""
+        return Counter(self[tool] for tool in calls)
+
+
+class _Like(NamedTuple):
+    """How like the decisions of a place are: by the forest, by the small tree, by their requests; shapes (N,)."""
+
+    forest_N: Float32Array
+    small_N: BoolArray
+    cosine_N: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What labelled runs say. Immutable.
+
+    Attributes:
+        base: Share of successful runs.
+        support, failures: How many successful, and how many failed runs called each tool.
+        calls_RT: How often each run called each tool, at most 255 times.
+        whole: Whether all runs were read; else counts are the least there are.
+    """
+
+    places: Mapping[Place, PlaceEvidence]
+    requests: Requests
+    numbers: ToolNumbers
+    base: float
+    support: Counter[ToolName]
+    failures: Counter[ToolName]
+    calls_RT: NDArray[np.uint8]
+    stems: Mapping[ToolName, frozenset[str]]
+    chance: Chance = SHIPPED_CHANCE
+    whole: bool = True
+
+    def knows(self, tool: ToolName) -> bool:
+        """Whether a labelled run called a tool."""
+        return tool in self.stems
+
+    def at(
+        self,
+        situation: Situation,
+        *,
+        allowed: AbstractSet[ToolName] | None = None,
+        advice: Mapping[ToolName, float] | None = None,
+    ) -> Findings:
+        """What is known in a situation.
+
+        Args:
+            allowed: Tools that may be called; None for all.
+            advice: Log-odds that something else adds for a tool.
+        """
+        place = self.places.get(situation.place)
+        cosine_R = self.requests.cosines(situation.words)
+        like = None
+        true_UF = np.zeros((1, 0), dtype=np.bool_)
+        if place is not None:
+            true_UF = place.answers(situation.facts)
+            like = _Like(*place.like(true_UF), cosine_R[place.run_N])
+        said = stems_of_words(situation.facts)
+        vote = self.requests.vote(cosine_R, situation.past)
+        found = self._found(place, like, cosine_R, vote, situation.past, situation.again, said, allowed, advice or {})
+        if place is None or like is None:
+            return found
+        conditions = tuple(place.tests[test] for test in place.small.path(true_UF[-1]))
+        return replace(found, conditions=conditions, counted=_counted(place, like.small_N))
+
+    def held_out(
+        self, place: PlaceEvidence, row: int, past: Sequence[ToolName], again: AbstractSet[ToolName], *, known: bool
+    ) -> HeldOut:
+        """What would have been known before a decision without its run, or without its whole family unless `known`."""
+        requests = self.requests
+        run = int(place.run_N[row])
+        cosine_R = requests.cosines(requests.words_R[run])
+        left_R = requests.family_R != requests.family_R[run]
+        if known:
+            left_R = np.arange(len(left_R)) != run
+        cosine_R = np.where(left_R, cosine_R, -1.0)
+        vote = requests.vote(cosine_R, past)
+        forest_N, small_N = place.like_unseen(row)
+        left_N = left_R[place.run_N]
+        like = _Like(forest_N * left_N, small_N & left_N, cosine_R[place.run_N])
+        group_N = None if known else requests.family_R[place.run_N]
+        ways, asked = self._ways(place, like, past, group_N)
+        share, by_request = shares(ways), shares(asked)
+        likely = {tool for by in (share, by_request, vote.share) for tool, part in by.items() if part >= LIKELY}
+        signs = self._signs(sorted(likely - {END}), share, by_request, ways, vote, again, frozenset())
+        return HeldOut(signs, share, vote.likeness)
+
+    def _ways(
+        self, place: PlaceEvidence, like: _Like, past: Sequence[ToolName], group_N: NDArray[np.intp] | None
+    ) -> tuple[dict[ToolName, Way], dict[ToolName, Way]]:
+        """What came of each tool, by the forest alone, and where like requests and equal last calls count more."""
+        ways = counted(place, like.forest_N, self.base, group_N)
+        last = [self.numbers.get(tool, -2) for tool in past[: -COMPARED - 1 : -1]]
+        last += [-1] * (COMPARED - len(last))
+        same_N4 = np.asarray(place.last_N4 == np.array(last), dtype=np.intp)
+        matched_N = np.asarray(np.cumprod(same_N4, axis=1)).sum(axis=1)
+        like_N = like.cosine_N + PER_CALL * matched_N
+        near_N = np.exp((like_N - like_N.max(initial=-9.0)) / TEMPERATURE) * (like.cosine_N >= 0)
+        spread_N = like.forest_N + np.float32(_SPREAD / max(len(like_N), 1))
+        return ways, counted(place, (spread_N * near_N).astype(np.float32), self.base, group_N)
+
+    def _found(
+        self,
+        place: PlaceEvidence | None,
+        like: _Like | None,
+        cosine_R: NDArray[np.float64],
+        vote: Vote,
+        past: Sequence[ToolName],
+        again: AbstractSet[ToolName],
+        said: AbstractSet[str],
+        allowed: AbstractSet[ToolName] | None,
+        advice: Mapping[ToolName, float],
+    ) -> Findings:
+        by_forest: dict[ToolName, Way] = {}
+        asked: dict[ToolName, Way] = {}
+        ways: dict[ToolName, Way] = {}
+        if place is not None and like is not None:
+            # To a new request, all runs of one task are one case.
+            known = self.chance.known(vote.likeness) >= KNOWN
+            group_N = None if known else self.requests.family_R[place.run_N]
+            by_forest, asked = self._ways(place, like, past, group_N)
+            ways = counted(place, _both(like), self.base, group_N)
+        share, by_request = shares(by_forest), shares(asked)
+        tools = self._compared(share, by_request, vote, allowed)
+        plain = self._plain(tools, share, cosine_R, past, said, advice)
+        near: Mapping[ToolName, float] = vote.share if vote.likeness >= NEAR_FROM else {}
+        scores: dict[ToolName, float] = {}
+        for tool, part in plain.items():
+            way = ways.get(tool, Way(tool, 0.0, 0.0, self.base))
+            worth = (way.worked + PRIOR * self.base) / ((way.tried + PRIOR) * self.base)
+            scores[tool] = (part + NEAREST * near.get(tool, 0.0)) * worth
+        # Rounded: sums of floats differ in their last digits with the order in which runs came.
+        ranked = sorted(tools, key=lambda tool: (-round(scores[tool], 6), tool))
+        likely = [
+            tool
+            for tool in ranked
+            if max(share.get(tool, 0.0), by_request.get(tool, 0.0), vote.share.get(tool, 0.0), plain[tool]) >= LIKELY
+        ]
+        chance = self.chance.of(self._signs(likely, share, by_request, by_forest, vote, again, said))
+        return Findings(ways, share, vote, {tool: scores[tool] for tool in ranked}, plain, chance)
+
+    def _compared(
+        self,
+        share: Mapping[ToolName, float],
+        by_request: Mapping[ToolName, float],
+        vote: Vote,
+        allowed: AbstractSet[ToolName] | None,
+    ) -> list[ToolName]:
+        """The tools to rank: available ones that successful runs called."""
+        known = self.support.keys()
+        if allowed is not None:
+            known = known & allowed
+        if len(known) <= MOST_COMPARED:
+            return sorted(known)
+        here = (share.keys() | by_request.keys() | vote.share.keys()) & known
+        others = sorted(known - here, key=lambda tool: (-self.support[tool], tool))
+        return sorted([*here, *others[: max(MOST_COMPARED - len(here), 0)]])
+
+    def _plain(
+        self,
+        tools: Sequence[ToolName],
+        share: Mapping[ToolName, float],
+        cosine_R: NDArray[np.float64],
+        past: Sequence[ToolName],
+        said: AbstractSet[str],
+        advice: Mapping[ToolName, float],
+    ) -> dict[ToolName, float]:
+        """How likely each tool is to be called next: a conditional logit."""
+        if not tools:
+            return {}
+        called = Counter(past)
+        times_C = np.array([called[tool] for tool in tools])
+        remaining_C = self._remaining(tools, times_C, cosine_R)
+        share_C = np.array([share.get(tool, 0.0) for tool in tools])
+        named_C = np.array([self.named(tool, said) for tool in tools])
+        score_C = _SHARE * np.log(share_C + _FLOOR) + _NAMED * named_C + _REMAINING * np.log(remaining_C + _FLOOR)
+        score_C += _CALLED * (times_C > 0) + _TIMES * np.log1p(times_C)
+        score_C += np.array([advice.get(tool, 0.0) for tool in tools])
+        raised_C = np.exp(score_C - score_C.max())
+        return dict(zip(tools, (raised_C / raised_C.sum()).tolist(), strict=True))
+
+    def _remaining(
+        self, tools: Sequence[ToolName], times_C: NDArray[np.intp], cosine_R: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Share of the successful runs with like requests that call each tool oftener than this run has so far."""
+        won_R = self.requests.won_R
+        if not won_R.any():
+            return np.zeros(len(tools))
+        weight_R = np.exp((cosine_R - cosine_R[won_R].max()) / TEMPERATURE) * won_R
+        oftener_RC = self.calls_RT[:, [self.numbers[tool] for tool in tools]] > np.minimum(times_C, 254)
+        return weight_R @ oftener_RC / weight_R.sum()
+
+    def named(self, tool: ToolName, said: AbstractSet[str]) -> float:
+        """Share of the words of a tool's name that were said."""
+        words = self.stems.get(tool, frozenset())
+        return len(words & said) / max(len(words), 1)
+
+    def _signs(
+        self,
+        tools: Sequence[ToolName],
+        share: Mapping[ToolName, float],
+        by_request: Mapping[ToolName, float],
+        ways: Mapping[ToolName, Way],
+        vote: Vote,
+        again: AbstractSet[ToolName],
+        said: AbstractSet[str],
+    ) -> dict[ToolName, Signs]:
+        few = 1 / (1 + sum(way.worked for way in ways.values()))
+        signs: dict[ToolName, Signs] = {}
+        for tool in tools:
+            part = share.get(tool, 0.0)
+            signs[tool] = Signs(
+                part,
+                by_request.get(tool, 0.0) if by_request else part,
+                vote.share.get(tool, 0.0) if vote.share else part,
+                tool in again,
+                self.named(tool, said),
+                vote.likeness,
+                few,
+                vote.followed,
+            )
+        return signs
+
+    def measured(self, chance: Chance) -> Evidence:
+        """The same with another regression."""
+        return replace(self, chance=chance)
+
+    def with_run(self, run: LabelledRun, places: Mapping[Place, PlaceEvidence], family: int) -> Evidence:
+        """The same with one run more.
+
+        Args:
+            places: The places where it decided, with its decisions.
+            family: Number of its family.
+        """
+        number = len(self.requests.run_ids)
+        tools = set(run.calls)
+        for tool in tools:
+            _ = self.numbers[tool]
+        calls_RT = np.zeros((number + 1, len(self.numbers)), dtype=np.uint8)
+        calls_RT[:-1, : self.calls_RT.shape[1]] = self.calls_RT
+        for tool, times in self.numbers.counts(run.calls).items():
+            calls_RT[-1, tool] = min(times, 255)
+        won = Counter(tools) if run.won else Counter[ToolName]()
+        lost = Counter[ToolName]() if run.won else Counter(tools)
+        return replace(
+            self,
+            places={**self.places, **places},
+            requests=self.requests.with_run(run, family),
+            base=(self.base * (number + 2) + run.won) / (number + 3),
+            support=self.support + won,
+            failures=self.failures + lost,
+            calls_RT=calls_RT,
+            stems={**self.stems, **{tool: stems(tool.removeprefix(USER_SIDE)) for tool in tools}},
+        )
+
+
+def _both(like: _Like) -> Float32Array:
+    """Weights by the forest, and by the small tree where requests count too; each sums to its part."""
+    forest_N = like.forest_N / max(float(like.forest_N.sum()), 1e-9)
+    if not like.small_N.any():
+        return forest_N
+    most = float(like.cosine_N[like.small_N].max())
+    small_N = like.small_N * np.exp((like.cosine_N - most) / _SMALL_TEMPERATURE)
+    small_N[~like.small_N] = 0  # a cosine above the most like one of the leaf could overflow
+    return ((1 - _SMALL) * forest_N + _SMALL * small_N / small_N.sum()).astype(np.float32)
+
+
+def counted(
+    place: PlaceEvidence, weight_N: Float32Array, base: float, group_N: NDArray[np.intp] | None
+) -> dict[ToolName, Way]:
+    """What came of each tool, where decisions count by their likeness.
+
+    Args:
+        weight_N: Their likeness.
+        group_N: Numbers of groups whose decisions count as one; None if each counts for itself.
+    """
+    total = float(weight_N.sum())
+    if total < 1e-9:
+        return {}
+    weight_G = weight_N if group_N is None else np.bincount(group_N, weight_N)
+    # Scaled to the effective number of decisions, or of groups (Kish 1965).
+    weight_N = weight_N * (total / float((weight_G**2).sum()))
+    worked_K = (weight_N * place.value_N) @ place.called_NK
+    failed_K = (weight_N * (1 - place.value_N)) @ place.called_NK
+    ways: dict[ToolName, Way] = {}
+    for tool, worked, failed in zip(place.tools, worked_K.tolist(), failed_K.tolist(), strict=True):
+        if worked + failed > _LEAST:
+            ways[tool] = Way(tool, worked, failed, base)
+    return ways
+
+
+def _counted(place: PlaceEvidence, small_N: BoolArray) -> dict[ToolName, Counted]:
+    """The decisions in a leaf of the small tree by tool."""
+    called_MK = place.called_NK[small_N]
+    tried_K = called_MK.sum(axis=0)
+    worked_K = called_MK[place.value_N[small_N] >= 0.5].sum(axis=0)
+    of_tools: dict[ToolName, Counted] = {}
+    for tool, worked, tried in zip(place.tools, worked_K.tolist(), tried_K.tolist(), strict=True):
+        if tried:
+            of_tools[tool] = Counted(worked, tried)
+    return of_tools
+
+
+def shares(ways: Mapping[ToolName, Way]) -> dict[ToolName, float]:
+    """The part of each tool in what worked."""
+    worked = sum(way.worked for way in ways.values())
+    if not worked:
+        return {}
+    return {tool: way.worked / worked for tool, way in ways.items()}
+
+
+def stems(text: str) -> frozenset[str]:
+    """Stems of the words of a text: cut after five letters, so that "cancelled" meets `cancel_order`."""
+    return frozenset(map(stem, _WORD.findall(_CAMEL.sub(" ", text).lower().replace("_", " "))))
+
+
+def stem(word: str) -> str:
+    """The first letters of a word, without a plural's s."""
+    if word.endswith("s") and 4 <= len(word) <= _STEM:  # "items" is "item", "gas" stays
+        return word[:-1]
+    return word[:_STEM]
+
+
+def stems_of_words(facts: Facts) -> frozenset[str]:
+    """Stems of the words of the user's last message."""
+    return frozenset(stem(word.rpartition("~")[2]) for word in facts.get(SAID_LAST, ()))

@@ -1,0 +1,226 @@
+"""Tests of facts: questions to what is known before a call, for many decisions at once or for one situation."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hepm.evidence.decisions import (
+    BEFORE,
+    CALLED,
+    SINCE,
+    BoolArray,
+    Decision,
+    FactName,
+    FactNumbers,
+    Float32Array,
+    IntArray,
+    facts_of_calls,
+)
+from hepm.text import FUNCTION_WORDS
+from hepm.types import SAID, SAID_LAST, USER, Facts
+
+_PRESENT: Final = 0.5  # the limit of a value or a word: 1 where it is there
+_MOST_LIMITS: Final = 16  # numbers that one fact is compared with
+_FEWEST_FAMILIES: Final = 3
+"""Families on each side of a test, where a place has many: what tells two tasks apart says nothing of a third."""
+_MANY_FAMILIES: Final = 8
+_SPEAKERS: Final[Mapping[str, str]] = {SAID: "the user", SAID_LAST: "the user's last message"}
+_NOTHING: Final[Mapping[str, float]] = {}
+
+
+class FactTest(NamedTuple):
+    """Whether a fact is known with a number above a limit; values and words that are there have the number 1."""
+
+    source: str
+    fact: str
+    above: float
+
+    def holds(self, known: Facts) -> bool:
+        """Whether it is true of what is known."""
+        number = known.get(self.source, _NOTHING).get(self.fact)
+        return number is not None and number > self.above
+
+    def sentence(self, known: Facts) -> str:
+        """The answer in words, given what is known: "get_order says status is shipped"."""
+        holds = self.holds(known)
+        of_source = known.get(self.source, _NOTHING)
+        if holds or self.source in (CALLED, BEFORE, SINCE, USER) or "~" in self.fact:
+            return self.in_words(holds=holds)
+        if "=" in self.fact:
+            key = self.fact.partition("=")[0]
+            others = [fact for fact in of_source if fact.startswith(f"{key}=")]
+            # What it is says more than what it is not.
+            if len(others) == 1:
+                return self._replace(fact=others[0]).in_words(holds=True)
+            return self.in_words(holds=False)
+        if self.fact in of_source:
+            return f"{self.source} says {self._name} is {of_source[self.fact]:g}, not above {self.above:g}"
+        return f"{self.source} does not say {self._name} is above {self.above:g}"
+
+    def in_words(self, *, holds: bool) -> str:
+        """One of its answers in words, whatever is known; a number that is not above the limit is known."""
+        says = "does not say"
+        if holds:
+            says = "says"
+        if self.source == CALLED:
+            return self._called_in_words(holds=holds)
+        if self.source in (USER, BEFORE, SINCE):
+            return self._about_run_in_words(holds=holds)
+        if "~" in self.fact:
+            word = self.fact.rpartition("~")[2]
+            return f'{_SPEAKERS.get(self.source, self.source)} {says} "{word}"'
+        if "=" in self.fact:
+            key, _, value = self.fact.partition("=")
+            return f"{self.source} {says} {key or 'the result'} is {value}"
+        return f"{self.source} says {self._name} is {self._limit_in_words(holds=holds)}"
+
+    def _about_run_in_words(self, *, holds: bool) -> str:
+        negation = "" if holds else "not "
+        value = self.fact.removeprefix("=")
+        if self.source == USER:
+            return f"the user is {negation}{value}"
+        if self.source == SINCE:
+            return f"the {value} has {negation}written since"
+        return f"the call before was {negation}{value}"
+
+    def _called_in_words(self, *, holds: bool) -> str:
+        was = "was not called"
+        if holds:
+            was = "was called"
+        most = int(self.above)  # of 0.5 calls 0: whether it was called at all
+        if most == 0:
+            return f"{self.fact} {was}"
+        if most == 1:
+            return f"{self.fact} {was} more than once"
+        return f"{self.fact} {was} more than {most} times"
+
+    def _limit_in_words(self, *, holds: bool) -> str:
+        if self.above == -0.5:  # the limit that `_limits` sets below a least value of 0
+            return "0 or more" if holds else "below 0"
+        if self.fact.endswith("[]"):  # a whole number, whose limit lies half-way between two
+            most = math.floor(self.above)
+            return f"{most + 1} or more" if holds else f"at most {most}"
+        return f"above {self.above:g}" if holds else f"at most {self.above:g}"
+
+    @property
+    def _name(self) -> str:
+        """The number in words: "items[]" is how many items a list has, and "[]" how many the result has."""
+        if not self.fact.endswith("[]"):
+            return self.fact
+        return f"the number of {self.fact.removesuffix('[]') or 'items'}"
+
+    @property
+    def readable(self) -> bool:
+        """Whether a sentence with it says anything: "says and is above 90" does not."""
+        named = self.fact.partition("=")[0]
+        return self.source in (CALLED, SINCE) or re.split("[.~]", named)[-1] not in FUNCTION_WORDS
+
+
+class Entries(NamedTuple):
+    """Facts known before decisions: the row of the decision, the number of the fact, its value; shapes (E,)."""
+
+    row_E: NDArray[np.intp]
+    fact_E: IntArray
+    value_E: Float32Array
+
+
+def entries_of(decisions: Sequence[Decision], numbers: FactNumbers) -> Entries:
+    """What was known before some decisions."""
+    rows: list[NDArray[np.intp]] = [np.zeros(0, dtype=np.intp)]
+    facts: list[IntArray] = [np.zeros(0, dtype=np.int32)]
+    values: list[Float32Array] = [np.zeros(0, dtype=np.float32)]
+    for row, decision in enumerate(decisions):
+        of_calls = facts_of_calls(decision.past, decision.flags, decision.run.user)
+        segments = [*decision.known, *[numbers.segment(source, of_source) for source, of_source in of_calls.items()]]
+        facts += [segment.fact_F for segment in segments]
+        values += [segment.value_F for segment in segments]
+        rows.append(np.full(sum(len(segment.fact_F) for segment in segments), row))
+    return Entries(np.concatenate(rows), np.concatenate(facts), np.concatenate(values))
+
+
+class TestedRows(NamedTuple):
+    """Of N decisions and F tests: which test is true of which decision, shape (N, F)."""
+
+    tests: tuple[FactTest, ...]
+    true_NF: BoolArray
+
+
+def tests_of(
+    decisions: Sequence[Decision], numbers: FactNumbers, family_N: NDArray[np.intp], *, fewest: int
+) -> TestedRows:
+    """The tests that are true of at least `fewest` decisions and false of as many, and hold in several families."""
+    entries = entries_of(decisions, numbers)
+    names = list(numbers)
+    count = len(decisions)
+    order = np.lexsort((entries.row_E, entries.fact_E))
+    fact_E, row_E, value_E = entries.fact_E[order], entries.row_E[order], entries.value_E[order]
+    starts = np.flatnonzero(np.append(True, np.diff(fact_E) != 0)) if len(fact_E) else np.zeros(0, dtype=np.intp)
+    ends = np.append(starts[1:], len(fact_E))
+    tests: list[FactTest] = []
+    columns: list[BoolArray] = []
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        if end - start < fewest:
+            continue
+        name = names[int(fact_E[start])]
+        rows, values = row_E[start:end], value_E[start:end]
+        for limit in _limits(name, values):
+            column = np.zeros(count, dtype=np.bool_)
+            column[rows[values > limit]] = True
+            if fewest <= np.count_nonzero(column) <= count - fewest:
+                tests.append(FactTest(*name, limit))
+                columns.append(column)
+    if not tests:
+        return TestedRows((), np.zeros((count, 0), dtype=np.bool_))
+    true_FN = np.array(columns)
+    kept = _in_several_families(true_FN, family_N)
+    last_tools = {decision.place.tool for decision in decisions}
+    chosen = _distinct([tests[test] for test in kept], true_FN[kept], last_tools)
+    return TestedRows(
+        tuple(tests[kept[test]] for test in chosen), np.ascontiguousarray(true_FN[[kept[test] for test in chosen]].T)
+    )
+
+
+def _limits(name: FactName, value_X: Float32Array) -> list[float]:
+    """What the values of a fact are compared with: numbers half-way between them, spread evenly over them."""
+    if name.presence:
+        return [_PRESENT]
+    distinct = np.unique(value_X)
+    between = (distinct[1:] + distinct[:-1]) / 2
+    if len(between) > _MOST_LIMITS:
+        quantiles = np.quantile(value_X, np.linspace(0, 1, _MOST_LIMITS + 2)[1:-1])
+        between = between[np.unique(np.minimum(np.searchsorted(between, quantiles), len(between) - 1))]
+    return [float(distinct[0]) - 0.5, *map(float, between)]
+
+
+def _in_several_families(true_FN: BoolArray, family_N: NDArray[np.intp]) -> list[int]:
+    """The tests with several families on each side; all where there are few families."""
+    families = int(family_N.max(initial=-1)) + 1
+    if families < _MANY_FAMILIES:
+        return list(range(len(true_FN)))
+    member_NM = np.zeros((len(family_N), families), dtype=np.float32)
+    member_NM[np.arange(len(family_N)), family_N] = 1
+    yes_FM = true_FN.astype(np.float32) @ member_NM
+    size_M = member_NM.sum(axis=0)
+    several = ((yes_FM > 0).sum(axis=1) >= _FEWEST_FAMILIES) & ((yes_FM < size_M).sum(axis=1) >= _FEWEST_FAMILIES)
+    return np.flatnonzero(several).tolist()
+
+
+def _distinct(tests: Sequence[FactTest], true_FN: BoolArray, last_tools: set[str]) -> list[int]:
+    """The tests without those that are true of the same decisions as an earlier one.
+
+    What the last call returned comes first: it explains more than a word of the user.
+    """
+    ranks = defaultdict(lambda: 1, {CALLED: 3, SINCE: 3, BEFORE: 4, SAID_LAST: 5, SAID: 6, USER: 7})
+    ranks.update(dict.fromkeys(last_tools, 0))
+    order = sorted(range(len(tests)), key=lambda test: (ranks[tests[test].source], tests[test]))
+    kept: dict[bytes, int] = {}
+    for test in order:
+        kept.setdefault(np.packbits(true_FN[test]).tobytes(), test)
+    return list(kept.values())

@@ -1,0 +1,88 @@
+"""Learn the evidence from labelled runs."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import numpy as np
+
+from hepm.evidence.chance import MOST_ASKED, Chance, HeldOut
+from hepm.evidence.decisions import Decision, FactNumbers, LabelledRun, Place, set_families
+from hepm.evidence.engine import Evidence, ToolNumbers, stems
+from hepm.evidence.nearest import Requests
+from hepm.evidence.place import PlaceEvidence, grow
+from hepm.evidence.values import back_up
+from hepm.graph.delta import ADVISED
+from hepm.graph.rows import spread_over
+from hepm.types import USER_SIDE, ToolName
+
+MOST_DECISIONS: Final = 1_000
+"""Of one place that are learned from, half of them the latest."""
+
+
+def learn(runs: Sequence[LabelledRun], numbers: FactNumbers, *, whole: bool = True) -> Evidence:
+    """Learn from runs, in order of arrival."""
+    set_families(runs)
+    requests = Requests.of(runs)
+    run_number = {run.id: number for number, run in enumerate(runs)}
+    tools = ToolNumbers()
+    for run in runs:
+        for tool in run.calls:
+            _ = tools[tool]
+    base = (sum(run.won for run in runs) + 1) / (len(runs) + 2)
+    decisions_at: dict[Place, list[Decision]] = defaultdict(list)
+    for run in runs:
+        for decision in run.decisions:
+            decisions_at[decision.place].append(decision)
+    rows_at: dict[Place, list[Decision]] = {}
+    places: dict[Place, PlaceEvidence] = {}
+    for place, decisions in decisions_at.items():
+        rows = rows_at[place] = spread(decisions, MOST_DECISIONS)
+        run_N = np.array([run_number[decision.run.id] for decision in rows], dtype=np.intp)
+        last_N4 = np.array([tools.last(decision.past) for decision in rows], dtype=np.int32)
+        places[place] = grow(rows, numbers, seen=len(decisions), run_N=run_N, last_N4=last_N4)
+    back_up(rows_at, places, requests.family_R, base)
+    calls_RT = np.zeros((len(runs), len(tools)), dtype=np.uint8)
+    for number, run in enumerate(runs):
+        for tool, times in tools.counts(run.calls).items():
+            calls_RT[number, tool] = min(times, 255)
+    evidence = Evidence(
+        places,
+        requests,
+        tools,
+        base,
+        _callers(run for run in runs if run.won),
+        _callers(run for run in runs if not run.won),
+        calls_RT,
+        {tool: stems(tool.removeprefix(USER_SIDE)) for tool in tools},
+        whole=whole,
+    )
+    return evidence.measured(_measure(evidence, runs, rows_at))
+
+
+def _callers(runs: Iterable[LabelledRun]) -> Counter[ToolName]:
+    return Counter(tool for run in runs for tool in set(run.calls))
+
+
+def _measure(evidence: Evidence, runs: Sequence[LabelledRun], rows_at: dict[Place, list[Decision]]) -> Chance:
+    """Ask what would have been said at decisions of successful runs that no hint came before."""
+    row_of = {decision: (place, row) for place, rows in rows_at.items() for row, decision in enumerate(rows)}
+    asked = [decision for decision in row_of if decision.run.won and not decision.flags & ADVISED]
+    asked.sort(key=lambda decision: (decision.run.seq, decision.at))
+
+    def ask(decision: Decision, known: bool) -> HeldOut:
+        place, row = row_of[decision]
+        return evidence.held_out(evidence.places[place], row, decision.past, decision.again, known=known)
+
+    return Chance.measure(spread(asked, MOST_ASKED), ask)
+
+
+def spread(decisions: Sequence[Decision], most: int) -> list[Decision]:
+    """The latest half, and as many that are evenly spread over those before."""
+    if len(decisions) <= most:
+        return list(decisions)
+    latest = most // 2
+    earlier = decisions[:-latest]
+    return [*[earlier[place] for place in spread_over(len(earlier), most - latest)], *decisions[-latest:]]

@@ -1,0 +1,199 @@
+"""What the successful runs of the likeliest requests did next: the evidence where a task is known.
+
+A vote of exp((cosine + .05 * min(match, 4) - best) / .1) over the five runs whose requests share most rare words with
+this one, each with the call that followed where it was furthest along the same way. Ours; benchmarks/LOG.md, "honest
+chances, and the nearest runs' vote".
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from math import exp, log, sqrt
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hepm.evidence.decisions import BoolArray, LabelledRun
+from hepm.types import ToolName
+
+VOTERS: Final = 5
+"""Runs that vote, and with them those whose requests are as like as the fifth: which of equal runs came first must not
+decide."""
+MOST_VOTERS: Final = 20  # however many requests are equally alike
+END: Final = ""
+"""What runs that ended did next."""
+PER_CALL: Final = 0.05
+"""Of cosine that one more equal last call is worth."""
+TEMPERATURE: Final = 0.1
+"""Of weights by likeness: what is .1 less like weighs 1/e."""
+LONGEST: Final = 4
+"""Equal last calls that count."""
+_ROUNDING: Final = 1e-9  # by which equal cosines may differ; and keeps divisions by nothing finite
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """What the nearest runs say.
+
+    Attributes:
+        share: Of the votes for each tool, and for `END`; none if no run has a word of the request.
+        likeness: Cosine of this run's request with the most similar one.
+        followed: How far the runs that vote match the last calls, in [0, 1].
+    """
+
+    share: Mapping[ToolName, float]
+    likeness: float
+    followed: float
+
+
+@dataclass(slots=True, eq=False)
+class Requests:
+    """The requests of R labelled runs, compared by what is rare among them, and the calls of each.
+
+    Attributes:
+        run_ids, words_R, calls_R, family_R, won_R: Of each run: its id, the words of its request, its calls in listed
+            order, the number of its family, whether it succeeded.
+    """
+
+    run_ids: list[str]
+    words_R: list[frozenset[str]]
+    calls_R: list[tuple[ToolName, ...]]
+    family_R: NDArray[np.intp]
+    won_R: BoolArray
+    _holders: dict[str, NDArray[np.intp]]
+    _rarity: dict[str, float]
+    _length_R: NDArray[np.float64]
+    _unknown: float
+
+    @classmethod
+    def of(cls, runs: Sequence[LabelledRun]) -> Requests:
+        """Of runs with their families."""
+        families: dict[str, int] = {}
+        family_R = [families.setdefault(run.family, len(families)) for run in runs]
+        words_R = [run.words for run in runs]
+        calls_R = [run.calls for run in runs]
+        return cls.from_words(
+            [run.id for run in runs], words_R, calls_R, np.array(family_R, np.intp), np.array([run.won for run in runs])
+        )
+
+    @classmethod
+    def from_words(
+        cls,
+        run_ids: list[str],
+        words_R: list[frozenset[str]],
+        calls_R: list[tuple[ToolName, ...]],
+        family_R: NDArray[np.intp],
+        won_R: BoolArray,
+    ) -> Requests:
+        """Weigh the words by their rarity: one that all requests share says nothing."""
+        holders: dict[str, list[int]] = defaultdict(list)
+        for run, words in enumerate(words_R):
+            for word in words:
+                holders[word].append(run)
+        unknown = log(len(words_R) + 1)
+        rarity = {word: log((len(words_R) + 1) / len(runs)) for word, runs in holders.items()}
+        arrays = {word: np.array(runs, dtype=np.intp) for word, runs in holders.items()}
+        found = cls(run_ids, words_R, calls_R, family_R, won_R.astype(np.bool_), arrays, rarity, np.zeros(0), unknown)
+        found._length_R = np.array([found._length(words) for words in words_R], dtype=np.float64)
+        return found
+
+    def with_run(self, run: LabelledRun, family: int) -> Requests:
+        """The same with one run more; words keep their rarity."""
+        holders = self._holders.copy()
+        for word in run.words:
+            holders[word] = np.append(holders.get(word, np.zeros(0, dtype=np.intp)), len(self.run_ids))
+        return Requests(
+            [*self.run_ids, run.id],
+            [*self.words_R, run.words],
+            [*self.calls_R, run.calls],
+            np.append(self.family_R, family),
+            np.append(self.won_R, run.won),
+            holders,
+            self._rarity,
+            np.append(self._length_R, self._length(run.words)),
+            self._unknown,
+        )
+
+    def _length(self, words: AbstractSet[str]) -> float:
+        return max(sqrt(sum(self._rarity.get(word, self._unknown) ** 2 for word in words)), _ROUNDING)
+
+    def cosines(self, words: AbstractSet[str]) -> NDArray[np.float64]:
+        """Of these words with all requests, shape (R,)."""
+        product_R = np.zeros(len(self.run_ids))
+        for word in words & self._holders.keys():
+            product_R[self._holders[word]] += self._rarity.get(word, self._unknown) ** 2
+        return product_R / (self._length_R * self._length(words))
+
+    def vote(self, cosine_R: NDArray[np.float64], past: Sequence[ToolName]) -> Vote:
+        """What the successful runs of the likeliest requests did after these calls, oldest first.
+
+        Args:
+            cosine_R: Of their requests with this one; those below 0 do not vote.
+        """
+        cosine_R = np.where(self.won_R, cosine_R, -1.0)
+        likeness = max(float(cosine_R.max(initial=0.0)), 0.0)
+        votes: list[tuple[float, int, ToolName]] = []
+        for run in self._voters(cosine_R):
+            if not self.calls_R[run]:
+                continue
+            match, following = aligned(self.calls_R[run], past)
+            if match or not past:
+                match = min(match, LONGEST)
+                votes.append((float(cosine_R[run]) + PER_CALL * match, match, following))
+        if not votes:
+            return Vote({}, likeness, 0.0)
+        strongest = max(strength for strength, *_ in votes)
+        share: dict[ToolName, float] = {}
+        matches = 0.0
+        for strength, match, following in votes:
+            weight = exp((strength - strongest) / TEMPERATURE)
+            share[following] = share.get(following, 0.0) + weight
+            matches += weight * match
+        total = sum(share.values())
+        followed = matches / total / min(len(past), LONGEST) if past else 1.0
+        return Vote({tool: part / total for tool, part in share.items()}, likeness, followed)
+
+    def _voters(self, cosine_R: NDArray[np.float64]) -> list[int]:
+        """The runs with the likeliest requests, likeliest first; of equal ones the latest, `MOST_VOTERS` at most."""
+        # Reversed, a stable sort puts the latest of equal runs first.
+        latest_first = np.argsort(-cosine_R[::-1], kind="stable")[:MOST_VOTERS]
+        nearest = len(cosine_R) - 1 - latest_first
+        least = float(cosine_R[nearest[:VOTERS]].min(initial=1.0)) - _ROUNDING
+        return nearest[cosine_R[nearest] >= max(least, _ROUNDING)].tolist()
+
+
+def aligned(calls: Sequence[ToolName], past: Sequence[ToolName]) -> tuple[int, ToolName]:
+    """Where a run was as far as this one: how many last calls match, and the call after them; `END` where it ended.
+
+    It is where the longest run of equal last calls ends, of equally long ones the one at the same distance from the
+    start; where not even two calls match, where the longest common subsequence of both ends.
+    """
+    if not past:
+        return 0, calls[0]
+    longest, end = 0, 0
+    for place in range(1, len(calls) + 1):
+        match = 0
+        while match < min(place, len(past)) and calls[place - 1 - match] == past[-1 - match]:
+            match += 1
+        closer = abs(place - len(past)) < abs(end - len(past))
+        if match > longest or (match == longest > 0 and closer):
+            longest, end = match, place
+    if longest < min(2, len(past)):
+        longest, end = _common(calls, past)
+    return longest, calls[end] if end < len(calls) else END
+
+
+def _common(calls: Sequence[ToolName], past: Sequence[ToolName]) -> tuple[int, int]:
+    """The length of the longest common subsequence with all of `past`, and the fewest calls that hold it."""
+    best = [0] * (len(calls) + 1)
+    for call in past:
+        longer = best[:]
+        for place in range(1, len(calls) + 1):
+            extended = best[place - 1] + 1 if calls[place - 1] == call else 0
+            longer[place] = max(longer[place], longer[place - 1], extended)
+        best = longer
+    return best[-1], best.index(best[-1])

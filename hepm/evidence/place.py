@@ -1,0 +1,351 @@
+"""What is known at one place: which decisions of the past were made in a situation like this one.
+
+Two measures of likeness are averaged. *Forest*: the square of the share of trees in which both situations end in the
+same leaf. Its trees are grown from draws of families and ask tests drawn at random, so that no single fact decides.
+*Tree*: whether both end in the same leaf of one small tree, whose splits must pay for their description, weighed by the
+likeness of the requests: so a single fact that decides is found in few runs, and people can read it. Both split by what
+was called and by how the run ended. Ours; after random forests (Breiman 2001) as a neighbourhood (Lin and Jeon 2006),
+CART (Breiman et al. 1984) and the minimum description length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hepm.evidence.decisions import BoolArray, Decision, FactNumbers, Float32Array, IntArray
+from hepm.evidence.facts import FactTest, TestedRows, tests_of
+from hepm.types import USER, Facts, ToolName
+
+TREES: Final = 32
+DEEPEST: Final = 12
+"""Questions on the way to a leaf of the forest; of the small tree, `DEEPEST_SMALL`."""
+DEEPEST_SMALL: Final = 5
+TRIED: Final = 64
+"""Tests that a node of the forest chooses from, drawn at random."""
+MOST_TESTS: Final = 250
+"""Tests of one place: those that tell its decisions apart best by themselves."""
+COMPARED: Final = 4
+"""Last calls that are compared."""
+_FEWEST_IN_LEAF: Final = 2
+_FEWEST_IN_SMALL: Final = 3
+_FEWEST_DRAWN: Final = 6  # decisions below which a tree is grown from all
+_SHARE: Final = 150  # of n decisions, a test is true and false of at least n / 150
+_SPLIT_COST: Final = 1.0  # nats that a split costs, beside the choice of its test and what chance gains for each label
+_BY_CHANCE: Final = 0.5  # nats that a useless split gains for each label but one
+_RARE: Final = 3  # decisions with one label, below which it is put together with others
+# How often a family is drawn for a tree, by the cumulative probabilities of a Poisson distribution with mean 1.
+_DRAWS: Final = np.array([0.3679, 0.7358, 0.9197, 0.9810])
+_MOST_COUNTS: Final = 4_000_000  # counts held at once while trees grow
+
+
+class Nodes(NamedTuple):
+    """The nodes of trees; the first ones are the roots.
+
+    Attributes:
+        test_M: The test of each node, -1 of a leaf.
+        after_M2: The nodes that follow when the test is false, and true.
+    """
+
+    test_M: IntArray
+    after_M2: IntArray
+
+    def leaves(self, true_NF: BoolArray, trees: int) -> IntArray:
+        """Where each tree ends with these answers, shape (N, T)."""
+        rows = np.arange(len(true_NF))[:, None]
+        node_NT = np.tile(np.arange(trees, dtype=np.int32), (len(true_NF), 1))
+        for _ in range(DEEPEST):
+            test_NT = self.test_M[node_NT]
+            if not (test_NT >= 0).any():
+                break
+            answer_NT = true_NF[rows, np.maximum(test_NT, 0)].astype(np.intp)
+            node_NT = np.where(test_NT >= 0, self.after_M2[node_NT, answer_NT], node_NT)
+        return node_NT
+
+    def path(self, true_F: BoolArray) -> list[int]:
+        """The tests that the first tree asks with these answers."""
+        tests: list[int] = []
+        node = 0
+        while self.test_M[node] >= 0:
+            tests.append(int(self.test_M[node]))
+            node = int(self.after_M2[node, int(true_F[tests[-1]])])
+        return tests
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlaceEvidence:
+    """N decisions at one place, with K tools, F tests and T trees. Immutable.
+
+    Attributes:
+        seen: How many decisions the memory has here; of many, some are left out.
+        forest, small: The trees, and the small one.
+        leaf_NT, small_N: Where each decision ends in them.
+        unseen_NT: Which trees were grown without the family of the decision.
+        called_NK: Which tools it called.
+        value_N: What came of it, in [0, 1] (see `hepm.evidence.values`).
+        run_N: Number of its run.
+        last_N4: Numbers of the last calls before it, the latest first; -1 before the first.
+    """
+
+    seen: int
+    tools: tuple[ToolName, ...]
+    tests: tuple[FactTest, ...]
+    forest: Nodes
+    small: Nodes
+    leaf_NT: IntArray
+    small_N: IntArray
+    unseen_NT: BoolArray
+    called_NK: BoolArray
+    value_N: Float32Array
+    run_N: NDArray[np.intp]
+    last_N4: IntArray
+
+    def answers(self, facts: Facts) -> BoolArray:
+        """Which tests are true of what is known, one row; of an unknown user, one row for each that tests ask for."""
+        true_F = np.array([test.holds(facts) for test in self.tests], dtype=np.bool_)
+        users = [number for number, test in enumerate(self.tests) if test.source == USER]
+        if not users or USER in facts:
+            return true_F[None]
+        rows = np.tile(true_F, (len(users) + 1, 1))
+        rows[np.arange(len(users)), users] = True
+        return rows
+
+    def like(self, true_UF: BoolArray) -> tuple[Float32Array, BoolArray]:
+        """How like each decision is with these answers: by the forest, and by the small tree; shapes (N,)."""
+        leaf_UT = self.forest.leaves(true_UF, TREES)
+        weight_N = np.mean([_same_leaves(self.leaf_NT, leaf_T) for leaf_T in leaf_UT], axis=0)
+        small_U = self.small.leaves(true_UF, 1)[:, 0]
+        return weight_N.astype(np.float32), np.isin(self.small_N, small_U)
+
+    def like_unseen(self, row: int) -> tuple[Float32Array, BoolArray]:
+        """The same of one of the decisions, by the trees that were grown without its family."""
+        trees = np.flatnonzero(self.unseen_NT[row])
+        weight_N = np.ones(len(self.run_N), dtype=np.float32)
+        if len(trees):
+            weight_N = _same_leaves(self.leaf_NT[:, trees], self.leaf_NT[row, trees])
+        return weight_N, self.small_N == self.small_N[row]
+
+    def with_decision(
+        self, tools: Sequence[ToolName], true_F: BoolArray, value: float, run: int, last: Sequence[int]
+    ) -> PlaceEvidence:
+        """The same with one decision more, in the leaves where it ends; tests and trees stay."""
+        names = (*self.tools, *[tool for tool in dict.fromkeys(tools) if tool not in self.tools])
+        called_NK = np.zeros((len(self.run_N) + 1, len(names)), dtype=np.bool_)
+        called_NK[:-1, : len(self.tools)] = self.called_NK
+        called_NK[-1, [names.index(tool) for tool in tools]] = True
+        return PlaceEvidence(
+            self.seen + 1,
+            names,
+            self.tests,
+            self.forest,
+            self.small,
+            np.concatenate([self.leaf_NT, self.forest.leaves(true_F[None], TREES)]),
+            np.append(self.small_N, self.small.leaves(true_F[None], 1)[0]),
+            np.concatenate([self.unseen_NT, np.ones((1, TREES), dtype=np.bool_)]),
+            called_NK,
+            np.append(self.value_N, np.float32(value)),
+            np.append(self.run_N, run),
+            np.concatenate([self.last_N4, np.array([last], dtype=np.int32)]),
+        )
+
+
+def _same_leaves(leaf_NT: IntArray, leaf_T: IntArray) -> Float32Array:
+    weight_N = (leaf_NT == leaf_T).mean(axis=1, dtype=np.float32) ** 2
+    return weight_N / max(float(weight_N.sum()), 1e-9)
+
+
+def grow(
+    decisions: Sequence[Decision], numbers: FactNumbers, *, seen: int, run_N: NDArray[np.intp], last_N4: IntArray
+) -> PlaceEvidence:
+    """Learn from decisions at one place; their values are 1 in successful runs, else 0.
+
+    Args:
+        run_N, last_N4: As in `PlaceEvidence`.
+    """
+    tools = sorted({tool for decision in decisions for tool in decision.tools})
+    number = {tool: place for place, tool in enumerate(tools)}
+    called_NK = np.zeros((len(decisions), len(tools)), dtype=np.bool_)
+    for row, decision in enumerate(decisions):
+        called_NK[row, [number[tool] for tool in decision.tools]] = True
+    won_N = np.array([decision.run.won for decision in decisions])
+    families, family_N = np.unique([decision.run.family for decision in decisions], return_inverse=True)
+    label_N = 2 * np.array([number[decision.tools[0]] for decision in decisions]) + won_N
+    label_NC = np.eye(2 * len(tools), dtype=np.float32)[label_N]
+    found = tests_of(decisions, numbers, family_N, fewest=max(2, len(decisions) // _SHARE))
+    found = _best_tests(found, label_NC)
+    drawn_NT = _drawn(families.tolist())[family_N]
+    drawn_NT[:, drawn_NT.sum(axis=0) < min(_FEWEST_DRAWN, len(decisions))] = 1
+    forest = _grow_forest(found.true_NF, label_N, label_NC.shape[1], drawn_NT)
+    small = _grow_small(found.true_NF, label_NC)
+    return PlaceEvidence(
+        seen,
+        tuple(tools),
+        found.tests,
+        forest,
+        small,
+        forest.leaves(found.true_NF, TREES),
+        small.leaves(found.true_NF, 1)[:, 0],
+        drawn_NT == 0,
+        called_NK,
+        won_N.astype(np.float32),
+        run_N,
+        last_N4,
+    )
+
+
+def _drawn(families: Sequence[str]) -> NDArray[np.int8]:
+    """How often each family is drawn for each tree: by its name, so that the order of arrival does not matter."""
+    draws: list[list[float]] = []
+    for family in families:
+        name = family.encode("utf-8", "replace")
+        draws.append([crc32(name, tree + 1) / 2**32 for tree in range(TREES)])
+    return np.searchsorted(_DRAWS, np.array(draws).reshape(-1, TREES), side="right").astype(np.int8)
+
+
+def _best_tests(found: TestedRows, label_NC: Float32Array) -> TestedRows:
+    if len(found.tests) <= MOST_TESTS:
+        return found
+    best = np.sort(np.argsort(-gains(found.true_NF, label_NC), kind="stable")[:MOST_TESTS])
+    chosen: list[int] = best.tolist()
+    return TestedRows(tuple(found.tests[test] for test in chosen), np.ascontiguousarray(found.true_NF[:, best]))
+
+
+def gains(true_NF: BoolArray, label_NC: Float32Array) -> NDArray[np.float64]:
+    """Nats that each test tells about the labels of all rows together, shape (F,)."""
+    total_C = label_NC.sum(axis=0)
+    yes_FC = true_NF.T.astype(np.float32) @ label_NC
+    no_FC = total_C - yes_FC
+    within_F = _information(yes_FC) - _information(yes_FC.sum(axis=1, keepdims=True))
+    within_F += _information(no_FC) - _information(no_FC.sum(axis=1, keepdims=True))
+    return within_F - _information(total_C[None]) + _information(total_C.sum(keepdims=True)[None])
+
+
+def _information(counts: Float32Array) -> NDArray[np.float64]:
+    """Σ n ln n over the last axis."""
+    precise = counts.astype(np.float64)
+    # 0 ln 0 is 0: the floor only keeps the logarithm finite.
+    return (precise * np.log(np.maximum(precise, 1e-9))).sum(axis=-1)
+
+
+def _grow_small(true_NF: BoolArray, label_NC: Float32Array) -> Nodes:
+    """One tree by information gain, each of whose splits pays for its description."""
+    test_M: list[int] = []
+    after_M2: list[tuple[int, int]] = []
+
+    def add(rows: NDArray[np.intp], depth: int) -> int:
+        """Add the tree of some rows; the place of its first node."""
+        node = len(test_M)
+        test_M.append(-1)
+        after_M2.append((-1, -1))
+        test = _paying_test(true_NF[rows], label_NC[rows]) if depth else -1
+        if test >= 0:
+            test_M[node] = test
+            yes_N = true_NF[rows, test]
+            after_M2[node] = add(rows[~yes_N], depth - 1), add(rows[yes_N], depth - 1)
+        return node
+
+    add(np.arange(len(true_NF)), DEEPEST_SMALL)
+    return Nodes(np.array(test_M, dtype=np.int32), np.array(after_M2, dtype=np.int32))
+
+
+def _paying_test(true_NF: BoolArray, label_NC: Float32Array) -> int:
+    """The test with the highest gain if that pays for a split, else -1; of equal gains the first, to six digits."""
+    tests = true_NF.shape[1]
+    count_C = label_NC.sum(axis=0)
+    if not tests or np.count_nonzero(count_C) < 2:
+        return -1
+    # Labels alternate between lost and won; rare ones of a kind count as one.
+    rare_C = count_C < _RARE
+    lost_C = np.arange(len(count_C)) % 2 == 0
+    columns = [label_NC[:, ~rare_C]]
+    columns += [label_NC[:, rare_C & kind_C].sum(axis=1, keepdims=True) for kind_C in (lost_C, ~lost_C)]
+    merged_NC = np.concatenate(columns, axis=1)
+    yes_F = true_NF.sum(axis=0)
+    gain_F = gains(true_NF, merged_NC)
+    gain_F[(yes_F < _FEWEST_IN_SMALL) | (len(true_NF) - yes_F < _FEWEST_IN_SMALL)] = -1
+    best = int(np.argmax(gain_F.round(6)))
+    by_chance = _BY_CHANCE * (np.count_nonzero(merged_NC.sum(axis=0)) - 1)
+    return best if gain_F[best] >= np.log(tests) + _SPLIT_COST + by_chance else -1
+
+
+def _grow_forest(true_NF: BoolArray, label_N: NDArray[np.integer], labels: int, drawn_NT: NDArray[np.int8]) -> Nodes:
+    """All trees, level by level; splits by Gini's index."""
+    tests = true_NF.shape[1]
+    random = np.random.default_rng(0)
+    node_R, row_R = np.nonzero(drawn_NT.T)
+    weight_R = drawn_NT.T[node_R, row_R].astype(np.float64)
+    test_M = [np.full(TREES, -1, dtype=np.int32)]
+    after_M2 = [np.full((TREES, 2), -1, dtype=np.int32)]
+    count = TREES
+    for _ in range(DEEPEST if tests else 0):
+        open_J, here_R = np.unique(node_R, return_inverse=True)
+        total_JC = np.bincount(here_R * labels + label_N[row_R], weight_R, len(open_J) * labels).reshape(-1, labels)
+        mixed_J = ((total_JC > 0).sum(axis=1) > 1) & (total_JC.sum(axis=1) >= 2 * _FEWEST_IN_LEAF)
+        kept_R = mixed_J[here_R]
+        if not kept_R.any():
+            break
+        node_R, row_R, weight_R = node_R[kept_R], row_R[kept_R], weight_R[kept_R]
+        open_J, here_R = np.unique(node_R, return_inverse=True)
+        tried_JS = random.integers(0, tests, (len(open_J), min(TRIED, tests)))
+        best_J = _best_splits(true_NF, label_N, tried_JS, here_R, row_R, weight_R, total_JC[mixed_J])
+        split_J = best_J >= 0
+        after_J = np.full(len(open_J), -1, dtype=np.int32)
+        after_J[split_J] = count + 2 * np.arange(np.count_nonzero(split_J))
+        # All nodes of this level lie in the last part.
+        start = count - len(test_M[-1])
+        test_M[-1][open_J - start] = best_J
+        after_M2[-1][open_J - start] = np.column_stack([after_J, np.where(split_J, after_J + 1, -1)])
+        added = 2 * int(np.count_nonzero(split_J))
+        test_M.append(np.full(added, -1, dtype=np.int32))
+        after_M2.append(np.full((added, 2), -1, dtype=np.int32))
+        count += added
+        kept_R = split_J[here_R]
+        row_R, weight_R, here_R = row_R[kept_R], weight_R[kept_R], here_R[kept_R]
+        node_R = after_J[here_R] + true_NF[row_R, best_J[here_R]]
+    return Nodes(np.concatenate(test_M), np.concatenate(after_M2))
+
+
+def _best_splits(
+    true_NF: BoolArray,
+    label_N: NDArray[np.integer],
+    tried_JS: NDArray[np.intp],
+    here_R: NDArray[np.intp],
+    row_R: NDArray[np.intp],
+    weight_R: NDArray[np.float64],
+    total_JC: NDArray[Any],
+) -> NDArray[np.int32]:
+    """The best of the tests tried at each of J nodes; -1 where none makes its labels purer.
+
+    Args:
+        here_R, row_R, weight_R: Node, decision and weight of each decision that was drawn for a tree.
+        total_JC: Weights of the labels at each node.
+    """
+    best_J = np.full(len(tried_JS), -1, dtype=np.int32)
+    tried, labels = tried_JS.shape[1], total_JC.shape[1]
+    order_R = np.argsort(here_R, kind="stable")
+    here_R, row_R, weight_R = here_R[order_R], row_R[order_R], weight_R[order_R]
+    at_once = max(_MOST_COUNTS // (tried * labels), 1)
+    for start in range(0, len(tried_JS), at_once):
+        tried_PS, total_PC = tried_JS[start : start + at_once], total_JC[start : start + at_once]
+        part = slice(*np.searchsorted(here_R, [start, start + len(tried_PS)]).tolist())
+        here, rows = here_R[part] - start, row_R[part]
+        drawn, test = np.nonzero(true_NF[rows[:, None], tried_PS[here]])
+        count = (here[drawn] * tried + test) * labels + label_N[rows[drawn]]
+        yes_PSC = np.bincount(count, weight_R[part][drawn], tried_PS.size * labels).reshape(
+            len(tried_PS), tried, labels
+        )
+        no_PSC = total_PC[:, None] - yes_PSC
+        yes_PS, no_PS = yes_PSC.sum(axis=2), no_PSC.sum(axis=2)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            pure_PS = (yes_PSC**2).sum(axis=2) / yes_PS + (no_PSC**2).sum(axis=2) / no_PS
+        pure_PS[(yes_PS < _FEWEST_IN_LEAF) | (no_PS < _FEWEST_IN_LEAF)] = -1
+        best_P = pure_PS.argmax(axis=1)
+        places = np.arange(len(tried_PS))
+        purer_P = pure_PS[places, best_P] > (total_PC**2).sum(axis=1) / total_PC.sum(axis=1) + 1e-9
+        best_J[start : start + at_once] = np.where(purer_P, tried_PS[places, best_P], -1)
+    return best_J

@@ -1,0 +1,115 @@
+"""What came of a call: 1 in a successful run; in a failed one, what the best way known from there still achieves.
+
+Fitted Q iteration (Ernst, Geurts and Wehenkel 2005) over forests whose structure is fixed: a call of a failed run is
+worth the best lower bound of the situation after it, by runs of other families. So a later mistake is not charged to an
+earlier call, and the last call of a failed run is worth nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hepm.evidence.decisions import BoolArray, Decision, Float32Array, Place
+from hepm.evidence.place import PlaceEvidence
+from hepm.types import ToolName
+
+SWEEPS: Final = 3
+"""Steps over which a failure is passed back."""
+_CAUTIOUS: Final = 0.67  # standard errors below the mean of what a way achieves
+_LEAST: Final = 0.2  # decisions below which nothing is known of a tool
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """What came of one tool in situations like this one.
+
+    Attributes:
+        worked, failed: Decisions like this one by what they achieved; fractions, as each counts by its likeness.
+        base: Share of successful runs in the whole memory: one decision of that value is added to the counts.
+    """
+
+    tool: ToolName
+    worked: float
+    failed: float
+    base: float
+
+    @property
+    def tried(self) -> float:
+        """How many decisions there are."""
+        return self.worked + self.failed
+
+    @property
+    def mean(self) -> float:
+        """What the call achieves, in [0, 1]."""
+        return (self.worked + self.base) / (self.tried + 1)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The same less and plus one standard error, in [0, 1]."""
+        error = sqrt(self.mean * (1 - self.mean) / (self.tried + 2))
+        return max(self.mean - error, 0.0), min(self.mean + error, 1.0)
+
+
+def effective(weight_XN: Float32Array) -> Float32Array:
+    """Weights scaled so that each row sums to its effective number of decisions (Kish 1965)."""
+    squares_X = (weight_XN**2).sum(axis=-1, keepdims=True)
+    return weight_XN * (weight_XN.sum(axis=-1, keepdims=True) / np.maximum(squares_X, 1e-12))
+
+
+def best_known(weight_XN: Float32Array, called_NK: BoolArray, value_N: Float32Array, base: float) -> Float32Array:
+    """What the best way achieves in X situations, by its lower bound; `base` where no decision is like one; (X,)."""
+    weight_XN = effective(weight_XN)
+    called = called_NK.astype(np.float32)
+    worked_XK = (weight_XN * value_N) @ called
+    tried_XK = weight_XN @ called
+    mean_XK = (worked_XK + base) / (tried_XK + 1)
+    low_XK = mean_XK - _CAUTIOUS * np.sqrt(np.clip(mean_XK * (1 - mean_XK), 0, None) / (tried_XK + 2))
+    best_X = np.where(tried_XK > _LEAST, low_XK, 0).max(axis=1, initial=0)
+    return np.where(tried_XK.sum(axis=1) > _LEAST, best_X, base).astype(np.float32)
+
+
+def back_up(
+    rows_at: Mapping[Place, Sequence[Decision]],
+    places: Mapping[Place, PlaceEvidence],
+    family_R: NDArray[np.intp],
+    base: float,
+) -> None:
+    """Set the values of the decisions of failed runs, and of the rows of the places.
+
+    Args:
+        rows_at: The decisions that are the rows of each place.
+        family_R: Number of the family of each run.
+        base: Share of successful runs.
+    """
+    weights = {place: _of_other_families(rows_at[place], evidence, family_R) for place, evidence in places.items()}
+    for decision in (decision for rows in rows_at.values() for decision in rows if not decision.run.won):
+        decision.value = base if decision.next is not None else 0.0
+    for _ in range(SWEEPS):
+        best: dict[Decision, float] = {}
+        for place, evidence in places.items():
+            failed = [decision for decision in rows_at[place] if not decision.run.won]
+            evidence.value_N[:] = [decision.value for decision in rows_at[place]]
+            found_X = best_known(weights[place], evidence.called_NK, evidence.value_N, base)
+            best.update(zip(failed, found_X.tolist(), strict=True))
+        for rows in rows_at.values():
+            for decision in rows:
+                if not decision.run.won and decision.next is not None:
+                    decision.value = best.get(decision.next, decision.value)
+    for place, evidence in places.items():
+        evidence.value_N[:] = [decision.value for decision in rows_at[place]]
+
+
+def _of_other_families(rows: Sequence[Decision], evidence: PlaceEvidence, family_R: NDArray[np.intp]) -> Float32Array:
+    """How like each decision of a failed run is to all of other families, one row each, shape (X, N)."""
+    family_N = family_R[evidence.run_N]
+    failed = [row for row, decision in enumerate(rows) if not decision.run.won]
+    weight_XN = np.zeros((len(failed), len(rows)), dtype=np.float32)
+    for number, row in enumerate(failed):
+        weight_XN[number] = evidence.like_unseen(row)[0] * (family_N != family_N[row])
+    return weight_XN
