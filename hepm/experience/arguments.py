@@ -61,18 +61,17 @@ class LearnedArgument:
         sought = set(map(comparable, elements(value)))
         if not sought:
             return
-        for place, values in known.places.items():
-            if sought <= values:
-                self.stood[place] += 1
-                self.beside[place] += len(values)
+        for place in set[ValuePlace].intersection(*(known.stands.get(key, set()) for key in sought)):
+            self.stood[place] += 1
+            self.beside[place] += known.counts[place]
         if all(known.user_said(str(element)) for element in elements(value)):
             self.stood[ValuePlace("words")] += 1
 
     def places(self) -> list[ValuePlace]:
         """Where its values stood, the place that held most of them first."""
 
-        def rank(place: ValuePlace) -> tuple[int, int, int]:
-            return -self.stood[place], -_PLAINNESS.index(place.kind), self.beside[place]
+        def rank(place: ValuePlace) -> tuple[int, int, int, ValuePlace]:
+            return -self.stood[place], -_PLAINNESS.index(place.kind), self.beside[place], place
 
         return sorted(self.stood, key=rank)
 

@@ -260,9 +260,7 @@ def _stood_at(origin: str, value: JSON, known: KnownValues) -> bool:
         return known.user_said(str(value))
     tool, path = _place_of(origin, known)
     argument = origin.removeprefix("the first ").removeprefix("the ").removesuffix(" before")
-    for place, values in known.places.items():
-        if sought not in values:
-            continue
+    for place in known.stands.get(sought, ()):
         if place == ("argument", argument, "") or (place[:2] == ("result", tool) and path in _names_of(place.path)):
             return True
     return False
@@ -277,7 +275,7 @@ def _place_of(origin: str, known: KnownValues) -> tuple[ToolName, str]:
     """The tool and the path in its result that "get_order.items[].id, the next one" names; "" for any path."""
     text = origin.removeprefix("the result of ").removeprefix("a key of ").removeprefix("all of ").partition(",")[0]
     # Tools may have dots in their names: the longest one that fits.
-    tools = {place.of for place in known.places if place.kind == "result"}
+    tools = {place.of for place in known.counts if place.kind == "result"}
     names = [tool for tool in tools if text == tool or text.startswith(f"{tool}.")]
     tool = max(names, key=len, default="")
     return tool, text[len(tool) + 1 :]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
@@ -170,11 +170,13 @@ class KnownValues:
     """What an agent knows at one point of a run; messages and calls are added as they come.
 
     Attributes:
-        places: The values in results and in earlier arguments, in their comparable form, by where they stand.
+        stands: Where values stand in results and in earlier arguments, by their comparable form.
+        counts: How many different values stand at each place.
     """
 
     def __init__(self) -> None:
-        self.places: defaultdict[ValuePlace, set[str]] = defaultdict(set)
+        self.stands: defaultdict[str, set[ValuePlace]] = defaultdict(set)
+        self.counts = Counter[ValuePlace]()
         self._said: list[str] = []
 
     def say(self, text: str) -> None:
@@ -182,7 +184,9 @@ class KnownValues:
         self._said.append(_spaced(text))
 
     def user_said(self, value: str) -> bool:
-        """Whether the words of a value stand one after the other in a message of the user."""
+        """Whether the words of a value, which is no long text, stand one after the other in a message of the user."""
+        if len(value) > _VALUE_CHARS:
+            return False
         # Users write "round trip" for round_trip.
         sought = {_spaced(value), _spaced(value.replace("_", " "))} - {"  "}
         return any(words in text for words in sought for text in self._said)
@@ -190,14 +194,20 @@ class KnownValues:
     def give(self, call: ToolCall) -> None:
         """Take the arguments of a call, before its result is known."""
         for name, value in call.arguments.items():
-            self.places[ValuePlace("argument", name)].update(map(comparable, elements(value)))
+            for element in elements(value):
+                self._add(ValuePlace("argument", name), element)
 
     def receive(self, calls: Iterable[ToolCall]) -> None:
         """Take the results of the calls of a turn."""
         for call in calls:
             if call.result and call.error is not True:
                 for path, value in leaves_of(call.result[: 2 * _PARSED_CHARS]):
-                    self.places[ValuePlace("result", call.name, path)].add(comparable(value))
+                    self._add(ValuePlace("result", call.name, path), value)
+
+    def _add(self, place: ValuePlace, value: JSON) -> None:
+        places = self.stands[comparable(value)]
+        self.counts[place] += place not in places
+        places.add(place)
 
 
 def _spaced(text: str) -> str:

@@ -65,7 +65,7 @@ def test_a_place_holds_what_results_said_before_a_call_and_nothing_of_its_own_tu
     known: list[str] = []
     calls = (ToolCall("get", {"id": "A1"}, '{"next": "B2"}'), ToolCall("get", {"id": "B2"}, "{}"))
     together = Trajectory("t", (Turn("assistant", calls=calls),), Outcome(success=True))
-    replay(together, lambda values, _: known.extend(map(str, values.places)))
+    replay(together, lambda values, _: known.extend(map(str, values.counts)))
     assert known == ["the id before"]
 
 
