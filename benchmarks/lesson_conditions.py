@@ -34,6 +34,7 @@ from parts.worlds.shop import SHOP
 from parts.worlds.workflows import WORKFLOWS
 from parts.worlds.world import DONE, Progress, World
 
+from hepm.evidence.facts import FactTest
 from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.lesson_lines import LessonWriter
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Principle
@@ -44,7 +45,6 @@ from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.tool_life import ToolNames
 from hepm.llm.usage import estimate_tokens
 from hepm.memory import Memory
-from hepm.policy.hybrid.known_facts import FactTest
 from hepm.types import SAID, StateSummary
 
 WORLDS = {world.name: world for world in (SHOP, WORKFLOWS, OFFICE, CLINIC)}

@@ -209,7 +209,7 @@ class Situation:
             after: The tools of its last turn with calls; (START,) before the first.
             past: All calls so far, oldest first, that turn's included.
         """
-        facts = {**state.facts, **facts_of_calls(past, flags_of(state))}
+        facts = known_before(state, past)
         words = words_of(request_of(said_text(state)))
         return cls(Place(last_of(after), state.failed), past, facts, words, frozenset(past[state.earlier :]))
 
@@ -223,6 +223,15 @@ class Situation:
                 name = names[number]
                 facts.setdefault(name.source, {})[name.fact] = value
         return cls(decision.place, decision.past, facts, decision.run.words, decision.again)
+
+
+def known_before(state: StateSummary, past: Sequence[ToolName], user: str = "") -> Facts:
+    """All that an agent knows before a call, as facts.
+
+    Args:
+        past: All calls so far, oldest first.
+    """
+    return {**state.facts, **facts_of_calls(past, flags_of(state), user)}
 
 
 def facts_of_calls(past: Sequence[ToolName], flags: int, user: str = "") -> dict[str, dict[str, float]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -153,9 +153,18 @@ class TestedRows(NamedTuple):
 
 
 def tests_of(
-    decisions: Sequence[Decision], numbers: FactNumbers, family_N: NDArray[np.intp], *, fewest: int
+    decisions: Sequence[Decision],
+    numbers: FactNumbers,
+    family_N: NDArray[np.intp],
+    *,
+    fewest: int,
+    keep: Callable[[FactTest], bool],
 ) -> TestedRows:
-    """The tests that are true of at least `fewest` decisions and false of as many, and hold in several families."""
+    """The tests that are true of at least `fewest` decisions and false of as many, and hold in several families.
+
+    Args:
+        keep: Which tests are wanted.
+    """
     entries = entries_of(decisions, numbers)
     names = list(numbers)
     count = len(decisions)
@@ -173,8 +182,9 @@ def tests_of(
         for limit in _limits(name, values):
             column = np.zeros(count, dtype=np.bool_)
             column[rows[values > limit]] = True
-            if fewest <= np.count_nonzero(column) <= count - fewest:
-                tests.append(FactTest(*name, limit))
+            test = FactTest(*name, limit)
+            if fewest <= np.count_nonzero(column) <= count - fewest and keep(test):
+                tests.append(test)
                 columns.append(column)
     if not tests:
         return TestedRows((), np.zeros((count, 0), dtype=np.bool_))
@@ -224,3 +234,10 @@ def _distinct(tests: Sequence[FactTest], true_FN: BoolArray, last_tools: set[str
     for test in order:
         kept.setdefault(np.packbits(true_FN[test]).tobytes(), test)
     return list(kept.values())
+
+
+def with_user(facts: Facts, user: str) -> Facts:
+    """The facts of a query with the user's name; none are added where nothing else is known, or no user."""
+    if not facts or not user:
+        return facts
+    return {**facts, USER: {f"={user}": 1.0}}

@@ -176,12 +176,12 @@ def grow(
     families, family_N = np.unique([decision.run.family for decision in decisions], return_inverse=True)
     label_N = 2 * np.array([number[decision.tools[0]] for decision in decisions]) + won_N
     label_NC = np.eye(2 * len(tools), dtype=np.float32)[label_N]
-    found = tests_of(decisions, numbers, family_N, fewest=max(2, len(decisions) // _SHARE))
+    found = tests_of(decisions, numbers, family_N, fewest=max(2, len(decisions) // _SHARE), keep=bool)
     found = _best_tests(found, label_NC)
     drawn_NT = _drawn(families.tolist())[family_N]
     drawn_NT[:, drawn_NT.sum(axis=0) < min(_FEWEST_DRAWN, len(decisions))] = 1
     forest = _grow_forest(found.true_NF, label_N, label_NC.shape[1], drawn_NT)
-    small = _grow_small(found.true_NF, label_NC)
+    small = grow_small(found.true_NF, label_NC)
     return PlaceEvidence(
         seen,
         tuple(tools),
@@ -232,8 +232,12 @@ def _information(counts: Float32Array) -> NDArray[np.float64]:
     return (precise * np.log(np.maximum(precise, 1e-9))).sum(axis=-1)
 
 
-def _grow_small(true_NF: BoolArray, label_NC: Float32Array) -> Nodes:
-    """One tree by information gain, each of whose splits pays for its description."""
+def grow_small(true_NF: BoolArray, label_NC: Float32Array, *, deepest: int = DEEPEST_SMALL) -> Nodes:
+    """One tree by information gain, each of whose splits pays for its description.
+
+    Args:
+        label_NC: 1 for the label of each row: of several kinds, each lost and then won.
+    """
     test_M: list[int] = []
     after_M2: list[tuple[int, int]] = []
 
@@ -249,7 +253,7 @@ def _grow_small(true_NF: BoolArray, label_NC: Float32Array) -> Nodes:
             after_M2[node] = add(rows[~yes_N], depth - 1), add(rows[yes_N], depth - 1)
         return node
 
-    add(np.arange(len(true_NF)), DEEPEST_SMALL)
+    add(np.arange(len(true_NF)), deepest)
     return Nodes(np.array(test_M, dtype=np.int32), np.array(after_M2, dtype=np.int32))
 
 

@@ -13,6 +13,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from hepm.evidence.decisions import CALLED
+from hepm.evidence.facts import FactTest
 from hepm.experience.actions import is_reading
 from hepm.experience.conditions import ALWAYS, Conditions, FactCondition
 from hepm.experience.lessons import FAILS, NEEDS, REPLACED_BY, Principle, sources_of
@@ -20,7 +22,6 @@ from hepm.experience.principle_advice import lower_bound
 from hepm.experience.run_steps import RunSteps
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.ingest.shell.parser import is_shell
-from hepm.policy.hybrid.known_facts import CALLED, FactTest
 from hepm.types import ToolName
 
 FEWEST_GOOD: Final = 5

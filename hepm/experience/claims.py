@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
+from hepm.evidence.decisions import BEFORE, CALLED, SINCE, known_before
 from hepm.experience.arguments import (
     RIGHT_FROM,
     learn_arguments,
@@ -31,10 +32,10 @@ from hepm.experience.lessons import (
     SOLVED_BY,
 )
 from hepm.experience.run_steps import Step, steps_of_run, tools_of
+from hepm.experience.transcript import Move
 from hepm.graph.lessons.rows import Triple
-from hepm.policy.hybrid.known_facts import CALLED, with_calls
 from hepm.text import quoted
-from hepm.types import JSON, SAID, SAID_LAST, START, Facts, ToolCall, ToolName, Trajectory
+from hepm.types import JSON, SAID, SAID_LAST, START, USER, Facts, ToolCall, ToolName, Trajectory
 
 MOST_CONDITIONS: Final = 4
 """Conditions of one lesson."""
@@ -74,7 +75,7 @@ class Claims:
         """The facts of results, those that were known at the first key move before others."""
         for known in sorted(self._known, key=lambda known: known is not self._known_at_key):
             for source, facts in known.items():
-                if source in (SAID, SAID_LAST, CALLED):
+                if source in (SAID, SAID_LAST, CALLED, BEFORE, SINCE, USER):
                     continue
                 for fact, number in facts.items():
                     text = quoted(f"{source}: {fact}", _LINE_CHARS)
@@ -199,12 +200,8 @@ class Claims:
     @cached_property
     def _known(self) -> Sequence[Facts]:
         """What was known before each move, with the calls made by then."""
-        called = Counter[ToolName]()
-        found: list[Facts] = []
-        for move in self._comparison.moves:
-            found.append(with_calls(move.known.facts, called))
-            called.update(call.name for call in move.calls)
-        return found or [with_calls(self._comparison.known.facts, called)]
+        found = [known for _, known in known_by_move(self._comparison.moves)]
+        return found or [known_before(self._comparison.known, ())]
 
     @property
     def _known_at_key(self) -> Facts:
@@ -229,6 +226,14 @@ class Claims:
     @cached_property
     def _tools(self) -> list[ToolName]:
         return [step.call.name for step in self._steps]
+
+
+def known_by_move(moves: Iterable[Move], user: str = "") -> Iterator[tuple[Move, Facts]]:
+    """The moves of a run, each with what was known before it."""
+    past: list[ToolName] = []
+    for move in moves:
+        yield move, known_before(move.known, past, user)
+        past += [call.name for call in move.calls]
 
 
 def origin_held(run: Trajectory, subject: str, origin: str) -> Counter[bool]:

@@ -12,8 +12,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
+from hepm.evidence.decisions import CALLED, FactName
+from hepm.evidence.facts import FactTest
 from hepm.experience.transcript import listed, plain
-from hepm.policy.hybrid.known_facts import FactTest
 from hepm.types import SAID, START, USER, Facts, ToolName
 
 # Of a condition on many words, a sentence names the first ones.
@@ -36,9 +37,9 @@ class FactCondition(NamedTuple):
         """Whether it is met; a number must be known to be at most a limit, and a user to be another one."""
         if self.test.source == USER and USER not in known:
             return False
-        if self.test.numeric and not self.true:
-            number = known.get(self.test.source, {}).get(self.test.fact)
-            return number is not None and number <= self.test.above
+        number = self.test.source != CALLED and not FactName(self.test.source, self.test.fact).presence
+        if number and not self.true and self.test.fact not in known.get(self.test.source, {}):
+            return False
         return self.test.holds(known) is self.true
 
     def __str__(self) -> str:
@@ -106,7 +107,7 @@ class Conditions:
         """Whether it holds now.
 
         Args:
-            known: What is known, with the calls made (see `hepm.policy.hybrid.known_facts.with_calls`).
+            known: What is known, with the calls made (see `hepm.evidence.decisions.known_before`).
             after: Tools of the last turn; none before the first call.
             environment: "" for any.
         """

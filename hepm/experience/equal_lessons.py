@@ -23,7 +23,7 @@ from hepm.experience.lessons import (
     is_content,
 )
 from hepm.experience.occasions import OccasionEvidence, Occasions
-from hepm.experience.principle_advice import Advice, lower_bound
+from hepm.experience.principle_advice import Advice
 from hepm.experience.sentence import advice_sentence, evidence_of, in_own_words
 from hepm.experience.transcript import Tools
 from hepm.graph.lessons.rows import LessonRow, Source, StoredLesson, Uses
@@ -53,8 +53,7 @@ class PlacedAdvice(NamedTuple):
     def sureness(self) -> tuple[bool, bool, float, list[str]]:
         """Larger for what tells more; the tools decide ties."""
         evidence = self.evidence
-        right = lower_bound(evidence.right, evidence.turns - evidence.right)
-        return evidence.reliable, evidence.conditions.checked, right, sorted(self.advice.better)
+        return evidence.reliable, evidence.conditions.checked, evidence.sure, sorted(self.advice.better)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ class EqualLessons:
 
     Attributes:
         text: One sentence with its condition, as in a prompt.
-        evidence: "10 of 12 successful runs"; "" if nothing was counted.
+        evidence: "10 of 12 runs succeeded"; "" if nothing was counted.
         held_back: Why few agents or none are told so (`DISAGREE`, `UNTOLD`); "" for others.
         lessons: In order of arrival.
         key: Equal for lessons that say the same, whatever else is known by then.

@@ -7,25 +7,23 @@ each half of the runs is also asked about what the other half teaches by itself.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
 from hepm.experience.arguments import RIGHT_FROM
-from hepm.experience.claims import origin_held
+from hepm.experience.claims import known_by_move, origin_held
 from hepm.experience.content import content_by_project
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import COMES_FROM, FAILS, NEEDS, REPLACED_BY, SOLVED_BY, Experience, Principle
 from hepm.experience.principle_advice import Advice, PrincipleAdvice
 from hepm.experience.run_steps import Step, steps_of_run, tools_of
-from hepm.experience.transcript import Move, moves_of
+from hepm.experience.transcript import moves_of
 from hepm.graph.lessons.rows import Triple
 from hepm.graph.tool_life import ToolNames
-from hepm.policy.hybrid.known_facts import with_calls
 from hepm.text import CUT
-from hepm.types import Facts, ToolName, Trajectory
+from hepm.types import ToolName, Trajectory
 
 Lesson = Principle | Experience
 
@@ -237,7 +235,7 @@ class _Advised:
 def _heeded(run: Trajectory, lessons: Mapping[str, Lesson], advised: _Advised) -> dict[str, bool]:
     """Whether the run heeded each lesson whose condition held in it, the first time that it decided."""
     heeded: dict[str, bool] = {}
-    for move, known in _with_known_facts(moves_of(run)):
+    for move, known in known_by_move(moves_of(run), run.user):
         for id, (better, worse) in advised.after(move.before).items():
             when = lessons[id].conditions
             if id in heeded or not when.holds(known, move.before, environment=run.environment, user=run.user):
@@ -252,15 +250,6 @@ def _heeded(run: Trajectory, lessons: Mapping[str, Lesson], advised: _Advised) -
                 heeded[id] = did
             # Else the run called neither, or both in one turn: the next time may tell.
     return heeded
-
-
-def _with_known_facts(moves: Sequence[Move]) -> Iterator[tuple[Move, Facts]]:
-    """The moves, each with what was known before it, the calls by then among it."""
-    # Calls of the move itself are added after it: they were not known before.
-    called = Counter[ToolName]()
-    for move in moves:
-        yield move, with_calls(move.known.facts, called)
-        called.update(call.name for call in move.calls)
 
 
 def latest_labelled(bank: LessonBank, *, namespace: str) -> Iterator[Trajectory]:

@@ -17,6 +17,7 @@ from typing import Final, Literal, TypeAlias
 
 from hepm.embed import Embedder
 from hepm.errors import StoreError, StoreUnavailableError
+from hepm.evidence.decisions import FactNumbers, LabelledRun, read_run
 from hepm.experience.age import Ages
 from hepm.experience.comparison import says_nothing
 from hepm.experience.equal_lessons import EqualLessons, equal_lessons
@@ -50,6 +51,7 @@ GROUPED_FOR_S: Final = 60.0
 
 _READ_AT_ONCE: Final = 200  # runs in memory at once while requests are read
 _MAX_REQUEST_VECTORS: Final = 16_384  # runs whose users' words are kept as vectors: of 512 coordinates, 32 MB
+_MOST_LABELLED: Final = 5_000  # labelled runs that lessons are counted in, the latest
 _MAX_WAITING: Final = 10_000  # writes that wait for the store
 _COMPARED: Final = 64  # runs with similar requests that are compared at once
 _LATEST: Final = 50  # runs of either outcome that a new run of a task is compared with, so that its cost is bounded
@@ -95,6 +97,10 @@ class LessonBank:
         # By embedder, namespace and run; None for a run whose vector the store does not have.
         self._request_vectors: dict[tuple[str, str, str], Float32Array | None] = {}
         self._ages: dict[str, Ages] = {}
+        self._labelled: dict[
+            str, tuple[builtins.list[LabelledRun], FactNumbers, int]
+        ] = {}  # by namespace, and up to when
+        self._occasions: dict[str, Occasions] = {}
         self._token: str | None = None
 
     def told_to(self, token: str) -> LessonBank:
@@ -144,10 +150,30 @@ class LessonBank:
     def occasions(self, namespace: str) -> Occasions | None:
         """When tools were right in a namespace, by what tells its runs apart; None if they cannot be read now."""
         try:
-            return self._mirror.namespace(namespace).fits.of(Occasions)
+            runs, numbers = self._labelled_runs(namespace)
         except StoreUnavailableError as error:
             _log.warning("lessons are told without their conditions, as runs cannot be read: %s", error)
             return None
+        known = self._occasions.get(namespace)
+        if known is None or known.runs is not runs:
+            known = self._occasions[namespace] = Occasions(runs, numbers)
+        return known
+
+    def _labelled_runs(self, namespace: str) -> tuple[builtins.list[LabelledRun], FactNumbers]:
+        """The latest labelled runs in order of arrival; new ones are appended to the same list."""
+        revision = self._mirror.revision
+        with self._lock:
+            runs, numbers, read_at = self._labelled.get(namespace, ([], FactNumbers(), 0))
+            if read_at == revision:
+                return runs, numbers
+            changes = self.store.changes_since(read_at) if read_at else None
+            if changes is None or any(change.rewritten for change in changes):
+                runs, numbers = [], FactNumbers()
+            newest = runs[-1].seq if runs else 0
+            rows = self.store.runs_after(newest, namespace=namespace)
+            runs += [read_run(row, numbers) for row in rows[-_MOST_LABELLED:]]
+            self._labelled[namespace] = runs, numbers, revision
+        return runs, numbers
 
     def list(
         self, kind: Kind, *, namespace: str = DEFAULT_NAMESPACE, retired: bool = False

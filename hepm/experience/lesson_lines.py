@@ -6,26 +6,25 @@ runs apart (`hepm.experience.occasions`). One that a model or a person wrote kee
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
+from hepm.evidence.decisions import known_before
 from hepm.experience.comparison import compares
 from hepm.experience.conditions import Conditions
 from hepm.experience.experiences import FoundExperience
 from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, in_brackets, is_content
 from hepm.experience.occasions import FEWEST, OccasionEvidence, Occasions
-from hepm.experience.principle_advice import Advice, PrincipleAdvice, lower_bound, places_of
+from hepm.experience.principle_advice import Advice, PrincipleAdvice, places_of
 from hepm.experience.principles import FoundPrinciple
 from hepm.experience.sentence import advice_sentence, evidence_of, in_own_words
 from hepm.experience.transcript import plain
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.facts import facts_of_message
 from hepm.llm.usage import estimate_tokens
-from hepm.policy.hybrid.known_facts import with_calls, with_user
 from hepm.text import count_of, quoted
-from hepm.types import SAID, Facts, StateSummary, Suggestions, ToolName
+from hepm.types import SAID, START, Facts, StateSummary, Suggestions, ToolName
 
 SENTENCE_TOKENS: Final = 60
 """Of one lesson with its evidence."""
@@ -43,7 +42,7 @@ class LessonLine:
     """One sentence for a prompt.
 
     Attributes:
-        evidence: In a few words: "8 of 8 successful runs"; "" if none was counted.
+        evidence: In a few words: "8 of 8 runs succeeded"; "" if none was counted.
         lessons: Ids of the lessons that say it; they are credited together.
         runs: Ids of runs behind them.
         advice: The next tools it is for and against; none if it is about something else.
@@ -60,7 +59,7 @@ class LessonLine:
     reasoned: bool = False
 
     def bullet(self) -> str:
-        """As a line of a prompt, of at most `SENTENCE_TOKENS`: '- "After a, call b." (8 of 8 successful runs)'."""
+        """As a line of a prompt, of at most `SENTENCE_TOKENS`: '- "After a, call b." (8 of 8 runs succeeded)'."""
         evidence = f" ({self.evidence})" if self.evidence else ""
         room = SENTENCE_TOKENS - estimate_tokens(f"- {evidence}")
         # Tokens are only estimated, so that the text is shortened until it fits.
@@ -108,14 +107,13 @@ class LessonWriter:
 
     def _facts_of(self, state: StateSummary, history: Sequence[ToolName]) -> Facts:
         """What is known now, with the calls made and the user; tools by the names that memory has them under."""
-        called = Counter(map(self._names.own, history))
-        for tool in self._after:
-            # A caller may give the last tools without the history that ends with them.
-            called.setdefault(tool, 1)
+        past = [*map(self._names.own, history)]
+        # A caller may give the last tools without the history that ends with them.
+        past += [tool for tool in self._after if tool not in (*past, START)]
         facts = {self._names.own(source): of_source for source, of_source in state.facts.items()}
         if not facts:  # described in words, not read from messages
             facts = {SAID: facts_of_message("\n".join(state.said))}
-        return with_user(with_calls(facts, called), self._user)
+        return known_before(replace(state, facts=facts), past, self._user)
 
     def holds(self, lesson: Principle | Experience) -> bool:
         """Whether a lesson may be shown now: its own condition holds, and that of what it advises here."""
@@ -179,7 +177,7 @@ class LessonWriter:
         if of_like.right >= FEWEST_ALIKE and of_like.reliable:
             return of_like
         # Seen and not reliable: nothing of it is shown.
-        return of_all._replace(right=0)
+        return OccasionEvidence(of_all.conditions, seen=of_all.seen)
 
     def lines(
         self, found: Sequence[FoundLesson], suggestions: Suggestions, fading: Mapping[str, str]
@@ -221,7 +219,7 @@ class LessonWriter:
         return replace(
             line,
             text=advice_sentence(evidence.conditions.when, advice),
-            sure=lower_bound(evidence.right, evidence.turns - evidence.right),
+            sure=evidence.sure,
             reasoned=evidence.conditions.checked,
         )
 

@@ -1,50 +1,50 @@
-"""What tells apart the moments in which a tool was right from those at the same place where another one was.
+"""In situations like this one: how did the runs end that did this, and how those that did not? Ours.
 
-An *occasion* is a turn of a labelled run after given tools. Of the successful ones, those that called a tool are held
-against those that called none of it: a few facts, words of the user, or who the user is, if true of the former alone,
-are the condition of the lesson. Each has to pay for its description, as in `hepm.policy.hybrid.trees`; without one
-that does, the lesson holds wherever its place is. Ours.
+An *occasion* is a turn of a labelled run after given tools, as a decision of `hepm.evidence`. Where what a lesson says
+is right in some and wrong in others, the small tree of `hepm.evidence.place` tells them apart: the way to a leaf of it
+is the condition of the lesson, if the lesson is also found in runs of other families, and right there.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from threading import Lock
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hepm.evidence.decisions import BoolArray, Decision, FactNumbers, LabelledRun, set_families
+from hepm.evidence.facts import FactTest, TestedRows, tests_of
+from hepm.evidence.place import grow_small
 from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.principle_advice import lower_bound
 from hepm.experience.transcript import Tools
-from hepm.graph.calls.call_matrix import IN_TURN, CallMatrix, families_of
-from hepm.graph.delta import FAILED
-from hepm.policy.hybrid.known_facts import CALLED, FactTest, tested, words_said
-from hepm.text import FUNCTION_WORDS
 from hepm.types import SAID, SAID_LAST, START, USER, ToolName
 
 MOST_OCCASIONS: Final = 800
 """Turns at one place that are compared, the latest."""
-# Of one condition: sentences with more are hard to read.
 MOST_FACTS: Final = 3
 MOST_WORDS: Final = 12
+"""Of one condition: sentences with more are hard to read."""
 PURE: Final = 0.95
-"""Share of the successful turns under a condition that did what the lesson says, from which on no more is asked."""
+"""Share of the turns that bear a lesson out, from which on no condition is looked for."""
 RELIABLE: Final = 0.75
 """Share from which on a lesson is shown under its condition; wrong labels alone make it lower than 1."""
 GROWN: Final = 1.1
 """By so much the turns at a place may grow until its conditions are looked for again."""
 FEWEST: Final = 3
-"""Turns that bear a lesson out, below which nothing is known of it."""
-_SPLIT_COST: Final = 1.0  # nats beside the choice of the test
-# Share of the turns with a word in which the lesson must be right.
-_SURE_WORD: Final = 0.9
+"""Runs that bear a lesson out, below which nothing is known of it."""
+_VALUE: Final = re.compile(r"(?<=[=~]).*", re.DOTALL)  # "shipped" of "status=shipped"
+_FOLDS: Final = 5  # parts of the runs, each of which is asked about what the others teach
 
-_Column = NDArray[np.bool_]
+_Path: TypeAlias = list[tuple[int, bool]]
+"""Tests by their numbers, each with its answer."""
 
 
 class OccasionEvidence(NamedTuple):
@@ -52,54 +52,61 @@ class OccasionEvidence(NamedTuple):
 
     Attributes:
         conditions: The place, with the words and facts under which the lesson is right.
-        right, turns: Of the turns under them that count, those that bear the lesson out. Of advice successful turns
-            count, and of a warning those that called the tool.
-        usual: Share of the other turns there that bear it out too; 0 for advice, which is compared with nothing.
-        all_turns: How many turns of the place count; where hardly any do, all advice is given, and no warning.
+        works: Whether the lesson advises something; else it only warns.
+        tried, worked: Runs that did what it is about under the conditions, and those of them in which it worked.
+        others, others_worked: The same of the runs that did something else there.
         seen: How many turns there are at the place.
-        tried, worked: Labelled runs that did what it is about under them, and how many of those succeeded.
-        failing: Whether most runs that did what is advised failed, and it is not clear that others failed more often.
     """
 
     conditions: Conditions
-    right: int = 0
-    turns: int = 0
-    usual: float = 0.0
-    all_turns: int = 0
-    seen: int = 0
+    works: bool = True
     tried: int = 0
     worked: int = 0
-    failing: bool = False
+    others: int = 0
+    others_worked: int = 0
+    seen: int = 0
+
+    @property
+    def right(self) -> int:
+        """Of those that did it, the runs that bear the lesson out: advice by what worked, a warning by what failed."""
+        return self.worked if self.works else self.tried - self.worked
+
+    @property
+    def sure(self) -> float:
+        """The least share of runs that bear it out (see `lower_bound`)."""
+        return lower_bound(self.right, self.tried - self.right)
 
     @property
     def reliable(self) -> bool:
-        """Whether enough of the turns under its conditions bear the lesson out for it to be shown there."""
-        if self.failing or self.right < max(min(FEWEST, self.all_turns), RELIABLE * self.turns, 1):
+        """Whether enough of the runs under its conditions bear the lesson out for it to be shown there."""
+        others = self.others_worked if self.works else self.others - self.others_worked
+        surely_more = self.others > 0 and self.sure > others / self.others
+        if not self.works:
+            # Where nearly all fail, a tool that failed is no worse than the others.
+            often = self.right >= max(FEWEST, RELIABLE * self.tried)
+            return often and (surely_more or not self.others)
+        if self.worked < max(min(FEWEST, self.worked + self.others_worked), 1):
             return False
-        # Where nearly all fail, a tool that failed is no worse than the others.
-        return not self.usual or lower_bound(self.right, self.turns - self.right) > self.usual
+        # Most successful runs did it; and most that did it succeeded, or more than of the others.
+        usual = self.worked >= RELIABLE * (self.worked + self.others_worked)
+        return usual and (surely_more or 2 * self.worked >= self.tried)
 
 
 class Occasions:
-    """The occasions of a namespace, by place; each place is read when it is first asked for.
+    """The occasions of a namespace, by place; each place is read when it is first asked for, and again as it grows.
 
-    `hepm.graph.calls.fits.Fits` makes it of all calls. Of a place that has hardly more turns than before, what was
-    found stays; of another one it is found anew while the object is made, so that no prompt waits for it.
+    Args:
+        runs: In order of arrival; more may be appended.
+        numbers: Of the facts of their decisions.
     """
 
-    def __init__(self, calls: CallMatrix, former: Occasions | None = None) -> None:
-        self._calls = calls
-        self._numbers = {name: number for number, name in enumerate(calls.names)}
+    def __init__(self, runs: Sequence[LabelledRun], numbers: FactNumbers) -> None:
+        self.runs = runs
+        self._numbers = numbers
+        self._read = 0
+        self._turns: defaultdict[ToolName, list[tuple[Tools, Decision]]] = defaultdict(list)
         self._places: dict[tuple[Tools, bool | None], OccasionsAt] = {}
         self._lock = Lock()
-        known = {} if former is None else former._places.copy()
-        for key, place in known.items():
-            after, failed = key
-            rows_N = self._turns_after(after)
-            if place.turns <= len(rows_N) <= GROWN * place.turns:
-                self._places[key] = place
-            else:
-                self._places[key] = OccasionsAt(calls, after, rows_N, failed=failed).with_found(place)
 
     def at(self, tools: Collection[ToolName], *, failed: bool | None = None) -> OccasionsAt:
         """The turns after some tools; none at the start.
@@ -109,75 +116,49 @@ class Occasions:
                 says nothing of what is after an error. None for all.
         """
         after = Tools(tools) or Tools((START,))
-        key = after, failed
+        # Under the lock: two threads that come to a new place would both read it.
         with self._lock:
-            # Under the lock: two threads that come to a new place would both read it.
-            if key not in self._places:
-                self._places[key] = OccasionsAt(self._calls, after, self._turns_after(after), failed=failed)
-            return self._places[key]
+            self._read_new()
+            turns = [decision for before, decision in self._turns[min(after)] if after <= before]
+            place = self._places.get((after, failed))
+            if place is None or len(turns) > GROWN * place.turns:
+                set_families(self.runs)
+                place = self._places[after, failed] = OccasionsAt(after, turns, self._numbers, failed=failed)
+            return place
 
-    def _turns_after(self, after: Tools) -> NDArray[np.intp]:
-        """The first rows of the turns right after one that called some tools."""
-        rows_N: NDArray[np.intp] | None = None
-        none = np.zeros(0, dtype=np.intp)
-        for tool in after:
-            after_tool = self._calls.by_turn.get(self._numbers.get(tool, -1), none)
-            # Of a turn of parallel calls the first row stands for all.
-            after_tool = after_tool[self._calls.flags_N[after_tool] & IN_TURN == 0]
-            if rows_N is None:
-                rows_N = after_tool
-            else:
-                rows_N = np.intersect1d(rows_N, after_tool)
-        return none if rows_N is None else rows_N
+    def _read_new(self) -> None:
+        new = self.runs[self._read :]
+        self._read += len(new)
+        for run in new:
+            before = Tools((START,))
+            for decision in run.decisions:
+                for tool in before:
+                    self._turns[tool].append((before, decision))
+                before = Tools(decision.tools)
 
 
 class OccasionsAt:
-    """The latest N turns at one place, each by the row of its first call; `turns` counts all, failed or not."""
+    """The latest N turns at one place; `turns` counts all, failed or not."""
 
     def __init__(
-        self, calls: CallMatrix, after: Tools, rows_N: NDArray[np.intp], *, failed: bool | None = None
+        self, after: Tools, decisions: Sequence[Decision], numbers: FactNumbers, *, failed: bool | None = None
     ) -> None:
-        self.turns = len(rows_N)
-        if failed is not None:
-            rows_N = rows_N[(calls.flags_N[rows_N] & FAILED != 0) == failed]
-        self._calls = calls
+        self.turns = len(decisions)
         self._conditions = Conditions(after=tuple(sorted(after)))
-        # Rows are in order of arrival: the last ones are the latest.
-        self._rows_N = rows_N[-MOST_OCCASIONS:]
-        self._runs_N = calls.run_N[self._rows_N]
-        self._well_N = calls.success_R[self._runs_N]
-        self._called = [_tools_of_turn(calls, row) for row in self._rows_N.tolist()]
+        self._numbers = numbers
+        self._rows = [turn for turn in decisions if failed is None or turn.place.failed == failed][-MOST_OCCASIONS:]
+        self._well_N = np.array([turn.value >= 0.5 for turn in self._rows], dtype=np.bool_)
+        self._run_N = np.array([turn.run.seq for turn in self._rows], dtype=np.intp)
         self._found: dict[tuple[Tools, bool], OccasionEvidence] = {}
 
     @cached_property
-    def _tests(self) -> tuple[list[FactTest], NDArray[np.bool_]]:
-        """Tests of results and calls, and which is true of which turn, shape (N, F)."""
+    def _tests(self) -> TestedRows:
+        """The tests that conditions are made of."""
+        families = [turn.run.family for turn in self._rows]
+        family_N = np.unique(families, return_inverse=True)[1].astype(np.intp)
         # Tests that fewer turns meet are not tried: they cost time and decide little.
-        fewest = max(FEWEST, len(self._rows_N) // 100)
-        calls = tested(self._calls, self._rows_N, fewest=fewest)
-        true_NF = calls.true_NF > 0
-        # What users said is in `_words`.
-        kept: list[int] = []
-        for column, test in enumerate(calls.tests):
-            if test.source not in (SAID, SAID_LAST) and test.readable:
-                kept.append(column)
-        return [calls.tests[column] for column in kept], true_NF[:, kept]
-
-    @cached_property
-    def _words(self) -> tuple[list[str], NDArray[np.bool_]]:
-        """What users had said. Equal words all stay: another user may say one of them alone."""
-        words, said_NW = words_said(self._calls, self._rows_N, fewest=FEWEST)
-        kept: list[int] = []
-        for column, word in enumerate(words):
-            if word not in FUNCTION_WORDS:
-                kept.append(column)
-        return [words[column] for column in kept], said_NW[:, kept]
-
-    @cached_property
-    def _family_N(self) -> NDArray[np.intp]:
-        """The family of the run of each turn, as a number."""
-        families = families_of(self._calls, self._runs_N.tolist())
-        return np.unique(families, return_inverse=True)[1]
+        fewest = max(FEWEST, len(self._rows) // 100)
+        return tests_of(self._rows, self._numbers, family_N, fewest=fewest, keep=_reads_well)
 
     def evidence(self, *, right: Tools, wrong: Tools) -> OccasionEvidence:
         """Under which conditions tools were right, or, if none is, under which others were wrong.
@@ -186,293 +167,177 @@ class OccasionsAt:
             right: Tools that the lesson advises.
             wrong: Tools that it warns of; they count where it advises none.
         """
-        tools, works = right or wrong, bool(right)
-        key = tools, works
+        key = right or wrong, bool(right)
         if key not in self._found:
-            self._found[key] = self._find(tools, works=works)
+            did_N = self._did(key[0])
+            if right:
+                # Where it was done and worked it is right; wrong where it failed, or another one worked.
+                among_N, right_N = self._well_N | did_N, self._well_N & did_N
+            else:
+                among_N, right_N = did_N, ~self._well_N
+            path = self._narrowed(among_N, right_N)
+            conditions, under_N = self._stated(path, among_N, right_N)
+            self._found[key] = self._counted(did_N, under_N, conditions, works=bool(right))
         return self._found[key]
-
-    def with_found(self, former: OccasionsAt) -> OccasionsAt:
-        """The same after it found what was asked of the place before."""
-        for tools, works in list(former._found):
-            self._found[tools, works] = self._find(tools, works=works)
-        return self
 
     def evidence_in(self, runs: Collection[str], *, right: Tools, wrong: Tools) -> OccasionEvidence:
         """`evidence` of the turns of some runs alone, under no other condition."""
-        tools, works = right or wrong, bool(right)
-        tried: set[int] = set()
-        worked: set[int] = set()
-        bears_out = counted = seen = 0
-        for run in runs:
-            for turn in self._turns_of.get(run, ()):
-                seen += 1
-                did = not tools.isdisjoint(self._called[turn])
-                well = bool(self._well_N[turn])
-                if did:
-                    tried.add(int(self._runs_N[turn]))
-                if did and well:
-                    worked.add(int(self._runs_N[turn]))
-                # Of advice successful turns count, of a warning those that called the tool.
-                if works and well:
-                    counted += 1
-                    bears_out += did
-                elif did and not works:
-                    counted += 1
-                    bears_out += not well
-        failing = works and 2 * len(worked) < len(tried)
-        return OccasionEvidence(
-            self._conditions, bears_out, counted, 0.0, counted, seen, len(tried), len(worked), failing
-        )
+        return self._evidence_of([turn.run.id in runs for turn in self._rows], self._conditions, right, wrong)
 
     def evidence_of_user(self, user: str, *, right: Tools, wrong: Tools) -> OccasionEvidence:
         """`evidence` of the turns of one user's runs alone; nothing of a user with few requests."""
-        runs = self._runs_of.get(user, ())
+        conditions = replace(self._conditions, user=user)
         # Not runs: one request that was tried five times says what is right for it, not for its user.
-        requests: set[object] = set()
-        run_ids: list[str] = []
-        for run in runs:
-            requests.add(self._calls.request_R[run])
-            run_ids.append(self._calls.run_ids[run])
-        if len(requests) < FEWEST:
-            return OccasionEvidence(self._conditions)
-        evidence = self.evidence_in(run_ids, right=right, wrong=wrong)
-        return evidence._replace(conditions=replace(self._conditions, user=user))
+        if len({turn.run.words for turn in self._rows if turn.run.user == user}) < FEWEST:
+            return OccasionEvidence(conditions, bool(right))
+        return self._evidence_of([turn.run.user == user for turn in self._rows], conditions, right, wrong)
 
-    @cached_property
-    def _runs_of(self) -> dict[str, list[int]]:
-        """The runs of each user at this place."""
-        runs_of: defaultdict[str, list[int]] = defaultdict(list)
-        runs: list[int] = np.unique(self._runs_N).tolist()
-        for run in runs:
-            runs_of[self._calls.user_R[run]].append(run)
-        return runs_of
+    def _evidence_of(
+        self, among: Sequence[bool], conditions: Conditions, right: Tools, wrong: Tools
+    ) -> OccasionEvidence:
+        under_N = np.array(among, dtype=np.bool_)
+        counted = self._counted(self._did(right or wrong), under_N, conditions, works=bool(right))
+        return counted._replace(seen=int(under_N.sum()))
 
-    @cached_property
-    def _turns_of(self) -> dict[str, list[int]]:
-        """The turns of each run, by its id, as numbers from 0 to N - 1."""
-        turns_of: defaultdict[str, list[int]] = defaultdict(list)
-        for turn, run in enumerate(self._runs_N):
-            turns_of[self._calls.run_ids[int(run)]].append(turn)
-        return turns_of
+    def _did(self, tools: Tools) -> BoolArray:
+        return np.array([not tools.isdisjoint(turn.tools) for turn in self._rows], dtype=np.bool_)
 
-    # N is the number of turns at this place.
-    def _find(self, tools: Tools, *, works: bool) -> OccasionEvidence:
-        did_N = np.array([not tools.isdisjoint(called) for called in self._called], dtype=np.bool_)
-        # Advice is right where successful runs followed it, and wrong where they did without; a warning is right where
-        # those who called the tool failed, and wrong where they succeeded.
-        if works:
-            among_N, right_N = self._well_N, did_N
-        else:
-            among_N, right_N = did_N, ~self._well_N
-        conditions, under_N = self._narrowed(among_N, right_N)
-        failing = works and self._fails(did_N, under_N)
-        if failing:
-            # Some condition that successes share may tell them from the failures of the same call.
-            conditions, under_N = self._narrowed(self._well_N | did_N, self._well_N & did_N)
-            failing = self._fails(did_N, under_N)
-        right = int((among_N & right_N & under_N).sum())
-        turns = int((among_N & under_N).sum())
-        tried = np.unique(self._runs_N[did_N & under_N])
-        worked = np.unique(self._runs_N[did_N & under_N & self._well_N])
-        usual = 0.0
-        others_N = ~did_N & under_N
-        if not works and others_N.any():
-            usual = float(np.mean(~self._well_N[others_N]))
-        all_turns = int(among_N.sum())
-        if not works:
-            # One failure is no reason to warn of a tool, however little is known.
-            all_turns = max(all_turns, FEWEST)
-        return OccasionEvidence(
-            conditions, right, turns, usual, all_turns, self.turns, len(tried), len(worked), failing
-        )
+    def _counted(
+        self, did_N: BoolArray, under_N: BoolArray, conditions: Conditions, *, works: bool
+    ) -> OccasionEvidence:
+        tried, worked = self._runs(did_N & under_N), self._runs(did_N & under_N & self._well_N)
+        others = self._runs(~did_N & under_N) - tried
+        others_worked = others & self._runs(~did_N & under_N & self._well_N)
+        return OccasionEvidence(conditions, works, len(tried), len(worked), len(others), len(others_worked), self.turns)
 
-    def _fails(self, did_N: _Column, under_N: _Column) -> bool:
-        """Whether most turns that did it failed, and it is not clear that the others did worse."""
-        won = int((did_N & under_N & self._well_N).sum())
-        lost = int((did_N & under_N).sum()) - won
-        others_N = ~did_N & under_N
-        if lost <= won:
-            return False
-        return not others_N.any() or lower_bound(won, lost) <= float(np.mean(self._well_N[others_N]))
+    def _runs(self, chosen_N: BoolArray) -> set[int]:
+        return set(self._run_N[chosen_N].tolist())
 
-    def _narrowed(self, among_N: _Column, right_N: _Column) -> tuple[Conditions, _Column]:
-        """The conditions under which a lesson is right, and which turns they hold in."""
-        enough = (among_N & right_N).sum() >= FEWEST
-        # Where all agree there is nothing to tell apart, and no condition is needed.
-        disputed = (among_N & ~right_N).any()
-        if not (enough and disputed):
-            return self._conditions, np.ones_like(among_N)
-        search = _Search(*self._tests, *self._words, among_N, right_N, self._family_N)
-        search.run()
-        conditions = replace(self._conditions, says=search.says, facts=tuple(search.facts), user=search.user)
-        return conditions, search.everywhere
-
-
-class _Search:
-    """Narrows turns down, one condition at a time, to those where a lesson is right.
-
-    Attributes:
-        says, facts, user: The conditions found.
-        everywhere: Of which turns they are true, of whatever outcome.
-    """
-
-    def __init__(
-        self,
-        tests: Sequence[FactTest],
-        true_NF: NDArray[np.bool_],
-        words: Sequence[str],
-        words_NW: NDArray[np.bool_],
-        among_N: _Column,
-        right_N: _Column,
-        family_N: NDArray[np.intp],
-    ) -> None:
-        self.says: tuple[str, ...] = ()
-        self.facts: list[FactCondition] = []
-        self.user = ""
-        self.everywhere = np.ones_like(among_N)
-        self._among_N, self._right_N = among_N, right_N
-        self._words, self._words_NW = words, words_NW
-        self._candidates: list[FactCondition] = []
-        columns: list[_Column] = []
-        for column, test in enumerate(tests):
-            for condition in _conditions_of(test):
-                self._candidates.append(condition)
-                true_N = true_NF[:, column]
-                columns.append(true_N if condition.true else ~true_N)
-        if columns:
-            self._true_NF = np.stack(columns, axis=1)
-        else:
-            self._true_NF = np.zeros((len(among_N), 0), dtype=np.bool_)
-        self._alone_F = self._alone(self._true_NF, family_N)
-        self._alone_W = self._alone(words_NW, family_N)
-        of_user = [condition.test.source == USER for condition in self._candidates]
-        self._of_user_F = np.array(of_user, dtype=np.bool_)
-
-    def _alone(self, true_NC: NDArray[np.bool_], family_N: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """What is true in too few families of runs where the lesson is right: a name, or an id of one of them."""
-        right = np.flatnonzero(self._among_N & self._right_N)
-        families, family_R = np.unique(family_N[right], return_inverse=True)
-        first = np.searchsorted(np.sort(family_R), np.arange(len(families)))
-        in_family_GC = np.logical_or.reduceat(true_NC[right[np.argsort(family_R, kind="stable")]], first, axis=0)
-        return in_family_GC.sum(axis=0) < min(FEWEST, len(families))
-
-    def run(self) -> None:
-        """Add one condition after another as long as each pays for its description."""
-        for _ in range(MOST_FACTS):
-            now_N = self._among_N & self.everywhere
-            right, wrong = self._counts(now_N)
-            if right >= PURE * (right + wrong):
-                break
-            fact, worth = self._best_fact(now_N, users=False)
-            words, worth_of_words, said_N = self._best_words(now_N)
-            if max(worth, worth_of_words) <= 0:
-                # Who the user is comes last: what else tells the turns apart holds for others, too.
-                fact, worth = self._best_fact(now_N, users=True)
-            if max(worth, worth_of_words) <= 0:
-                break
-            if worth >= worth_of_words:
-                self._add(self._candidates[fact])
-                self.everywhere &= self._true_NF[:, fact]
-            else:
-                self.says = words
-                self.everywhere &= said_N
-
-    def _add(self, condition: FactCondition) -> None:
-        if condition.test.source == USER and condition.true:
-            self.user = condition.test.fact.removeprefix("=")
-        else:
-            self.facts.append(condition)
-
-    def _counts(self, now_N: _Column) -> tuple[int, int]:
-        return int((now_N & self._right_N).sum()), int((now_N & ~self._right_N).sum())
-
-    def _best_fact(self, now_N: _Column, *, users: bool) -> tuple[int, float]:
-        """The fact that tells most, and what it is worth in nats after its cost.
+    def _narrowed(self, among_N: BoolArray, right_N: BoolArray) -> _Path:
+        """What the turns where a lesson is right have in common; nothing if runs of other families do not bear it out.
 
         Args:
-            users: Whether it may be who the user is.
+            among_N: The turns that count.
+            right_N: Those that bear the lesson out.
         """
-        if not self._candidates:
-            return -1, 0.0
-        right_F = (self._true_NF & (now_N & self._right_N)[:, None]).sum(axis=0)
-        wrong_F = (self._true_NF & (now_N & ~self._right_N)[:, None]).sum(axis=0)
-        right, wrong = self._counts(now_N)
-        worth_F = _gain(right_F, wrong_F, right, wrong) - np.log(len(self._candidates)) - _SPLIT_COST
-        # What holds in one or two turns is an accident.
-        worth_F[right_F < FEWEST] = -np.inf
-        # What is more often right by this condition than without it, not what is less so.
-        worth_F[right_F * (right + wrong) <= right * (right_F + wrong_F)] = -np.inf
-        worth_F[self._alone_F & ~self._of_user_F] = -np.inf
-        if not users:
-            worth_F[self._of_user_F] = -np.inf
-        best = int(np.argmax(worth_F))
-        return best, float(worth_F[best])
+        right = int((among_N & right_N).sum())
+        if right < FEWEST or right >= PURE * among_N.sum():
+            return []
+        path = self._best_path(among_N, right_N)
+        if not path:
+            return []
+        fold_N = self._folds(among_N & right_N)
+        elsewhere_N = np.zeros_like(among_N)
+        for fold in range(_FOLDS):
+            found = self._best_path(among_N & (fold_N != fold), right_N)
+            if found is not None:
+                elsewhere_N |= (fold_N == fold) & self._under(found)
+        under_N = among_N & self._under(path)
+        borne_out = int((under_N & elsewhere_N & right_N).sum())
+        # Most of its turns must be ones that the others would have told it for, and it must be right there.
+        told = int((under_N & elsewhere_N).sum())
+        return path if 2 * told >= under_N.sum() and borne_out >= RELIABLE * told else []
 
-    def _best_words(self, now_N: _Column) -> tuple[tuple[str, ...], float, _Column]:
-        """Words of which users say one where the lesson is right, none of them elsewhere."""
-        said_N = np.zeros_like(now_N)
-        if not self._words or self.says:
-            return (), 0.0, said_N
-        chosen: list[int] = []
-        right, wrong = self._counts(now_N)
-        cost = float(np.log(len(self._words)) + _SPLIT_COST)
-        while len(chosen) < MOST_WORDS:
-            left_N = now_N & ~said_N
-            right_W = (self._words_NW & (left_N & self._right_N)[:, None]).sum(axis=0)
-            wrong_W = (self._words_NW & (left_N & ~self._right_N)[:, None]).sum(axis=0)
-            sure_W = (right_W >= _SURE_WORD * np.maximum(right_W + wrong_W, 1)) & ~self._alone_W
-            worth_W = np.where(sure_W, right_W * np.log((right + wrong) / max(right, 1)), 0.0)
-            best = int(np.argmax(worth_W))
-            if worth_W[best] <= cost:
-                break
-            chosen.append(best)
-            said_N |= self._words_NW[:, best]
-        if not chosen:
-            return (), 0.0, said_N
-        needed = len(chosen)
-        chosen += self._as_sure(now_N, chosen)
-        said_N |= self._words_NW[:, chosen].any(axis=1)
-        right_said, wrong_said = self._counts(now_N & said_N)
-        worth = _gain(np.array([right_said]), np.array([wrong_said]), right, wrong)[0] - cost * needed
-        return tuple(self._words[word] for word in chosen), float(worth), said_N
+    def _folds(self, right_N: BoolArray) -> NDArray[np.intp]:
+        """Which part of the runs each turn belongs to: families stay together, where the lesson is of several."""
+        right = [self._rows[row].run for row in np.flatnonzero(right_N).tolist()]
+        by_family = len({run.family for run in right}) >= FEWEST
+        names = [turn.run.family if by_family else turn.run.id for turn in self._rows]
+        # In an order that does not depend on that of arrival; where it is right, evenly.
+        first = {run.family if by_family else run.id for run in right}
+        drawn = sorted(set(names), key=lambda name: (name not in first, crc32(name.encode("utf-8", "replace")), name))
+        fold = {name: number % _FOLDS for number, name in enumerate(drawn)}
+        return np.array([fold[name] for name in names], dtype=np.intp)
 
-    def _as_sure(self, now_N: _Column, chosen: Sequence[int]) -> list[int]:
-        """Further words that were said where the lesson is right and nowhere else: another user may say these alone."""
-        right_W = (self._words_NW & (now_N & self._right_N)[:, None]).sum(axis=0)
-        wrong_W = (self._words_NW & (now_N & ~self._right_N)[:, None]).sum(axis=0)
-        right_W[(wrong_W > 0) | (right_W < FEWEST) | self._alone_W] = 0
-        order: list[int] = np.argsort(-right_W, kind="stable").tolist()
-        return [word for word in order if right_W[word] and word not in chosen][: MOST_WORDS - len(chosen)]
+    def _best_path(self, among_N: BoolArray, right_N: BoolArray) -> _Path | None:
+        """The way to the leaf with most turns that bear a lesson out, if nearly all do there; None without one."""
+        rows = np.flatnonzero(among_N)
+        true_NF = self._tests.true_NF
+        labels_N2 = np.eye(2, dtype=np.float32)[right_N[rows].astype(np.intp)]
+        tree = grow_small(true_NF[rows], labels_N2, deepest=MOST_FACTS)
+        leaf_N = tree.leaves(true_NF[rows], 1)[:, 0]
+        right_L = np.bincount(leaf_N, right_N[rows])
+        right_L[(right_L < FEWEST) | (right_L < RELIABLE * np.bincount(leaf_N))] = 0
+        best = int(right_L.argmax())
+        if not right_L[best]:
+            return None
+        true_F = true_NF[rows[np.argmax(leaf_N == best)]]
+        path = [(test, bool(true_F[test])) for test in tree.path(true_F)]
+        for step in list(path):
+            others = [other for other in path if other != step]
+            # Later questions may have made it needless; and what is known says more than what is not.
+            for instead in ([], *self._known_instead(*step)):
+                if self._bound(others + instead, among_N, right_N) >= self._bound(path, among_N, right_N):
+                    path = others + instead
+                    break
+        return path
+
+    def _known_instead(self, number: int, answer: bool) -> Iterator[_Path]:
+        """Other values where something has not one value, and other words where one was not said."""
+        asked = self._tests.tests[number]
+        key = _VALUE.sub("", asked.fact)
+        for other, test in enumerate(self._tests.tests):
+            # A number has neither sign: it stays as it is.
+            alike = test.source == asked.source and key != asked.fact and _VALUE.sub("", test.fact) == key
+            if alike and not answer and other != number:
+                yield [(other, True)]
+
+    def _bound(self, path: _Path, among_N: BoolArray, right_N: BoolArray) -> float:
+        under_N = among_N & self._under(path)
+        right = int((under_N & right_N).sum())
+        return lower_bound(right, int(under_N.sum()) - right)
+
+    def _under(self, path: _Path) -> BoolArray:
+        """The turns with these answers."""
+        under_N = np.ones(len(self._rows), dtype=np.bool_)
+        for test, answer in path:
+            under_N &= self._tests.true_NF[:, test] == answer
+        return under_N
+
+    def _stated(self, path: _Path, among_N: BoolArray, right_N: BoolArray) -> tuple[Conditions, BoolArray]:
+        """A path as conditions, and the turns under them."""
+        conditions = self._conditions
+        under_N = np.ones(len(self._rows), dtype=np.bool_)
+        word: tuple[int, bool] | None = None
+        for step in path:
+            test = self._tests.tests[step[0]]
+            if step[1] and test.source == SAID and word is None:
+                word = step
+                continue
+            under_N &= self._under([step])
+            if step[1] and test.source == USER:
+                conditions = replace(conditions, user=test.fact.removeprefix("="))
+            else:
+                conditions = replace(conditions, facts=(*conditions.facts, FactCondition(test, step[1])))
+        if word is None:
+            return conditions, under_N
+        said = self._words_said()
+        says = self._as_sure(self._tests.tests[word[0]].fact, said, among_N & under_N, right_N)
+        said_N = np.array([not words.isdisjoint(says) for words in said], dtype=np.bool_)
+        return replace(conditions, says=tuple(word.removeprefix("~") for word in says)), under_N & said_N
+
+    def _words_said(self) -> list[set[str]]:
+        """What users had said before each turn: facts such as "~cancel"."""
+        names = list(self._numbers)
+        of_turns: list[set[str]] = []
+        for turn in self._rows:
+            words: set[str] = set()
+            for segment in turn.known:
+                numbers: list[int] = segment.fact_F.tolist()
+                words.update(names[number].fact for number in numbers if names[number].source == SAID)
+            of_turns.append({word for word in words if FactTest(SAID, word, 0.5).readable})
+        return of_turns
+
+    def _as_sure(self, word: str, said: Sequence[set[str]], among_N: BoolArray, right_N: BoolArray) -> list[str]:
+        """A word with those that are said in most turns where it is right, and in no other ones."""
+        wrong = set[str]().union(*[said[row] for row in np.flatnonzero(among_N & ~right_N).tolist()])
+        with_word = [said[row] for row in np.flatnonzero(among_N & right_N).tolist() if word in said[row]]
+        times = Counter(other for words in with_word for other in words - wrong - {word})
+        fewest = max(FEWEST, len(with_word) / 2)
+        others = sorted((other for other in times if times[other] >= fewest), key=lambda other: (-times[other], other))
+        return [word, *others][:MOST_WORDS]
 
 
-def _conditions_of(test: FactTest) -> list[FactCondition]:
-    """A test as conditions. That a value is not there says little, that a call is not there may say much."""
-    if test.source in (CALLED, USER) or test.numeric:
-        return [FactCondition(test), FactCondition(test, true=False)]
-    return [FactCondition(test)]
-
-
-def _gain(right_F: NDArray[np.intp], wrong_F: NDArray[np.intp], right: int, wrong: int) -> NDArray[np.float64]:
-    """Nats that a condition tells about whether the lesson is right, of all turns together."""
-
-    def information(counts: NDArray[np.intp] | NDArray[np.float64]) -> NDArray[np.float64]:
-        precise = np.asarray(counts, dtype=np.float64)
-        return np.asarray(precise * np.log(np.maximum(precise, 1e-9)))
-
-    def purity(right: NDArray[np.intp], wrong: NDArray[np.intp]) -> NDArray[np.float64]:
-        """The log-likelihood of right and wrong turns by their own share."""
-        return information(right) + information(wrong) - information(right + wrong)
-
-    with_it_F = purity(right_F, wrong_F)
-    without_it_F = purity(right - right_F, wrong - wrong_F)
-    all_together = purity(np.array([right]), np.array([wrong]))[0]
-    return with_it_F + without_it_F - all_together
-
-
-def _tools_of_turn(calls: CallMatrix, row: int) -> Tools:
-    """The tools of the turn whose first call is in this row."""
-    end = row + 1
-    while end < len(calls.run_N) and calls.run_N[end] == calls.run_N[row] and calls.flags_N[end] & IN_TURN:
-        end += 1
-    return Tools(calls.names[int(tool)] for tool in calls.next_N[row:end])
+def _reads_well(test: FactTest) -> bool:
+    """Whether a condition may name it; of messages, which one said a word is left open."""
+    return test.readable and test.source != SAID_LAST

@@ -70,7 +70,7 @@ _NOTES: Final = "What this user prefers:"
 _LESSONS: Final = "What earlier runs taught:"
 _RECALLED: Final = "Of what this user prefers, now:"
 _MOST_RUNS: Final = 100  # that a prompt names as its sources
-# The evidence at the end of an item, which changes with each run: `- "Call get_order." (9 of 10 successful runs)`.
+# The evidence at the end of an item, which changes with each run: `- "Call get_order." (9 of 10 runs succeeded)`.
 _EVIDENCE: Final = re.compile(r"(?<=\") \([^\"]*\)$")
 
 

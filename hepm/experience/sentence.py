@@ -25,11 +25,14 @@ def advice_sentence(when: str, advice: Advice) -> str:
 
 
 def evidence_of(evidence: OccasionEvidence, advice: Advice) -> str:
-    """Why to believe advice, in a few words: "8 of 8 successful runs"; "" if none counts."""
-    if not evidence.turns:
+    """Why to believe it: "8 of 9 runs succeeded, 1 of 7 others", of a warning "6 of 6 runs"; "" if none counts."""
+    if not evidence.tried:
         return ""
-    noun = "successful run" if advice.better else "run"
-    return f"{evidence.right} of {count_of(evidence.turns, noun)}"
+    text = f"{evidence.right} of {count_of(evidence.tried, 'run')}"
+    if not advice.better:
+        return text
+    others = f", {evidence.others_worked} of {count_of(evidence.others, 'other')}" if evidence.others else ""
+    return f"{text} succeeded{others}"
 
 
 def in_own_words(lesson: Principle | Experience) -> str:

@@ -100,6 +100,6 @@ def for_user(state: StateSummary, user: str) -> StateSummary:
     """What the agent knows, with whom the run is for."""
     if not user:  # the import below loads numpy
         return state
-    from hepm.policy.hybrid.known_facts import with_user
+    from hepm.evidence.facts import with_user
 
     return replace(state, facts=with_user(state.facts, user))

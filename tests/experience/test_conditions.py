@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hepm.evidence.decisions import CALLED
+from hepm.evidence.facts import FactTest
 from hepm.experience.conditions import ALWAYS, Conditions, FactCondition
 from hepm.experience.exchange import document_of, read_documents, write_documents
 from hepm.experience.lessons import Principle
 from hepm.graph.lessons.rows import from_record, to_record
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.memory import Memory
-from hepm.policy.hybrid.known_facts import CALLED, FactTest
 from hepm.types import SAID, START
 
 SHIPPED = FactCondition(FactTest("get_order", "status=shipped", 0.5))

@@ -66,8 +66,8 @@ def test_a_way_is_listed_as_the_step_that_its_runs_bear_out(tmp_path: Path) -> N
             (one,) = listed(memory, kind)
             assert "led to success" not in one.text
             assert one.line in {
-                "After look, call buy. (6 of 6 successful runs)",
-                "After buy, call pay. (6 of 6 successful runs)",
+                "After look, call buy. (6 of 6 runs succeeded)",
+                "After buy, call pay. (6 of 6 runs succeeded)",
             }
             assert len(one.sources) == 6
 
