@@ -25,7 +25,7 @@ from hepm.experience.equal_lessons import EqualLessons
 from hepm.experience.exchange import HAND, Read, digest_of, import_lessons
 from hepm.experience.held_out import HeldOutRuns, Lesson, latest_labelled, support_of, support_of_content
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Principle, is_content
+from hepm.experience.lessons import Experience, Principle, is_content
 from hepm.graph.lessons.rows import KINDS, UNUSED, Kind, LessonRow, StoredLesson, Triple
 from hepm.text import count_of, in_markdown, quoted
 
@@ -58,11 +58,11 @@ class FileLesson(NamedTuple):
     """A line of a file: what one or more lessons say.
 
     Attributes:
-        runs: What runs say that it was not made from.
+        runs: What runs say that it was not made from; None of one that runs are counted for when it is read.
     """
 
     equal: EqualLessons
-    runs: HeldOutRuns
+    runs: HeldOutRuns | None
     age: Age
 
     @property
@@ -75,12 +75,21 @@ class FileLesson(NamedTuple):
         return self.row.properties["distilled_by"] == HAND
 
     @property
+    def supported(self) -> bool:
+        """Whether a prompt would show it where it holds, or runs that it was not made from bear it out."""
+        if self.by_hand:
+            return True
+        return not self.equal.held_back and (self.runs is None or self.runs.supports)
+
+    @property
     def evidence(self) -> str:
         """Why to believe it, in a few words: "9 of 10 runs that did so succeeded, 2 of 8 others"."""
         runs = self.runs
         support = ""
         if self.by_hand:
             support = "by hand"
+        elif runs is None:
+            support = self.equal.evidence
         elif runs.enough:
             # A warning is heeded by runs that do without the tool.
             heeding, others = ("that did so", "others") if self.equal.works else ("without it", "with it")
@@ -120,11 +129,10 @@ def lessons_for_file(
     left_out = 0
     for lessons in equal:
         age = freshest(age_of[stored.row.id] for stored in lessons.lessons)
-        lesson = FileLesson(lessons, supported[lessons.first.row.id], age)
+        lesson = FileLesson(lessons, supported.get(lessons.first.row.id), age)
         if lessons.key in refused and not lesson.by_hand:
             continue
-        sound = lesson.by_hand or (lesson.runs.supports and not lessons.held_back)
-        if every or (sound and age.weight > 0):
+        if every or (lesson.supported and age.weight > 0):
             kept.append(lesson)
         else:
             left_out += 1
@@ -152,43 +160,20 @@ def _equal(bank: LessonBank, kinds: Sequence[Kind], namespace: str, *, refused: 
 
 
 def _support_of(equal: Sequence[EqualLessons], bank: LessonBank, namespace: str) -> dict[str, HeldOutRuns]:
-    """What held-out runs say of each, by the id that stands for it, under the condition that its sentence names."""
+    """What held-out runs say of each that runs are not counted for yet, by the id that stands for it."""
     needs: dict[str, Principle] = {}
     others: dict[str, Lesson] = {}
     for lessons in equal:
         row = lessons.first.row
         if is_content(row):
             needs[row.id] = Principle.of(row)
-        else:
-            others[row.id] = _as_written(lessons)
+        elif not lessons.evidence:
+            others[row.id] = Principle.of(row) if row.kind == "principle" else Experience.of(row)
     supported = support_of(others, latest_labelled(bank, namespace=namespace))
     if needs:
         runs = list(islice(latest_labelled(bank, namespace=namespace), MOST_RUNS))
         supported |= support_of_content(needs, runs)
     return supported
-
-
-def _as_written(lessons: EqualLessons) -> Lesson:
-    """A lesson that says what the sentence for all of them says."""
-    row = lessons.first.row
-    if lessons.placed is None:
-        if row.kind == "principle":
-            return Principle.of(row)
-        return Experience.of(row)
-    better, worse = lessons.placed.advice
-    advises: list[Triple] = []
-    warns: list[Triple] = []
-    for tool in sorted(lessons.placed.after):
-        advises += [Triple(tool, FOLLOWED_BY, target) for target in sorted(better)]
-        warns += [Triple(target, FAILS_AFTER, tool) for target in sorted(worse)]
-    return Principle(
-        kind="guiding" if better else "cautionary",
-        text=lessons.text,
-        triples=(*advises, *warns),
-        sources=lessons.sources,
-        tools=lessons.tools,
-        conditions=lessons.conditions.without_users,
-    )
 
 
 # Write

@@ -72,6 +72,11 @@ class OccasionEvidence(NamedTuple):
         return self.worked if self.works else self.tried - self.worked
 
     @property
+    def others_right(self) -> int:
+        """The same of the others."""
+        return self.others_worked if self.works else self.others - self.others_worked
+
+    @property
     def sure(self) -> float:
         """The least share of runs that bear it out (see `lower_bound`)."""
         return lower_bound(self.right, self.tried - self.right)
@@ -79,8 +84,7 @@ class OccasionEvidence(NamedTuple):
     @property
     def reliable(self) -> bool:
         """Whether enough of the runs under its conditions bear the lesson out for it to be shown there."""
-        others = self.others_worked if self.works else self.others - self.others_worked
-        surely_more = self.others > 0 and self.sure > others / self.others
+        surely_more = self.others > 0 and self.sure > self.others_right / self.others
         if not self.works:
             # Where nearly all fail, a tool that failed is no worse than the others.
             often = self.right >= max(FEWEST, RELIABLE * self.tried)

@@ -29,10 +29,11 @@ def evidence_of(evidence: OccasionEvidence, advice: Advice) -> str:
     if not evidence.tried:
         return ""
     text = f"{evidence.right} of {count_of(evidence.tried, 'run')}"
-    if not advice.better:
-        return text
-    others = f", {evidence.others_worked} of {count_of(evidence.others, 'other')}" if evidence.others else ""
-    return f"{text} succeeded{others}"
+    if advice.better:
+        text += " succeeded"
+    if evidence.others:
+        text += f", {evidence.others_right} of {count_of(evidence.others, 'other')}"
+    return text
 
 
 def in_own_words(lesson: Principle | Experience) -> str:

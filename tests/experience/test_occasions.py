@@ -338,3 +338,69 @@ def test_that_a_lesson_is_for_one_user_is_in_no_stored_lesson_and_no_file_and_go
             memory.forget(user=user)
         memory.refresh()
         assert "user-" not in listed(memory)
+
+
+# Counts, and conditions that hold by accident
+
+
+def test_a_lesson_counts_the_runs_that_followed_it_and_failed_and_those_that_did_otherwise(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(checked(number, "load", success=number != 7) for number in range(20))
+        memory.ingest(checked(number, "load", tool="wait", success=number < 1) for number in range(4))
+        memory.principles.distill()
+        text = memory.prompt(state="alarm", after="check", options=LESSONS_ALONE).text
+    assert '- "After check, call restart rather than wait." (19 of 20 runs succeeded, 1 of 4 others)' in text
+
+
+def test_what_follows_a_good_result_is_not_told_after_an_error_that_no_run_met(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(checked(number, "load", success=True) for number in range(40))
+        memory.principles.distill()
+        memory.experiences.distill()
+
+        def told(result: str) -> str:
+            function = {"name": "check", "arguments": "{}"}
+            messages = [
+                {"role": "user", "content": "alarm"},
+                {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": function}]},
+                {"role": "tool", "tool_call_id": "1", "content": result},
+            ]
+            return memory.prompt(messages, options=LESSONS_ALONE).text
+
+        assert "call restart" in told('{"cause": "load"}')
+        assert "call restart" not in told("Error: no route to host")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_fact_that_tells_runs_apart_by_accident_is_no_condition(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+
+    def run(number: int) -> Trajectory:
+        result = json.dumps({f"field_{at}": rng.choice("abcd") for at in range(40)})
+        tool = rng.choice(("restart", "wait"))
+        return checked(number, "", tool=tool, success=rng.random() < 0.5, result=result)
+
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(map(run, range(60)))
+        told = of_restart(memory)
+    assert not told.conditions.checked, told.conditions.when
+    assert not told.reliable
+
+
+def test_a_fact_that_decides_is_found_though_labels_are_wrong_and_agents_mostly_fail(tmp_path: Path) -> None:
+    rng = random.Random(1)
+
+    def run(number: int) -> Trajectory:
+        cause = rng.choice(("memory", "deploy", "disk"))
+        right = "restart" if cause == "memory" else "wait"
+        tool = rng.choice(("restart", "wait", "scale", "drain"))
+        success = (tool == right) is (rng.random() < 0.95)
+        result = json.dumps({"cause": cause, "load": rng.randint(1, 99), "zone": rng.choice("abc")})
+        return checked(number, cause, tool=tool, success=success, result=result)
+
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(map(run, range(240)))
+        told = of_restart(memory)
+    assert told.reliable
+    assert told.conditions.when == "when check says cause is memory"
+    assert told.worked >= 0.8 * told.tried
