@@ -7,13 +7,10 @@ trained for a namespace (`hepm.rank.policy`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from hepm.policy.h_epm import Adaptive, Episodic, Procedural
-from hepm.policy.query import Floors, Policy
-
-if TYPE_CHECKING:
-    from hepm.policy.hybrid.policy import TrainedRanker
+from hepm.policy.query import Floors, Policy, TrainedRanker
 
 
 class PolicySettings(NamedTuple):

@@ -122,6 +122,14 @@ class Policy(Protocol):
         ...
 
 
+class TrainedRanker(Protocol):
+    """A ranker that was trained on a memory's own runs (`hepm.rank`): one more witness of the default policy."""
+
+    def log_chances(self, mirror: NamespaceMirror, query: Query, tools: Sequence[ToolName]) -> Float32Array:
+        """Log-probability of each of some tools to be called next, of these alone, shape (C,)."""
+        ...
+
+
 def nothing_known(mirror: NamespaceMirror, query: Query, floors: Floors) -> Suggestions:
     """Abstain, and say why no candidate is left."""
     place = place_of(query)

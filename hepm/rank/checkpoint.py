@@ -233,11 +233,9 @@ class Rankers:
                 f"no ranker was trained for the namespace {mirror.name!r} ({file} is missing): run `hepm rank train`"
             ) from error
         key = stat.st_mtime_ns, stat.st_size
-        former_key, former = self._loaded.get(mirror.name, (None, None))
+        former_key, _ = self._loaded.get(mirror.name, (None, None))
         if former_key != key:
             self._loaded[mirror.name] = key, self._load(file, mirror, embedder)
-            if isinstance(former, Trained):
-                mirror.fits.drop(former.ranker.on)
         _, loaded = self._loaded[mirror.name]
         if isinstance(loaded, InputError):
             raise loaded

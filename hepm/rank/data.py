@@ -1,11 +1,11 @@
-"""The memory as PyTorch Geometric data: from the mirror, or read from a store such as Neo4j."""
+"""The memory as PyTorch Geometric data, read from a store by its own statements."""
 
 # torch and PyTorch Geometric have few types.
 # pyright: basic, reportGeneralTypeIssues=false, reportMissingTypeStubs=false
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -14,14 +14,10 @@ from numpy.typing import NDArray
 from torch_geometric.data import HeteroData
 
 from hepm.embed import Embedder
-from hepm.graph.calls.call_history import all_calls
-from hepm.graph.calls.call_matrix import CallMatrix
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
-from hepm.graph.rows import EdgeRow, Float32Array
+from hepm.graph.rows import Float32Array
 from hepm.graph.store import Store
-from hepm.graph.weights import INVERSE_STEPS_UNIT
-from hepm.policy.hybrid.fitted import FittedMemory
-from hepm.policy.hybrid.ridge import unit
+from hepm.rank.calls import CallMatrix, read_calls, unit
 from hepm.rank.situations import tool_vectors
 from hepm.types import ToolName
 
@@ -36,38 +32,25 @@ MOST_COMPARED: Final = 5_000  # tasks; of more, only those with equal words are 
 
 
 def graph_data(mirror: NamespaceMirror, embedder: Embedder) -> HeteroData:
-    """The graph of a namespace from its mirror in memory.
+    """The graph of a namespace.
 
     Of T tools, S states of labelled runs, E edges that a labelled run took, R labelled runs and N calls of theirs:
 
-    - `tool`: `name`, a list; `x` (T, D), vectors of their names and descriptions; `stats` (T, 3), log(1 + runs) of
-      those that called it and succeeded, and that failed, and 1.
+    - `tool`: `name`, a list; `x` (T, D), vectors of their names and descriptions.
     - `state`: `x` (S, D), vectors of what the agent knew; `success` (S,).
-    - `tool, next, tool`: `edge_index` (2, E); `edge_attr` (E, 3), log(1 + support), efficiency (mean of 1/n over the
-      successful runs that took it, n the steps of a run) and the share of failed runs; `runs` (E, 2), how many
-      succeeded and failed; `taken` (2, P), each edge with each run that took it.
+    - `tool, next, tool`: `edge_index` (2, E); `taken` (2, P), each edge with each run that took it.
     - `state, after, tool` and `state, before, tool`: `edge_index`, the tools called before and after each state.
     - `run`: `id`, a list; `success` (R,); `family` (R,), equal for runs that are held out together (see
       `families_of`); `said` (R, D), vectors of what the user said.
     - `call`: all (N,), in order of the runs: `last`, `second` (tools before it, -1 for none), `next`, `run`, `state`
       (-1 for none), `position`, `flags` (see `hepm.graph.delta`).
+
+    What runs count for is in `hepm.rank.leave_out.without`, which counts those that are left.
     """
-    calls = mirror.fits.of(FittedMemory).calls
-    if calls.reached is not None:
-        calls = all_calls(mirror.store, mirror.name)
-    described = {tool.name: tool.description for tool in mirror.store.tools(namespace=mirror.name)}
-    edges: list[EdgeRow] = []
-    for source in mirror.sources():
-        edges.extend(mirror.edges_from(source))
-    return graph_of(calls, edges, described, _tasks(mirror.store, mirror.name), embedder)
-
-
-def read_graph_data(store: Store, namespace: str, embedder: Embedder) -> HeteroData:
-    """The same, read from a store by its own statements (those in `hepm/cypher/store` from Neo4j), without a mirror."""
-    calls = all_calls(store, namespace)
+    store, namespace = mirror.store, mirror.name
+    calls = read_calls(store, namespace)
     described = {tool.name: tool.description for tool in store.tools(namespace=namespace)}
-    edges = [EdgeRow(*row) for row in store.edges(namespace=namespace)]
-    return graph_of(calls, edges, described, _tasks(store, namespace), embedder)
+    return graph_of(calls, described, _tasks(store, namespace), embedder)
 
 
 def _tasks(store: Store, namespace: str) -> dict[str, str]:
@@ -80,85 +63,36 @@ def _tasks(store: Store, namespace: str) -> dict[str, str]:
 
 
 def graph_of(
-    calls: CallMatrix,
-    edges: Iterable[EdgeRow],
-    described: Mapping[ToolName, str],
-    tasks: Mapping[str, str],
-    embedder: Embedder,
+    calls: CallMatrix, described: Mapping[ToolName, str], tasks: Mapping[str, str], embedder: Embedder
 ) -> HeteroData:
-    """The same of calls and edges in memory, with descriptions of tools, and tasks of the runs that have one."""
-    names = calls.names
-    number = {name: tool for tool, name in enumerate(names)}
+    """The same of calls in memory, with descriptions of tools, and tasks of the runs that have one."""
+    names = list(calls.number)
     data = HeteroData()
-    data["tool"].name = list(names)
+    data["tool"].name = names
     data["tool"].x = torch.from_numpy(tool_vectors(names, described, embedder))
-    _add_edges(data, edges, number)
+    _add_edges(data, calls)
     _add_states(data, calls)
     data["run"].id = list(calls.run_ids)
     data["run"].success = torch.from_numpy(calls.success_R.copy())
     family_R = families_of(calls.run_ids, tasks, calls.said_RD, fewest=FEWEST_FAMILIES)
     data["run"].family = torch.from_numpy(family_R)
     data["run"].said = torch.from_numpy(calls.said_RD)
-    columns = {
-        "last": calls.before_NK[:, 0],
-        "second": calls.before_NK[:, 1],
-        "next": calls.next_N,
-        "run": calls.run_N,
-        "state": calls.state_N,
-        "position": calls.position_N,
-        "flags": calls.flags_N,
-    }
-    for name, column in columns.items():
-        data["call"][name] = torch.from_numpy(column.astype(np.int64))
-    data["tool"].stats = tool_stats(data, torch.zeros(len(calls.run_ids), dtype=torch.bool))
+    for name in ("last", "second", "next", "run", "state", "position", "flags"):
+        data["call"][name] = torch.from_numpy(getattr(calls, f"{name}_N").astype(np.int64))
     data["run"].num_nodes = len(calls.run_ids)
     data["call"].num_nodes = len(calls.next_N)
-    data[NEXT].taken = _taken(calls, data[NEXT].edge_index.numpy())
     return data
 
 
-def tool_stats(data: HeteroData, held_R: torch.Tensor) -> torch.Tensor:
-    """The statistics of tools without the runs where `held_R` is true, shape (T, 3)."""
-    call, tools = data["call"], len(data["tool"].x)
-    kept = ~held_R[call["run"]]
-    # Each run once per tool: run and tool in one number.
-    pairs = torch.unique(call["run"][kept] * tools + call["next"][kept])
-    won = data["run"].success[pairs // tools]
-    succeeded_T = torch.bincount(pairs[won] % tools, minlength=tools).float()
-    failed_T = torch.bincount(pairs[~won] % tools, minlength=tools).float()
-    return torch.stack([torch.log1p(succeeded_T), torch.log1p(failed_T), torch.ones(tools)], dim=1)
-
-
-def _add_edges(data: HeteroData, edges: Iterable[EdgeRow], number: Mapping[ToolName, int]) -> None:
-    kept = [edge for edge in edges if edge.support + edge.failures]  # others have runs without an outcome alone
-    kept.sort(key=lambda edge: (number[edge.source], number[edge.target]))
-    ends = [[number[edge.source] for edge in kept], [number[edge.target] for edge in kept]]
-    runs = np.array([[edge.support, edge.failures] for edge in kept], dtype=np.float64).reshape(-1, 2)
-    inverse = np.array([edge.inverse_steps / INVERSE_STEPS_UNIT for edge in kept])
-    support = np.maximum(runs[:, 0], 1)
-    data[NEXT].edge_index = torch.tensor(ends, dtype=torch.long).reshape(2, -1)
-    data[NEXT].edge_attr = edge_attributes(_floats(runs), _floats(inverse / support))
-    data[NEXT].runs = _floats(runs)
-
-
-def edge_attributes(runs_E2: torch.Tensor, efficiency_E: torch.Tensor) -> torch.Tensor:
-    """The attributes of edges that so many runs took and succeeded, and took and failed, shape (E, 3)."""
-    failed_E = runs_E2[:, 1] / runs_E2.sum(1).clamp(min=1)
-    return torch.stack([torch.log1p(runs_E2[:, 0]), efficiency_E, failed_E], dim=1)
-
-
-def _taken(calls: CallMatrix, ends_2E: NDArray[np.int64]) -> torch.Tensor:
-    """Each edge with each run that took it: every pair of tools across two turns."""
-    tools = len(calls.names)
-    pairs = [np.zeros((2, 0), dtype=np.int64)]
-    for tool, rows in sorted(calls.by_turn.items()):
-        edge_N = tool * tools + calls.next_N[rows].astype(np.int64)
-        pairs.append(np.stack([edge_N, calls.run_N[rows].astype(np.int64)]))
-    taken = np.unique(np.concatenate(pairs, axis=1), axis=1)
-    # The pairs are in the order of the edges, so that each one's place is its edge.
-    keys = ends_2E[0] * tools + ends_2E[1]
-    taken[0] = np.searchsorted(keys, taken[0])
-    return torch.from_numpy(taken)
+def _add_edges(data: HeteroData, calls: CallMatrix) -> None:
+    # An edge leads from every tool of a turn to every one of the next. Its ends are one number, so that it sorts.
+    tools = len(calls.number)
+    tool_P, row_P = calls.turn_2P.astype(np.int64)
+    pairs_2P = np.stack([tool_P * tools + calls.next_N[row_P], calls.run_N[row_P]])
+    edge_P, run_P = np.unique(pairs_2P, axis=1)
+    edges, place_P = np.unique(edge_P, return_inverse=True)
+    data[NEXT].edge_index = torch.from_numpy(np.stack(np.divmod(edges, tools)))
+    data[NEXT].taken = torch.from_numpy(np.stack([place_P, run_P]))
 
 
 def _add_states(data: HeteroData, calls: CallMatrix) -> None:
@@ -168,10 +102,8 @@ def _add_states(data: HeteroData, calls: CallMatrix) -> None:
     tools = calls.next_N[known].astype(np.int64)
     success = np.zeros(len(calls.states_SD), dtype=np.bool_)
     success[states] = calls.success_R[calls.run_N[known]]
-    after = [np.zeros((2, 0), dtype=np.int64)]
-    for tool, rows in sorted(calls.by_turn.items()):
-        after.append(np.stack([calls.state_N[rows].astype(np.int64), np.full(len(rows), tool)]))
-    after_2P = np.concatenate(after, axis=1)
+    tool_P, row_P = calls.turn_2P.astype(np.int64)
+    after_2P = np.stack([calls.state_N[row_P].astype(np.int64), tool_P])
     data["state"].x = torch.from_numpy(calls.states_SD)  # shared: snapshots never change
     data["state"].success = torch.from_numpy(success)
     data[BEFORE].edge_index = _unique(np.stack([states, tools]))
@@ -180,10 +112,6 @@ def _add_states(data: HeteroData, calls: CallMatrix) -> None:
 
 def _unique(pairs_2P: NDArray[np.int64]) -> torch.Tensor:
     return torch.from_numpy(np.unique(pairs_2P, axis=1))
-
-
-def _floats(values: NDArray[np.float64] | Sequence[float]) -> torch.Tensor:
-    return torch.from_numpy(np.asarray(values, dtype=np.float32))
 
 
 def families_of(

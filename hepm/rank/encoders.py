@@ -16,7 +16,6 @@ from torch_geometric.nn import GATv2Conv, SAGEConv
 from hepm.rank.data import AFTER, BEFORE, NEXT
 
 STATS: Final = 3
-READ: Final = [0, 2]  # of the attributes of edges
 TEXT_SCALE: Final = 3.0  # components of a unit vector of 512 dimensions are small
 
 
@@ -85,17 +84,14 @@ class Sage(Encoder):
 
 
 class GatV2(Encoder):
-    """GATv2 (Brody et al. 2022, arXiv:2105.14491, equation 7): attention over edges by support and failure share.
-
-    Efficiency is not read: it cannot be left out for the runs that are predicted (`hepm.rank.leave_out`).
-    """
+    """GATv2 (Brody et al. 2022, arXiv:2105.14491, equation 7): attention over edges by support and failure share."""
 
     def _layer(self, hidden: int) -> nn.Module:
-        make: dict[str, Any] = {"heads": 4, "edge_dim": len(READ), "add_self_loops": False, "residual": True}
+        make: dict[str, Any] = {"heads": 4, "edge_dim": 2, "add_self_loops": False, "residual": True}
         return nn.ModuleList([GATv2Conv(hidden, hidden // 4, **make) for _ in range(2)])
 
     def _messages(self, layer: Any, hidden_TH: Tensor, data: HeteroData, states_SH: Tensor | None) -> Tensor:
-        ends, about = data[NEXT].edge_index, data[NEXT].edge_attr[:, READ]
+        ends, about = data[NEXT].edge_index, data[NEXT].edge_attr
         return layer[0](hidden_TH, ends, about) + layer[1](hidden_TH, ends.flip(0), about)
 
     def lone(self) -> list[tuple[Tensor, Tensor]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -10,12 +11,11 @@ import numpy as np
 
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Float32Array
-from hepm.policy.hybrid.fitted import FittedMemory
-from hepm.policy.hybrid.odds import EncodedQuery
 from hepm.policy.query import Floors, Query, nothing_known, place_of
+from hepm.rank.calls import EncodedQuery
 from hepm.rank.ranker import Ranker, Snapshot
 from hepm.text import count_of
-from hepm.types import START, Suggestion, Suggestions, ToolName
+from hepm.types import Suggestion, Suggestions, ToolName
 
 _SPEAKS: Final = 0.1  # nats that a part adds to the log-chance of a tool, from which it is a reason
 
@@ -37,21 +37,18 @@ class Gnn:
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         """At most k tools, likeliest first, ties by name."""
         floors = self._floors
-        fitted = mirror.fits.of(FittedMemory)
-        snapshot = mirror.fits.of(self._ranker.on)
-        further: list[ToolName] = []
+        here = self._ranker.here(mirror)
+        number = here.calls.number
+        _, won_K = here.runs_2K
+        names = [name for name, won in zip(number, won_K, strict=True) if won]
         if not floors.support and query.tools is not None:
-            further = sorted(query.tools - fitted.number.keys())
-        names = (*fitted.names, *further)
-        numbers = sorted({*fitted.candidates.tolist(), *range(len(fitted.names), len(names))})
-        tools = [tool for tool in numbers if names[tool] != START and query.allows(names[tool])]
-        if not tools or (floors.support and not any(map(fitted.knows, query.after))):
+            names += sorted(query.tools - number.keys())
+        names = [name for name in names if query.allows(name)]
+        if not names or (floors.support and number.keys().isdisjoint(query.after)):
             return nothing_known(mirror, query, floors)
-        if query.vector is not None and len(query.vector) != fitted.dimensions:
-            query = replace(query, vector=None, said_vector=None)
-        encoded = [fitted.encode(query, last) for last in sorted(set(query.after))]
-        columns = np.array(tools)
-        scores_Q = [self._parts(snapshot, encoded_query, further)[:, columns] for encoded_query in encoded]
+        encoded = EncodedQuery.each_of(query, here.calls)
+        query = replace(query, vector=encoded[0].state_D)
+        scores_Q = [self._parts(here, encoded_query, names) for encoded_query in encoded]
         chances_PC: Float32Array = np.mean([softmax(scores_PC) for scores_PC in scores_Q], axis=0)
         chances_C = chances_PC[0]
         # Without a state of the agent, the first tool must be as sure as a further one.
@@ -59,35 +56,34 @@ class Gnn:
         if query.vector is not None:
             floor = floors.chance
         if chances_C.max() < floor:
-            likeliest = query.names.shown(names[tools[int(chances_C.argmax())]])
+            likeliest = query.names.shown(names[int(chances_C.argmax())])
             best = f"best {likeliest} {chances_C.max():.2f}, floor {floor:g}"
             return Suggestions(abstained=f"no tool is likely enough ({best})")
         # Rounded: chances that differ in their last bits, as on another machine, are ties, which names break.
-        order = sorted(range(len(tools)), key=lambda place: (-round(float(chances_C[place]), 6), names[tools[place]]))
+        order = sorted(range(len(names)), key=lambda place: (-round(float(chances_C[place]), 6), names[place]))
         suggestions: list[Suggestion] = []
         for place in order[: query.k]:
             if place != order[0] and chances_C[place] < floors.further:
                 continue
-            suggestion = self._suggestion(mirror, query, fitted, names[tools[place]], chances_PC[:, place])
+            suggestion = self._suggestion(mirror, query, here, names[place], chances_PC[:, place])
             if suggestion.support >= floors.support:
                 suggestions.append(suggestion)
         if not suggestions:
             return nothing_known(mirror, query, floors)
         return Suggestions(tuple(suggestions))
 
-    def _parts(self, here: Snapshot, query: EncodedQuery, further: list[ToolName]) -> Float32Array:
-        """Scores as it is, and without the state, the last tools, and the calls so far; shape (4, K + further)."""
-        nowhere = tuple(-1 for _ in query.before)
+    def _parts(self, here: Snapshot, query: EncodedQuery, names: Sequence[ToolName]) -> Float32Array:
+        """Scores as it is, and without the state, the last tools, and the calls so far; shape (4, C)."""
         lacking = (
             query,
             replace(query, state_D=None, flags=0),
-            replace(query, before=nowhere),
-            replace(query, called=type(query.called)(), distance={}),
+            replace(query, before_2=np.full(2, len(here.calls.number))),
+            replace(query, times_T=0 * query.times_T, distance_T=0 * query.distance_T),
         )
-        return np.stack([self._ranker.scores(here, encoded_query, further) for encoded_query in lacking])
+        return np.stack([self._ranker.scores(here, encoded_query, names) for encoded_query in lacking])
 
     def _suggestion(
-        self, mirror: NamespaceMirror, query: Query, fitted: FittedMemory, name: ToolName, chance_P: Float32Array
+        self, mirror: NamespaceMirror, query: Query, here: Snapshot, name: ToolName, chance_P: Float32Array
     ) -> Suggestion:
         place = place_of(query)
         chance = float(chance_P[0])
@@ -96,11 +92,10 @@ class Gnn:
             ran = f"{count_of(support, 'successful run')} called it {place}"
         else:
             # Where no successful run went on with it, the counts are those of runs that called it at all.
-            tool = fitted.number.get(name)
             failed = 0
+            tool = here.calls.number.get(name)
             if tool is not None:
-                support = int(fitted.successes_T[tool])
-                failed = int(fitted.failures_T[tool])
+                failed, support = here.runs_2K[:, tool].tolist()
             ran = "no run called it, so it is placed by its words"
             if support:
                 ran = f"{count_of(support, 'successful run')} called it, none right {place}"

@@ -2,50 +2,56 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.calls.call_matrix import CallMatrix
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Float32Array
-from hepm.policy.hybrid.odds import EncodedQuery
-from hepm.policy.hybrid.ridge import unit
-from hepm.rank.situations import FLAGS, Situations, own_features, situation_of
-from hepm.types import START, ToolName
+from hepm.policy.query import Query
+from hepm.rank.calls import CallMatrix, EncodedQuery, read_calls, unit
+from hepm.rank.situations import flag_columns, own_features
+from hepm.types import ToolName
 
 STATE_SCALE: Final = 3.0  # as in `hepm.rank.scorer`
 MOST_READ: Final = 2_048
 """The latest calls after the last tool that attention reads, and as many of all."""
 SMOOTHING: Final = 0.1  # calls that every tool has beside its own
 _BEHIND: Final = 1e-3  # nats
-_FLAG_BITS: Final = (1 << FLAGS) - 1
+_MUCH: Final = 0.1  # share of new runs from which on the memory is read again
+_NEWEST: Final = 2**62  # above every row number
 
 Weights = Mapping[str, Float32Array]
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A ranker on one snapshot of the call memory with K tools and N calls.
+    """A ranker on the calls of a memory with K tools.
 
     Attributes:
         tools_KH: Vectors of the tools.
-        read_N: Which calls attention reads: of successful runs, but the first of each, where a state is known.
-        states_SD: Vectors of all states in the learned metric; none without attention.
-        latest: Rows of the latest calls that attention reads; `latest_ND` their states.
+        runs_2K: How many failed, and how many successful runs called each tool.
+        read: Rows of the calls that attention reads: of successful runs, but the first of each, where a state is known.
+        latest_ND: States of the latest of them.
+        scale_S: Factors that bring states to unit length in the learned metric; none without attention.
         share_K: Share of each tool among the calls that are read, smoothed.
+        changes, removals: Of the mirror, when the calls were read or compared with the store.
     """
 
     calls: CallMatrix
     tools_KH: Float32Array
-    read_N: NDArray[np.bool_]
-    states_SD: Float32Array
-    latest: NDArray[np.intp]
+    runs_2K: NDArray[np.intp]
+    read: NDArray[np.intp]
     latest_ND: Float32Array
+    scale_S: Float32Array
     share_K: Float32Array
+    changes: int = 0
+    removals: int = 0
 
 
 class Ranker:
@@ -62,52 +68,55 @@ class Ranker:
         self, weights: Weights, tools: Sequence[ToolName], vectors_of: Callable[[Sequence[ToolName]], Float32Array]
     ) -> None:
         self._weights = weights
-        self._number = {name: row for row, name in enumerate(tools)}
+        self._tools = dict(zip(tools, weights["tools"], strict=True))
         self._vectors_of = vectors_of
-        self._lone: dict[ToolName, Float32Array] = {}
         self._texts: dict[ToolName, Float32Array] = {}
+        self._kept: WeakKeyDictionary[NamespaceMirror, Snapshot] = WeakKeyDictionary()
+        self._lock = threading.Lock()
         # Of the model "hetero" alone; its logarithm is trained, so that the metric stays above 0.
         self._metric_D: Float32Array | None = None
         if "attention.log_metric" in weights:
             self._metric_D = np.exp(weights["attention.log_metric"])
 
-    def on(self, calls: CallMatrix, former: Snapshot | None = None) -> Snapshot:
-        """The ranker on a snapshot of the memory; of a `former` one only new states are brought into the metric."""
-        start = -1  # equal to no tool's number
-        if START in calls.names:
-            start = calls.names.index(START)
-        # Calls that may be read: not the first of a run, of successful runs, with a state.
-        read_N = (calls.before_NK[:, 0] != start) & calls.success_R[calls.run_N] & (calls.state_N >= 0)
-        share_K = np.bincount(calls.next_N[read_N], minlength=len(calls.names)) + SMOOTHING
-        states_SD = calls.states_SD[:0]
-        latest = np.flatnonzero(read_N)[-MOST_READ:]
+    def here(self, mirror: NamespaceMirror) -> Snapshot:
+        """The ranker on a memory. It is read again when a tenth of its runs are new, or one was removed."""
+        kept, changes, removals = self._kept.get(mirror), mirror.changes, mirror.removals
+        if kept is not None and kept.changes == changes:
+            return kept
+        # While one thread reads runs that were only added, the others go on.
+        if kept is not None and kept.removals == removals and self._lock.locked():
+            return kept
+        with self._lock:
+            kept = self._kept.get(mirror)
+            if kept is None or kept.removals != removals or _outgrown(kept.calls, mirror):
+                kept = self.on(read_calls(mirror.store, mirror.name))
+            self._kept[mirror] = kept = replace(kept, changes=changes, removals=removals)
+        return kept
+
+    def on(self, calls: CallMatrix) -> Snapshot:
+        """The ranker on the calls of a memory."""
+        tools = len(calls.number)
+        states_SD = calls.states_SD
+        read = np.flatnonzero((calls.position_N > 0) & calls.success_R[calls.run_N] & (calls.state_N >= 0))
+        share_K = np.bincount(calls.next_N[read], minlength=tools) + SMOOTHING
+        # Each run once per tool: run and tool in one number.
+        runs, called = np.divmod(np.unique(calls.run_N.astype(np.int64) * tools + calls.next_N), tools)
+        runs_2K = np.zeros((2, tools), dtype=np.intp)
+        np.add.at(runs_2K, (calls.success_R[runs].astype(np.intp), called), 1)
+        scale_S = states_SD[:0, 0]
         if self._metric_D is not None:
-            if former is None:
-                states_SD = unit(calls.states_SD * self._metric_D)
-            else:
-                fresh_SD = unit(calls.states_SD[len(former.states_SD) :] * self._metric_D)
-                states_SD = np.concatenate([former.states_SD, fresh_SD])
-            latest_ND = states_SD[calls.state_N[latest]]
-        else:
-            latest_ND = states_SD
+            squares_S = np.einsum("sd,sd,d->s", states_SD, states_SD, self._metric_D**2)
+            scale_S = np.maximum(squares_S, np.finfo(np.float32).tiny) ** -0.5
+        latest_ND = states_SD[calls.state_N[read[-MOST_READ:]]]
         share_K = (share_K / share_K.sum()).astype(np.float32)
-        return Snapshot(calls, self.encode(calls.names), read_N, states_SD, latest, latest_ND, share_K)
+        return Snapshot(calls, self.encode(list(calls.number)), runs_2K, read, latest_ND, scale_S, share_K)
 
     def encode(self, names: Sequence[ToolName]) -> Float32Array:
         """Vectors of tools, shape (K, H); of one it was not trained on from its text alone."""
-        new = [name for name in names if name not in self._number and name not in self._lone]
+        new = [name for name in names if name not in self._tools]
         if new:
-            self._lone.update(zip(new, self._encode_text(self._vectors_of(new)), strict=True))
-        tools_TH = self._weights["tools"]
-        if not names:
-            return tools_TH[:0]
-        vectors: list[Float32Array] = []
-        for name in names:
-            if name in self._number:
-                vectors.append(tools_TH[self._number[name]])
-            else:
-                vectors.append(self._lone[name])
-        return np.stack(vectors)
+            self._tools.update(zip(new, self._encode_text(self._vectors_of(new)), strict=True))
+        return np.stack([self._tools[name] for name in names])
 
     def _encode_text(self, vectors_UD: Float32Array) -> Float32Array:
         hidden = vectors_UD
@@ -119,15 +128,17 @@ class Ranker:
             layer += 1
         return hidden
 
-    def scores(self, here: Snapshot, query: EncodedQuery, further: Sequence[ToolName] = ()) -> Float32Array:
-        """Scores of the K tools and of `further` ones that memory does not know, shape (K + further,)."""
-        situation = situation_of(query, len(here.tools_KH), here.calls.states_SD.shape[1])
-        scores_K = self._bilinear(here.tools_KH, situation)
+    def scores(self, here: Snapshot, query: EncodedQuery, tools: Sequence[ToolName]) -> Float32Array:
+        """Scores of some tools, which memory need not know, shape (C,)."""
+        scores = self._bilinear(here.tools_KH, query)
         if self._metric_D is not None:
-            scores_K = scores_K + self._attention(here, query, self._metric_D)
-        if not further:
-            return scores_K
-        return np.concatenate([scores_K, self._by_words(here, query, further, scores_K)])
+            scores = scores + self._attention(here, query, self._metric_D)
+        place = dict(here.calls.number)
+        further = [tool for tool in tools if tool not in place]
+        if further:
+            place.update(zip(further, range(len(scores), len(scores) + len(further)), strict=True))
+            scores = np.concatenate([scores, self._by_words(here, query, further, scores)])
+        return scores[[place[tool] for tool in tools]]
 
     def _by_words(
         self, here: Snapshot, query: EncodedQuery, further: Sequence[ToolName], scores_K: Float32Array
@@ -140,7 +151,7 @@ class Ranker:
         called_K = here.share_K > here.share_K.min()  # the start is never called
         if query.state_D is None or not called_K.any():
             return np.full(len(further), scores_K.min())
-        names = [name for name, called in zip(here.calls.names, called_K, strict=True) if called]
+        names = [name for name, called in zip(here.calls.number, called_K, strict=True) if called]
         new = [name for name in (*names, *further) if name not in self._texts]
         if new:
             self._texts.update(zip(new, self._vectors_of(new), strict=True))
@@ -151,23 +162,29 @@ class Ranker:
         by_words = scores.mean() + scores.std() * (likeness[len(names) :] - among.mean()) / (among.std() or 1)
         return by_words - max(0, by_words.max() - scores.max() + _BEHIND)
 
-    def log_chances(self, mirror: NamespaceMirror, query: EncodedQuery, tools: NDArray[np.intp]) -> Float32Array:
-        """As a feature of the hybrid policy: log softmax over some of the memory's tools, shape (C,)."""
-        scores_C = self.scores(mirror.fits.of(self.on), query)[tools]
-        raised_C = scores_C - scores_C.max()
-        return (raised_C - np.log(np.exp(raised_C).sum())).astype(np.float32)
+    def log_chances(self, mirror: NamespaceMirror, query: Query, tools: Sequence[ToolName]) -> Float32Array:
+        """Log-probability of each of some tools to be called next, of these alone, shape (C,)."""
+        here = self.here(mirror)
+        encoded = EncodedQuery.each_of(query, here.calls)
+        scores_QC = np.stack([self.scores(here, one, tools) for one in encoded])
+        # Summed as logarithms: the chance of a tool may be too small for a number.
+        chances_QC = scores_QC - np.logaddexp.reduce(scores_QC, axis=1, keepdims=True)
+        return (np.logaddexp.reduce(chances_QC, axis=0) - np.log(len(encoded))).astype(np.float32)
 
-    def _bilinear(self, tools_TH: Float32Array, now: Situations) -> Float32Array:
+    def _bilinear(self, tools_TH: Float32Array, query: EncodedQuery) -> Float32Array:
         weights, layer = self._weights, self._linear
-        before_2H = np.concatenate([tools_TH, weights["scorer.none"]])[now.before_Q2[0]]
-        called_H = np.log1p(now.times_QT[0]) @ tools_TH / 2
-        query_H = STATE_SCALE * layer("scorer.state", now.state_QD[0]) + layer("scorer.flags", now.flags_QF[0])
-        query_H = query_H + layer("scorer.called", called_H)
+        before_2H = np.concatenate([tools_TH, weights["scorer.none"]])[query.before_2]
+        called_H = np.log1p(query.times_T) @ tools_TH
+        state_D = query.state_D
+        if state_D is None:
+            state_D = np.zeros(weights["scorer.state.weight"].shape[1], dtype=np.float32)
+        query_H = STATE_SCALE * layer("scorer.state", state_D) + layer("scorer.called", called_H) / 2
+        query_H = query_H + layer("scorer.flags", flag_columns(np.array([query.flags]))[0])
         query_H = query_H + layer("scorer.last", before_2H[0]) + layer("scorer.second", before_2H[1])
         query_H = layer("scorer.out", np.maximum(query_H, 0))
         scores_T = tools_TH @ (query_H / tools_TH.shape[1] ** 0.5 + weights["scorer.bias"])
-        own = own_features(now.times_QT, now.distance_QT)
-        return scores_T + sum(feature[0] * weight for feature, weight in zip(own, weights["scorer.own"], strict=True))
+        own = own_features(query.times_T, query.distance_T)
+        return scores_T + sum(feature * weight for feature, weight in zip(own, weights["scorer.own"], strict=True))
 
     def _linear(self, name: str, values: Float32Array) -> Float32Array:
         mapped = self._weights[f"{name}.weight"] @ values
@@ -180,22 +197,29 @@ class Ranker:
         calls, weights = here.calls, self._weights
         smoothing = 1 / (1 + np.exp(-weights["attention.smoothing"]))
         voted_T = here.share_K * smoothing
-        if len(here.latest) and query.state_D is not None:
+        if len(here.read) and query.state_D is not None:
             # The latest calls are read whatever their last tool; of those after this one, the ones before these.
-            after = calls.by_last.get(query.before[0], here.latest[:0])
-            after = after[here.read_N[after]]
-            after = after[after < here.latest[0]][-MOST_READ:]
-            rows = np.concatenate([after, here.latest])
-            state_D = unit(query.state_D * metric_D)
-            # Not `@`: see `hepm.policy.hybrid.ridge.solved`.
-            blocks = (here.states_SD[calls.state_N[after]], here.latest_ND)
+            earlier = here.read[:-MOST_READ]
+            after = earlier[calls.last_N[earlier] == query.before_2[0]][-MOST_READ:]
+            rows = np.concatenate([after, here.read[-MOST_READ:]])
+            # The metric w falls on the query alone, and on the lengths of the states: none is copied.
+            state_D = unit(query.state_D * metric_D) * metric_D
+            # Not `@`: on busy cores the threads of a BLAS wait for each other.
+            blocks = (calls.states_SD[calls.state_N[after]], here.latest_ND)
             cosines = np.concatenate([np.einsum("nd,d->n", block, state_D) for block in blocks])
-            last = calls.before_NK[rows, 0] == query.before[0]
-            two = last & (calls.before_NK[rows, 1] == query.before[1])
-            flags = (calls.flags_N[rows] ^ query.flags) & _FLAG_BITS == 0
+            cosines *= here.scale_S[calls.state_N[rows]]
+            last = calls.last_N[rows] == query.before_2[0]
+            two = last & (calls.second_N[rows] == query.before_2[1])
+            flags = calls.flags_N[rows] == query.flags
             matches = np.stack([last, two, flags], axis=1) @ weights["attention.matches"]
             logits = cosines * np.exp(weights["attention.log_temperature"]) + matches
             share = np.exp(logits - logits.max())
             share *= (1 - smoothing) / share.sum()
             voted_T += np.bincount(calls.next_N[rows], share, minlength=len(voted_T)).astype(np.float32)
         return weights["attention.gain"] * np.log(voted_T)
+
+
+def _outgrown(calls: CallMatrix, mirror: NamespaceMirror) -> bool:
+    """Whether many runs came since the calls were read."""
+    newest = mirror.store.latest_runs(namespace=mirror.name, before=_NEWEST, most=1)
+    return max((run.seq for run in newest), default=0) > calls.newest + _MUCH * len(calls.run_ids)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from hepm.rank.situations import FLAGS
+from hepm.rank.calls import FLAGS
 
 OWN: Final = 3
 STATE_SCALE: Final = 3.0

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.graph.rows import Float32Array
-from hepm.policy.hybrid.ridge import unit
+from hepm.rank.calls import unit
 
 ALPHA = 0.5
 

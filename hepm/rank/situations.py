@@ -1,30 +1,23 @@
-"""What a ranker reads, as arrays: where agents were when they called a tool, and the words of tools.
-
-Situations are the same from recorded calls and from a query.
-"""
+"""What a ranker reads, as arrays: where agents were when they called a tool, and the words of tools."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hepm.embed import Embedder
 from hepm.graph.rows import Float32Array
-from hepm.policy.hybrid.odds import EncodedQuery
+from hepm.rank.calls import FLAGS
 from hepm.types import USER_SIDE, ToolName
 
 _BETWEEN: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[\W_]+")
-FLAGS: Final = 3
-"""Whether the user spoke, the agent spoke, and the last result was an error, since the last call."""
 
 
-@dataclass(frozen=True, slots=True)
-class Situations:
+class Situations(NamedTuple):
     """Q situations among T tools, with states of D dimensions.
 
     Attributes:
@@ -39,21 +32,6 @@ class Situations:
     times_QT: Float32Array
     distance_QT: Float32Array
     flags_QF: Float32Array
-
-
-def situation_of(query: EncodedQuery, tools: int, dimensions: int) -> Situations:
-    """One query's situation; tools that memory does not know come after those that it does."""
-    times = np.zeros((1, tools), dtype=np.float32)
-    for tool, count in query.called.items():
-        times[0, tool] = count
-    distance = np.zeros((1, tools), dtype=np.float32)
-    for tool, calls_ago in query.distance.items():
-        distance[0, tool] = calls_ago
-    before = np.array([[tool if tool >= 0 else tools for tool in query.before[:2]]])
-    state = query.state_D
-    if state is None:
-        state = np.zeros(dimensions, dtype=np.float32)
-    return Situations(state[None], before, times, distance, flag_columns(np.array([query.flags])))
 
 
 def situations_of(
@@ -75,13 +53,13 @@ def situations_of(
     return Situations(state, np.where(before >= 0, before, tools), times, distance, flag_columns(call["flags"][rows]))
 
 
-def flag_columns(flags_Q: NDArray[np.int64]) -> Float32Array:
-    """The bits of `CallMatrix.flags_N` that rankers read, shape (Q, FLAGS)."""
+def flag_columns(flags_Q: NDArray[Any]) -> Float32Array:
+    """The bits of `CallMatrix.flags_N`, shape (Q, FLAGS)."""
     return (flags_Q[:, None] >> np.arange(FLAGS) & 1).astype(np.float32)
 
 
 def own_features(times_QT: Float32Array, distance_QT: Float32Array) -> Sequence[Float32Array]:
-    """What the run so far says of each tool: called before, how often, how lately; each (Q, T)."""
+    """What the run so far says of each tool: called before, how often, how lately; each (Q, T), or (T,)."""
     recency = np.divide(1.0, distance_QT, where=distance_QT > 0, out=np.zeros_like(distance_QT))
     return (times_QT > 0).astype(np.float32), np.log1p(times_QT), recency
 

@@ -210,8 +210,7 @@ class _Examples:
 
     def _batch(self, rows: NDArray[np.intp]) -> Batch:
         now = situations_of(rows, self._calls, self._data["state"].x.numpy(), self._tools)
-        values = (now.state_QD, now.before_Q2, now.times_QT, now.distance_QT, now.flags_QF)
-        return Batch(*map(self._tensor, values))
+        return Batch(*map(self._tensor, now))
 
     def _remembered(self, asked: NDArray[np.intp], rng: np.random.Generator) -> tuple[AttendedCalls, Tensor]:
         """What attention reads, and which of it is hidden from each call asked for.

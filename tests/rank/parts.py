@@ -3,7 +3,7 @@
 import torch
 from torch_geometric.data import HeteroData
 
-from hepm.rank.data import AFTER, BEFORE, NEXT, families_of, graph_data, read_graph_data
+from hepm.rank.data import AFTER, BEFORE, NEXT, families_of, graph_data
 from hepm.rank.gnn4plan import Gnn4Plan, bpr_loss
 from hepm.rank.leave_out import without
 from hepm.rank.scorer import AttendedCalls, Batch
@@ -25,7 +25,6 @@ __all__ = [
     "export",
     "families_of",
     "graph_data",
-    "read_graph_data",
     "torch",
     "train",
     "without",

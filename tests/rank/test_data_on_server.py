@@ -21,10 +21,6 @@ def test_the_graph_read_from_neo4j_equals_the_embedded_one(
     monkeypatch.setenv("NEO4J_PASSWORD", neo4j_server.password)
     with Memory.open(neo4j_server.uri) as server:
         server.ingest(runs())
-        store = server.mirror().store
-        assert equal(
-            of, of.read_graph_data(store, "default", server.embedder), of.graph_data(memory.mirror(), memory.embedder)
-        )
         assert equal(
             of, of.graph_data(server.mirror(), server.embedder), of.graph_data(memory.mirror(), memory.embedder)
         )

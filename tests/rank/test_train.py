@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -11,9 +10,8 @@ import pytest
 
 from hepm import Memory
 from hepm.policy import Query
-from hepm.policy.hybrid.fitted import FittedMemory
-from hepm.policy.hybrid.odds import EncodedQuery
 from hepm.rank import sgc
+from hepm.rank.calls import EncodedQuery, read_calls
 from hepm.rank.checkpoint import Checkpoint
 from hepm.rank.ranker import Ranker
 from hepm.rank.situations import Situations, situations_of, tool_vectors
@@ -24,8 +22,7 @@ pytestmark = pytest.mark.xdist_group("torch")
 
 
 def tensors(of: ModuleType, found: Situations) -> Any:
-    values = (found.state_QD, found.before_Q2, found.times_QT, found.distance_QT, found.flags_QF)
-    return of.Batch(*map(of.torch.from_numpy, values))
+    return of.Batch(*map(of.torch.from_numpy, found))
 
 
 @pytest.mark.parametrize("model", ["sage", "gatv2", "hetero"])
@@ -34,31 +31,28 @@ def test_the_ranker_in_numpy_scores_as_the_trained_network(of: ModuleType, model
     data = of.graph_data(mirror, memory.embedder)
     network = of.train(data, replace(of.QUICK, model=model, epochs=2))
     ranker = Ranker(of.export(network, data), data["tool"].name, lambda names: tool_vectors(names, {}, memory.embedder))
-    fitted = mirror.fits.of(FittedMemory)
-    calls, here = fitted.calls, ranker.on(fitted.calls)
+    here = ranker.on(read_calls(mirror.store, mirror.name))
+    calls = here.calls
     call = {name: values.numpy() for name, values in data["call"].items() if name != "num_nodes"}
     about = call, data["state"].x.numpy(), len(data["tool"].name)
-    read = tensors(of, situations_of(np.flatnonzero(here.read_N), *about))
+    read = tensors(of, situations_of(here.read, *about))
     remembered = of.AttendedCalls(
-        read.state_QD, read.before_Q2, read.flags_QF, of.torch.from_numpy(call["next"][np.flatnonzero(here.read_N)])
+        read.state_QD, read.before_Q2, read.flags_QF, of.torch.from_numpy(call["next"][here.read])
     )
     rows = np.flatnonzero(calls.position_N > 0)[::7]
     graph = of.without(data, of.torch.zeros(len(data["run"].id), dtype=of.torch.bool))
     with of.torch.no_grad():
         expected = network(graph, tensors(of, situations_of(rows, *about)), remembered).numpy()
-    for row, scores in zip(rows.tolist(), expected, strict=True):
-        earlier = calls.next_N[row - calls.position_N[row] : row].tolist()
+    names, now = list(calls.number), situations_of(rows, *about)
+    for place, row in enumerate(rows.tolist()):
         query = EncodedQuery(
-            before=tuple(calls.before_NK[row].tolist()),
-            called=Counter(earlier),
-            distance={tool: len(earlier) - at for at, tool in enumerate(earlier)},
+            before_2=now.before_Q2[place],
+            times_T=now.times_QT[place],
+            distance_T=now.distance_QT[place],
             flags=int(calls.flags_N[row]),
-            state_D=calls.states_SD[calls.state_N[row]],
-            said_D=None,
-            summary=StateSummary(),
-            after=fitted.after(frozenset({calls.names[calls.before_NK[row, 0]]}), int(calls.before_NK[row, 0])),
+            state_D=now.state_QD[place],
         )
-        assert ranker.scores(here, query) == pytest.approx(scores, abs=1e-4)
+        assert ranker.scores(here, query, names) == pytest.approx(expected[place], abs=1e-4)
 
 
 def test_the_same_seed_gives_the_same_bytes(
@@ -134,14 +128,14 @@ def test_gnn4plan_learns_to_score_what_was_called_above_other_successors(of: Mod
 def test_a_tool_never_seen_gets_a_score_from_its_text(memory: Memory, checkpoint: Checkpoint) -> None:
     described = {"pay_back": "Send a refund: money paid back to the card."}
     ranker = checkpoint.ranker(described, memory.embedder)
-    fitted = memory.mirror().fits.of(FittedMemory)
-    here = ranker.on(fitted.calls)
+    here = ranker.here(memory.mirror())
     state = memory.embedder.embed(["U: refund money paid back card"])[0]
-    query = fitted.encode(Query(("look_up",), ("look_up",), StateSummary(), state), "look_up")
-    scores = ranker.scores(here, query, ["pay_back", "zzz"])
+    [query] = EncodedQuery.each_of(Query(("look_up",), ("look_up",), StateSummary(), state), here.calls)
+    names = list(here.calls.number)
+    scores = ranker.scores(here, query, [*names, "pay_back", "zzz"])
     assert np.isfinite(scores).all()
     assert scores[-2] != scores[-1]
-    known = ranker.scores(here, query)
+    known = ranker.scores(here, query, names)
     assert scores[: len(known)].tolist() == known.tolist()
     # Its words are those of the state: second place. Words of nothing: last among the tools that runs called.
     assert sum(scores > scores[-2]) == 1

@@ -90,6 +90,7 @@ class NamespaceMirror:
         store: Where it is read from.
         name: The namespace.
         tool_names: By the numbers that state blocks use.
+        changes, removals: How often it followed the store, and how often labelled runs were gone then.
     """
 
     def __init__(self, store: Store, namespace: str, artifacts: Path | None = None) -> None:
@@ -99,6 +100,7 @@ class NamespaceMirror:
         self._tool_ids: dict[ToolName, int] = {}
         self.tool_names: list[ToolName] = []
         self._ids_lock = threading.Lock()
+        self.changes = self.removals = 0
         self._snapshot = self._read()
 
     @cached_property
@@ -355,6 +357,8 @@ class NamespaceMirror:
             self._snapshot = self._read()
         else:
             self._snapshot = self._followed(changes)
+        self.removals += any(change.removed for change in changes)
+        self.changes += 1
         if self._fits is not None:
             self._fits.follow(changes, read=everything and self._snapshot.whole)
 

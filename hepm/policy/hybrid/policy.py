@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from hepm.policy.hybrid.features import NAMES, Tools
 from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.policy.hybrid.odds import EncodedQuery
 from hepm.policy.hybrid.outcomes import OutcomesHere
-from hepm.policy.query import Floors, Query, nothing_known, place_of
+from hepm.policy.query import Floors, Query, TrainedRanker, nothing_known, place_of
 from hepm.text import count_of, in_words
 from hepm.types import Evidence, FailedWay, Suggestion, Suggestions, ToolName
 
@@ -46,14 +46,6 @@ CHECKED: Final = 0.1
 """Chance from which on it is looked up whether a tool has begun to fail."""
 _LEAST_REASON: Final = 0.1  # of a score, above the mean of the other candidates
 _MOST_REASONS: Final = 2  # in one suggestion, the strongest ones
-
-
-class TrainedRanker(Protocol):
-    """A ranker that the hybrid policy weighs with its own features (`hepm.rank`)."""
-
-    def log_chances(self, mirror: NamespaceMirror, query: EncodedQuery, tools: Tools) -> Float32Array:
-        """Log-probability of each candidate, shape (C,)."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,18 +138,20 @@ class Hybrid:
         if not len(tools):
             return nothing_known(mirror, query, self._floors)
         advice_C = _advice(fitted, query, tools)
-        ranked_QC = self._ranked(mirror, query, encoded, tools)
+        ranked_QC = self._ranked(mirror, query, fitted, tools)
         evidence = WeighedTools.of(fitted, encoded, tools, outcomes, advice_C=advice_C, ranked_QC=ranked_QC)
         evidence = evidence.with_drifts(fitted.names, mirror, least=CHECKED)
         return self._answer(_WeighedQuery(mirror, fitted, query, encoded[0], evidence))
 
-    def _ranked(
-        self, mirror: NamespaceMirror, query: Query, encoded: Sequence[EncodedQuery], tools: Tools
-    ) -> list[Float32Array]:
+    def _ranked(self, mirror: NamespaceMirror, query: Query, fitted: FittedMemory, tools: Tools) -> list[Float32Array]:
         """What a trained ranker says for each of the encoded queries; nothing without a state."""
         if self._ranker is None or query.vector is None:
             return []
-        return [self._ranker.log_chances(mirror, encoded_query, tools) for encoded_query in encoded]
+        names: list[ToolName] = [fitted.names[int(tool)] for tool in tools]
+        ranked_QC: list[Float32Array] = []
+        for last in fitted.last_of(query.after):
+            ranked_QC.append(self._ranker.log_chances(mirror, replace(query, after=(last,)), names))
+        return ranked_QC
 
     def _answer(self, weighed: _WeighedQuery) -> Suggestions:
         """The tools that are sure enough, each with its reason; else why none is."""
