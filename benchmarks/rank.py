@@ -42,6 +42,8 @@ from hepm.policy.hybrid.features import NAMES, RANKER
 from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.policy.hybrid.odds import EncodedQuery
 from hepm.rank import sgc
+from hepm.rank.calls import EncodedQuery as Situation
+from hepm.rank.calls import read_calls
 from hepm.rank.data import NEXT, graph_data
 from hepm.rank.gnn4plan import Gnn4Plan
 from hepm.rank.ranker import Ranker
@@ -76,10 +78,9 @@ def voices(
     """Columns of each model and seed, log-chances of the candidates, learned from a memory."""
 
     def learn(filled: FilledMemory) -> Callable[[EncodedQuery, str], np.ndarray]:
-        mirror, embedder = filled.mirror, filled.embedder
-        fitted = mirror.fits.of(FittedMemory)
-        data = graph_data(mirror, embedder)
-        scorers = [scorer(model, seed, fitted, data, embedder, kept) for model in models for seed in range(seeds)]
+        fitted = filled.mirror.fits.of(FittedMemory)
+        data = graph_data(filled.mirror, filled.embedder)
+        scorers = [scorer(model, seed, filled, data, kept) for model in models for seed in range(seeds)]
 
         def columns(query: EncodedQuery, last: str) -> np.ndarray:
             del last
@@ -92,10 +93,7 @@ def voices(
     return learn
 
 
-def scorer(
-    model: str, seed: int, fitted: FittedMemory, data, embedder, kept: Kept
-) -> Callable[[EncodedQuery], np.ndarray]:
-    calls = fitted.calls
+def scorer(model: str, seed: int, filled: FilledMemory, data, kept: Kept) -> Callable[[EncodedQuery], np.ndarray]:
     if model == "sgc":
         tools_TD = sgc.smoothed(data["tool"].x.numpy(), data[NEXT].edge_index.numpy())
         follows = [data[NEXT].edge_index[1][data[NEXT].edge_index[0] == at].numpy() for at in range(len(tools_TD))]
@@ -106,7 +104,8 @@ def scorer(
 
         return plain
     if model == "gnn4plan":
-        rows = np.flatnonzero((calls.position_N > 0) & (calls.state_N >= 0) & calls.success_R[calls.run_N])
+        call, success_R = data["call"], data["run"].success
+        rows = ((call["position"] > 0) & (call["state"] >= 0) & success_R[call["run"]]).nonzero()[:, 0].numpy()
         trained = Gnn4Plan.trained(data, rows, seed=seed)
         with torch.no_grad():
             tools_TH = trained.tools(data).numpy()
@@ -120,9 +119,19 @@ def scorer(
 
         return greedy
     weights = kept.weights(data, TrainOptions(model, seed))
-    ranker = Ranker(weights, data["tool"].name, lambda n: tool_vectors(n, {}, embedder))
-    here = ranker.on(calls)
-    return lambda query: ranker.scores(here, query)
+    ranker = Ranker(weights, data["tool"].name, lambda n: tool_vectors(n, {}, filled.embedder))
+    here = ranker.on(read_calls(filled.mirror.store, filled.mirror.name))
+    names = list(here.calls.number)
+
+    def voice(query: EncodedQuery) -> np.ndarray:
+        # The tools of a memory that is read whole have the same numbers everywhere.
+        before_2 = np.array([tool if tool >= 0 else len(names) for tool in query.before[:2]])
+        times_T, distance_T = np.zeros((2, len(names)), dtype=np.float32)
+        times_T[list(query.called)] = [*query.called.values()]
+        distance_T[list(query.distance)] = [*query.distance.values()]
+        return ranker.scores(here, Situation(before_2, times_T, distance_T, query.flags, query.state_D), names)
+
+    return voice
 
 
 def fitted_across(unseen: Sequence[Sample], seen: Sequence[Sample], columns: Sequence[int]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -15,7 +16,7 @@ from hepm.evals.methods import FilledMemory, PolicyPredictor
 from hepm.evals.metrics import METRICS, Bootstrap, interval, values_of
 from hepm.evals.report import EvalOptions
 from hepm.policy import Floors, Hybrid
-from hepm.policy.hybrid.fitted import FittedMemory
+from hepm.rank.calls import EncodedQuery
 from hepm.rank.data import graph_data
 from hepm.rank.policy import Gnn
 from hepm.rank.ranker import Ranker
@@ -122,20 +123,20 @@ def absent_tools(domains: Sequence[Domain], options: TrainOptions) -> Iterator[s
             if not events or not training.events:
                 continue
             filled = FilledMemory(training)
-            fitted = filled.mirror.fits.of(FittedMemory)
             try:
                 network = train(graph_data(filled.mirror, filled.embedder), options)
             except InputError:
                 continue
             ranker = ranker_of(network, filled, described)
-            here, further = ranker.on(fitted.calls), sorted(absent)
-            names = [*fitted.calls.names, *further]
-            open_K = np.append(np.isin(np.arange(len(fitted.calls.names)), fitted.candidates), [True] * len(further))
+            here, further = ranker.here(filled.mirror), sorted(absent)
+            _, won_K = here.runs_2K
+            names, open_K = [*here.calls.number, *further], np.append(won_K > 0, [True] * len(further))
             texts = tool_vectors(names, described, filled.embedder)
             for event, query in zip(events, filled.queries(events), strict=True):
-                now, at = fitted.encode(query, event.last), names.index(event.next)
+                [now] = EncodedQuery.each_of(replace(query, after=(event.last,)), here.calls)
+                at = names.index(event.next)
                 cosines = texts @ now.state_D if now.state_D is not None else np.zeros(len(names))
-                for name, scores in (("ranker", ranker.scores(here, now, further)), ("text alone", cosines)):
+                for name, scores in (("ranker", ranker.scores(here, now, names)), ("text alone", cosines)):
                     ranks[name].append(1 + int((scores[open_K] > scores[at]).sum()))
                 ranks["by chance"].append(1 + int(open_K.sum()) // 2)
                 families.append(f"{domain.name} {event.run.family}")

@@ -5,22 +5,24 @@ from __future__ import annotations
 import gc
 import json
 import multiprocessing
+import tempfile
 import threading
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import torch
 
 from hepm.embed import HashingEmbedder
-from hepm.graph.calls.call_history import mapped_room
-from hepm.graph.calls.call_matrix import CallMatrix, CallReader, steps_of
-from hepm.graph.rows import EdgeRow, Float32Array, RunRow
+from hepm.graph.delta import StatePlace
+from hepm.graph.rows import Float32Array, RunRow
+from hepm.graph.store import Store
 from hepm.policy import Query
-from hepm.policy.hybrid.fitted import FittedMemory
+from hepm.rank.calls import CallMatrix, EncodedQuery, read_calls
 from hepm.rank.data import graph_of
 from hepm.rank.ranker import Ranker
 from hepm.rank.situations import tool_vectors
@@ -56,14 +58,25 @@ def walks(tools: int, edges: int, states: int) -> Iterator[tuple[list[RunRow], F
         yield runs, vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-def edges_of(calls: CallMatrix) -> list[EdgeRow]:
-    names, success_N = calls.names, calls.success_R[calls.run_N].tolist()
-    counts = Counter(zip(calls.before_NK[:, 0].tolist(), calls.next_N.tolist(), success_N, strict=True))
-    pairs = {(source, target) for source, target, _ in counts}
-    return [
-        EdgeRow(names[a], names[b], counts[a, b, True], counts[a, b, True] << 32, counts[a, b, False], 0)
-        for a, b in pairs
-    ]
+class Walked:
+    """What a store answers of such walks; vectors lie in a mapped file."""
+
+    header = SimpleNamespace(dimensions=DIMENSIONS)
+
+    def __init__(self, size: tuple[int, int, int]) -> None:
+        self._runs: list[RunRow] = []
+        with tempfile.TemporaryFile() as file:
+            self._vectors_SD = np.memmap(file, np.float32, "w+", shape=(size[2], DIMENSIONS))
+        for runs, vectors in walks(*size):
+            first = CALLS * len(self._runs)
+            self._vectors_SD[first : first + len(vectors)] = vectors
+            self._runs += runs
+
+    def runs_after(self, seq: int, *, namespace: str) -> list[RunRow]:
+        return self._runs[seq:]
+
+    def states_at(self, places: Sequence[StatePlace], *, namespace: str) -> tuple[Sequence[StatePlace], Float32Array]:
+        return places, self._vectors_SD[[key - 1 for _, key in places]]
 
 
 def held(what: str) -> int:
@@ -95,14 +108,10 @@ def measure(size: tuple[int, int, int], model: str, threads: int) -> Mapping[str
     Vectors of states lie in a mapped file, as those of a large memory do: they count apart.
     """
     torch.set_num_threads(threads)
-    reader, embedder = CallReader(room_SD=mapped_room(size[2], DIMENSIONS)), HashingEmbedder()
-    for runs, states_SD in walks(*size):
-        steps = list(map(steps_of, runs))
-        reader.read(runs, steps, reader.unknown(steps), states_SD)
-    calls = reader.snapshot(DIMENSIONS)
+    calls, embedder = read_calls(cast(Store, Walked(size)), ""), HashingEmbedder()
     tasks = {run: f"task {int(run) // RUNS_A_TASK}" for run in calls.run_ids}
     started = time.perf_counter()
-    data = graph_of(calls, edges_of(calls), {}, tasks, embedder)
+    data = graph_of(calls, {}, tasks, embedder)
     made = time.perf_counter() - started
     edges, tools = data["tool", "next", "tool"].edge_index.shape[1], len(data["tool"].name)
     gc.collect()
@@ -133,14 +142,14 @@ def measure(size: tuple[int, int, int], model: str, threads: int) -> Mapping[str
 
 def suggestion(ranker: Ranker, calls: CallMatrix) -> Mapping[str, object]:
     """Scores of all tools at recorded situations, with encodings made before."""
-    here, fitted = ranker.on(calls), FittedMemory(calls)
+    here, names = ranker.on(calls), list(calls.number)
     rng, took = np.random.default_rng(0), list[float]()
     for row in rng.choice(np.flatnonzero(calls.position_N > 3), 300).tolist():
-        names = [calls.names[tool] for tool in calls.next_N[row - calls.position_N[row] : row]]
+        called = [names[tool] for tool in calls.next_N[row - calls.position_N[row] : row]]
         state = calls.states_SD[calls.state_N[row]]
-        query = fitted.encode(Query((names[-1],), tuple(names), StateSummary(), state), names[-1])
+        [query] = EncodedQuery.each_of(Query((called[-1],), tuple(called), StateSummary(), state), calls)
         started = time.thread_time()
-        ranker.scores(here, query)
+        ranker.scores(here, query, names)
         took.append(1e3 * (time.thread_time() - started))
     return {"scores CPU ms, median and 90 %": np.percentile(took, [50, 90]).round(2).tolist()}
 
