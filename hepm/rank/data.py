@@ -17,6 +17,7 @@ from hepm.embed import Embedder
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Float32Array
 from hepm.graph.store import Store
+from hepm.graph.weights import INVERSE_STEPS_UNIT
 from hepm.rank.calls import CallMatrix, read_calls, unit
 from hepm.rank.situations import tool_vectors
 from hepm.types import ToolName
@@ -36,21 +37,29 @@ def graph_data(mirror: NamespaceMirror, embedder: Embedder) -> HeteroData:
 
     Of T tools, S states of labelled runs, E edges that a labelled run took, R labelled runs and N calls of theirs:
 
-    - `tool`: `name`, a list; `x` (T, D), vectors of their names and descriptions.
+    - `tool`: `name`, a list; `x` (T, D), vectors of their names and descriptions; `stats` (T, 3), log(1 + runs) of
+      those that called it and succeeded, and that failed, and 1.
     - `state`: `x` (S, D), vectors of what the agent knew; `success` (S,).
-    - `tool, next, tool`: `edge_index` (2, E); `taken` (2, P), each edge with each run that took it.
+    - `tool, next, tool`: `edge_index` (2, E); `edge_attr` (E, 2), log(1 + support) and the share of failed runs;
+      `efficiency` (E,), the mean of 1/n over the successful runs that took it, n the steps of a run, which no ranker
+      reads; `taken` (2, P), each edge with each run that took it.
     - `state, after, tool` and `state, before, tool`: `edge_index`, the tools called before and after each state.
     - `run`: `id`, a list; `success` (R,); `family` (R,), equal for runs that are held out together (see
       `families_of`); `said` (R, D), vectors of what the user said.
     - `call`: all (N,), in order of the runs: `last`, `second` (tools before it, -1 for none), `next`, `run`, `state`
       (-1 for none), `position`, `flags` (see `hepm.graph.delta`).
-
-    What runs count for is in `hepm.rank.leave_out.without`, which counts those that are left.
     """
     store, namespace = mirror.store, mirror.name
     calls = read_calls(store, namespace)
     described = {tool.name: tool.description for tool in store.tools(namespace=namespace)}
-    return graph_of(calls, described, _tasks(store, namespace), embedder)
+    data = graph_of(calls, described, _tasks(store, namespace), embedder)
+    efficiency: dict[tuple[ToolName, ToolName], float] = {}
+    for source, target, support, inverse_steps, *_ in store.edges(namespace=namespace):
+        efficiency[source, target] = inverse_steps / INVERSE_STEPS_UNIT / max(support, 1)
+    names = data["tool"].name
+    ends = data[NEXT].edge_index.T.tolist()
+    data[NEXT].efficiency = torch.tensor([efficiency.get((names[a], names[b]), 0.0) for a, b in ends])
+    return data
 
 
 def _tasks(store: Store, namespace: str) -> dict[str, str]:
@@ -79,9 +88,30 @@ def graph_of(
     data["run"].said = torch.from_numpy(calls.said_RD)
     for name in ("last", "second", "next", "run", "state", "position", "flags"):
         data["call"][name] = torch.from_numpy(getattr(calls, f"{name}_N").astype(np.int64))
+    all_R = torch.ones(len(calls.run_ids), dtype=torch.bool)
+    data["tool"].stats, data[NEXT].edge_attr = counts(data, all_R)
     data["run"].num_nodes = len(calls.run_ids)
     data["call"].num_nodes = len(calls.next_N)
     return data
+
+
+def counts(data: HeteroData, left_R: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """`stats` of the tools and `edge_attr` of the edges, of the runs where `left_R` is true."""
+    call, tools = data["call"], len(data["tool"].x)
+
+    def ended(what: torch.Tensor, run: torch.Tensor, size: int) -> list[torch.Tensor]:
+        """How many runs succeeded, and how many failed, with each tool or edge."""
+        counted = [left_R & data["run"].success, left_R & ~data["run"].success]
+        return [torch.bincount(what[among[run]], minlength=size).float() for among in counted]
+
+    # Each run once per tool: run and tool in one number.
+    pairs = torch.unique(call["run"] * tools + call["next"])
+    won_T, lost_T = ended(pairs % tools, pairs // tools, tools)
+    edge, run = data[NEXT].taken
+    won_E, lost_E = ended(edge, run, data[NEXT].edge_index.shape[1])
+    failed_E = lost_E / (won_E + lost_E).clamp(min=1)
+    stats = torch.stack([torch.log1p(won_T), torch.log1p(lost_T), torch.ones(tools)], dim=1)
+    return stats, torch.stack([torch.log1p(won_E), failed_E], dim=1)
 
 
 def _add_edges(data: HeteroData, calls: CallMatrix) -> None:

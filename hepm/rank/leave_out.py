@@ -13,7 +13,7 @@ from torch_geometric.data import HeteroData
 from torch_geometric.loader import NodeLoader
 from torch_geometric.sampler import BaseSampler, HeteroSamplerOutput, NodeSamplerInput
 
-from hepm.rank.data import AFTER, BEFORE, NEXT
+from hepm.rank.data import AFTER, BEFORE, NEXT, counts
 
 MOST_EDGES: Final = 10_000
 """Edges of each kind in a graph that is trained on; states that none of them touches are left out."""
@@ -22,47 +22,30 @@ MOST_EDGES: Final = 10_000
 def without(data: HeteroData, held_R: Tensor, *, most_edges: int = MOST_EDGES, seed: int = 0) -> HeteroData:
     """The graph as it would be without the runs where `held_R` is true: their counts, edges and states are gone.
 
-    States are those of successful runs. `run` and `call` are left out. Added are counts of the runs that are left:
-
-    - `tool`: `stats` (T, 3), log(1 + runs) of those that called it and succeeded, and that failed, and 1.
-    - `tool, next, tool`: `edge_attr` (E, 2), log(1 + successful runs that took it) and the share of failed ones.
+    States are those of successful runs. `run` and `call` are left out.
 
     Args:
         most_edges: Of each kind; where there are more, each tool draws an equal number of those that lead to it.
     """
     kept = HeteroData()
-    edge, run = data[NEXT].taken
-    call, success = data["call"], data["run"].success
-    won_E, lost_E = _ended(edge, run, held_R, success, data[NEXT].edge_index.shape[1])
-    left = won_E + lost_E > 0
-    tools = len(data["tool"].x)
-    # Each run once per tool: run and tool in one number.
-    pairs = torch.unique(call["run"] * tools + call["next"])
-    won_T, lost_T = _ended(pairs % tools, pairs // tools, held_R, success, tools)
-    kept["tool"].stats = torch.stack([torch.log1p(won_T), torch.log1p(lost_T), torch.ones(tools)], dim=1)
-    kept["tool"].num_nodes = tools
+    kept["tool"].stats, edge_attr = counts(data, ~held_R)
+    left = edge_attr.any(1)
+    kept["tool"].num_nodes = len(data["tool"].x)
     kept["state"].x = data["state"].x
     kept["state"].success = data["state"].success
     kept[NEXT].edge_index = data[NEXT].edge_index[:, left]
-    failed_E = lost_E / (won_E + lost_E)
-    kept[NEXT].edge_attr = torch.stack([torch.log1p(won_E), failed_E], dim=1)[left]
+    kept[NEXT].edge_attr = edge_attr[left]
     # States of equal words are stored once: one goes if no run that is left had it.
-    left_R = ~held_R & success
+    call, left_R = data["call"], ~held_R & data["run"].success
     had_S = torch.zeros(len(data["state"].x), dtype=torch.bool)
     had_S[call["state"][left_R[call["run"]] & (call["state"] >= 0)]] = True
     for kind in (BEFORE, AFTER):
         ends = data[kind].edge_index
         kept[kind].edge_index = ends[:, had_S[ends[0]]]
     loader = NodeLoader(kept, _ToolSampler(kept, most_edges, seed), input_nodes="tool")
-    drawn: Any = loader(list(range(tools)))
+    drawn: Any = loader(list(range(len(data["tool"].x))))
     drawn["tool"].x = data["tool"].x  # shared: every tool is drawn, in order
     return drawn
-
-
-def _ended(what: Tensor, run: Tensor, held_R: Tensor, success_R: Tensor, size: int) -> list[Tensor]:
-    """How many runs that are left succeeded, and how many failed, with each tool or edge."""
-    left = ~held_R[run]
-    return [torch.bincount(what[left & (success_R[run] == won)], minlength=size).float() for won in (True, False)]
 
 
 class _ToolSampler(BaseSampler):

@@ -24,20 +24,16 @@ def equal(of: ModuleType, one: Any, other: Any) -> bool:
     )
 
 
-def none_held(of: ModuleType, data: Any) -> Any:
-    """The whole graph, with its counts."""
-    return of.without(data, of.torch.zeros(len(data["run"].id), dtype=of.torch.bool))
-
-
-def test_edges_carry_support_and_failures(of: ModuleType, memory: Memory) -> None:
-    graph = of.graph_data(memory.mirror(), memory.embedder)
-    names, data = graph["tool"].name, none_held(of, graph)
+def test_edges_carry_support_efficiency_and_failures(of: ModuleType, memory: Memory) -> None:
+    data = of.graph_data(memory.mirror(), memory.embedder)
+    names = data["tool"].name
     ends = [(names[a], names[b]) for a, b in data[of.NEXT].edge_index.T.tolist()]
     at = ends.index(("look_up", "send_refund"))
     edge = memory.mirror().edge("look_up", "send_refund")
     assert edge is not None
     expected = [np.log1p(edge.support), edge.failures / (edge.support + edge.failures)]
     assert data[of.NEXT].edge_attr[at].tolist() == pytest.approx(expected)
+    assert data[of.NEXT].efficiency[at] == 1 / 2
 
 
 def test_edges_are_those_of_the_mirror_and_calls_of_one_turn_have_none_between_them(of: ModuleType) -> None:
@@ -85,15 +81,13 @@ def test_a_graph_without_some_runs_is_that_of_a_memory_that_never_had_them(
         smaller.ingest(run for run in runs() if int(run.id.split()[1]) < 15)
         expected = of.graph_data(smaller.mirror(), smaller.embedder)
         assert sorted(expected["tool"].name) == sorted(data["tool"].name)
-        assert facts(of, of.without(data, held), data["tool"].name) == facts(
-            of, none_held(of, expected), expected["tool"].name
-        )
+        assert facts(of, of.without(data, held), data["tool"].name) == facts(of, expected, expected["tool"].name)
 
 
 def test_edges_are_drawn_evenly_where_there_are_more_than_asked_for(of: ModuleType, memory: Memory) -> None:
     data = of.graph_data(memory.mirror(), memory.embedder)
-    none = of.torch.zeros(len(data["run"].id), dtype=of.torch.bool)
-    whole, drawn = none_held(of, data), of.without(data, none, most_edges=5 * len(data["tool"].name))
+    none_held = of.torch.zeros(len(data["run"].id), dtype=of.torch.bool)
+    whole, drawn = of.without(data, none_held), of.without(data, none_held, most_edges=5 * len(data["tool"].name))
     for kind in (of.NEXT, of.BEFORE, of.AFTER):
         before, after = (of.torch.bincount(graph[kind].edge_index[1], minlength=5) for graph in (whole, drawn))
         assert (after <= 5).all()
@@ -101,7 +95,7 @@ def test_edges_are_drawn_evenly_where_there_are_more_than_asked_for(of: ModuleTy
         assert len(drawn[kind].edge_index.unique(dim=1)[0]) == len(drawn[kind].edge_index[0])
     known = {tuple(vector.tolist()) for vector in data["state"].x}
     assert 0 < len(drawn["state"].x) < len(whole["state"].x) == len(known)
-    other = of.without(data, none, most_edges=5 * len(data["tool"].name), seed=1)
+    other = of.without(data, none_held, most_edges=5 * len(data["tool"].name), seed=1)
     assert not equal(of, drawn, other)
 
 
