@@ -233,10 +233,10 @@ class Rankers:
                 f"no ranker was trained for the namespace {mirror.name!r} ({file} is missing): run `hepm rank train`"
             ) from error
         key = stat.st_mtime_ns, stat.st_size
-        former_key, _ = self._loaded.get(mirror.name, (None, None))
-        if former_key != key:
-            self._loaded[mirror.name] = key, self._load(file, mirror, embedder)
-        _, loaded = self._loaded[mirror.name]
+        former_key, loaded = self._loaded.get(mirror.name, (None, None))
+        if loaded is None or former_key != key:
+            loaded = self._load(file, mirror, embedder)
+            self._loaded[mirror.name] = key, loaded
         if isinstance(loaded, InputError):
             raise loaded
         return loaded

@@ -80,7 +80,9 @@ class Ranker:
 
     def here(self, mirror: NamespaceMirror) -> Snapshot:
         """The ranker on a memory. It is read again when a tenth of its runs are new, or one was removed."""
-        kept, changes, removals = self._kept.get(mirror), mirror.changes, mirror.removals
+        kept = self._kept.get(mirror)
+        changes = mirror.changes
+        removals = mirror.removals
         if kept is not None and kept.changes == changes:
             return kept
         # While one thread reads runs that were only added, the others go on.
@@ -109,7 +111,7 @@ class Ranker:
             scale_S = np.maximum(squares_S, np.finfo(np.float32).tiny) ** -0.5
         latest_ND = states_SD[calls.state_N[read[-MOST_READ:]]]
         share_K = (share_K / share_K.sum()).astype(np.float32)
-        return Snapshot(calls, self.encode(list(calls.number)), runs_2K, read, latest_ND, scale_S, share_K)
+        return Snapshot(calls, self.encode([*calls.number]), runs_2K, read, latest_ND, scale_S, share_K)
 
     def encode(self, names: Sequence[ToolName]) -> Float32Array:
         """Vectors of tools, shape (K, H); of one it was not trained on from its text alone."""
