@@ -168,10 +168,10 @@ class EncodedQuery:
             past = np.array([calls.number.get(name, tools) for name in names], dtype=np.intp)
             distance_T = np.zeros(tools + 1, dtype=np.float32)
             distance_T[past] = np.arange(len(past), 0, -1)  # later assignments win: the latest call
-            times_T = np.bincount(past, minlength=tools + 1).astype(np.float32)
             before_2 = np.array([tools, calls.number[START], *past])[:-3:-1]
+            times_T = np.bincount(past, minlength=tools + 1)[:tools].astype(np.float32)
             flags = flags_of(query.state or StateSummary())
-            encoded.append(cls(before_2, times_T[:tools], distance_T[:tools], flags, state_D))
+            encoded.append(cls(before_2, times_T, distance_T[:tools], flags, state_D))
         return encoded
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -83,10 +83,9 @@ class Ranker:
         kept = self._kept.get(mirror)
         changes = mirror.changes
         removals = mirror.removals
-        if kept is not None and kept.changes == changes:
-            return kept
         # While one thread reads runs that were only added, the others go on.
-        if kept is not None and kept.removals == removals and self._lock.locked():
+        reading = self._lock.locked()
+        if kept is not None and (kept.changes == changes or (reading and kept.removals == removals)):
             return kept
         with self._lock:
             kept = self._kept.get(mirror)
@@ -111,9 +110,9 @@ class Ranker:
             scale_S = np.maximum(squares_S, np.finfo(np.float32).tiny) ** -0.5
         latest_ND = states_SD[calls.state_N[read[-MOST_READ:]]]
         share_K = (share_K / share_K.sum()).astype(np.float32)
-        return Snapshot(calls, self.encode([*calls.number]), runs_2K, read, latest_ND, scale_S, share_K)
+        return Snapshot(calls, self.encode(calls.number), runs_2K, read, latest_ND, scale_S, share_K)
 
-    def encode(self, names: Sequence[ToolName]) -> Float32Array:
+    def encode(self, names: Collection[ToolName]) -> Float32Array:
         """Vectors of tools, shape (K, H); of one it was not trained on from its text alone."""
         new = [name for name in names if name not in self._tools]
         if new:

@@ -6,11 +6,9 @@ import gc
 from collections import defaultdict
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from hepm.graph.batches import batches
-from hepm.graph.calls.artifacts import Artifacts
-from hepm.graph.calls.call_matrix import Reached
 from hepm.graph.changes import stored_twice
 from hepm.graph.delta import Delta, Edge, EdgeCounts, RunRecord, StateMove, ToolCounts
 from hepm.graph.examination.findings import SHOWN, Columns, Differing, Embed, Finding, Vectors
@@ -21,6 +19,9 @@ from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import EdgeRow, HeldRun, RecordParser, StateRow, read_each
 from hepm.graph.store import Store
 from hepm.types import ToolName
+
+if TYPE_CHECKING:
+    from hepm.graph.calls.artifacts import Artifacts
 
 Part: TypeAlias = Literal["links", "runs", "counts", "states", "vectors", "lessons", "fit"]
 """Rows that point to nothing; columns beside the records of runs; counts; states; vectors; lessons; files of a fit."""
@@ -140,6 +141,8 @@ def _without_collection() -> Generator[None]:
 
 def _fit_findings(store: Store, namespace: str, artifacts: Artifacts) -> Iterator[Finding]:
     """What is wrong in the files of a large memory: damage, and counts that its revision does not have."""
+    from hepm.graph.calls.call_matrix import Reached
+
     for sentence in artifacts.damage():
         yield Finding(sentence, "prepare")
     kept = artifacts.read()
