@@ -25,22 +25,23 @@ from itertools import pairwise
 
 import numpy as np
 from lessons import EMBEDDER, TOP, Array, Place, cosines, machine, parse, read_places, told_of, weights_of
-from numpy.typing import NDArray
 
 from hepm.evals.baselines import Hint, Ranking, Training
 from hepm.evals.domains import DomainRun, Event, by_family, by_run
 from hepm.evals.methods import find_methods
 from hepm.evals.metrics import POINTINGS, Bootstrap, DivergencePoint, find_divergences
+from hepm.evidence.decisions import LabelledRun
+from hepm.evidence.nearest import Requests
 from hepm.experience.comparison import place_in_words as place_of
 from hepm.experience.experiences import ABOUT_HERE, CANDIDATES
 from hepm.experience.extractive import distill, distill_principles
 from hepm.experience.lesson_bank import LEXICAL_FLOOR
 from hepm.experience.lessons import Experience, Principle
-from hepm.experience.likeness import LikeRequests
+from hepm.experience.likeness import likeness
 from hepm.experience.principle_advice import LEAST_RUNS
 from hepm.experience.principle_advice import PrincipleAdvice as Here
 from hepm.experience.transcript import Tools, situation_text
-from hepm.graph.delta import said_text
+from hepm.graph.delta import request_of, said_text, words_of
 from hepm.ingest.transitions import agent_state, transitions
 from hepm.types import START, ToolName, Trajectory
 
@@ -102,7 +103,7 @@ class Memory:
 
     Attributes:
         tools: All that the environment's runs call.
-        said: Vectors of what users said, by run.
+        said: What users asked for, by run.
     """
 
     experiences: Sequence[Experience]
@@ -110,7 +111,7 @@ class Memory:
     tools: Tools
     texts_ND: Array
     weights_D: Array
-    said: Mapping[str, NDArray[np.float32]]
+    said: Mapping[str, LabelledRun]
 
     @classmethod
     def of(cls, place: Place, runs: Sequence[DomainRun], tools: Tools, how: str) -> Memory:
@@ -123,15 +124,15 @@ class Memory:
             principles[one.id] = replace(known, sources=(*known.sources, *one.sources)) if known else one
         vectors_ND = EMBEDDER.embed([one.text for one in experiences])
         weights_D = weights_of(vectors_ND)
-        words = {run.id: words_of(place.stored[run.id]) for run in runs}
-        said = dict(zip(words, EMBEDDER.embed([*words.values()]), strict=True))
+        said = {run.id: labelled(place.stored[run.id]) for run in runs}
         return cls(experiences, [*principles.values()], tools, vectors_ND * weights_D, weights_D, said)
 
 
-def words_of(run: Trajectory) -> str:
-    """What a store keeps of what the user said in a run."""
+def labelled(run: Trajectory) -> LabelledRun:
+    """A run with the words of its request, as a store keeps it."""
     passed = transitions(run)
-    return said_text(passed[-1].state) if passed else ""
+    said = said_text(passed[-1].state) if passed else ""
+    return LabelledRun(0, run.id, True, "", "", words_of(request_of(said)), ())
 
 
 @dataclass
@@ -171,8 +172,8 @@ class Moment:
             "above the floor": alike[:TOP],
             "above the floor, those of the place before, as in a prompt": sorted(alike, key=lambda at: -near[at])[:TOP],
         }
-        requests = LikeRequests({run: memory.said[run] for run in known.sources})
-        weighed = known.weighed(requests.likeness(EMBEDDER.embed([self.said])[0]))
+        requests = Requests.of([memory.said[run] for run in known.sources])
+        weighed = known.weighed(likeness(requests, self.said))
         named_at = {
             "of two runs or more": sorted(several, key=lambda one: (-len(one.sources), one.text)),
             "undisputed": known.best(TOP, least_runs=1),

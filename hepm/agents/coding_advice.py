@@ -12,6 +12,7 @@ from hepm.agents.live_run import LiveRun
 from hepm.experience.actions import ACTION_CHARS, actions_of, may_be_told
 from hepm.experience.content import ContentHere, Where
 from hepm.experience.lessons import EXTRACTIVE, SOLVED_BY, counted_runs
+from hepm.experience.likeness import likeness
 from hepm.experience.principles import Principles
 from hepm.experience.run_steps import ERROR_CHARS, step_of
 from hepm.graph.lessons.rows import LessonRow, StoredLesson
@@ -48,11 +49,11 @@ class CodingAdvice:
         if not runs:
             return ""
         bank = self._memory.lessons
-        likeness = bank.like_requests(list(runs), namespace=run.namespace).likeness(bank.vectors([prompt])[0])
+        alike = likeness(bank.like_requests(runs, namespace=run.namespace), prompt).alike
         began_alike: list[StoredLesson] = []
         for lesson in lessons:
             behind = sources[lesson.row.id]
-            if len(likeness.alike.intersection(behind)) >= BEGAN_ALIKE * len(behind):
+            if len(alike.intersection(behind)) >= BEGAN_ALIKE * len(behind):
                 began_alike.append(lesson)
         return self._told(run, began_alike, most=AT_START)
 

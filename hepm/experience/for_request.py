@@ -9,6 +9,7 @@ from hepm.experience.comparison import says_nothing
 from hepm.experience.known_values import words_of
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, Principle, applies_in, is_content
+from hepm.experience.likeness import likeness
 from hepm.experience.principle_advice import LEAST_RUNS
 from hepm.graph.lessons.rows import StoredLesson
 
@@ -36,8 +37,7 @@ def principles_for(
     if not runs:
         return []
     requests = bank.like_requests(runs, namespace=namespace)
-    (vector,) = bank.vectors([request])
-    weights = requests.likeness(vector).weights
+    weights = likeness(requests, request).weights
     ranked: list[tuple[bool, float, str, StoredLesson]] = []
     for stored in candidates:
         behind = _runs(stored)

@@ -18,11 +18,12 @@ from typing import Final, Literal, TypeAlias
 from hepm.embed import Embedder
 from hepm.errors import StoreError, StoreUnavailableError
 from hepm.evidence.decisions import FactNumbers, LabelledRun, read_run
+from hepm.evidence.nearest import Requests
 from hepm.experience.age import Ages
 from hepm.experience.comparison import says_nothing
 from hepm.experience.equal_lessons import EqualLessons, equal_lessons
 from hepm.experience.lessons import applies_in, lesson_key
-from hepm.experience.likeness import LikeRequests, RequestGroups, request_of
+from hepm.experience.likeness import RequestGroups, request_of
 from hepm.experience.occasions import Occasions
 from hepm.graph.lessons.rows import Answer, Kind, StoredLesson
 from hepm.graph.lessons.store import LessonStore
@@ -50,7 +51,6 @@ GROUPED_FOR_S: Final = 60.0
 """Seconds until runs are grouped again that were stored, or forgotten, by other processes."""
 
 _READ_AT_ONCE: Final = 200  # runs in memory at once while requests are read
-_MAX_REQUEST_VECTORS: Final = 16_384  # runs whose users' words are kept as vectors: of 512 coordinates, 32 MB
 _MOST_LABELLED: Final = 5_000  # labelled runs that lessons are counted in, the latest
 _MAX_WAITING: Final = 10_000  # writes that wait for the store
 _COMPARED: Final = 64  # runs with similar requests that are compared at once
@@ -94,8 +94,6 @@ class LessonBank:
         # By namespace: the groups that new runs join, by environment, and until when (monotonic, in seconds).
         self._live: dict[str, tuple[dict[str, RequestGroups], float]] = {}
         self._known_requests: dict[tuple[str, str], str] = {}  # by namespace and run
-        # By embedder, namespace and run; None for a run whose vector the store does not have.
-        self._request_vectors: dict[tuple[str, str, str], Float32Array | None] = {}
         self._ages: dict[str, Ages] = {}
         self._labelled: dict[
             str, tuple[builtins.list[LabelledRun], FactNumbers, int]
@@ -448,24 +446,11 @@ class LessonBank:
                     known[namespace, run.id] = request_of(run)
         return {run: known[namespace, run] for run in ids if (namespace, run) in known}
 
-    def like_requests(self, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> LikeRequests:
-        """What users said in these runs; runs without a vector are left out."""
-        embedder = self.store.header.embedder
-        if len(self._request_vectors) > _MAX_REQUEST_VECTORS:
-            self._request_vectors = {}  # not cleared: another thread may be reading it
-        kept = self._request_vectors
-        unread = [run for run in runs if (embedder, namespace, run) not in kept]
-        for start in range(0, len(unread), _READ_AT_ONCE):
-            batch = unread[start : start + _READ_AT_ONCE]
-            stored = self.store.vectors_of_runs(batch, namespace=namespace)
-            for run in batch:
-                kept[embedder, namespace, run] = stored.get(run)
-        present: dict[str, Float32Array] = {}
-        for run in runs:
-            vector = kept[embedder, namespace, run]
-            if vector is not None:
-                present[run] = vector
-        return LikeRequests(present)
+    def like_requests(self, runs: Collection[str], *, namespace: str = DEFAULT_NAMESPACE) -> Requests:
+        """What users asked for in these runs; those that lessons are not counted in are left out."""
+        labelled, _ = self._labelled_runs(namespace)
+        wanted = set(runs)
+        return Requests.of([run for run in labelled if run.id in wanted])
 
     def runs(self, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[Trajectory]:
         """Stored runs in the order given, each with the label that it counts with, without those that are gone.

@@ -17,6 +17,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from hepm.embed import HashingEmbedder
+from hepm.evidence.nearest import Requests
+from hepm.graph.delta import request_of as first_request
+from hepm.graph.delta import words_of
 from hepm.graph.mirror.lesson_mirror import rarity, weighted
 from hepm.graph.rows import Float32Array
 from hepm.ingest.fields import is_list, is_object
@@ -118,36 +121,19 @@ class Likeness(NamedTuple):
     alike: frozenset[str] = frozenset()
 
 
-class LikeRequests:
-    """What users said in some runs, to be compared with what one says now.
+def likeness(requests: Requests, said: str) -> Likeness:
+    """Compare the requests of some runs with what a user said, by what is rare among these.
 
-    Lexical vectors are compared by what is rare among these runs.
-
-    Args:
-        said: Vectors of the users' words, by run.
+    The most similar run counts 1, others exp((cosine - best) / `_TEMPERATURE`). Ours; benchmarks/LOG.md, "Rules of
+    like requests".
     """
-
-    def __init__(self, said: Mapping[str, Float32Array]) -> None:
-        self._runs = tuple(said)
-        vectors_RD = np.zeros((0, 0), dtype=np.float32)
-        if said:
-            vectors_RD = np.stack([*said.values()])
-        self._rarity_D = rarity(vectors_RD.astype(np.float16))
-        self._vectors_RD = weighted(vectors_RD, self._rarity_D)
-
-    def likeness(self, said_D: Float32Array) -> Likeness:
-        """Compare them with a vector of unit length.
-
-        The most similar run counts 1, others exp((cosine - best) / `_TEMPERATURE`). Ours; benchmarks/LOG.md, "Rules of
-        like requests".
-        """
-        if not self._runs or self._rarity_D.shape != said_D.shape:
-            return Likeness()
-        # Not `@`, whose threads cost more than they save on few rows.
-        cosines_R = np.einsum("rd,d->r", self._vectors_RD, weighted(said_D[None], self._rarity_D)[0])
-        weights_R = np.exp((cosines_R - cosines_R.max()) / _TEMPERATURE)
-        alike = frozenset(self._runs[at] for at in np.flatnonzero(cosines_R >= _ALIKE))
-        return Likeness(dict(zip(self._runs, weights_R.tolist(), strict=True)), float(weights_R.mean()), alike)
+    words = words_of(first_request(said))
+    if not requests.run_ids or not words:
+        return Likeness()
+    cosines_R = requests.cosines(words)
+    weights_R = np.exp((cosines_R - cosines_R.max()) / _TEMPERATURE)
+    alike = frozenset(requests.run_ids[run] for run in np.flatnonzero(cosines_R >= _ALIKE).tolist())
+    return Likeness(dict(zip(requests.run_ids, weights_R.tolist(), strict=True)), float(weights_R.mean()), alike)
 
 
 def request_of(run: Trajectory) -> str:

@@ -13,9 +13,10 @@ from dataclasses import replace
 from itertools import product
 from typing import Final, NamedTuple, TypeAlias
 
+from hepm.evidence.nearest import Requests
 from hepm.experience.comparison import compared_tools, next_in_way, place_in_words
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Principle
-from hepm.experience.likeness import Likeness, LikeRequests
+from hepm.experience.likeness import Likeness
 from hepm.graph.tool_life import ToolNames
 from hepm.types import START, FailedWay, Suggestions, ToolName
 
@@ -100,7 +101,7 @@ class PrincipleAdvice:
         spellings = [names.spellings(tool) for tool in after]
         self._spelled = set[ToolName]().union(*spellings)
         self._where = set(map(place_in_words, product(*spellings)))
-        self.requests: LikeRequests | None = None
+        self.requests: Requests | None = None
         self._principles = self._advising(principles)
         self._likeness = Likeness()
         self._runs = _runs_behind(self._principles)

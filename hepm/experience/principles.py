@@ -20,6 +20,7 @@ from hepm.experience.distilling import Distiller, DistillReport, Progress, disti
 from hepm.experience.for_request import principles_for
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Principle, applies_in, in_brackets
+from hepm.experience.likeness import likeness
 from hepm.experience.matching import (
     NEAREST,
     SENTENCE_CHARS,
@@ -272,8 +273,7 @@ class Principles:
             except StoreUnavailableError as error:
                 _log.debug("the requests of runs cannot be read for now: %s", error)
                 return in_run
-        (vector,) = self._bank.vectors([user_text])
-        return in_run.weighed(here.requests.likeness(vector))
+        return in_run.weighed(likeness(here.requests, user_text))
 
     def prune(
         self,

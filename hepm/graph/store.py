@@ -424,10 +424,6 @@ class Store(Backend):
         """The vectors of states, by text; those without one are left out."""
         return self._vectors(self.read("vectors_of_states", namespace=namespace, ids=list(ids)))
 
-    def vectors_of_runs(self, ids: Sequence[str], *, namespace: str) -> dict[str, Float32Array]:
-        """The vectors of what the user said in some runs, by the run's id; runs without one are left out."""
-        return self._vectors(self.read("vectors_of_runs", namespace=namespace, ids=list(ids)))
-
     def _vectors(self, rows: Iterable[Sequence[Any]]) -> dict[str, Float32Array]:
         dimensions = self.header.dimensions
         vectors: dict[str, Float32Array] = {}

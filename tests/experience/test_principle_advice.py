@@ -7,16 +7,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from hepm import FailedWay, Memory, Trajectory
-from hepm.embed import HashingEmbedder
+from hepm.evidence.decisions import LabelledRun
+from hepm.evidence.nearest import Requests
 from hepm.experience.comparison import compared_tools, next_in_way, says_nothing
 from hepm.experience.lessons import Experience, Principle, PrincipleKind
-from hepm.experience.likeness import Likeness, LikeRequests
+from hepm.experience.likeness import Likeness, likeness
 from hepm.experience.principle_advice import FEWEST_RUNS, MOST_RUNS, PrincipleAdvice, lower_bound, reconcile
 from hepm.experience.prompt import PromptOptions
+from hepm.graph.delta import words_of
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.tool_life import ToolNames
@@ -213,15 +214,17 @@ def test_an_experience_of_a_successful_way_advises_what_follows_the_last_tools_i
 # Runs of like requests
 
 
+def requests_of(texts: dict[str, str]) -> Requests:
+    return Requests.of([LabelledRun(1, run, True, "", "", words_of(text), ()) for run, text in texts.items()])
+
+
 def test_of_two_rules_that_contradict_each_other_that_of_like_requests_is_given() -> None:
     words = {"x1": "my parcel is broken", "x2": "the parcel is broken", "y1": "redeliver it", "y2": "please redeliver"}
     place = PrincipleAdvice([rule("guiding", "a, not b", ["x1", "x2"], better="a", worse="b"),
                    rule("guiding", "b, not a", ["y1", "y2"], better="b", worse="a")], HERE)  # fmt: skip
-    embed = HashingEmbedder().embed
-    requests = LikeRequests(dict(zip(words, embed([*words.values()]), strict=True)))
 
     def given(now: str) -> list[str]:
-        return [one.text for one in place.weighed(requests.likeness(embed([now])[0])).best(3)]
+        return [one.text for one in place.weighed(likeness(requests_of(words), now)).best(3)]
 
     assert place.best(3) == []
     assert given("a broken parcel") == ["a, not b"]
@@ -230,27 +233,23 @@ def test_of_two_rules_that_contradict_each_other_that_of_like_requests_is_given(
 
 def test_a_rule_of_one_run_is_given_beside_others_if_that_run_had_a_like_request() -> None:
     place = PrincipleAdvice([advises("a", 5), rule("guiding", "call b", ["this"], better="b")], HERE)
-    embed = HashingEmbedder().embed
     words = {"this": "refund the broken glass", **{f"call a-{n}": "close my account" for n in range(5)}}
-    requests = LikeRequests(dict(zip(words, embed([*words.values()]), strict=True)))
     assert [one.text for one in place.best(3)] == ["call a"]
-    like, unlike = (place.weighed(requests.likeness(vector)) for vector in embed(["a broken glass", "hello"]))
+    like, unlike = (place.weighed(likeness(requests_of(words), now)) for now in ("a broken glass", "hello"))
     assert [one.text for one in like.best(3)] == ["call b", "call a"]
     assert [one.text for one in unlike.best(3)] == ["call a"]
 
 
 def test_without_known_requests_each_run_counts_one() -> None:
     place = PrincipleAdvice([advises("a", 9), warns("a", 2)], HERE)
-    unknown = place.weighed(LikeRequests({}).likeness(HashingEmbedder().embed(["hello"])[0]))
+    unknown = place.weighed(likeness(requests_of({}), "hello"))
     assert unknown.runs("a") == place.runs("a") == (9, 2)
-    other_size = LikeRequests({"r": HashingEmbedder().embed(["hello"])[0]}).likeness(np.ones(3, dtype=np.float32))
-    assert other_size == Likeness()
+    assert likeness(requests_of({"r": "hello"}), "12") == Likeness()
 
 
 def test_runs_of_unknown_requests_count_as_the_average_one_so_that_imported_rules_are_given_too() -> None:
     place = PrincipleAdvice([rule("guiding", "ours", ["r1", "r2"], better="a"), advises("b", 3, "imported")], HERE)
-    like, unlike = HashingEmbedder().embed(["broken glass", "a late train"])
-    found = place.weighed(LikeRequests({"r1": like, "r2": unlike}).likeness(like))
+    found = place.weighed(likeness(requests_of({"r1": "broken glass", "r2": "a late train"}), "broken glass"))
     assert found.runs("b")[0] == pytest.approx(1.5 * found.runs("a")[0])
     assert {one.text for one in found.best(3)} == {"ours", "imported"}
 

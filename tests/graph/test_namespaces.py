@@ -54,9 +54,6 @@ READS: dict[str, Callable[[Store, str], Any]] = {
     ),
     "states_newer_than": lambda store, ns: plain(store.states_newer_than(0, namespace=ns)),
     "vectors_of_states": lambda store, ns: sorted(store.vectors_of_states(list(range(100)), namespace=ns)),
-    "vectors_of_runs": lambda store, ns: sorted(
-        (run, vector.tolist()) for run, vector in store.vectors_of_runs(["r1", "r2", "r3"], namespace=ns).items()
-    ),
     "search_states": lambda store, ns: [
         (row, round(cosine, 3)) for row, cosine in store.search_states(VECTOR, namespace=ns, limit=9)
     ],

@@ -288,7 +288,6 @@ _BY_UID: Final[Mapping[str, tuple[str, str]]] = {
     "find_runs": ("ids", "run"),
     "records_of": ("ids", "run"),
     "stored_runs": ("ids", "run"),
-    "vectors_of_runs": ("ids", "run"),
     "runs_beside": ("ids", "run"),
     "find_answers": ("keys", "answer"),
     "showings_in": ("runs", "showing"),

@@ -309,11 +309,6 @@ SELECT t.seq, t.said FROM trajectory t
 WHERE t.namespace = :namespace AND t.said <> '' AND NOT EXISTS (SELECT 1 FROM run_vector v WHERE v.trajectory = t.seq)
 ORDER BY t.seq;
 
--- name: vectors_of_runs
-SELECT t.id, v.embedding
-FROM json_each(:ids) j CROSS JOIN trajectory t ON t.namespace = :namespace AND t.id = j.value
-JOIN run_vector v ON v.trajectory = t.seq;
-
 -- name: add_run_vector
 INSERT OR REPLACE INTO run_vector (trajectory, embedding) VALUES (:of, :vector);
 
