@@ -7,10 +7,11 @@ each half of the runs is also asked about what the other half teaches by itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from hashlib import blake2b
-from typing import Final
+from typing import Final, TypeAlias
 
 from hepm.experience.arguments import RIGHT_FROM
 from hepm.experience.claims import known_by_move, origin_held
@@ -26,6 +27,7 @@ from hepm.text import CUT
 from hepm.types import ToolName, Trajectory
 
 Lesson = Principle | Experience
+_AdviceAfter: TypeAlias = Callable[[tuple[ToolName, ...]], Mapping[str, Advice]]
 
 FEWEST_RUNS: Final = 3
 """Held-out runs that heeded a lesson, and that did not, below which nothing is said."""
@@ -110,7 +112,7 @@ def support_of(lessons: Mapping[str, Lesson], runs: Iterator[Trajectory]) -> dic
     for id, lesson in lessons.items():
         behind[id] = _needed(lesson)
         support[id] = HeldOutRuns()
-    advised = _Advised(lessons)
+    advised = lru_cache(partial(_advice_after, lessons))
     for run in runs:
         # The store's label: `bank.runs` grades rewards by its threshold.
         success = run.outcome.success
@@ -212,31 +214,18 @@ def _done_in(steps: Sequence[Step]) -> set[str]:
     return done
 
 
-class _Advised:
-    """Which lessons say something after some tools: what they advise, and what they warn of."""
-
-    def __init__(self, lessons: Mapping[str, Lesson]) -> None:
-        self._lessons = lessons
-        self._known: dict[tuple[ToolName, ...], dict[str, Advice]] = {}
-
-    def after(self, tools: tuple[ToolName, ...]) -> Mapping[str, Advice]:
-        """The advice of each lesson about this place, by id."""
-        if tools not in self._known:
-            here = PrincipleAdvice((), tools, ToolNames())
-            advice_by_id: dict[str, Advice] = {}
-            for id, lesson in self._lessons.items():
-                advice = here.advice_of(lesson)
-                if advice.better or advice.worse:
-                    advice_by_id[id] = advice
-            self._known[tools] = advice_by_id
-        return self._known[tools]
+def _advice_after(lessons: Mapping[str, Lesson], tools: tuple[ToolName, ...]) -> dict[str, Advice]:
+    """The advice of each lesson that says something after some tools, by id."""
+    here = PrincipleAdvice((), tools, ToolNames())
+    found = {id: here.advice_of(lesson) for id, lesson in lessons.items()}
+    return {id: advice for id, advice in found.items() if any(advice)}
 
 
-def _heeded(run: Trajectory, lessons: Mapping[str, Lesson], advised: _Advised) -> dict[str, bool]:
+def _heeded(run: Trajectory, lessons: Mapping[str, Lesson], advised: _AdviceAfter) -> dict[str, bool]:
     """Whether the run heeded each lesson whose condition held in it, the first time that it decided."""
     heeded: dict[str, bool] = {}
     for move, known in known_by_move(moves_of(run), run.user):
-        for id, (better, worse) in advised.after(move.before).items():
+        for id, (better, worse) in advised(move.before).items():
             when = lessons[id].conditions
             if id in heeded or not when.holds(known, move.before, environment=run.environment, user=run.user):
                 continue

@@ -30,7 +30,7 @@ from hepm.graph.lessons.store import LessonStore
 from hepm.graph.lessons.transaction import Changed, LessonChange
 from hepm.graph.mirror.lesson_mirror import LessonMirror
 from hepm.graph.mirror.mirror import Mirror
-from hepm.graph.rows import Float32Array, Marks
+from hepm.graph.rows import Float32Array, Marks, RevisionChange
 from hepm.graph.store import Store
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.formats.hepm import parse_stored
@@ -52,6 +52,7 @@ GROUPED_FOR_S: Final = 60.0
 
 _READ_AT_ONCE: Final = 200  # runs in memory at once while requests are read
 _MOST_LABELLED: Final = 5_000  # labelled runs that lessons are counted in, the latest
+_FEW_LABELLED: Final = 1_000
 _MAX_WAITING: Final = 10_000  # writes that wait for the store
 _COMPARED: Final = 64  # runs with similar requests that are compared at once
 _LATEST: Final = 50  # runs of either outcome that a new run of a task is compared with, so that its cost is bounded
@@ -165,7 +166,7 @@ class LessonBank:
             if read_at == revision:
                 return runs, numbers
             changes = self.store.changes_since(read_at) if read_at else None
-            if changes is None or any(change.rewritten for change in changes):
+            if changes is None or any(_read_again(change, namespace, len(runs)) for change in changes):
                 runs, numbers = [], FactNumbers()
             newest = runs[-1].seq if runs else 0
             rows = self.store.runs_after(newest, namespace=namespace)
@@ -491,6 +492,11 @@ def _by_task(
         else:
             alone.setdefault(environment, []).extend(ids)
     return by_task, alone
+
+
+def _read_again(change: RevisionChange, namespace: str, runs: int) -> bool:
+    """Whether runs that were read may have changed; of many a text replaced by an almost equal one may stay."""
+    return change.namespace == namespace and (change.removed or (change.rewritten and runs <= _FEW_LABELLED))
 
 
 def _done_key(step: str, run: str) -> str:
