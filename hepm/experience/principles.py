@@ -6,7 +6,7 @@ A place is the tools just called (see `hepm.experience.principle_advice`).
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -32,7 +32,6 @@ from hepm.experience.matching import (
     judge_literally,
 )
 from hepm.experience.principle_advice import PrincipleAdvice, places_of
-from hepm.graph.calls.call_matrix import RecentlyUsed
 from hepm.graph.lessons.rows import LessonRow, Source, StoredLesson, Uses
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.tool_life import ToolNames
@@ -54,7 +53,7 @@ By the score alone two failures suffice (1 / 4), which of principles that change
 runs solve, would take 35 % within 30 uses. From eight uses on it takes 13 %, of those that lead to success in two
 runs of three 1 %, and still 95 % of those that do so in one of five.
 """
-_MOST_KEPT: Final = 16_384  # runs behind the places that are kept: their vectors of 512 coordinates take 32 MB
+_MOST_KEPT: Final = 64  # places, each with the words of up to `MOST_RUNS` requests
 
 
 class Examples(NamedTuple):
@@ -303,7 +302,7 @@ class _Places:
             if stored.row.live and not says_nothing(stored.row):
                 for tool in places_of(Principle.of(stored.row)):
                     self._by_tool[tool].append(stored)
-        self._kept = RecentlyUsed[Hashable, PrincipleAdvice](_MOST_KEPT)
+        self._kept: OrderedDict[Hashable, PrincipleAdvice] = OrderedDict()
         self._lock = Lock()
 
     def advice_after(
@@ -312,13 +311,15 @@ class _Places:
         other_names = frozenset(names.aliases.items()), frozenset(names.used.items())
         # All that decides what is found; for other lessons there is another `_Places`.
         key = after, environment, names.retired, names.offered, other_names, bank.token
-        with self._lock:
-            advice = self._kept.use(key)
+        advice = self._kept.get(key)
         if advice is None:
             principles = self._principles(after, environment, names, bank.tells(namespace))
             advice = PrincipleAdvice(principles, after, names)
-            with self._lock:
-                self._kept.put(key, advice, len(advice.sources))
+        with self._lock:
+            self._kept[key] = advice
+            self._kept.move_to_end(key)
+            while len(self._kept) > _MOST_KEPT:
+                self._kept.popitem(last=False)
         return advice
 
     def _principles(
