@@ -24,7 +24,7 @@ from hepm.experience.lesson_lines import FoundLesson, LessonLine, LessonWriter, 
 from hepm.experience.lessons import Experience, Notes, Principle, is_content
 from hepm.experience.preferences import Preferences
 from hepm.experience.principle_advice import reconcile
-from hepm.experience.principles import FoundPrinciple, Principles
+from hepm.experience.principles import FEWEST_USES, PRUNED_BELOW, FoundPrinciple, Principles
 from hepm.experience.run_steps import step_of
 from hepm.graph.delta import said_text, state_key
 from hepm.graph.lessons.rows import StoredLesson
@@ -324,7 +324,7 @@ class Recollector:
         k = self._options.principles
         if not k:
             return []
-        best = self._principle_advice.best(k, chances=suggestions.chances, keep=self._writer.holds)
+        best = self._principle_advice.best(k, chances=suggestions.chances, keep=self._may_be_shown)
         about_next = self._principles.found(best, namespace=self._namespace)
         texts = {state_key(found.principle.text) for found in about_next}
         words = " ".join(self._now.state.said)
@@ -333,10 +333,19 @@ class Recollector:
             principle = found.principle
             repeated = state_key(principle.text) in texts
             # What a call needs is shown before that call alone.
-            if not repeated and not is_content(principle) and self._writer.holds(principle):
+            if not repeated and not is_content(principle) and self._may_be_shown(principle):
                 similar.append(found)
         rules = [*about_next, *similar][:k]
         return rules + self._call_content(suggestions)
+
+    def _may_be_shown(self, lesson: Principle | Experience) -> bool:
+        """Whether its condition holds, and the runs that it was shown in did not mostly fail."""
+        stored = self._bank.lessons(self._namespace).get(lesson.id)
+        if stored is not None and not self._options.as_written:
+            uses = stored.uses
+            if uses.uses >= FEWEST_USES and uses.score < PRUNED_BELOW:
+                return False
+        return self._writer.holds(lesson)
 
     def _call_content(self, suggestions: Suggestions) -> list[FoundPrinciple]:
         """What helps after the last call, if it failed; and what the calls that are suggested need."""
@@ -365,7 +374,7 @@ class Recollector:
             k=self._options.experiences,
             here=self._principle_advice,
             model=self._options.model,
-            keep=self._writer.holds,
+            keep=self._may_be_shown,
         )
 
     def _recalled(self) -> list[str]:

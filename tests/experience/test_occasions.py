@@ -404,3 +404,13 @@ def test_a_fact_that_decides_is_found_though_labels_are_wrong_and_agents_mostly_
     assert told.reliable
     assert told.conditions.when == "when check says cause is memory"
     assert told.worked >= 0.8 * told.tried
+
+
+def test_a_lesson_whose_uses_mostly_failed_leaves_prompts_by_itself(memory: Memory) -> None:
+    shown = memory.prompt(asked("cancel", "shipped"), options=LESSONS_ALONE, run="live 0")
+    assert "call get_shipment" in shown.text
+    for number in range(9):
+        memory.prompt(asked("cancel", "shipped"), options=LESSONS_ALONE, run=f"live {number}")
+        memory.ingest([trajectory(f"live {number}", "look", "leave", success=False)])
+    assert "call get_shipment" not in memory.prompt(asked("cancel", "shipped"), options=LESSONS_ALONE).text
+    assert "call cancel_order" in memory.prompt(asked("cancel", "pending"), options=LESSONS_ALONE).text
