@@ -21,7 +21,7 @@ from hepm.types import ToolName
 
 MOST_ASKED: Final = 300
 """Held-out decisions of successful runs that are asked about."""
-FEWEST_ASKED: Final = 100
+FEWEST_ASKED: Final = 30
 """Those below which a stated chance is at most `UNMEASURED`."""
 UNMEASURED: Final = 0.49
 MOST_DETOURS: Final = 2
@@ -128,15 +128,15 @@ class Chance:
     @classmethod
     def measure(cls, decisions: Sequence[Decision], ask: Ask) -> Chance:
         """Fit to held-out decisions of successful runs."""
-        families = Counter({decision.run.id: decision.run.family for decision in decisions}.values())
-        per_family = Counter(decision.run.family for decision in decisions)
+        families = Counter({decision.run.id: decision.run.case for decision in decisions}.values())
+        per_family = Counter(decision.run.case for decision in decisions)
         signs: list[Signs] = []
         told: list[tuple[bool, float, bool]] = []  # right, weight, new
         likeness: list[float] = []
         for decision in decisions:
-            weight = min(1.0, _PER_FAMILY / per_family[decision.run.family])
+            weight = min(1.0, _PER_FAMILY / per_family[decision.run.case])
             for known in (False, True):
-                if known and families[decision.run.family] < 2:
+                if known and families[decision.run.case] < 2:
                     continue
                 found = ask(decision, known)
                 if not known:

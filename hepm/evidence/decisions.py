@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -68,11 +69,15 @@ class Segment(NamedTuple):
 
 
 class FactNumbers(dict[FactName, int]):
-    """Numbers of facts in the order in which they came."""
+    """Numbers of facts in the order in which they came; safe to use from several threads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = Lock()
 
     def __missing__(self, name: FactName) -> int:
-        self[name] = len(self)
-        return self[name]
+        with self._lock:
+            return self.setdefault(name, len(self))
 
     def segment(self, source: str, facts: Mapping[str, float]) -> Segment:
         """The facts of a source as numbers."""
@@ -122,8 +127,9 @@ class LabelledRun:
     Attributes:
         seq: Its number in the store, in order of arrival.
         words: Of its request.
-        calls: The tools in listed order.
+        calls: The tools, those of one turn by name.
         family: What it has in common with runs of the same task (see `set_families`).
+        case: What counts as one where a new request is asked about (see `hepm.evidence.learning`).
     """
 
     seq: int
@@ -135,6 +141,7 @@ class LabelledRun:
     calls: tuple[ToolName, ...]
     decisions: list[Decision] = field(default_factory=list[Decision])
     family: str = ""
+    case: str = ""
 
 
 def read_run(row: RunRow, numbers: FactNumbers) -> LabelledRun:
@@ -144,7 +151,8 @@ def read_run(row: RunRow, numbers: FactNumbers) -> LabelledRun:
     except (TypeError, ValueError):
         _log.warning("the steps of the run %r cannot be read and are left out: `hepm doctor --repair`", row.id)
         steps = []
-    calls = tuple(tool for _, targets, *_ in steps for tool in targets)
+    # The calls of one turn have no order.
+    calls = tuple(tool for _, targets, *_ in steps for tool in sorted(targets))
     run = LabelledRun(row.seq, row.id, row.success, row.task, row.user, words_of(row.request), calls)
     known: dict[str, Segment] = {}
     at = earlier = 0
@@ -159,7 +167,9 @@ def read_run(row: RunRow, numbers: FactNumbers) -> LabelledRun:
                 known[source] = numbers.segment(source, of_source)
         place = Place(last_of(sources), bool(flags & FAILED))
         told = flags & (USER_SPOKE | AGENT_SPOKE | ADVISED)
-        decision = Decision(run, at, place, targets, tuple(known.values()), told, earlier, float(row.success))
+        decision = Decision(
+            run, at, place, tuple(sorted(targets)), tuple(known.values()), told, earlier, float(row.success)
+        )
         if run.decisions:
             run.decisions[-1].next = decision
         run.decisions.append(decision)
@@ -209,6 +219,9 @@ class Situation:
             after: The tools of its last turn with calls; (START,) before the first.
             past: All calls so far, oldest first, that turn's included.
         """
+        # The calls of the last turn have no order.
+        earlier = len(past) if START in after else max(len(past) - len(after), 0)
+        past = [*past[:earlier], *sorted(past[earlier:])]
         facts = known_before(state, past)
         words = words_of(request_of(said_text(state)))
         return cls(Place(last_of(after), state.failed), past, facts, words, frozenset(past[state.earlier :]))

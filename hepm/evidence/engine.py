@@ -18,7 +18,7 @@ from hepm.evidence.facts import FactTest
 from hepm.evidence.nearest import END, PER_CALL, TEMPERATURE, Requests, Vote
 from hepm.evidence.place import COMPARED, PlaceEvidence
 from hepm.evidence.values import Way
-from hepm.types import SAID_LAST, USER_SIDE, Facts, ToolName
+from hepm.types import SAID_LAST, USER, USER_SIDE, Facts, ToolName
 
 NEAR_FROM: Final = 0.4
 """Likeness of the nearest request from which on the nearest runs' vote counts in the rank,"""
@@ -39,6 +39,8 @@ _SMALL: Final = 0.5
 """Part of what is known of ways that the small tree has; the rest is the forest's."""
 _SMALL_TEMPERATURE: Final = 0.5  # of the likeness of requests within a leaf of it
 _SPREAD: Final = 0.3  # decisions that all others of a place count together for, where requests are compared
+_FITS: Final = 0.15  # mean weight of votes, from which on they count fully
+_UNFIT: Final = 0.05  # weight of a vote for a tool that never worked in such situations
 _LEAST: Final = 0.05  # decisions below which nothing is said of a tool
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD: Final = re.compile(r"[a-z0-9]{2,}")
@@ -64,7 +66,9 @@ class Findings:
         plain: How likely each is to be called next, in [0, 1]: the rank without the nearest runs and outcomes.
         chance: How often a hint of this tool would be right (see `hepm.evidence.chance`); of unlikely tools 0.
         conditions: The facts that lead to the leaf of the small tree, the first question first.
-        counted: Of each tool, the decisions there.
+        by_user: Whether who the user is decides, and that is not known.
+        wider: What came of each tool at this place, in whatever situation.
+        counted: Of each tool, the decisions in that leaf.
     """
 
     ways: Mapping[ToolName, Way]
@@ -74,6 +78,8 @@ class Findings:
     plain: Mapping[ToolName, float]
     chance: Mapping[ToolName, float]
     conditions: tuple[FactTest, ...] = ()
+    by_user: bool = False
+    wider: Mapping[ToolName, Way] = field(default_factory=dict[ToolName, Way])
     counted: Mapping[ToolName, Counted] = field(default_factory=dict[ToolName, Counted])
 
 
@@ -103,7 +109,7 @@ class _Like(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class Learned:
     """What labelled runs say. Immutable.
 
     Attributes:
@@ -132,12 +138,14 @@ class Evidence:
         self,
         situation: Situation,
         *,
+        blind: bool = False,
         allowed: AbstractSet[ToolName] | None = None,
         advice: Mapping[ToolName, float] | None = None,
     ) -> Findings:
         """What is known in a situation.
 
         Args:
+            blind: Whether nothing of it is known but the calls: then all decisions of the place are like it.
             allowed: Tools that may be called; None for all.
             advice: Log-odds that something else adds for a tool.
         """
@@ -148,13 +156,18 @@ class Evidence:
         if place is not None:
             true_UF = place.answers(situation.facts)
             like = _Like(*place.like(true_UF), cosine_R[place.run_N])
+            if blind:
+                like = like._replace(forest_N=np.ones_like(like.forest_N), small_N=np.ones_like(like.small_N))
         said = stems_of_words(situation.facts)
         vote = self.requests.vote(cosine_R, situation.past)
         found = self._found(place, like, cosine_R, vote, situation.past, situation.again, said, allowed, advice or {})
         if place is None or like is None:
             return found
-        conditions = tuple(place.tests[test] for test in place.small.path(true_UF[-1]))
-        return replace(found, conditions=conditions, counted=_counted(place, like.small_N))
+        conditions = () if blind else tuple(place.questions.tests[test] for test in place.small.path(true_UF[-1]))
+        by_user = USER not in situation.facts and any(test.source == USER for test in conditions)
+        wider = counted(place, np.ones_like(like.forest_N), self.base, None)
+        leaf = _counted(place, like.small_N)
+        return replace(found, conditions=conditions, counted=leaf, wider=wider, by_user=by_user)
 
     def held_out(
         self, place: PlaceEvidence, row: int, past: Sequence[ToolName], again: AbstractSet[ToolName], *, known: bool
@@ -171,12 +184,19 @@ class Evidence:
         forest_N, small_N = place.like_unseen(row)
         left_N = left_R[place.run_N]
         like = _Like(forest_N * left_N, small_N & left_N, cosine_R[place.run_N])
-        group_N = None if known else requests.family_R[place.run_N]
+        group_N = self._cases(place, known=known)
         ways, asked = self._ways(place, like, past, group_N)
         share, by_request = shares(ways), shares(asked)
         likely = {tool for by in (share, by_request, vote.share) for tool, part in by.items() if part >= LIKELY}
         signs = self._signs(sorted(likely - {END}), share, by_request, ways, vote, again, frozenset())
         return HeldOut(signs, share, vote.likeness)
+
+    def _cases(self, place: PlaceEvidence, *, known: bool) -> NDArray[np.intp] | None:
+        """The numbers of the cases that a place's decisions are of: to a new request all runs of one task are one.
+
+        None if each is one.
+        """
+        return None if known else self.requests.family_R[place.run_N]
 
     def _ways(
         self, place: PlaceEvidence, like: _Like, past: Sequence[ToolName], group_N: NDArray[np.intp] | None
@@ -208,15 +228,14 @@ class Evidence:
         asked: dict[ToolName, Way] = {}
         ways: dict[ToolName, Way] = {}
         if place is not None and like is not None:
-            # To a new request, all runs of one task are one case.
             known = self.chance.known(vote.likeness) >= KNOWN
-            group_N = None if known else self.requests.family_R[place.run_N]
+            group_N = self._cases(place, known=known)
             by_forest, asked = self._ways(place, like, past, group_N)
             ways = counted(place, _both(like), self.base, group_N)
         share, by_request = shares(by_forest), shares(asked)
         tools = self._compared(share, by_request, vote, allowed)
         plain = self._plain(tools, share, cosine_R, past, said, advice)
-        near: Mapping[ToolName, float] = vote.share if vote.likeness >= NEAR_FROM else {}
+        near = fitting(vote, share) if vote.likeness >= NEAR_FROM else {}
         scores: dict[ToolName, float] = {}
         for tool, part in plain.items():
             way = ways.get(tool, Way(tool, 0.0, 0.0, self.base))
@@ -281,7 +300,8 @@ class Evidence:
             return np.zeros(len(tools))
         weight_R = np.exp((cosine_R - cosine_R[won_R].max()) / TEMPERATURE) * won_R
         oftener_RC = self.calls_RT[:, [self.numbers[tool] for tool in tools]] > np.minimum(times_C, 254)
-        return weight_R @ oftener_RC / weight_R.sum()
+        # Not `@`: on busy cores the threads of a BLAS wait for each other.
+        return np.einsum("r,rc->c", weight_R, oftener_RC) / weight_R.sum()
 
     def named(self, tool: ToolName, said: AbstractSet[str]) -> float:
         """Share of the words of a tool's name that were said."""
@@ -299,13 +319,14 @@ class Evidence:
         said: AbstractSet[str],
     ) -> dict[ToolName, Signs]:
         few = 1 / (1 + sum(way.worked for way in ways.values()))
+        nearest = fitting(vote, share)
         signs: dict[ToolName, Signs] = {}
         for tool in tools:
             part = share.get(tool, 0.0)
             signs[tool] = Signs(
                 part,
                 by_request.get(tool, 0.0) if by_request else part,
-                vote.share.get(tool, 0.0) if vote.share else part,
+                nearest.get(tool, 0.0) if nearest else part,
                 tool in again,
                 self.named(tool, said),
                 vote.likeness,
@@ -314,16 +335,11 @@ class Evidence:
             )
         return signs
 
-    def measured(self, chance: Chance) -> Evidence:
-        """The same with another regression."""
-        return replace(self, chance=chance)
-
-    def with_run(self, run: LabelledRun, places: Mapping[Place, PlaceEvidence], family: int) -> Evidence:
+    def with_run(self, run: LabelledRun, places: Mapping[Place, PlaceEvidence]) -> Learned:
         """The same with one run more.
 
         Args:
             places: The places where it decided, with its decisions.
-            family: Number of its family.
         """
         number = len(self.requests.run_ids)
         tools = set(run.calls)
@@ -338,7 +354,7 @@ class Evidence:
         return replace(
             self,
             places={**self.places, **places},
-            requests=self.requests.with_run(run, family),
+            requests=self.requests.with_run(run),
             base=(self.base * (number + 2) + run.won) / (number + 3),
             support=self.support + won,
             failures=self.failures + lost,
@@ -373,8 +389,7 @@ def counted(
     weight_G = weight_N if group_N is None else np.bincount(group_N, weight_N)
     # Scaled to the effective number of decisions, or of groups (Kish 1965).
     weight_N = weight_N * (total / float((weight_G**2).sum()))
-    worked_K = (weight_N * place.value_N) @ place.called_NK
-    failed_K = (weight_N * (1 - place.value_N)) @ place.called_NK
+    worked_K, failed_K = place.by_tool(np.stack([weight_N * place.value_N, weight_N * (1 - place.value_N)]))
     ways: dict[ToolName, Way] = {}
     for tool, worked, failed in zip(place.tools, worked_K.tolist(), failed_K.tolist(), strict=True):
         if worked + failed > _LEAST:
@@ -392,6 +407,18 @@ def _counted(place: PlaceEvidence, small_N: BoolArray) -> dict[ToolName, Counted
         if tried:
             of_tools[tool] = Counted(worked, tried)
     return of_tools
+
+
+def fitting(vote: Vote, share: Mapping[ToolName, float]) -> dict[ToolName, float]:
+    """The shares of a vote, counted as far as what the nearest runs did works in such situations.
+
+    Runs of one request part where a result decides: a vote for the other way is no evidence here.
+    """
+    votes = {tool: part for tool, part in vote.share.items() if tool != END}
+    fits = {tool: part * (share.get(tool, 0.0) + _UNFIT) for tool, part in votes.items()}
+    total, fitting_part = sum(votes.values()), max(sum(fits.values()), 1e-9)
+    scale = total / fitting_part * min(fitting_part / (_FITS * max(total, 1e-9)), 1.0)
+    return {tool: part * scale for tool, part in fits.items()}
 
 
 def shares(ways: Mapping[ToolName, Way]) -> dict[ToolName, float]:

@@ -123,6 +123,31 @@ class FactTest(NamedTuple):
         return self.source in (CALLED, SINCE) or re.split("[.~]", named)[-1] not in FUNCTION_WORDS
 
 
+class Questions:
+    """Tests that are asked together.
+
+    Attributes:
+        users: Those that ask who the user is.
+    """
+
+    def __init__(self, tests: Sequence[FactTest]) -> None:
+        self.tests = tuple(tests)
+        self.users = [number for number, test in enumerate(tests) if test.source == USER]
+        self._by_fact: dict[str, dict[str, list[tuple[int, float]]]] = {}
+        for number, test in enumerate(tests):
+            self._by_fact.setdefault(test.source, {}).setdefault(test.fact, []).append((number, test.above))
+
+    def answers(self, facts: Facts) -> BoolArray:
+        """Which of the tests are true of what is known, shape (F,)."""
+        true_F = np.zeros(len(self.tests), dtype=np.bool_)
+        for source, asked in self._by_fact.items():
+            known = facts.get(source, _NOTHING)
+            for fact in asked.keys() & known.keys():
+                for number, above in asked[fact]:
+                    true_F[number] = known[fact] > above
+        return true_F
+
+
 class Entries(NamedTuple):
     """Facts known before decisions: the row of the decision, the number of the fact, its value; shapes (E,)."""
 
@@ -214,10 +239,8 @@ def _in_several_families(true_FN: BoolArray, family_N: NDArray[np.intp]) -> list
     families = int(family_N.max(initial=-1)) + 1
     if families < _MANY_FAMILIES:
         return list(range(len(true_FN)))
-    member_NM = np.zeros((len(family_N), families), dtype=np.float32)
-    member_NM[np.arange(len(family_N)), family_N] = 1
-    yes_FM = true_FN.astype(np.float32) @ member_NM
-    size_M = member_NM.sum(axis=0)
+    yes_FM = counts_by(true_FN.T, family_N).T
+    size_M = np.bincount(family_N)
     several = ((yes_FM > 0).sum(axis=1) >= _FEWEST_FAMILIES) & ((yes_FM < size_M).sum(axis=1) >= _FEWEST_FAMILIES)
     return np.flatnonzero(several).tolist()
 
@@ -241,3 +264,11 @@ def with_user(facts: Facts, user: str) -> Facts:
     if not facts or not user:
         return facts
     return {**facts, USER: {f"={user}": 1.0}}
+
+
+def counts_by(true_NF: BoolArray, group_N: NDArray[np.integer]) -> NDArray[np.intp]:
+    """How often each test is true in each group of rows that occurs, shape (G, F)."""
+    order_N = np.argsort(group_N, kind="stable")
+    starts = np.flatnonzero(np.append(True, np.diff(group_N[order_N]) != 0))
+    # Not `@`: on busy cores the threads of a BLAS wait for each other.
+    return np.add.reduceat(true_NF[order_N], starts, axis=0, dtype=np.intp)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from hepm.evidence.chance import MOST_ASKED, Chance, HeldOut
 from hepm.evidence.decisions import Decision, FactNumbers, LabelledRun, Place, set_families
-from hepm.evidence.engine import Evidence, ToolNumbers, stems
+from hepm.evidence.engine import Learned, ToolNumbers, stems
 from hepm.evidence.nearest import Requests
 from hepm.evidence.place import PlaceEvidence, grow
 from hepm.evidence.values import back_up
@@ -18,13 +19,24 @@ from hepm.graph.delta import ADVISED
 from hepm.graph.rows import spread_over
 from hepm.types import USER_SIDE, ToolName
 
+FAMILIES: Final = 8
+"""Families of a memory, from which on each is one case to a new request, however many runs it has."""
 MOST_DECISIONS: Final = 1_000
 """Of one place that are learned from, half of them the latest."""
 
 
-def learn(runs: Sequence[LabelledRun], numbers: FactNumbers, *, whole: bool = True) -> Evidence:
-    """Learn from runs, in order of arrival."""
+def learn(runs: Sequence[LabelledRun], numbers: FactNumbers, *, whole: bool = True, measured: bool = True) -> Learned:
+    """Learn from runs, in order of arrival.
+
+    Args:
+        whole: Whether these are all that the memory has.
+        measured: Whether to measure how often hints are right.
+    """
     set_families(runs)
+    # Of few families nothing can be said of new requests: then each run is a case of its own.
+    few = len({run.family for run in runs}) < FAMILIES
+    for run in runs:
+        run.case = run.id if few else run.family
     requests = Requests.of(runs)
     run_number = {run.id: number for number, run in enumerate(runs)}
     tools = ToolNumbers()
@@ -48,7 +60,7 @@ def learn(runs: Sequence[LabelledRun], numbers: FactNumbers, *, whole: bool = Tr
     for number, run in enumerate(runs):
         for tool, times in tools.counts(run.calls).items():
             calls_RT[number, tool] = min(times, 255)
-    evidence = Evidence(
+    evidence = Learned(
         places,
         requests,
         tools,
@@ -59,14 +71,16 @@ def learn(runs: Sequence[LabelledRun], numbers: FactNumbers, *, whole: bool = Tr
         {tool: stems(tool.removeprefix(USER_SIDE)) for tool in tools},
         whole=whole,
     )
-    return evidence.measured(_measure(evidence, runs, rows_at))
+    if not measured:
+        return evidence
+    return replace(evidence, chance=_measure(evidence, rows_at))
 
 
 def _callers(runs: Iterable[LabelledRun]) -> Counter[ToolName]:
     return Counter(tool for run in runs for tool in set(run.calls))
 
 
-def _measure(evidence: Evidence, runs: Sequence[LabelledRun], rows_at: dict[Place, list[Decision]]) -> Chance:
+def _measure(evidence: Learned, rows_at: Mapping[Place, Sequence[Decision]]) -> Chance:
     """Ask what would have been said at decisions of successful runs that no hint came before."""
     row_of = {decision: (place, row) for place, rows in rows_at.items() for row, decision in enumerate(rows)}
     asked = [decision for decision in row_of if decision.run.won and not decision.flags & ADVISED]

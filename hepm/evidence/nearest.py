@@ -57,6 +57,7 @@ class Requests:
     Attributes:
         run_ids, words_R, calls_R, family_R, won_R: Of each run: its id, the words of its request, its calls in listed
             order, the number of its family, whether it succeeded.
+        families: Numbers of the families by name (see `hepm.evidence.decisions.LabelledRun.case`).
     """
 
     run_ids: list[str]
@@ -64,6 +65,7 @@ class Requests:
     calls_R: list[tuple[ToolName, ...]]
     family_R: NDArray[np.intp]
     won_R: BoolArray
+    families: dict[str, int]
     _holders: dict[str, NDArray[np.intp]]
     _rarity: dict[str, float]
     _length_R: NDArray[np.float64]
@@ -73,11 +75,16 @@ class Requests:
     def of(cls, runs: Sequence[LabelledRun]) -> Requests:
         """Of runs with their families."""
         families: dict[str, int] = {}
-        family_R = [families.setdefault(run.family, len(families)) for run in runs]
+        family_R = [families.setdefault(run.case, len(families)) for run in runs]
         words_R = [run.words for run in runs]
         calls_R = [run.calls for run in runs]
         return cls.from_words(
-            [run.id for run in runs], words_R, calls_R, np.array(family_R, np.intp), np.array([run.won for run in runs])
+            [run.id for run in runs],
+            words_R,
+            calls_R,
+            np.array(family_R, dtype=np.intp),
+            np.array([run.won for run in runs], dtype=np.bool_),
+            families,
         )
 
     @classmethod
@@ -88,6 +95,7 @@ class Requests:
         calls_R: list[tuple[ToolName, ...]],
         family_R: NDArray[np.intp],
         won_R: BoolArray,
+        families: dict[str, int],
     ) -> Requests:
         """Weigh the words by their rarity: one that all requests share says nothing."""
         holders: dict[str, list[int]] = defaultdict(list)
@@ -97,12 +105,17 @@ class Requests:
         unknown = log(len(words_R) + 1)
         rarity = {word: log((len(words_R) + 1) / len(runs)) for word, runs in holders.items()}
         arrays = {word: np.array(runs, dtype=np.intp) for word, runs in holders.items()}
-        found = cls(run_ids, words_R, calls_R, family_R, won_R.astype(np.bool_), arrays, rarity, np.zeros(0), unknown)
+        found = cls(run_ids, words_R, calls_R, family_R, won_R, families, arrays, rarity, np.zeros(0), unknown)
         found._length_R = np.array([found._length(words) for words in words_R], dtype=np.float64)
         return found
 
-    def with_run(self, run: LabelledRun, family: int) -> Requests:
+    def with_run(self, run: LabelledRun) -> Requests:
         """The same with one run more; words keep their rarity."""
+        by_words = " ".join(sorted(run.words))
+        family = self.families.get(run.task or by_words, self.families.get(by_words, len(self.families)))
+        families = self.families
+        if family == len(families):
+            families = {**families, by_words or run.id: family}
         holders = self._holders.copy()
         for word in run.words:
             holders[word] = np.append(holders.get(word, np.zeros(0, dtype=np.intp)), len(self.run_ids))
@@ -112,6 +125,7 @@ class Requests:
             [*self.calls_R, run.calls],
             np.append(self.family_R, family),
             np.append(self.won_R, run.won),
+            families,
             holders,
             self._rarity,
             np.append(self._length_R, self._length(run.words)),
@@ -127,6 +141,10 @@ class Requests:
         for word in words & self._holders.keys():
             product_R[self._holders[word]] += self._rarity.get(word, self._unknown) ** 2
         return product_R / (self._length_R * self._length(words))
+
+    def knows(self, words: AbstractSet[str]) -> bool:
+        """Whether a known request has one of these words."""
+        return not words.isdisjoint(self._holders.keys())
 
     def vote(self, cosine_R: NDArray[np.float64], past: Sequence[ToolName]) -> Vote:
         """What the successful runs of the likeliest requests did after these calls, oldest first.

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from functools import cached_property
+from typing import Any, Final
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hepm.evidence.decisions import BoolArray, Decision, FactNumbers, Float32Array, IntArray
-from hepm.evidence.facts import FactTest, TestedRows, tests_of
+from hepm.evidence.facts import Questions, TestedRows, counts_by, tests_of
 from hepm.types import USER, Facts, ToolName
 
 TREES: Final = 32
@@ -44,7 +45,8 @@ _DRAWS: Final = np.array([0.3679, 0.7358, 0.9197, 0.9810])
 _MOST_COUNTS: Final = 4_000_000  # counts held at once while trees grow
 
 
-class Nodes(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Nodes:
     """The nodes of trees; the first ones are the roots.
 
     Attributes:
@@ -54,6 +56,23 @@ class Nodes(NamedTuple):
 
     test_M: IntArray
     after_M2: IntArray
+
+    @cached_property
+    def _lists(self) -> tuple[list[int], list[int], list[int]]:
+        """The same as lists, which are faster to go through one by one."""
+        return self.test_M.tolist(), self.after_M2[:, 0].tolist(), self.after_M2[:, 1].tolist()
+
+    def leaves_of_one(self, true_F: BoolArray, trees: int) -> IntArray:
+        """Where each tree ends with the answers of one situation, shape (T,)."""
+        test_M, no_M, yes_M = self._lists
+        answers: list[bool] = true_F.tolist()
+        ends: list[int] = []
+        for root in range(trees):
+            node = root
+            while test_M[node] >= 0:
+                node = yes_M[node] if answers[test_M[node]] else no_M[node]
+            ends.append(node)
+        return np.array(ends, dtype=np.int32)
 
     def leaves(self, true_NF: BoolArray, trees: int) -> IntArray:
         """Where each tree ends with these answers, shape (N, T)."""
@@ -83,6 +102,7 @@ class PlaceEvidence:
 
     Attributes:
         seen: How many decisions the memory has here; of many, some are left out.
+        questions: The tests.
         forest, small: The trees, and the small one.
         leaf_NT, small_N: Where each decision ends in them.
         unseen_NT: Which trees were grown without the family of the decision.
@@ -94,7 +114,7 @@ class PlaceEvidence:
 
     seen: int
     tools: tuple[ToolName, ...]
-    tests: tuple[FactTest, ...]
+    questions: Questions
     forest: Nodes
     small: Nodes
     leaf_NT: IntArray
@@ -107,8 +127,8 @@ class PlaceEvidence:
 
     def answers(self, facts: Facts) -> BoolArray:
         """Which tests are true of what is known, one row; of an unknown user, one row for each that tests ask for."""
-        true_F = np.array([test.holds(facts) for test in self.tests], dtype=np.bool_)
-        users = [number for number, test in enumerate(self.tests) if test.source == USER]
+        true_F = self.questions.answers(facts)
+        users = self.questions.users
         if not users or USER in facts:
             return true_F[None]
         rows = np.tile(true_F, (len(users) + 1, 1))
@@ -117,10 +137,12 @@ class PlaceEvidence:
 
     def like(self, true_UF: BoolArray) -> tuple[Float32Array, BoolArray]:
         """How like each decision is with these answers: by the forest, and by the small tree; shapes (N,)."""
-        leaf_UT = self.forest.leaves(true_UF, TREES)
-        weight_N = np.mean([_same_leaves(self.leaf_NT, leaf_T) for leaf_T in leaf_UT], axis=0)
-        small_U = self.small.leaves(true_UF, 1)[:, 0]
-        return weight_N.astype(np.float32), np.isin(self.small_N, small_U)
+        weight_N = np.zeros(len(self.run_N), dtype=np.float32)
+        small_N: BoolArray = np.zeros(len(self.run_N), dtype=np.bool_)
+        for true_F in true_UF:
+            weight_N += _same_leaves(self.leaf_NT, self.forest.leaves_of_one(true_F, TREES))
+            small_N |= self.small_N == self.small.leaves_of_one(true_F, 1)[0]
+        return (weight_N / len(true_UF)).astype(np.float32), small_N
 
     def like_unseen(self, row: int) -> tuple[Float32Array, BoolArray]:
         """The same of one of the decisions, by the trees that were grown without its family."""
@@ -129,6 +151,12 @@ class PlaceEvidence:
         if len(trees):
             weight_N = _same_leaves(self.leaf_NT[:, trees], self.leaf_NT[row, trees])
         return weight_N, self.small_N == self.small_N[row]
+
+    def by_tool(self, weight_XN: Float32Array) -> Float32Array:
+        """Weights of the decisions in sums by what was called, shape (X, K)."""
+        tool_C, row_C = np.nonzero(self.called_NK.T)
+        # Not `@`: on busy cores the threads of a BLAS wait for each other.
+        return np.add.reduceat(weight_XN[:, row_C], np.searchsorted(tool_C, np.arange(len(self.tools))), axis=1)
 
     def with_decision(
         self, tools: Sequence[ToolName], true_F: BoolArray, value: float, run: int, last: Sequence[int]
@@ -141,11 +169,11 @@ class PlaceEvidence:
         return PlaceEvidence(
             self.seen + 1,
             names,
-            self.tests,
+            self.questions,
             self.forest,
             self.small,
-            np.concatenate([self.leaf_NT, self.forest.leaves(true_F[None], TREES)]),
-            np.append(self.small_N, self.small.leaves(true_F[None], 1)[0]),
+            np.concatenate([self.leaf_NT, self.forest.leaves_of_one(true_F, TREES)[None]]),
+            np.append(self.small_N, self.small.leaves_of_one(true_F, 1)),
             np.concatenate([self.unseen_NT, np.ones((1, TREES), dtype=np.bool_)]),
             called_NK,
             np.append(self.value_N, np.float32(value)),
@@ -173,19 +201,18 @@ def grow(
     for row, decision in enumerate(decisions):
         called_NK[row, [number[tool] for tool in decision.tools]] = True
     won_N = np.array([decision.run.won for decision in decisions])
-    families, family_N = np.unique([decision.run.family for decision in decisions], return_inverse=True)
+    families, family_N = np.unique([decision.run.case for decision in decisions], return_inverse=True)
     label_N = 2 * np.array([number[decision.tools[0]] for decision in decisions]) + won_N
-    label_NC = np.eye(2 * len(tools), dtype=np.float32)[label_N]
     found = tests_of(decisions, numbers, family_N, fewest=max(2, len(decisions) // _SHARE), keep=bool)
-    found = _best_tests(found, label_NC)
+    found = _best_tests(found, label_N)
     drawn_NT = _drawn(families.tolist())[family_N]
     drawn_NT[:, drawn_NT.sum(axis=0) < min(_FEWEST_DRAWN, len(decisions))] = 1
-    forest = _grow_forest(found.true_NF, label_N, label_NC.shape[1], drawn_NT)
-    small = grow_small(found.true_NF, label_NC)
+    forest = _grow_forest(found.true_NF, label_N, 2 * len(tools), drawn_NT)
+    small = grow_small(found.true_NF, label_N)
     return PlaceEvidence(
         seen,
         tuple(tools),
-        found.tests,
+        Questions(found.tests),
         forest,
         small,
         forest.leaves(found.true_NF, TREES),
@@ -207,36 +234,36 @@ def _drawn(families: Sequence[str]) -> NDArray[np.int8]:
     return np.searchsorted(_DRAWS, np.array(draws).reshape(-1, TREES), side="right").astype(np.int8)
 
 
-def _best_tests(found: TestedRows, label_NC: Float32Array) -> TestedRows:
+def _best_tests(found: TestedRows, label_N: NDArray[np.integer]) -> TestedRows:
     if len(found.tests) <= MOST_TESTS:
         return found
-    best = np.sort(np.argsort(-gains(found.true_NF, label_NC), kind="stable")[:MOST_TESTS])
+    best = np.sort(np.argsort(-gains(found.true_NF, label_N), kind="stable")[:MOST_TESTS])
     chosen: list[int] = best.tolist()
     return TestedRows(tuple(found.tests[test] for test in chosen), np.ascontiguousarray(found.true_NF[:, best]))
 
 
-def gains(true_NF: BoolArray, label_NC: Float32Array) -> NDArray[np.float64]:
+def gains(true_NF: BoolArray, label_N: NDArray[np.integer]) -> NDArray[np.float64]:
     """Nats that each test tells about the labels of all rows together, shape (F,)."""
-    total_C = label_NC.sum(axis=0)
-    yes_FC = true_NF.T.astype(np.float32) @ label_NC
+    yes_FC = counts_by(true_NF, label_N).T
+    total_C = np.unique(label_N, return_counts=True)[1]
     no_FC = total_C - yes_FC
     within_F = _information(yes_FC) - _information(yes_FC.sum(axis=1, keepdims=True))
     within_F += _information(no_FC) - _information(no_FC.sum(axis=1, keepdims=True))
     return within_F - _information(total_C[None]) + _information(total_C.sum(keepdims=True)[None])
 
 
-def _information(counts: Float32Array) -> NDArray[np.float64]:
+def _information(counts: NDArray[np.integer]) -> NDArray[np.float64]:
     """Σ n ln n over the last axis."""
     precise = counts.astype(np.float64)
     # 0 ln 0 is 0: the floor only keeps the logarithm finite.
     return (precise * np.log(np.maximum(precise, 1e-9))).sum(axis=-1)
 
 
-def grow_small(true_NF: BoolArray, label_NC: Float32Array, *, deepest: int = DEEPEST_SMALL) -> Nodes:
+def grow_small(true_NF: BoolArray, label_N: NDArray[np.integer], *, deepest: int = DEEPEST_SMALL) -> Nodes:
     """One tree by information gain, each of whose splits pays for its description.
 
     Args:
-        label_NC: 1 for the label of each row: of several kinds, each lost and then won.
+        label_N: Of each row, even if its run was lost, and odd if it was won.
     """
     test_M: list[int] = []
     after_M2: list[tuple[int, int]] = []
@@ -246,7 +273,7 @@ def grow_small(true_NF: BoolArray, label_NC: Float32Array, *, deepest: int = DEE
         node = len(test_M)
         test_M.append(-1)
         after_M2.append((-1, -1))
-        test = _paying_test(true_NF[rows], label_NC[rows]) if depth else -1
+        test = _paying_test(true_NF[rows], label_N[rows]) if depth else -1
         if test >= 0:
             test_M[node] = test
             yes_N = true_NF[rows, test]
@@ -257,23 +284,20 @@ def grow_small(true_NF: BoolArray, label_NC: Float32Array, *, deepest: int = DEE
     return Nodes(np.array(test_M, dtype=np.int32), np.array(after_M2, dtype=np.int32))
 
 
-def _paying_test(true_NF: BoolArray, label_NC: Float32Array) -> int:
+def _paying_test(true_NF: BoolArray, label_N: NDArray[np.integer]) -> int:
     """The test with the highest gain if that pays for a split, else -1; of equal gains the first, to six digits."""
     tests = true_NF.shape[1]
-    count_C = label_NC.sum(axis=0)
-    if not tests or np.count_nonzero(count_C) < 2:
+    labels, label_N, count_C = np.unique(label_N, return_inverse=True, return_counts=True)
+    if not tests or len(labels) < 2:
         return -1
-    # Labels alternate between lost and won; rare ones of a kind count as one.
-    rare_C = count_C < _RARE
-    lost_C = np.arange(len(count_C)) % 2 == 0
-    columns = [label_NC[:, ~rare_C]]
-    columns += [label_NC[:, rare_C & kind_C].sum(axis=1, keepdims=True) for kind_C in (lost_C, ~lost_C)]
-    merged_NC = np.concatenate(columns, axis=1)
+    # Rare labels of a kind count as one: they end in lost, or in won.
+    merged_C = np.where(count_C < _RARE, -1 - labels % 2, labels)
+    merged_N = merged_C[label_N]
     yes_F = true_NF.sum(axis=0)
-    gain_F = gains(true_NF, merged_NC)
+    gain_F = gains(true_NF, merged_N)
     gain_F[(yes_F < _FEWEST_IN_SMALL) | (len(true_NF) - yes_F < _FEWEST_IN_SMALL)] = -1
     best = int(np.argmax(gain_F.round(6)))
-    by_chance = _BY_CHANCE * (np.count_nonzero(merged_NC.sum(axis=0)) - 1)
+    by_chance = _BY_CHANCE * (len(np.unique(merged_N)) - 1)
     return best if gain_F[best] >= np.log(tests) + _SPLIT_COST + by_chance else -1
 
 

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.evidence.decisions import BoolArray, Decision, Float32Array, Place
+from hepm.evidence.decisions import Decision, Float32Array, Place
 from hepm.evidence.place import PlaceEvidence
 from hepm.types import ToolName
 
@@ -62,12 +62,11 @@ def effective(weight_XN: Float32Array) -> Float32Array:
     return weight_XN * (weight_XN.sum(axis=-1, keepdims=True) / np.maximum(squares_X, 1e-12))
 
 
-def best_known(weight_XN: Float32Array, called_NK: BoolArray, value_N: Float32Array, base: float) -> Float32Array:
+def best_known(place: PlaceEvidence, weight_XN: Float32Array, base: float) -> Float32Array:
     """What the best way achieves in X situations, by its lower bound; `base` where no decision is like one; (X,)."""
     weight_XN = effective(weight_XN)
-    called = called_NK.astype(np.float32)
-    worked_XK = (weight_XN * value_N) @ called
-    tried_XK = weight_XN @ called
+    worked_XK = place.by_tool(weight_XN * place.value_N)
+    tried_XK = place.by_tool(weight_XN)
     mean_XK = (worked_XK + base) / (tried_XK + 1)
     low_XK = mean_XK - _CAUTIOUS * np.sqrt(np.clip(mean_XK * (1 - mean_XK), 0, None) / (tried_XK + 2))
     best_X = np.where(tried_XK > _LEAST, low_XK, 0).max(axis=1, initial=0)
@@ -95,7 +94,7 @@ def back_up(
         for place, evidence in places.items():
             failed = [decision for decision in rows_at[place] if not decision.run.won]
             evidence.value_N[:] = [decision.value for decision in rows_at[place]]
-            found_X = best_known(weights[place], evidence.called_NK, evidence.value_N, base)
+            found_X = best_known(evidence, weights[place], base)
             best.update(zip(failed, found_X.tolist(), strict=True))
         for rows in rows_at.values():
             for decision in rows:
@@ -111,5 +110,8 @@ def _of_other_families(rows: Sequence[Decision], evidence: PlaceEvidence, family
     failed = [row for row, decision in enumerate(rows) if not decision.run.won]
     weight_XN = np.zeros((len(failed), len(rows)), dtype=np.float32)
     for number, row in enumerate(failed):
-        weight_XN[number] = evidence.like_unseen(row)[0] * (family_N != family_N[row])
+        like_N = evidence.like_unseen(row)[0]
+        weight_XN[number] = like_N * (family_N != family_N[row])
+        if not weight_XN[number].any():
+            weight_XN[number] = like_N * (evidence.run_N != evidence.run_N[row])
     return weight_XN

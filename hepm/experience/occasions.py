@@ -257,8 +257,7 @@ class OccasionsAt:
         """The way to the leaf with most turns that bear a lesson out, if nearly all do there; None without one."""
         rows = np.flatnonzero(among_N)
         true_NF = self._tests.true_NF
-        labels_N2 = np.eye(2, dtype=np.float32)[right_N[rows].astype(np.intp)]
-        tree = grow_small(true_NF[rows], labels_N2, deepest=MOST_FACTS)
+        tree = grow_small(true_NF[rows], right_N[rows].astype(np.intp), deepest=MOST_FACTS)
         leaf_N = tree.leaves(true_NF[rows], 1)[:, 0]
         right_L = np.bincount(leaf_N, right_N[rows])
         right_L[(right_L < FEWEST) | (right_L < RELIABLE * np.bincount(leaf_N))] = 0

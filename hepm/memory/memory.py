@@ -833,9 +833,14 @@ class Memory:
         fitted.chance(fits)
 
     def _drop_prepared(self, namespace: str) -> None:
+        from hepm.evidence.kept import drop_kept, kept_file
+
         artifacts = self.mirrors.artifacts(namespace)
         if artifacts is not None:
             artifacts.drop()
+        folder = self.mirrors.namespace(namespace).folder
+        if folder is not None:
+            drop_kept(kept_file(folder, namespace))
 
     def examine(
         self,

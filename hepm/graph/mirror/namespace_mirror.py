@@ -90,13 +90,14 @@ class NamespaceMirror:
         store: Where it is read from.
         name: The namespace.
         tool_names: By the numbers that state blocks use.
+        folder: For what is learned from a large memory; None keeps nothing.
         changes, removals: How often it followed the store, and how often labelled runs were gone then.
     """
 
     def __init__(self, store: Store, namespace: str, artifacts: Path | None = None) -> None:
         self.store = store
         self.name = namespace
-        self._artifacts = artifacts
+        self.folder = artifacts
         self._tool_ids: dict[ToolName, int] = {}
         self.tool_names: list[ToolName] = []
         self._ids_lock = threading.Lock()
@@ -108,7 +109,7 @@ class NamespaceMirror:
         """What rankers computed from all calls."""
         from hepm.graph.calls.fits import Fits  # needs numpy: a suggestion from counts needs none
 
-        return Fits(self.store, self.name, self._artifacts)
+        return Fits(self.store, self.name, self.folder)
 
     @property
     def _fits(self) -> Fits | None:

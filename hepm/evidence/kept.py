@@ -1,0 +1,141 @@
+"""The evidence of a large memory in a file beside it: a new process reads it, and need not learn it again."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import zipfile
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hepm.evidence.chance import Chance
+from hepm.evidence.decisions import Place
+from hepm.evidence.engine import Learned, ToolNumbers, stems
+from hepm.evidence.facts import FactTest, Questions
+from hepm.evidence.nearest import Requests
+from hepm.evidence.place import Nodes, PlaceEvidence
+from hepm.types import USER_SIDE
+
+_log = logging.getLogger("hepm")
+
+FORMAT: Final = 1
+"""Raised when the file, or what a number in it means, changes: older ones are learned again."""
+_ARRAYS: Final = ("leaf_NT", "small_N", "unseen_NT", "called_NK", "value_N", "run_N", "last_N4")
+_NODES: Final = ("forest", "small")
+
+
+class KeptEvidence(NamedTuple):
+    """What a file holds.
+
+    Attributes:
+        about: `revision` of the store, `newest` (row number of the newest run) and `newest_id`.
+    """
+
+    about: Mapping[str, Any]
+    evidence: Learned
+
+
+def kept_file(folder: Path, namespace: str) -> Path:
+    """The file of a namespace, whose name may hold characters that no file name may."""
+    digest = hashlib.blake2b(namespace.encode("utf-8", "replace"), digest_size=6).hexdigest()
+    return folder / f"{digest}.npz"
+
+
+def keep(file: Path, about: Mapping[str, Any], evidence: Learned) -> None:
+    """Write a file, as a whole or not at all; a disk that is full only leaves it out."""
+    arrays: dict[str, NDArray[Any]] = {}
+    places: list[Any] = []
+    for number, (place, known) in enumerate(evidence.places.items()):
+        places.append([*place, known.seen, known.tools, known.questions.tests])
+        for name in _ARRAYS:
+            arrays[f"{number} {name}"] = getattr(known, name)
+        for name in _NODES:
+            nodes: Nodes = getattr(known, name)
+            arrays[f"{number} {name} test"], arrays[f"{number} {name} after"] = nodes.test_M, nodes.after_M2
+    requests = evidence.requests
+    runs = zip(requests.run_ids, map(sorted, requests.words_R), requests.calls_R, strict=True)
+    texts = {
+        "format": FORMAT,
+        "about": about,
+        "places": places,
+        "runs": list(runs),
+        "families": list(requests.families),
+        "tools": list(evidence.numbers),
+        "base": evidence.base,
+        "support": evidence.support,
+        "failures": evidence.failures,
+        "chance": evidence.chance.to_json(),
+        "whole": evidence.whole,
+    }
+    arrays["texts"] = np.frombuffer(json.dumps(texts).encode(), dtype=np.uint8)
+    arrays |= {"family_R": requests.family_R, "won_R": requests.won_R, "calls_RT": evidence.calls_RT}
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile(dir=file.parent, suffix=".npz", delete=False) as written:
+            np.savez(written, allow_pickle=False, **arrays)
+        os.replace(written.name, file)
+    except OSError as error:
+        _log.info("what was learned is not kept beside the memory: %s", error)
+
+
+def read_kept(file: Path) -> KeptEvidence | None:
+    """What a file holds; None if there is none, or it is damaged or of another version."""
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            texts: Mapping[str, Any] = json.loads(arrays["texts"].tobytes())
+            if texts["format"] != FORMAT:
+                return None
+            return KeptEvidence(texts["about"], _evidence(texts, arrays))
+    except FileNotFoundError:
+        return None
+    except (OSError, EOFError, KeyError, TypeError, ValueError, IndexError, zipfile.BadZipFile) as error:
+        _log.warning("what was learned and kept in %s is damaged, and is learned again: %r", file.name, error)
+        drop_kept(file)
+        return None
+
+
+def drop_kept(file: Path) -> None:
+    """Remove a file, if it is there."""
+    with contextlib.suppress(OSError):
+        file.unlink(missing_ok=True)
+
+
+def _evidence(texts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Learned:
+    places: dict[Place, PlaceEvidence] = {}
+    for number, (tool, failed, seen, tools, tests) in enumerate(texts["places"]):
+        columns: dict[str, Any] = {name: arrays[f"{number} {name}"] for name in _ARRAYS}
+        for name in _NODES:
+            columns[name] = Nodes(arrays[f"{number} {name} test"], arrays[f"{number} {name} after"])
+        asked = Questions([FactTest(*test) for test in tests])
+        places[Place(tool, failed)] = PlaceEvidence(seen=seen, tools=tuple(tools), questions=asked, **columns)
+    ids, words, calls = zip(*texts["runs"], strict=True)
+    requests = Requests.from_words(
+        list(ids),
+        [frozenset(of_run) for of_run in words],
+        [tuple(of_run) for of_run in calls],
+        arrays["family_R"],
+        arrays["won_R"],
+        {family: number for number, family in enumerate(texts["families"])},
+    )
+    numbers = ToolNumbers({tool: number for number, tool in enumerate(texts["tools"])})
+    return Learned(
+        places,
+        requests,
+        numbers,
+        texts["base"],
+        Counter(texts["support"]),
+        Counter(texts["failures"]),
+        arrays["calls_RT"],
+        {tool: stems(tool.removeprefix(USER_SIDE)) for tool in numbers},
+        Chance.from_json(texts["chance"]),
+        texts["whole"],
+    )

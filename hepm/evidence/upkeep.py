@@ -1,0 +1,283 @@
+"""The evidence of one namespace, kept up to date with its store.
+
+A new run is added to what is known at once, in about a millisecond: it ends in leaves that are there. All is learned
+anew when the memory has grown by a quarter, on the thread that follows the store. Of a large memory a bounded part of
+the runs is read, so that neither costs more the more runs are stored.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from hepm.errors import StoreUnavailableError
+from hepm.evidence.decisions import BoolArray, Decision, FactNumbers, LabelledRun, Place, Situation, read_run
+from hepm.evidence.engine import Learned
+from hepm.evidence.kept import keep, kept_file, read_kept
+from hepm.evidence.learning import learn
+from hepm.evidence.place import PlaceEvidence, grow
+from hepm.evidence.values import best_known
+from hepm.graph.rows import RunRow
+from hepm.graph.store import Store
+from hepm.types import ToolName
+
+MOST_CALLS: Final = 24_000
+"""Calls that are learned from: half of the latest runs, half of earlier ones. A memory with no more is read whole."""
+GROWN: Final = 1.25
+"""By so much the runs may grow until all is learned anew."""
+KEPT_FROM: Final = 3_000
+"""Calls from which on what was learned is kept in a file."""
+FEW_CALLS: Final = 150
+"""Calls up to which all is learned anew at once, and not on a thread."""
+SELDOM: Final = 20
+"""Decisions at a place that a part of the runs is too few for: others are read from the store,"""
+MOST_AFTER: Final = 64
+"""so many runs,"""
+_MOST_PLACES: Final = 256  # for so many places, the ones asked for last
+_AT_ONCE: Final = 512  # runs that are read with one statement
+_NEWEST: Final = 2**62  # above every row number
+
+
+class RunSample(NamedTuple):
+    """Labelled runs of a namespace in order of arrival.
+
+    Attributes:
+        whole: Whether these are all of them.
+        revision: Of the store before they were read.
+    """
+
+    runs: list[LabelledRun]
+    numbers: FactNumbers
+    whole: bool
+    revision: int
+
+    @property
+    def calls(self) -> int:
+        """How many calls they have."""
+        return sum(len(run.calls) for run in self.runs)
+
+
+class LiveEvidence:
+    """What is known of a namespace. Safe to use from several threads.
+
+    Args:
+        folder: For the file of a large memory; None keeps nothing.
+    """
+
+    def __init__(self, store: Store, namespace: str, folder: Path | None) -> None:
+        self._store = store
+        self._namespace = namespace
+        self._file = None if folder is None else kept_file(folder, namespace)
+        self._lock = threading.RLock()
+        self._evidence: Learned | None = None
+        self._sample: RunSample | None = None
+        self._learned_from = 0  # runs, when all was learned
+        self._newest = 0  # row number of the newest run that is known
+        self._added = False  # whether runs were added since all was learned
+        self._behind = False
+        self._stale = False  # whether runs that are known were removed or changed
+        self._seldom: OrderedDict[ToolName, Learned] = OrderedDict()
+        self._reading = threading.Lock()
+
+    def latest(self) -> Learned:
+        """What is known now; learned, or read from a file, when it is first asked for."""
+        evidence = self._evidence
+        if evidence is None:
+            with self._lock:
+                if self._evidence is None and not self._restore():
+                    self._learn(self.runs())
+                evidence = self._evidence
+        assert evidence is not None
+        return evidence
+
+    def at(self, place: Place) -> Learned:
+        """What is known at a place: of a large memory by runs that came there, if those that were read hardly did."""
+        evidence = self.latest()
+        known = evidence.places.get(place)
+        if evidence.whole or (known is not None and known.seen >= SELDOM):
+            return evidence
+        with self._reading:
+            if place.tool not in self._seldom:
+                read = self._read_after(place.tool, evidence)
+                if read is None:
+                    return evidence
+                self._seldom[place.tool] = read
+                while len(self._seldom) > _MOST_PLACES:
+                    self._seldom.popitem(last=False)
+            self._seldom.move_to_end(place.tool)
+            return replace(self._seldom[place.tool], chance=evidence.chance)
+
+    def _read_after(self, tool: ToolName, evidence: Learned) -> Learned | None:
+        """What is known by the latest runs that went on from a tool; None while the store does not answer."""
+        try:
+            edges = self._store.edges(namespace=self._namespace, sources=[tool])
+            taken = {(source, target): support + failures for source, target, support, _, failures, _ in edges}
+            total = sum(taken.values())
+            most = {edge: max(MOST_AFTER * runs // total, 1) for edge, runs in taken.items() if runs}
+            if not most:
+                return evidence
+            rows = self._store.latest_on_edges(most, namespace=self._namespace)
+        except StoreUnavailableError:
+            return None
+        numbers = FactNumbers()
+        return learn([read_run(row, numbers) for row in rows[-2 * MOST_AFTER :]], numbers, whole=False, measured=False)
+
+    def runs(self) -> RunSample:
+        """The runs that are learned from."""
+        sample = self._sample
+        if sample is None:
+            with self._lock:
+                sample = self._sample = self._sample or self._read_sample()
+        return sample
+
+    def note(self, *, removed: bool) -> None:
+        """Note for `update` that the namespace has changed.
+
+        Args:
+            removed: Whether labelled runs were removed.
+        """
+        self._behind = True
+        self._stale = self._stale or removed
+
+    def update(self, *, anew: bool = True, defer: bool = False) -> None:
+        """Take in what changed.
+
+        Args:
+            anew: Learn all anew, as a new process would; else only if the memory has grown, or runs were removed.
+            defer: Do nothing if it would take more than some milliseconds.
+        """
+        with self._lock:
+            if self._evidence is None:
+                if self._behind:
+                    self._sample, self._behind, self._stale = None, False, False
+                return
+            few = len(self._evidence.requests.run_ids) * 2 <= FEW_CALLS and self.runs().calls <= FEW_CALLS
+            if (defer and not few) or not (self._behind or (anew and self._added)):
+                return
+            self._behind, stale = False, self._stale
+            self._stale = False
+            try:
+                new: list[RunRow] = []
+                if not (stale or few or anew):
+                    new = self._store.runs_after(self._newest, namespace=self._namespace)
+                runs = len(self._evidence.requests.run_ids) + len(new)
+                if stale or few or anew or runs > GROWN * self._learned_from:
+                    self._sample = self._read_sample()
+                    self._learn(self._sample)
+                for row in new:
+                    self._add(row)
+            except BaseException:
+                self._behind, self._stale = True, self._stale or stale
+                raise
+
+    def _learn(self, sample: RunSample) -> None:
+        evidence = learn(sample.runs, sample.numbers, whole=sample.whole)
+        self._take(evidence, sample.runs[-1].seq if sample.runs else 0)
+        if self._file is not None and sample.calls >= KEPT_FROM:
+            newest = sample.runs[-1]
+            keep(self._file, {"revision": sample.revision, "newest": newest.seq, "newest_id": newest.id}, evidence)
+
+    def _take(self, evidence: Learned, newest: int) -> None:
+        self._seldom.clear()
+        self._evidence, self._newest, self._added = evidence, newest, False
+        self._learned_from = len(evidence.requests.run_ids)
+
+    def _restore(self) -> bool:
+        """Take what another process learned, if its runs are there still and few are newer."""
+        if self._file is None:
+            return False
+        kept = read_kept(self._file)
+        if kept is None:
+            return False
+        about, evidence = kept
+        held = self._store.runs_at([about["newest"]], namespace=self._namespace)
+        changes = self._store.changes_since(about["revision"]) if held and held[0].id == about["newest_id"] else None
+        if changes is None and self._store.header.revision != about["revision"]:
+            return False
+        of_namespace = [change for change in changes or () if change.namespace == self._namespace]
+        if any(change.removed for change in of_namespace):
+            return False
+        latest = self._store.latest_runs(namespace=self._namespace, before=_NEWEST, most=1)
+        if latest and latest[-1].seq - about["newest"] > (GROWN - 1) * len(evidence.requests.run_ids):
+            return False
+        self._take(evidence, about["newest"])
+        for row in self._store.runs_after(self._newest, namespace=self._namespace):
+            self._add(row)
+        return True
+
+    def _add(self, row: RunRow) -> None:
+        """Add one run to what is known; tests and trees stay."""
+        evidence = self._evidence
+        assert evidence is not None
+        self._newest, self._added = row.seq, True
+        if row.id in evidence.requests.run_ids:
+            return
+        numbers = FactNumbers()
+        run = read_run(row, numbers)
+        if self._sample is not None:
+            self._sample.runs.append(read_run(row, self._sample.numbers))
+        names = list(numbers)
+        number = len(evidence.requests.run_ids)
+        places: dict[Place, PlaceEvidence] = {}
+        # From the end: the value of a call in a failed run is what is known of the situation after it.
+        for decision in reversed(run.decisions):
+            place = places.get(decision.place) or evidence.places.get(decision.place)
+            last = evidence.numbers.last(decision.past)
+            if place is None:
+                run_N, last_N4 = np.array([number], dtype=np.intp), np.array([last], dtype=np.int32)
+                places[decision.place] = grow([decision], numbers, seen=1, run_N=run_N, last_N4=last_N4)
+                continue
+            true_F = place.answers(Situation.before(decision, names).facts)[-1]
+            places[decision.place] = place.with_decision(decision.tools, true_F, decision.value, number, last)
+            if not run.won:
+                self._pass_back(run, decision, place, true_F, evidence)
+        self._evidence = evidence.with_run(run, places)
+        self._seldom.clear()
+
+    def _pass_back(
+        self, run: LabelledRun, decision: Decision, place: PlaceEvidence, true_F: BoolArray, evidence: Learned
+    ) -> None:
+        """Set the value of the call before a decision."""
+        position = run.decisions.index(decision)
+        if position:
+            weight_N = place.like(true_F[None])[0]
+            best = best_known(place, weight_N[None], evidence.base)
+            run.decisions[position - 1].value = float(best[0])
+
+    def _read_sample(self) -> RunSample:
+        """All labelled runs, or of a large memory the latest and as many that are evenly spread over those before."""
+        revision = self._store.header.revision
+        numbers = FactNumbers()
+        runs: list[LabelledRun] = []
+        calls = latest = 0  # how many of the runs hold the latest half of the calls
+        whole = True
+        for row in self._from_latest():
+            run = read_run(row, numbers)
+            calls += len(run.calls)
+            if runs and calls > MOST_CALLS:
+                whole = False
+                break
+            runs.append(run)
+            if calls <= MOST_CALLS // 2:
+                latest += 1
+        if not whole:
+            runs = runs[: max(latest, 1)]
+            earlier = self._store.spread_runs(namespace=self._namespace, before=runs[-1].seq, most=len(runs))
+            runs += [read_run(row, numbers) for row in reversed(earlier)]
+        return RunSample(runs[::-1], numbers, whole, revision)
+
+    def _from_latest(self) -> Iterator[RunRow]:
+        """Labelled, counted runs, the latest first."""
+        before = _NEWEST
+        while True:
+            page = self._store.latest_runs(namespace=self._namespace, before=before, most=_AT_ONCE)
+            if not page:
+                return
+            yield from reversed(page)
+            before = page[0].seq

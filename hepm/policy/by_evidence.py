@@ -1,0 +1,435 @@
+"""A policy in trial: what came of calls in situations like this one (`hepm.evidence`), as hints and warnings.
+
+It is asked as an object, `Memory.suggest(policy=ByEvidence())`, and measured beside the default policy, which it is to
+replace (benchmarks/LOG.md, "one evidence").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from threading import Lock
+from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+from hepm.evidence.chance import Chance
+from hepm.evidence.decisions import Situation
+from hepm.evidence.engine import KNOWN, Findings, Learned
+from hepm.evidence.nearest import END
+from hepm.evidence.upkeep import LiveEvidence
+from hepm.evidence.values import Way
+from hepm.graph.delta import said_text
+from hepm.graph.drift import Drift
+from hepm.graph.mirror.namespace_mirror import EVIDENCE_RUNS, NamespaceMirror
+from hepm.policy.query import Floors, Query, content_words, nothing_known, place_of
+from hepm.text import count_of, in_words
+from hepm.types import START, USER, Evidence, FailedWay, StateSummary, Suggestion, Suggestions, ToolName
+
+ADVICE: Final = 3.0
+"""Log-odds of what lessons advise: a bound of their share less that of the opposite, in [-1, 1]."""
+CHECKED: Final = 0.1
+"""Chance from which on it is looked up whether a tool has begun to fail."""
+FEWEST_FAILED: Final = 1.0
+"""Failures by which a tool is warned of; effective decisions, two or more under the same conditions,"""
+FEWEST_WORKED: Final = 1.2
+"""and successes with the way that did better."""
+OUTSTANDING: Final = 0.55
+"""Part of the successes that no warning is of, from which on a fork speaks for a tool,"""
+PROMISING: Final = 0.5
+"""if the lower bound of what it achieves is this much,"""
+PLAUSIBLE: Final = 0.1
+"""and its score in the rank: among runs of several kinds it may be what those of another kind do."""
+BACKED: Final = 2.0
+"""Effective decisions that worked, behind a tool that is named where the request is new."""
+HALF: Final = 0.4
+"""Of the first tool's score in the rank, from which on a further one is named."""
+REPEATED: Final = 0.5
+"""Share of the nearest runs' vote from which on a tool may be named that was called since the user wrote."""
+ALIKE: Final = 0.9
+"""Likeness of the nearest request, and share of its vote, from which on a request is known for sure,"""
+FITTING: Final = 0.6
+"""if the tool has this share of what worked in such situations, too."""
+OF_SURE: Final = 0.5
+"""The floor of such a tool's chance."""
+DONE: Final = 0.5
+"""Share of the nearest runs' vote that ended here, from which on nothing is named."""
+FEWEST_KNOWN: Final = 3.0
+"""Effective decisions that all failed, from which on no way is known to work."""
+SAME_WORDS: Final = 0.7
+"""Likeness of a known request that says as little of what is wanted: "please help"."""
+MOST_WARNINGS: Final = 3
+_LIKE: Final = 0.5  # share of the nearest runs' vote
+_NEVER: Final = 0.5  # decisions that worked, below which nothing is known to work
+_MOST_CONDITIONS: Final = 3  # in a reason, the last ones
+_SPLIT: Final = 2  # ways that are told apart where runs differ
+_ROUNDING: Final = 1e-6  # by which equal likenesses may differ
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """A tool to avoid, and the way that worked instead; None if none stands out."""
+
+    way: Way
+    instead: Way | None
+
+    @property
+    def tool(self) -> ToolName:
+        """The tool to avoid."""
+        return self.way.tool
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """What there is to say.
+
+    Attributes:
+        named: Tools with their chances, the first one first.
+        warned: Tools to avoid, most failures first.
+        fork: Whether the first is named since others fail here.
+        silence: If no tool is named: "user", "done", "failed", "again" or "unsure".
+    """
+
+    named: Mapping[ToolName, float]
+    warned: Sequence[Warned]
+    fork: bool = False
+    silence: str = ""
+
+
+def spoken(
+    found: Findings,
+    situation: Situation,
+    chance: Chance,
+    floors: Floors,
+    *,
+    allows: Callable[[ToolName], bool] = lambda tool: True,
+    works: Mapping[ToolName, float] | None = None,
+) -> Spoken:
+    """What to say of what was found.
+
+    Args:
+        allows: Whether the agent can call a tool.
+        works: Share of calls that still work, of tools that have begun to fail.
+    """
+    ways = [way for way in found.ways.values() if way.tried >= _NEVER]
+    if all(way.worked < _NEVER for way in ways):
+        # Nothing is known to work in such situations: what like requests did here in others is the best there is.
+        tried = {way.tool for way in ways}
+        ways += [
+            way for tool, way in found.wider.items() if tool not in tried and found.vote.share.get(tool, 0) >= _LIKE
+        ]
+    best = max(ways, key=lambda way: (way.bounds[0], way.tool), default=None)
+    warned = [warning for warning in _warned(ways, best, found) if allows(warning.tool)][:MOST_WARNINGS]
+    if not floors.chance:
+        total = sum(found.rank.values())
+        return Spoken({tool: score / total for tool, score in found.rank.items()}, warned)
+    if found.by_user:
+        return Spoken({}, [], silence="user")
+    avoided = {warning.tool for warning in warned}
+    forks = [warning.instead for warning in warned if warning.instead is not None]
+    if (
+        forks
+        and forks[0].tool not in situation.again
+        and allows(forks[0].tool)
+        and found.ways.get(forks[0].tool) is best
+    ):
+        left = sum(way.worked for way in ways if way.tool not in avoided)
+        return Spoken({forks[0].tool: min(forks[0].worked / left, forks[0].mean)}, warned, fork=True)
+    if found.vote.share.get(END, 0.0) >= DONE and found.vote.likeness >= ALIKE:
+        return Spoken({}, warned, silence="done")
+    named: dict[ToolName, float] = {}
+    silence = ""
+    for tool, score in found.rank.items():
+        if tool in avoided:
+            silence = silence or "failed"
+            continue
+        if tool in situation.again and not _is_repeated(tool, found):
+            silence = silence or "again"
+            continue
+        likely = found.chance.get(tool, 0.0) * (works or {}).get(tool, 1.0)
+        if not named and likely < _floor(tool, found, chance, floors):
+            break
+        if named and (likely < floors.further or score < HALF * found.rank[next(iter(named))]):
+            continue
+        named[tool] = likely
+    return Spoken(named, warned, silence="" if named else silence or "unsure")
+
+
+def _warned(ways: Sequence[Way], best: Way | None, found: Findings) -> list[Warned]:
+    """The ways whose upper bound lies below the lower bound of the best one, most failures first."""
+    if best is None or best.worked < FEWEST_WORKED:
+        return []
+    worse: list[Way] = []
+    for way in ways:
+        counted = found.counted.get(way.tool)
+        twice = counted is None or counted.tried - counted.worked >= 2
+        if way is not best and twice and way.failed >= FEWEST_FAILED and way.bounds[1] < best.bounds[0]:
+            worse.append(way)
+    left = sum(way.worked for way in ways if way not in worse)
+    stands_out = best.worked >= OUTSTANDING * left and best.bounds[0] >= PROMISING
+    plausible = found.rank.get(best.tool, 0.0) >= PLAUSIBLE
+    instead = best if stands_out and plausible else None
+    return [Warned(way, instead) for way in sorted(worse, key=lambda way: (-way.failed, way.tool))]
+
+
+def _is_repeated(tool: ToolName, found: Findings) -> bool:
+    """Whether like runs called a tool again: agents repeat a call without being reminded."""
+    return found.vote.likeness >= ALIKE and found.vote.share.get(tool, 0.0) >= REPEATED
+
+
+def _floor(tool: ToolName, found: Findings, chance: Chance, floors: Floors) -> float:
+    """The chance that a first tool needs; above 1 if too few cases stand behind it."""
+    vote = found.vote
+    sure = ALIKE <= vote.likeness > chance.sure + _ROUNDING and vote.share.get(tool, 0.0) >= ALIKE
+    if sure and found.share.get(tool, 0.0) >= FITTING:
+        return min(floors.chance, floors.known, OF_SURE)
+    if floors.chance <= OF_SURE:  # for agents that weigh what is stated
+        return floors.chance
+    if chance.known(vote.likeness) >= KNOWN:
+        return min(floors.chance, floors.known)
+    way = found.ways.get(tool)
+    backed = way is not None and way.worked >= BACKED
+    return floors.chance if backed else 2.0
+
+
+class _Answer(NamedTuple):
+    """A query, and all that was found for it."""
+
+    mirror: NamespaceMirror
+    query: Query
+    evidence: Learned
+    situation: Situation
+    found: Findings
+    spoken: Spoken
+    drifts: Mapping[ToolName, Drift]
+
+
+class ByEvidence:
+    """Names what works in situations like this one, and warns of what fails there.
+
+    *Evidence* (`hepm.evidence`): what came of each call in situations like this one, what the runs of the likeliest
+    requests did, and one chance that a hint is right, measured on held-out decisions of this memory. *What to say*
+    (`spoken`): where some way is warned of and one stands out, that one; else the first of the rank, if its chance
+    reaches `Floors.chance`. With a state, no tool is named that the run has called since the user last wrote, unless
+    like runs repeated it. The chance of a tool that has begun to fail counts as far as the tool still works
+    (`hepm.graph.drift`). What lessons advise (`Query.advice`) is added to the rank.
+
+    Ours; not in the papers.
+    """
+
+    compares_texts = False
+
+    def __init__(self, *, floors: Floors = Floors()) -> None:  # frozen
+        self._floors = floors
+
+    def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
+        """At most k tools, surest first, ties by name; with warnings of those that failed from here."""
+        situation = Situation.of(query.after, query.history, query.state or StateSummary())
+        evidence = _learned(mirror).at(situation.place)
+        if self._floors.support and not any(tool in evidence.stems or (tool,) == query.after for tool in query.after):
+            return nothing_known(mirror, query, self._floors)
+        allowed = evidence.support.keys() - query.names.retired
+        if query.tools is not None:
+            allowed = allowed & query.tools
+        advice = {tool: ADVICE * sure for tool, sure in (query.advice or {}).items()}
+        found = evidence.at(situation, blind=query.state is None, allowed=allowed, advice=advice)
+        if self._floors.support and situation.place not in evidence.places:
+            return self._nothing(mirror, query, situation, evidence)
+        if self._floors.chance and _says_nothing(situation, query, evidence, found):
+            why = "the request is unlike all known ones: no word that says what is wanted is theirs"
+            return Suggestions(abstained=why)
+        drifts = mirror.drifts([tool for tool, likely in found.chance.items() if likely >= CHECKED])
+        works = {tool: drift.works for tool, drift in drifts.items()}
+        said = spoken(found, situation, evidence.chance, self._floors, allows=query.allows, works=works)
+        return _suggestions(_Answer(mirror, query, evidence, situation, found, said, drifts), self._floors)
+
+    def _nothing(self, mirror: NamespaceMirror, query: Query, situation: Situation, evidence: Learned) -> Suggestions:
+        if situation.place.failed and any(place.tool == situation.place.tool for place in evidence.places):
+            return Suggestions(abstained=f"what works {place_of(query)} is not known: no run met such an error there")
+        return nothing_known(mirror, query, self._floors)
+
+
+class _Followed(NamedTuple):
+    """What is known of a mirror's namespace, and how often that had changed, and lost runs, when it was last asked."""
+
+    live: LiveEvidence
+    changes: int
+    removals: int
+
+
+_followed: Final[WeakKeyDictionary[NamespaceMirror, _Followed]] = WeakKeyDictionary()
+_following: Final = Lock()
+
+
+def _learned(mirror: NamespaceMirror) -> LiveEvidence:
+    """What is known now: new runs are taken in by the one who asks."""
+    with _following:
+        known = _followed.get(mirror)
+        if known is None:
+            known = _Followed(LiveEvidence(mirror.store, mirror.name, mirror.folder), mirror.changes, mirror.removals)
+        elif known.changes != mirror.changes:
+            known.live.note(removed=known.removals != mirror.removals)
+            known.live.update(anew=False)
+            known = known._replace(changes=mirror.changes, removals=mirror.removals)
+        _followed[mirror] = known
+    return known.live
+
+
+def _says_nothing(situation: Situation, query: Query, evidence: Learned, found: Findings) -> bool:
+    """Whether a first message has no word of what any known request wants, and is in the words of none."""
+    if situation.place.tool != START or query.state is None or found.vote.likeness >= SAME_WORDS:
+        return False
+    wanted = set(content_words(said_text(query.state)).split())
+    return not evidence.requests.knows(wanted)
+
+
+def _suggestions(answer: _Answer, floors: Floors) -> Suggestions:
+    """What was found, in words."""
+    query, found, said = answer.query, answer.found, answer.spoken
+    ways = [way for way in found.ways.values() if query.allows(way.tool)]
+    chances = dict(found.plain) if query.advice is not None else {}
+    if floors.support and floors.chance and _all_failed(ways):
+        why = f"every known way {place_of(query)} failed in runs like this one"
+        return Suggestions(abstained=why, warnings=_warnings(answer), chances=chances)
+    warnings = _warnings(answer)
+    if not found.rank and not warnings:
+        return nothing_known(answer.mirror, query, floors)
+    if not said.named:
+        return Suggestions(abstained=_why_silent(answer), warnings=warnings, chances=chances)
+    places = list(said.named.items())[: query.k]
+    suggestions = [_suggestion(answer, tool, score, measured=bool(floors.chance)) for tool, score in places]
+    ranked = tuple(suggestion for suggestion in suggestions if suggestion.support >= floors.support)
+    if not ranked:
+        return nothing_known(answer.mirror, query, floors)
+    return Suggestions(ranked, warnings=warnings, chances=chances)
+
+
+def _all_failed(ways: Sequence[Way]) -> bool:
+    failed = sum(way.failed for way in ways)
+    return failed >= FEWEST_KNOWN and sum(way.worked for way in ways) * 10 <= failed
+
+
+def _warnings(answer: _Answer) -> tuple[FailedWay, ...]:
+    """The tools to avoid: those that failed in such situations, then those that fail everywhere now."""
+    warnings = [_failed(answer, warning.way, warning.instead) for warning in answer.spoken.warned]
+    warned = {warning.tool for warning in warnings}
+    for tool, drift in answer.drifts.items():
+        if drift.broken and tool not in warned:
+            warnings.append(FailedWay(tool, drift.failures, drift.runs, drift.before))
+    return tuple(warnings)
+
+
+def _failed(answer: _Answer, way: Way, instead: Way | None) -> FailedWay:
+    """A warning in whole decisions: those of the small tree's leaf, or where it has too few the rounded likeness."""
+    counted = answer.found.counted
+    others = sum(of_other.worked for tool, of_other in counted.items() if tool != way.tool)
+    if not others and instead is not None:
+        others = _whole(answer, instead)[0]
+    worked, tried = _whole(answer, way)
+    failures = max(tried - worked, 2)
+    warning = FailedWay(way.tool, failures, max(tried, failures), others=others)
+    if instead is None or not answer.query.allows(instead.tool):
+        return warning
+    worked, tried = _whole(answer, instead)
+    return replace(warning, instead=instead.tool, worked=max(worked, 2), tried=max(tried, worked, 2))
+
+
+def _whole(answer: _Answer, way: Way) -> tuple[int, int]:
+    """Of how many decisions like this one a way worked."""
+    counted = answer.found.counted.get(way.tool)
+    # In the leaf, what came of the way must be as it is by the likeness of situations.
+    if counted is not None and counted.tried >= 2 and abs(counted.worked / counted.tried - way.mean) < 0.25:
+        return counted.worked, counted.tried
+    wider = answer.found.wider.get(way.tool)
+    if counted is None and wider is not None:
+        return round(wider.worked), round(wider.tried)
+    return round(way.worked), round(way.tried)
+
+
+def _why_silent(answer: _Answer) -> str:
+    """Why no tool is named."""
+    found, query = answer.found, answer.query
+    first = next(iter(found.rank), "")
+    shown = query.names.shown(first)
+    failed = f"what is known {place_of(query)} mostly failed in runs like this one"
+    if not first:
+        return failed
+    told = {
+        "user": f"what works {place_of(query)} depends on who the user is",
+        "done": "runs like this one were done here",
+        "failed": failed,
+        "again": f"the likeliest next call is {shown} again",
+    }
+    if answer.spoken.silence in told:
+        return told[answer.spoken.silence]
+    parted = sorted(found.counted.items(), key=lambda item: (-item[1].worked, item[0]))[:_SPLIT]
+    if len(parted) == _SPLIT and parted[1][1].worked * 2 > parted[0][1].worked > 0:
+        told = " and ".join(f"{counted.worked} with {query.names.shown(tool)}" for tool, counted in parted)
+        return f"runs like this one differ: {told} succeeded"
+    return f"no tool is sure enough (best {shown}: {in_words(found.chance.get(first, 0.0))})"
+
+
+def _suggestion(answer: _Answer, tool: ToolName, chance: float, *, measured: bool) -> Suggestion:
+    """One tool with its reason."""
+    query, mirror, evidence = answer.query, answer.mirror, answer.evidence
+    successes, failures = mirror.counts(query.after, tool)
+    clause = _called_in_words(answer, tool, successes, failures)
+    if not successes:
+        successes, failures = evidence.support[tool], evidence.failures[tool]
+    reasons = [*_reasons(answer, tool), clause]
+    if tool in answer.drifts:
+        reasons.append(f"it {answer.drifts[tool]}")
+    share = failures / (successes + failures) if successes + failures else 0.0
+    look_up = partial(_runs_behind, mirror, evidence, query.after, tool)
+    likeness = answer.found.vote.likeness if answer.situation.words else None
+    return Suggestion(tool, chance, successes, share, likeness, "; ".join(reasons), look_up, measured)
+
+
+def _reasons(answer: _Answer, tool: ToolName) -> list[str]:
+    """The conditions that decide, with what came of this and the other tools under them; and what like requests did."""
+    found, facts = answer.found, answer.situation.facts
+    reasons: list[str] = []
+    counted = found.counted.get(tool)
+    if counted is not None and counted.worked:
+        told = [f"{counted.worked} of {counted.tried} such runs succeeded with it"]
+        for warning in answer.spoken.warned:
+            other = found.counted.get(warning.tool)
+            if other is not None:
+                told.append(f"{other.worked} of {other.tried} with {answer.query.names.shown(warning.tool)}")
+        # "The user is not bob" would give one user's name to another.
+        told_of = [test for test in found.conditions if test.readable and (test.source != USER or test.holds(facts))]
+        readable = [test.sentence(facts) for test in told_of]
+        conditions = " and ".join(dict.fromkeys(readable[-_MOST_CONDITIONS:]))
+        reasons.append(f"{conditions or 'of such runs'} ({', '.join(told)})" if conditions else ", ".join(told))
+    vote = found.vote.share.get(tool, 0.0)
+    if vote >= REPEATED and found.vote.likeness >= ALIKE:
+        reasons.append("runs with the same request did so")
+    return reasons
+
+
+def _called_in_words(answer: _Answer, tool: ToolName, successes: int, failures: int) -> str:
+    """How many runs called a tool from here, as a clause."""
+    place = place_of(answer.query)
+    if successes:
+        failed = f" and {failures} failed" if failures else ""
+        noun = "run" if successes + failures == 1 else "runs"
+        return f"{successes} successful{failed} {noun} called it {place}"
+    # Of a large memory a part of the runs is read: then these are the least there are.
+    least = "" if answer.evidence.whole else "at least "
+    clause = f"{least}{count_of(answer.evidence.support[tool], 'successful run')} called it, none right {place}"
+    if failures:
+        clause += f", where {count_of(failures, 'failed run')} did"
+    return clause
+
+
+def _runs_behind(
+    mirror: NamespaceMirror, evidence: Learned, after: tuple[ToolName, ...], tool: ToolName, summaries: bool
+) -> Evidence:
+    """Runs that took this way; where none did, the latest successful ones that called the tool at all."""
+    behind = mirror.evidence(after, tool, summaries)
+    if behind.runs:
+        return behind
+    requests = evidence.requests
+    runs = range(len(requests.run_ids) - 1, -1, -1)
+    called = (requests.run_ids[run] for run in runs if requests.won_R[run] and tool in requests.calls_R[run])
+    return Evidence(tuple(id for id, _ in zip(called, range(EVIDENCE_RUNS), strict=False)))
