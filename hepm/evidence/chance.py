@@ -35,7 +35,7 @@ _PRIOR: Final = 2.0  # weight of the distance to the shipped weights
 _LEAST: Final = 0.01  # shares are cut here, so that their log-odds are finite
 _FEWEST_ROWS: Final = 20
 SHIPPED: Final = (-0.6, 0.4, 0.2, -0.3, 0.4, 0.6, 0.0, -0.1, 1.0, -4.0)
-"""Weights of the columns of `Chance._columns`, made by benchmarks/fit_chance.py."""
+"""Weights of the columns of `Chance._columns`, chosen on recorded runs (benchmarks/LOG.md, "one evidence")."""
 
 
 class Signs(NamedTuple):

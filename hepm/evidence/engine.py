@@ -32,7 +32,7 @@ MOST_COMPARED: Final = 64
 """Tools that are ranked; of more, those that followed from here and those that most runs called."""
 LIKELY: Final = 0.02
 """Share from which on the chance of a tool is asked for."""
-# Of the conditional logit over the tools, made by benchmarks/fit_chance.py from other environments.
+# Of the conditional logit over the tools: a fit to ten domains (benchmarks/LOG.md, "one evidence").
 _SHARE, _NAMED, _REMAINING, _CALLED, _TIMES = 1.1, 2.5, 0.4, -0.6, 0.95
 _FLOOR: Final = 0.01  # of shares in logarithms
 _SMALL: Final = 0.5

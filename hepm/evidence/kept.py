@@ -90,7 +90,7 @@ def keep(file: Path, about: Mapping[str, Any], evidence: Learned) -> None:
 def read_kept(file: Path) -> KeptEvidence | None:
     """What a file holds; None if there is none, or it is damaged or of another version."""
     try:
-        with np.load(file, allow_pickle=False) as arrays:
+        with file.open("rb") as opened, np.load(opened, allow_pickle=False) as arrays:
             texts: Mapping[str, Any] = json.loads(arrays["texts"].tobytes())
             if texts["format"] != FORMAT:
                 return None

@@ -19,7 +19,7 @@ import numpy as np
 from hepm.errors import StoreUnavailableError
 from hepm.evidence.decisions import BoolArray, Decision, FactNumbers, LabelledRun, Place, Situation, read_run
 from hepm.evidence.engine import Learned
-from hepm.evidence.kept import keep, kept_file, read_kept
+from hepm.evidence.kept import KeptEvidence, keep, kept_file, read_kept
 from hepm.evidence.learning import learn
 from hepm.evidence.place import PlaceEvidence, grow
 from hepm.evidence.values import best_known
@@ -190,26 +190,27 @@ class LiveEvidence:
 
     def _restore(self) -> bool:
         """Take what another process learned, if its runs are there still and few are newer."""
-        if self._file is None:
+        kept = None if self._file is None else read_kept(self._file)
+        if kept is None or not self._holds(kept):
             return False
-        kept = read_kept(self._file)
-        if kept is None:
-            return False
-        about, evidence = kept
-        held = self._store.runs_at([about["newest"]], namespace=self._namespace)
-        changes = self._store.changes_since(about["revision"]) if held and held[0].id == about["newest_id"] else None
-        if changes is None and self._store.header.revision != about["revision"]:
-            return False
-        of_namespace = [change for change in changes or () if change.namespace == self._namespace]
-        if any(change.removed for change in of_namespace):
-            return False
-        latest = self._store.latest_runs(namespace=self._namespace, before=_NEWEST, most=1)
-        if latest and latest[-1].seq - about["newest"] > (GROWN - 1) * len(evidence.requests.run_ids):
-            return False
-        self._take(evidence, about["newest"])
+        self._take(kept.evidence, kept.about["newest"])
         for row in self._store.runs_after(self._newest, namespace=self._namespace):
             self._add(row)
         return True
+
+    def _holds(self, kept: KeptEvidence) -> bool:
+        """Whether a file is of this store, none of its runs was removed since, and few are newer."""
+        about = kept.about
+        held = self._store.runs_at([about["newest"]], namespace=self._namespace)
+        if not held or held[0].id != about["newest_id"]:
+            return False
+        changes = self._store.changes_since(about["revision"])
+        if changes is None and self._store.header.revision != about["revision"]:
+            return False
+        if any(change.removed for change in changes or () if change.namespace == self._namespace):
+            return False
+        latest = self._store.latest_runs(namespace=self._namespace, before=_NEWEST, most=1)
+        return latest[-1].seq - about["newest"] <= (GROWN - 1) * len(kept.evidence.requests.run_ids)
 
     def _add(self, row: RunRow) -> None:
         """Add one run to what is known; tests and trees stay."""

@@ -225,14 +225,16 @@ class ByEvidence:
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         """At most k tools, surest first, ties by name; with warnings of those that failed from here."""
         situation = Situation.of(query.after, query.history, query.state or StateSummary())
-        evidence = _learned(mirror).at(situation.place)
+        evidence = learned_of(mirror).at(situation.place)
         if self._floors.support and not any(tool in evidence.stems or (tool,) == query.after for tool in query.after):
             return nothing_known(mirror, query, self._floors)
         allowed = evidence.support.keys() - query.names.retired
         if query.tools is not None:
             allowed = allowed & query.tools
         advice = {tool: ADVICE * sure for tool, sure in (query.advice or {}).items()}
-        found = evidence.at(situation, blind=query.state is None, allowed=allowed, advice=advice)
+        # Without facts no test has an answer, and none would not be "no".
+        blind = query.state is None or not query.state.facts
+        found = evidence.at(situation, blind=blind, allowed=allowed, advice=advice)
         if self._floors.support and situation.place not in evidence.places:
             return self._nothing(mirror, query, situation, evidence)
         if self._floors.chance and _says_nothing(situation, query, evidence, found):
@@ -261,7 +263,7 @@ _followed: Final[WeakKeyDictionary[NamespaceMirror, _Followed]] = WeakKeyDiction
 _following: Final = Lock()
 
 
-def _learned(mirror: NamespaceMirror) -> LiveEvidence:
+def learned_of(mirror: NamespaceMirror) -> LiveEvidence:
     """What is known now: new runs are taken in by the one who asks."""
     with _following:
         known = _followed.get(mirror)

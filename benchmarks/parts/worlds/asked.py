@@ -105,7 +105,10 @@ class Asked:
 
     def _advise(self, messages: Sequence[Message]) -> Suggestions:
         session = self.memory.session(environment=self.world.name, tools=self.world.tools, **self.arm.session)
-        advice = self.arm.hears(session.prompt(messages, keep=False))
+        if self.arm.policy is None:
+            advice = self.arm.hears(session.prompt(messages, keep=False))
+        else:
+            advice = self.arm.advises(session, messages, memory=self.memory, world=self.world)
         session.discard()
         return advice
 

@@ -11,6 +11,9 @@ from typing import Any
 from hepm import Memory
 from hepm.experience.prompt import Prompt, PromptOptions
 from hepm.memory.levels import LEVELS
+from hepm.memory.session import Session
+from hepm.policy import Policy
+from hepm.policy.by_evidence import ByEvidence
 from hepm.types import LEVEL, Suggestions
 
 from .agents import Agent, Message, Run, run, silent
@@ -39,12 +42,20 @@ class Arm:
     Attributes:
         opened, session: Keywords of `Memory.open` and of `Memory.session`.
         hears: What of a prompt reaches the agent.
+        policy: Asked by itself, without a prompt and the guard; None for the session's prompt.
     """
 
     name: str
     opened: Mapping[str, Any] = field(default_factory=dict[str, Any])
     session: Mapping[str, Any] = field(default_factory=lambda: PLAIN)
     hears: Callable[[Prompt], Suggestions] = everything
+    policy: str | Policy | None = None
+
+    def advises(self, session: Session, messages: Sequence[Message], *, memory: Memory, world: World) -> Suggestions:
+        """What an agent hears in a session."""
+        if self.policy is not None:
+            return memory.suggest(messages=messages, tools=world.tools, policy=self.policy)
+        return self.hears(session.prompt(messages))
 
 
 NONE = Arm("none")
@@ -57,10 +68,12 @@ ARMS = {
         Arm("sure"),
         Arm("weighed", opened={"speak": "weighed"}),
         Arm("lessons", session={}),
+        Arm("unguarded", policy="hybrid"),
+        Arm("evidence", policy=ByEvidence()),
     )
 }
-"""Without memory; warnings alone, hints alone, both as the guard draws them, both as for agents that weigh; and both
-with what the lessons of the same runs advise."""
+"""Without memory; warnings alone, hints alone, both as the guard draws them, both as for agents that weigh; both with
+what the lessons of the same runs advise; and two policies without the guard."""
 
 LEVEL_ARMS = {
     arm.name: arm
@@ -88,8 +101,8 @@ def learn_online(world: World, agent: Agent, arm: Arm, *, runs: int, seed: int) 
         for task in tasks:
             session = memory.session(id=task.id, environment=world.name, tools=world.tools, **arm.session)
 
-            def advise(messages: Sequence[Message], session: Any = session) -> Suggestions:
-                return arm.hears(session.prompt(messages))
+            def advise(messages: Sequence[Message], session: Session = session) -> Suggestions:
+                return arm.advises(session, messages, memory=memory, world=world)
 
             ended = run(world, task, agent, advise)
             session.finish(success=ended.label, messages=ended.messages)
