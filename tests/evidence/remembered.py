@@ -1,0 +1,83 @@
+"""Runs whose results decide what comes next, and what a memory learned from runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
+from hepm.evidence.decisions import Decision, LabelledRun, Situation
+from hepm.evidence.engine import Learned
+from hepm.evidence.upkeep import RunSample
+from hepm.ingest.transitions import agent_state
+from hepm.policy import floors_of
+from hepm.policy.by_evidence import ByEvidence, learned_of
+from hepm.types import Speak, Suggestions
+from tests.runs import trajectory
+
+
+def told(
+    name: str,
+    *calls: tuple[str, object],
+    success: bool = True,
+    goal: str = "please help",
+    task: str = "",
+    user: str = "",
+) -> Trajectory:
+    """A run that called one tool after another, each with its result."""
+    turns = [Turn("user", goal)]
+    turns += [Turn("assistant", calls=(ToolCall(tool, result=json.dumps(result)),)) for tool, result in calls]
+    return Trajectory(name, tuple(turns), Outcome(float(success), success), task=task, user=user)
+
+
+def refunds(count: int, *, first: int = 0) -> list[Trajectory]:
+    """Runs that look, refund and close, each for another parcel."""
+    return [
+        trajectory(f"r{n}", "look", "refund", "close", goal=f"Refund parcel {n}, it broke")
+        for n in range(first, first + count)
+    ]
+
+
+def filled(folder: Path, runs: Iterable[Trajectory]) -> Memory:
+    """A memory of these runs."""
+    memory = Memory.open(folder, speak="weighed")
+    memory.ingest(runs)
+    return memory
+
+
+def ask(
+    memory: Memory, *asked: Any, speak: Speak | None = None, floor: float | None = None, **options: Any
+) -> Suggestions:
+    """What the policy in trial says."""
+    floors = floors_of(speak or memory.speak or "sure", floor)
+    return memory.suggest(*asked, policy=ByEvidence(floors=floors), **options)
+
+
+def learned(memory: Memory) -> Learned:
+    """What it knows now."""
+    return learned_of(memory.mirror()).latest()
+
+
+def sample_of(memory: Memory) -> RunSample:
+    """The runs that it learns from."""
+    return learned_of(memory.mirror()).runs()
+
+
+def run_of(memory: Memory, name: str) -> LabelledRun:
+    """One of them."""
+    (run,) = (run for run in sample_of(memory).runs if run.id == name)
+    return run
+
+
+def decisions_of(memory: Memory, name: str) -> list[Decision]:
+    """The decisions of one run, with what they are worth."""
+    learned(memory)
+    return run_of(memory, name).decisions
+
+
+def situation_after(turns: Iterable[Turn]) -> Situation:
+    """The situation of an agent after these turns."""
+    now = agent_state(turns)
+    return Situation.of(now.last, now.history, now.state())

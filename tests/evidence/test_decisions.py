@@ -1,0 +1,118 @@
+"""What was known before each call of a stored run, and which runs are of one kind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
+from hepm.evidence.decisions import (
+    FactNumbers,
+    LabelledRun,
+    Place,
+    Situation,
+    last_of,
+    read_run,
+    set_families,
+)
+from hepm.graph.delta import request_of, words_of
+from hepm.types import START
+from tests.evidence.remembered import decisions_of, filled, run_of, sample_of, situation_after, told
+from tests.runs import trajectory
+
+
+def test_what_came_after_an_error_is_a_place_of_its_own(tmp_path: Path) -> None:
+    def run(name: str, *, error: bool) -> Trajectory:
+        look = ToolCall("look", result="it is not there", error=error)
+        turns = (Turn("user", "help"), Turn("assistant", calls=(look,)), Turn("assistant", calls=(ToolCall("ask"),)))
+        return Trajectory(name, turns, Outcome(success=True))
+
+    with filled(tmp_path, [run("failed", error=True), run("worked", error=False)]) as memory:
+        assert [one.place for one in decisions_of(memory, "failed")] == [Place(START), Place("look", failed=True)]
+        assert [one.place for one in decisions_of(memory, "worked")] == [Place(START), Place("look")]
+
+
+def test_the_calls_of_a_turn_have_no_order(tmp_path: Path) -> None:
+    with filled(tmp_path, [trajectory("a", "zoom+ask", "close"), trajectory("b", "ask+zoom", "close")]) as memory:
+        one, other = run_of(memory, "a"), run_of(memory, "b")
+        assert one.calls == other.calls == ("ask", "zoom", "close")
+        assert [d.tools for d in one.decisions] == [d.tools for d in other.decisions] == [("ask", "zoom"), ("close",)]
+        assert one.decisions[1].place == other.decisions[1].place == Place("zoom")
+    assert last_of(["zoom", "ask"]) == last_of(["ask", "zoom"]) == "zoom"
+
+
+def long_run() -> Trajectory:
+    """Parallel calls, an error, a tool called again, and a user and an agent who write in between."""
+    turns = (
+        Turn("user", "My lamp arrived broken\nand it was 40 dollars"),
+        Turn("assistant", calls=(ToolCall("look", result='{"status": "shipped", "total": 40, "items": [1, 2]}'),)),
+        Turn("assistant", "Which one?"),
+        Turn("user", "the red one, urgent"),
+        Turn("assistant", calls=(ToolCall("ask", result="no answer"), ToolCall("zoom", result='{"tier": "gold"}'))),
+        Turn("assistant", calls=(ToolCall("look", result="no such order", error=True),)),
+        Turn("assistant", calls=(ToolCall("look", result='{"status": "lost"}'),)),
+        Turn("user", "So what now?"),
+        Turn("assistant", calls=(ToolCall("refund", result="done"),)),
+        Turn("assistant", calls=(ToolCall("close", result="done"),)),
+    )
+    return Trajectory("long", turns, Outcome(success=True))
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_what_was_known_before_a_stored_call_is_what_the_agent_knew_then(tmp_path: Path, number: int) -> None:
+    run = long_run()
+    turns = [at for at, turn in enumerate(run.turns) if turn.calls]
+    with filled(tmp_path, [run]) as memory:
+        decisions = decisions_of(memory, "long")
+        stored = Situation.before(decisions[number], list(sample_of(memory).numbers))
+    assert len(decisions) == len(turns)
+    lived = situation_after(run.turns[: turns[number]])
+    assert stored.place == lived.place
+    assert list(stored.past) == list(lived.past)
+    assert stored.facts == lived.facts
+    assert (stored.words, stored.again) == (lived.words, lived.again)
+
+
+def test_only_the_latest_result_of_a_tool_is_known(tmp_path: Path) -> None:
+    run = told("r", ("look", {"status": "shipped"}), ("look", {"status": "lost"}), ("close", "done"))
+    with filled(tmp_path, [run]) as memory:
+        last = decisions_of(memory, "r")[-1]
+        facts = Situation.before(last, list(sample_of(memory).numbers)).facts
+    assert "status=lost" in facts["look"]
+    assert "status=shipped" not in facts["look"]
+
+
+def labelled(name: str, task: str, request: str) -> LabelledRun:
+    return LabelledRun(0, name, True, task, "", words_of(request_of(request)), ("look",))
+
+
+THINGS = ("lamp", "shoes", "chair", "table", "phone", "radio", "plate", "glass", "carpet")
+
+
+def test_runs_of_one_task_are_a_family() -> None:
+    runs = [labelled(f"{thing} {n}", thing, f"my {thing} is {n}") for thing in THINGS for n in "xy"]
+    set_families(runs)
+    assert [run.family for run in runs] == [thing for thing in THINGS for _ in "xy"]
+
+
+def test_where_each_task_has_one_run_the_words_of_the_request_tell_families() -> None:
+    runs = [labelled(f"{thing} {n}", f"id {thing} {n}", f"My {thing} 4{n} broke") for thing in THINGS for n in range(2)]
+    set_families(runs)
+    assert {run.family for run in runs} == {" ".join(sorted(("broke", thing))) for thing in THINGS}
+
+
+def test_runs_of_no_task_with_equal_words_are_a_family() -> None:
+    runs = [labelled(f"{thing} {n}", "", f"{thing} {n}") for thing in THINGS for n in range(3)]
+    set_families(runs)
+    assert len({run.family for run in runs}) == len(THINGS)
+
+
+@pytest.mark.parametrize("sequence", ["", "{", "[1, 2]", "[[]]", '[["look"]]', "null"])
+def test_a_run_whose_steps_cannot_be_read_has_no_decisions(tmp_path: Path, sequence: str) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.ingest([trajectory("r", "look", "close")])
+        (row,) = memory.store.runs_after(0, namespace="default")
+    assert len(read_run(row, FactNumbers()).decisions) == 2
+    damaged = read_run(row._replace(sequence=sequence), FactNumbers())
+    assert (damaged.decisions, damaged.calls) == ([], ())

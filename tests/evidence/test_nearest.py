@@ -1,0 +1,136 @@
+"""The vote of the runs with the likeliest requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from hepm.evidence.decisions import LabelledRun
+from hepm.evidence.nearest import END, MOST_VOTERS, Requests, Vote, aligned
+from hepm.graph.delta import request_of, words_of
+
+Known = tuple[str, Sequence[str]]
+
+
+def labelled(number: int, request: str, calls: Sequence[str], *, won: bool = True) -> LabelledRun:
+    return LabelledRun(number, f"r{number}", won, "", "", words_of(request), tuple(calls), family=f"r{number}")
+
+
+def vote(runs: Sequence[Known], request: str, past: Sequence[str], *, lost: Sequence[Known] = ()) -> Vote:
+    known = [labelled(number, *run) for number, run in enumerate(runs)]
+    known += [labelled(len(known) + number, *run, won=False) for number, run in enumerate(lost)]
+    requests = Requests.of(known)
+    return requests.vote(requests.cosines(words_of(request)), past)
+
+
+def first(of: Vote) -> str:
+    return max(of.share, key=lambda tool: of.share[tool])
+
+
+LAMPS: Known = ("the lamp arrived broken", ["look", "refund", "look", "close"])
+PARCELS: Known = ("when does my parcel come", ["look", "resend", "close"])
+
+
+def test_runs_with_the_likeliest_request_vote_for_what_followed_the_longest_match() -> None:
+    runs = [*[LAMPS] * 5, *[PARCELS] * 5]
+    first_look = vote(runs, "my lamp came broken", ["look"])
+    second_look = vote(runs, "my lamp came broken", ["look", "refund", "look"])
+    assert (first(first_look), first(second_look)) == ("refund", "close")
+    assert second_look.followed == pytest.approx(1.0)
+
+
+def test_shares_of_a_vote_sum_to_one() -> None:
+    found = vote([*[LAMPS] * 3, *[PARCELS] * 3], "when does my lamp come", ["look"])
+    assert sum(found.share.values()) == pytest.approx(1)
+    assert set(found.share) == {"refund", "resend"}
+
+
+def test_a_run_that_ended_here_votes_for_the_end() -> None:
+    found = vote([("the lamp arrived broken", ["look", "refund"])] * 3, "lamp broken", ["look", "refund"])
+    assert found.share == {END: pytest.approx(1.0)}
+
+
+def test_a_request_of_unknown_words_has_no_vote() -> None:
+    found = vote([("the lamp arrived broken", ["look"])], "weather tomorrow", ["look"])
+    assert (found.share, found.likeness) == ({}, 0.0)
+
+
+def test_which_of_equal_requests_came_first_does_not_decide_the_vote() -> None:
+    runs: list[Known] = [("lamp broken", ["look", tool]) for tool in ["refund"] * 6 + ["resend"] * 6]
+    one, other = (vote(of, "lamp broken", ["look"]) for of in (runs, runs[::-1]))
+    assert one.share == pytest.approx(other.share)
+    assert one.share == {"refund": pytest.approx(0.5), "resend": pytest.approx(0.5)}
+
+
+def test_of_many_equal_requests_the_latest_vote() -> None:
+    old: list[Known] = [("lamp broken", ["look", "refund"])] * 30
+    new: list[Known] = [("lamp broken", ["look", "resend"])] * MOST_VOTERS
+    assert vote([*old, *new], "lamp broken", ["look"]).share == {"resend": pytest.approx(1.0)}
+
+
+def test_failed_runs_do_not_vote() -> None:
+    found = vote([LAMPS] * 2, "lamp broken", ["look"], lost=[("lamp broken", ["look", "shrug"])] * 5)
+    assert set(found.share) == {"refund"}
+    assert found.likeness < 0.999
+
+
+def test_an_equal_request_has_likeness_one() -> None:
+    assert vote([LAMPS, PARCELS], "the lamp arrived broken", []).likeness == pytest.approx(1.0)
+
+
+def test_before_the_first_call_the_first_calls_of_like_runs_are_voted_for() -> None:
+    runs: list[Known] = [("lamp broken", ["find", "look"]), ("parcel late", ["track"])]
+    found = vote(runs, "lamp broken", [])
+    assert (found.share, found.followed) == ({"find": pytest.approx(1.0)}, 1.0)
+
+
+def test_a_run_without_calls_has_no_vote() -> None:
+    assert vote([("lamp broken", [])], "lamp broken", []).share == {}
+
+
+def test_a_word_that_few_requests_have_counts_more_than_one_of_most() -> None:
+    runs: list[Known] = [*[("broken lamp", ["refund"])] * 2, *[("broken chair", ["resend"])] * 9]
+    assert first(vote(runs, "broken shining lamp", [])) == "refund"
+
+
+def test_a_request_is_its_first_line_in_words_without_digits() -> None:
+    assert words_of(request_of("\nRefund order 4711, Ana!\nThanks")) == {"refund", "order", "ana"}
+
+
+def test_one_run_more_is_compared_as_if_it_had_been_there() -> None:
+    requests = Requests.of([labelled(n, *(LAMPS, PARCELS)[n % 2]) for n in range(10)])
+    more = requests.with_run(labelled(10, "sing a song", ["sing"]))
+    words = words_of("a song")
+    assert requests.cosines(words).tolist() == [0.0] * 10
+    assert more.cosines(words).argmax() == 10
+    assert more.vote(more.cosines(words), []).share == {"sing": pytest.approx(1.0)}
+    assert more.knows({"song"})
+    assert not requests.knows({"song"})
+    assert np.allclose(more.cosines(words_of("my lamp"))[:10], requests.cosines(words_of("my lamp")))
+
+
+@pytest.mark.parametrize(
+    ("calls", "past", "found"),
+    [
+        ("abc", "", (0, "a")),
+        ("abc", "a", (1, "b")),
+        ("abc", "ab", (2, "c")),
+        ("abc", "abc", (3, END)),
+        ("abac", "a", (1, "b")),  # of equally long matches the one at the same distance from the start
+        ("abac", "aba", (3, "c")),
+        ("xabyabz", "ab", (2, "y")),
+        ("abc", "z", (0, "a")),
+        ("abc", "azb", (2, "c")),  # no two calls match: a, b in order do
+        ("abcd", "axbyc", (3, "d")),
+        ("abc", "xcza", (1, "b")),  # of equally long ones the one that ends first
+        ("abc", "zzz", (0, "a")),
+        ("abc", "axcy", (2, END)),
+        ("abcd", "xxbc", (2, "d")),
+    ],
+)
+def test_a_run_is_followed_to_its_longest_match_else_to_the_longest_common_subsequence(
+    calls: str, past: str, found: tuple[int, str]
+) -> None:
+    assert aligned(calls, past) == found

@@ -1,0 +1,133 @@
+"""A call of a failed run is worth what the best way known from there still achieves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from hepm import Memory, Suggestions, Trajectory
+from hepm.evidence.decisions import Place
+from hepm.evidence.values import Way, best_known, effective
+from hepm.ingest.transitions import agent_state
+from tests.evidence.remembered import ask, decisions_of, filled, learned, told
+from tests.runs import trajectory
+
+PENDING, SHIPPED = {"status": "pending", "items": 2}, {"status": "shipped", "items": 2}
+
+
+def cancel_run(name: str, ordered: object, *calls: str, success: bool) -> Trajectory:
+    """A customer wants an order cancelled; the order says whether that is still possible."""
+    done = [(tool, "done") for tool in calls]
+    return told(name, ("get_order", ordered), *done, success=success, goal=f"I do not want number {name} any more")
+
+
+def cancel_log(runs: int) -> list[Trajectory]:
+    """Half of the orders are shipped; half of their runs make the mistake one call after the branch."""
+    random = Random(runs)
+    found: list[Trajectory] = []
+    for number in range(runs):
+        name = f"{random.randrange(10_000)}-{number}"
+        shipped, errs = random.random() < 0.5, random.random() < 0.5
+        if not shipped:
+            found.append(cancel_run(name, PENDING, "cancel_order", success=True))
+        elif errs:
+            found.append(cancel_run(name, SHIPPED, "get_shipment", "cancel_order", success=False))
+        else:
+            found.append(cancel_run(name, SHIPPED, "get_shipment", "escalate", success=True))
+    return found
+
+
+def asked(memory: Memory, *calls: tuple[str, object]) -> Suggestions:
+    now = agent_state(told("now", *calls, goal="I do not want number 4711 any more").turns)
+    return ask(memory, now.last, history=now.history, state=now.state(), speak="sure")
+
+
+def worth(folder: Path, runs: Sequence[Trajectory], *names: str) -> list[list[float]]:
+    """What the decisions of some runs are worth."""
+    with filled(folder, runs) as memory:
+        return [[decision.value for decision in decisions_of(memory, name)] for name in names]
+
+
+@pytest.mark.parametrize("runs", [40, 150])
+def test_a_mistake_one_call_later_does_not_turn_memory_against_the_call_before(tmp_path: Path, runs: int) -> None:
+    with filled(tmp_path, cancel_log(runs)) as memory:
+        at_branch = asked(memory, ("get_order", SHIPPED))
+        after = asked(memory, ("get_order", SHIPPED), ("get_shipment", "done"))
+    assert [way.tool for way in at_branch.warnings] in ([], ["cancel_order"])
+    assert [way.tool for way in after.warnings] == ["cancel_order"]
+    assert after.warnings[0].instead == "escalate"
+
+
+def test_a_call_before_the_mistake_is_worth_what_others_achieved_from_there(tmp_path: Path) -> None:
+    log = cancel_log(60)
+    failed = [run.id for run in log if not run.outcome.success]
+    assert len(failed) > 5
+    for start, branch, mistake in worth(tmp_path, log, *failed):
+        assert (start > 0.5, branch > 0.5, mistake) == (True, True, 0.0)
+
+
+def test_a_successful_run_is_worth_one_everywhere(tmp_path: Path) -> None:
+    log = cancel_log(40)
+    won = [run.id for run in log if run.outcome.success]
+    assert {value for of_run in worth(tmp_path, log, *won) for value in of_run} == {1.0}
+
+
+def test_the_last_call_of_a_failed_run_is_worth_nothing(tmp_path: Path) -> None:
+    runs = [trajectory(f"won {n}", "find", "book", "pay") for n in range(9)]
+    runs += [trajectory("lost", "find", "book", "pay", success=False), trajectory("short", "find", success=False)]
+    lost, short = worth(tmp_path, runs, "lost", "short")
+    assert (lost[-1], short) == (0.0, [0.0])
+
+
+def test_calls_after_the_mistake_are_not_worth_more_than_the_mistake_where_no_run_came_back(tmp_path: Path) -> None:
+    runs = [trajectory(f"won {n}", "find", "book", "pay", "mail") for n in range(6)]
+    runs += [trajectory(f"lost {n}", "find", "guess", "excuse", "sorry", success=False) for n in range(3)]
+    (found,) = worth(tmp_path, runs, "lost 0")
+    find, guess, excuse, sorry = found
+    assert find > 0.5
+    assert max(guess, excuse, sorry) < 0.2
+
+
+def test_the_rows_of_a_place_are_worth_what_the_decisions_are(tmp_path: Path) -> None:
+    with filled(tmp_path, cancel_log(40)) as memory:
+        place = learned(memory).places[Place("get_shipment")]
+        runs = learned(memory).requests.won_R[place.run_N]
+    assert set(place.value_N[runs].tolist()) == {1.0}
+    assert set(place.value_N[~runs].tolist()) == {0.0}
+
+
+@pytest.mark.parametrize("runs", [5, 25])
+def test_where_successful_runs_ended_here_not_every_way_is_said_to_have_failed(tmp_path: Path, runs: int) -> None:
+    def abstained(folder: Path, runs: Sequence[Trajectory]) -> str:
+        with filled(folder, runs) as memory:
+            return str(ask(memory, "get_order", state="please help").abstained)
+
+    log = [trajectory(f"lost {n}", "get_order", "refund", success=False) for n in range(runs)]
+    assert "every known way" in abstained(tmp_path / "failed", log)
+
+
+def test_weights_sum_to_the_effective_number_of_decisions() -> None:
+    weights = np.array([[1, 1, 1, 1], [3, 0, 0, 0], [2, 1, 1, 0]], dtype=np.float32)
+    assert effective(weights).sum(axis=1).tolist() == pytest.approx([4, 1, 16 / 6])
+    assert effective(10 * weights).tolist() == [pytest.approx(row) for row in effective(weights).tolist()]
+
+
+def test_where_no_decision_is_alike_the_best_way_achieves_the_base_rate(tmp_path: Path) -> None:
+    with filled(tmp_path, [trajectory(f"r{n}", "look", "close") for n in range(6)]) as memory:
+        place = learned(memory).places[Place("look")]
+    none, all_ = best_known(place, np.array([[0] * 6, [1] * 6], dtype=np.float32), 0.3).tolist()
+    assert none == pytest.approx(0.3)
+    assert 0.3 < all_ < 1
+
+
+def test_bounds_enclose_the_mean_and_close_with_more_decisions() -> None:
+    few, many = Way("look", 3, 1, 0.5), Way("look", 60, 20, 0.5)
+    for way in (few, many, Way("look", 0, 0, 0.5), Way("look", 5, 0, 1.0)):
+        low, high = way.bounds
+        assert 0 <= low <= way.mean <= high <= 1
+    assert many.bounds[0] > few.bounds[0]
+    assert many.bounds[1] < few.bounds[1]
