@@ -51,10 +51,10 @@ class FactName(NamedTuple):
     @property
     def presence(self) -> bool:
         """Whether it is there or not, as a value or a word is; else it is a number."""
-        return self.source == SINCE or "=" in self.fact or "~" in self.fact
+        return "=" in self.fact or "~" in self.fact
 
 
-class Place(NamedTuple):
+class CallPlace(NamedTuple):
     """The last tool, and whether its call ended in an error: what is learned from good results says nothing then."""
 
     tool: ToolName
@@ -101,7 +101,7 @@ class Decision:
 
     run: LabelledRun
     at: int
-    place: Place
+    place: CallPlace
     tools: tuple[ToolName, ...]
     known: tuple[Segment, ...]
     flags: int
@@ -165,7 +165,7 @@ def read_run(row: RunRow, numbers: FactNumbers) -> LabelledRun:
                 known[SAID_LAST] = numbers.segment(SAID_LAST, of_source)
             else:
                 known[source] = numbers.segment(source, of_source)
-        place = Place(last_of(sources), bool(flags & FAILED))
+        place = CallPlace(last_of(sources), bool(flags & FAILED))
         told = flags & (USER_SPOKE | AGENT_SPOKE | ADVISED)
         decision = Decision(
             run, at, place, tuple(sorted(targets)), tuple(known.values()), told, earlier, float(row.success)
@@ -205,7 +205,7 @@ class Situation:
         again: Tools that were called since the user last wrote.
     """
 
-    place: Place
+    place: CallPlace
     past: Sequence[ToolName]
     facts: Facts
     words: frozenset[str]
@@ -224,7 +224,7 @@ class Situation:
         past = [*past[:earlier], *sorted(past[earlier:])]
         facts = known_before(state, past)
         words = words_of(request_of(said_text(state)))
-        return cls(Place(last_of(after), state.failed), past, facts, words, frozenset(past[state.earlier :]))
+        return cls(CallPlace(last_of(after), state.failed), past, facts, words, frozenset(past[state.earlier :]))
 
     @classmethod
     def before(cls, decision: Decision, names: Sequence[FactName]) -> Situation:
@@ -253,7 +253,7 @@ def facts_of_calls(past: Sequence[ToolName], flags: int, user: str = "") -> dict
     facts = {
         CALLED: {tool: float(times) for tool, times in Counter(past).items()},
         BEFORE: {f"={before}": 1.0},
-        SINCE: {writer: 1.0 for flag, writer in _WRITERS.items() if flags & flag},
+        SINCE: {f"={writer}": 1.0 for flag, writer in _WRITERS.items() if flags & flag},
     }
     if user:
         facts[USER] = {f"={user}": 1.0}

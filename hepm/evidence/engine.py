@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.evidence.chance import SHIPPED_CHANCE, Chance, HeldOut, Signs
-from hepm.evidence.decisions import BoolArray, Float32Array, LabelledRun, Place, Situation
+from hepm.evidence.decisions import BoolArray, CallPlace, Float32Array, LabelledRun, Situation
 from hepm.evidence.facts import FactTest
-from hepm.evidence.nearest import END, PER_CALL, TEMPERATURE, Requests, Vote
+from hepm.evidence.nearest import END, PER_CALL, TEMPERATURE, NearestVote, Requests
 from hepm.evidence.place import COMPARED, PlaceEvidence
 from hepm.evidence.values import Way
-from hepm.types import SAID_LAST, USER, USER_SIDE, Facts, ToolName
+from hepm.types import SAID, SAID_LAST, USER, USER_SIDE, Facts, ToolName
 
 NEAR_FROM: Final = 0.4
 """Likeness of the nearest request from which on the nearest runs' vote counts in the rank,"""
@@ -37,6 +37,7 @@ _SHARE, _NAMED, _REMAINING, _CALLED, _TIMES = 1.1, 2.5, 0.4, -0.6, 0.95
 _FLOOR: Final = 0.01  # of shares in logarithms
 _SMALL: Final = 0.5
 """Part of what is known of ways that the small tree has; the rest is the forest's."""
+_UNLIKE: Final = 0.05  # likeness of requests that share no word that tells anything
 _SMALL_TEMPERATURE: Final = 0.5  # of the likeness of requests within a leaf of it
 _SPREAD: Final = 0.3  # decisions that all others of a place count together for, where requests are compared
 _FITS: Final = 0.15  # mean weight of votes, from which on they count fully
@@ -53,6 +54,11 @@ class Counted(NamedTuple):
     worked: int
     tried: int
 
+    @property
+    def failed(self) -> int:
+        """Those that did not work."""
+        return self.tried - self.worked
+
 
 @dataclass(frozen=True, slots=True)
 class Findings:
@@ -67,23 +73,26 @@ class Findings:
         chance: How often a hint of this tool would be right (see `hepm.evidence.chance`); of unlikely tools 0.
         conditions: The facts that lead to the leaf of the small tree, the first question first.
         by_user: Whether who the user is decides, and that is not known.
+        unlike: Whether these conditions only say which words are missing, in a request without a word of any known one.
         wider: What came of each tool at this place, in whatever situation.
-        counted: Of each tool, the decisions in that leaf.
+        counted: Of each tool, the decisions in that leaf; `everywhere` those at this place.
     """
 
     ways: Mapping[ToolName, Way]
     share: Mapping[ToolName, float]
-    vote: Vote
+    vote: NearestVote
     rank: Mapping[ToolName, float]
     plain: Mapping[ToolName, float]
     chance: Mapping[ToolName, float]
     conditions: tuple[FactTest, ...] = ()
     by_user: bool = False
+    unlike: bool = False
     wider: Mapping[ToolName, Way] = field(default_factory=dict[ToolName, Way])
     counted: Mapping[ToolName, Counted] = field(default_factory=dict[ToolName, Counted])
+    everywhere: Mapping[ToolName, Counted] = field(default_factory=dict[ToolName, Counted])
 
 
-class ToolNumbers(dict[ToolName, int]):
+class ToolCodes(dict[ToolName, int]):
     """Numbers of tools in the order in which they came."""
 
     def __missing__(self, tool: ToolName) -> int:
@@ -119,9 +128,9 @@ class Learned:
         whole: Whether all runs were read; else counts are the least there are.
     """
 
-    places: Mapping[Place, PlaceEvidence]
+    places: Mapping[CallPlace, PlaceEvidence]
     requests: Requests
-    numbers: ToolNumbers
+    numbers: ToolCodes
     base: float
     support: Counter[ToolName]
     failures: Counter[ToolName]
@@ -158,6 +167,9 @@ class Learned:
             like = _Like(*place.like(true_UF), cosine_R[place.run_N])
             if blind:
                 like = like._replace(forest_N=np.ones_like(like.forest_N), small_N=np.ones_like(like.small_N))
+            path = [] if blind else [place.questions.tests[test] for test in place.small.path(true_UF[-1])]
+            if path and path[-1].holds(situation.facts):
+                like = like._replace(forest_N=_both(like))
         said = stems_of_words(situation.facts)
         vote = self.requests.vote(cosine_R, situation.past)
         found = self._found(place, like, cosine_R, vote, situation.past, situation.again, said, allowed, advice or {})
@@ -165,9 +177,19 @@ class Learned:
             return found
         conditions = () if blind else tuple(place.questions.tests[test] for test in place.small.path(true_UF[-1]))
         by_user = USER not in situation.facts and any(test.source == USER for test in conditions)
+        missing = [test.source in (SAID, SAID_LAST) and not test.holds(situation.facts) for test in conditions]
+        unlike = bool(missing) and all(missing) and vote.likeness < _UNLIKE
         wider = counted(place, np.ones_like(like.forest_N), self.base, None)
-        leaf = _counted(place, like.small_N)
-        return replace(found, conditions=conditions, counted=leaf, wider=wider, by_user=by_user)
+        leaf, everywhere = _counted(place, like.small_N), _counted(place, np.ones_like(like.small_N))
+        return replace(
+            found,
+            conditions=conditions,
+            by_user=by_user,
+            unlike=unlike,
+            wider=wider,
+            counted=leaf,
+            everywhere=everywhere,
+        )
 
     def held_out(
         self, place: PlaceEvidence, row: int, past: Sequence[ToolName], again: AbstractSet[ToolName], *, known: bool
@@ -217,7 +239,7 @@ class Learned:
         place: PlaceEvidence | None,
         like: _Like | None,
         cosine_R: NDArray[np.float64],
-        vote: Vote,
+        vote: NearestVote,
         past: Sequence[ToolName],
         again: AbstractSet[ToolName],
         said: AbstractSet[str],
@@ -234,7 +256,7 @@ class Learned:
             ways = counted(place, _both(like), self.base, group_N)
         share, by_request = shares(by_forest), shares(asked)
         tools = self._compared(share, by_request, vote, allowed)
-        plain = self._plain(tools, share, cosine_R, past, said, advice)
+        plain = self._plain(tools, share, by_forest, cosine_R, past, said, advice)
         near = fitting(vote, share) if vote.likeness >= NEAR_FROM else {}
         scores: dict[ToolName, float] = {}
         for tool, part in plain.items():
@@ -255,7 +277,7 @@ class Learned:
         self,
         share: Mapping[ToolName, float],
         by_request: Mapping[ToolName, float],
-        vote: Vote,
+        vote: NearestVote,
         allowed: AbstractSet[ToolName] | None,
     ) -> list[ToolName]:
         """The tools to rank: available ones that successful runs called."""
@@ -272,6 +294,7 @@ class Learned:
         self,
         tools: Sequence[ToolName],
         share: Mapping[ToolName, float],
+        ways: Mapping[ToolName, Way],
         cosine_R: NDArray[np.float64],
         past: Sequence[ToolName],
         said: AbstractSet[str],
@@ -284,7 +307,9 @@ class Learned:
         times_C = np.array([called[tool] for tool in tools])
         remaining_C = self._remaining(tools, times_C, cosine_R)
         share_C = np.array([share.get(tool, 0.0) for tool in tools])
-        named_C = np.array([self.named(tool, said) for tool in tools])
+        # What mostly failed here is not better for its name.
+        worse = {tool for tool, way in ways.items() if 2 * way.worked < way.failed}
+        named_C = np.array([0.0 if tool in worse else self.named(tool, said) for tool in tools])
         score_C = _SHARE * np.log(share_C + _FLOOR) + _NAMED * named_C + _REMAINING * np.log(remaining_C + _FLOOR)
         score_C += _CALLED * (times_C > 0) + _TIMES * np.log1p(times_C)
         score_C += np.array([advice.get(tool, 0.0) for tool in tools])
@@ -314,7 +339,7 @@ class Learned:
         share: Mapping[ToolName, float],
         by_request: Mapping[ToolName, float],
         ways: Mapping[ToolName, Way],
-        vote: Vote,
+        vote: NearestVote,
         again: AbstractSet[ToolName],
         said: AbstractSet[str],
     ) -> dict[ToolName, Signs]:
@@ -335,7 +360,7 @@ class Learned:
             )
         return signs
 
-    def with_run(self, run: LabelledRun, places: Mapping[Place, PlaceEvidence]) -> Learned:
+    def with_run(self, run: LabelledRun, places: Mapping[CallPlace, PlaceEvidence]) -> Learned:
         """The same with one run more.
 
         Args:
@@ -409,7 +434,7 @@ def _counted(place: PlaceEvidence, small_N: BoolArray) -> dict[ToolName, Counted
     return of_tools
 
 
-def fitting(vote: Vote, share: Mapping[ToolName, float]) -> dict[ToolName, float]:
+def fitting(vote: NearestVote, share: Mapping[ToolName, float]) -> dict[ToolName, float]:
     """The shares of a vote, counted as far as what the nearest runs did works in such situations.
 
     Runs of one request part where a result decides: a vote for the other way is no evidence here.

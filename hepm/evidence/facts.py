@@ -31,26 +31,35 @@ _MOST_LIMITS: Final = 16  # numbers that one fact is compared with
 _FEWEST_FAMILIES: Final = 3
 """Families on each side of a test, where a place has many: what tells two tasks apart says nothing of a third."""
 _MANY_FAMILIES: Final = 8
+MOST_WORDS: Final = 8
+"""Further words that one test asks for."""
 _SPEAKERS: Final[Mapping[str, str]] = {SAID: "the user", SAID_LAST: "the user's last message"}
 _NOTHING: Final[Mapping[str, float]] = {}
 
 
 class FactTest(NamedTuple):
-    """Whether a fact is known with a number above a limit; values and words that are there have the number 1."""
+    """Whether a fact is known with a number above a limit; values and words that are there have the number 1.
+
+    `others` are words of the same source that were in the same decisions: any of them makes it true of a new one.
+    """
 
     source: str
     fact: str
     above: float
+    others: tuple[str, ...] = ()
 
     def holds(self, known: Facts) -> bool:
         """Whether it is true of what is known."""
-        number = known.get(self.source, _NOTHING).get(self.fact)
-        return number is not None and number > self.above
+        of_source = known.get(self.source, _NOTHING)
+        return any(fact in of_source and of_source[fact] > self.above for fact in (self.fact, *self.others))
 
     def sentence(self, known: Facts) -> str:
         """The answer in words, given what is known: "get_order says status is shipped"."""
         holds = self.holds(known)
         of_source = known.get(self.source, _NOTHING)
+        if holds and self.others:
+            (word, *_) = (fact for fact in (self.fact, *self.others) if fact in of_source)
+            return self._replace(fact=word).in_words(holds=True)
         if holds or self.source in (CALLED, BEFORE, SINCE, USER) or "~" in self.fact:
             return self.in_words(holds=holds)
         if "=" in self.fact:
@@ -135,7 +144,8 @@ class Questions:
         self.users = [number for number, test in enumerate(tests) if test.source == USER]
         self._by_fact: dict[str, dict[str, list[tuple[int, float]]]] = {}
         for number, test in enumerate(tests):
-            self._by_fact.setdefault(test.source, {}).setdefault(test.fact, []).append((number, test.above))
+            for fact in (test.fact, *test.others):
+                self._by_fact.setdefault(test.source, {}).setdefault(fact, []).append((number, test.above))
 
     def answers(self, facts: Facts) -> BoolArray:
         """Which of the tests are true of what is known, shape (F,)."""
@@ -144,7 +154,7 @@ class Questions:
             known = facts.get(source, _NOTHING)
             for fact in asked.keys() & known.keys():
                 for number, above in asked[fact]:
-                    true_F[number] = known[fact] > above
+                    true_F[number] |= known[fact] > above
         return true_F
 
 
@@ -217,9 +227,7 @@ def tests_of(
     kept = _in_several_families(true_FN, family_N)
     last_tools = {decision.place.tool for decision in decisions}
     chosen = _distinct([tests[test] for test in kept], true_FN[kept], last_tools)
-    return TestedRows(
-        tuple(tests[kept[test]] for test in chosen), np.ascontiguousarray(true_FN[[kept[test] for test in chosen]].T)
-    )
+    return TestedRows(tuple(chosen), np.ascontiguousarray(true_FN[[kept[row] for row in chosen.values()]].T))
 
 
 def _limits(name: FactName, value_X: Float32Array) -> list[float]:
@@ -245,18 +253,25 @@ def _in_several_families(true_FN: BoolArray, family_N: NDArray[np.intp]) -> list
     return np.flatnonzero(several).tolist()
 
 
-def _distinct(tests: Sequence[FactTest], true_FN: BoolArray, last_tools: set[str]) -> list[int]:
-    """The tests without those that are true of the same decisions as an earlier one.
+def _distinct(tests: Sequence[FactTest], true_FN: BoolArray, last_tools: set[str]) -> dict[FactTest, int]:
+    """The tests that are true of different decisions, and the row of each.
 
-    What the last call returned comes first: it explains more than a word of the user.
+    Of several that are true of the same decisions, what the last call returned comes first: it explains more than a
+    word of the user. Further words of the same source go with it.
     """
     ranks = defaultdict(lambda: 1, {CALLED: 3, SINCE: 3, BEFORE: 4, SAID_LAST: 5, SAID: 6, USER: 7})
     ranks.update(dict.fromkeys(last_tools, 0))
     order = sorted(range(len(tests)), key=lambda test: (ranks[tests[test].source], tests[test]))
-    kept: dict[bytes, int] = {}
+    equal: dict[bytes, list[int]] = {}
     for test in order:
-        kept.setdefault(np.packbits(true_FN[test]).tobytes(), test)
-    return list(kept.values())
+        equal.setdefault(np.packbits(true_FN[test]).tobytes(), []).append(test)
+    chosen: dict[FactTest, int] = {}
+    for first, *further in equal.values():
+        test = tests[first]
+        words = [tests[other] for other in further if "~" in test.fact and "~" in tests[other].fact]
+        others = tuple(other.fact for other in words if other.source == test.source)
+        chosen[test._replace(others=others[:MOST_WORDS])] = first
+    return chosen
 
 
 def with_user(facts: Facts, user: str) -> Facts:

@@ -7,19 +7,19 @@ import hashlib
 import json
 import logging
 import os
+import shutil
 import zipfile
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hepm.evidence.chance import Chance
-from hepm.evidence.decisions import Place
-from hepm.evidence.engine import Learned, ToolNumbers, stems
+from hepm.evidence.decisions import CallPlace
+from hepm.evidence.engine import Learned, ToolCodes, stems
 from hepm.evidence.facts import FactTest, Questions
 from hepm.evidence.nearest import Requests
 from hepm.evidence.place import Nodes, PlaceEvidence
@@ -27,7 +27,7 @@ from hepm.types import USER_SIDE
 
 _log = logging.getLogger("hepm")
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Raised when the file, or what a number in it means, changes: older ones are learned again."""
 _ARRAYS: Final = ("leaf_NT", "small_N", "unseen_NT", "called_NK", "value_N", "run_N", "last_N4")
 _NODES: Final = ("forest", "small")
@@ -50,8 +50,19 @@ def kept_file(folder: Path, namespace: str) -> Path:
     return folder / f"{digest}.npz"
 
 
+def drop_kept(file: Path) -> None:
+    """Remove a file, if it is there."""
+    with contextlib.suppress(OSError):
+        file.unlink(missing_ok=True)
+
+
+def drop_former(file: Path) -> None:
+    """Remove what former versions kept in a folder of this name: vectors and calls that may be forgotten since."""
+    shutil.rmtree(file.with_suffix(""), ignore_errors=True)
+
+
 def keep(file: Path, about: Mapping[str, Any], evidence: Learned) -> None:
-    """Write a file, as a whole or not at all; a disk that is full only leaves it out."""
+    """Write a file atomically; a full disk keeps none."""
     arrays: dict[str, NDArray[Any]] = {}
     places: list[Any] = []
     for number, (place, known) in enumerate(evidence.places.items()):
@@ -78,13 +89,15 @@ def keep(file: Path, about: Mapping[str, Any], evidence: Learned) -> None:
     }
     arrays["texts"] = np.frombuffer(json.dumps(texts).encode(), dtype=np.uint8)
     arrays |= {"family_R": requests.family_R, "won_R": requests.won_R, "calls_RT": evidence.calls_RT}
+    part = file.with_name(f".{file.name}-{os.getpid()}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile(dir=file.parent, suffix=".npz", delete=False) as written:
-            np.savez(written, allow_pickle=False, **arrays)
-        os.replace(written.name, file)
+        with part.open("wb") as stream:
+            np.savez(stream, allow_pickle=False, **arrays)
+        part.replace(file)
     except OSError as error:
         _log.info("what was learned is not kept beside the memory: %s", error)
+        part.unlink(missing_ok=True)
 
 
 def read_kept(file: Path) -> KeptEvidence | None:
@@ -103,20 +116,14 @@ def read_kept(file: Path) -> KeptEvidence | None:
         return None
 
 
-def drop_kept(file: Path) -> None:
-    """Remove a file, if it is there."""
-    with contextlib.suppress(OSError):
-        file.unlink(missing_ok=True)
-
-
 def _evidence(texts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Learned:
-    places: dict[Place, PlaceEvidence] = {}
+    places: dict[CallPlace, PlaceEvidence] = {}
     for number, (tool, failed, seen, tools, tests) in enumerate(texts["places"]):
         columns: dict[str, Any] = {name: arrays[f"{number} {name}"] for name in _ARRAYS}
         for name in _NODES:
             columns[name] = Nodes(arrays[f"{number} {name} test"], arrays[f"{number} {name} after"])
-        asked = Questions([FactTest(*test) for test in tests])
-        places[Place(tool, failed)] = PlaceEvidence(seen=seen, tools=tuple(tools), questions=asked, **columns)
+        asked = Questions([FactTest(source, fact, above, tuple(others)) for source, fact, above, others in tests])
+        places[CallPlace(tool, failed)] = PlaceEvidence(seen=seen, tools=tuple(tools), questions=asked, **columns)
     ids, words, calls = zip(*texts["runs"], strict=True)
     requests = Requests.from_words(
         list(ids),
@@ -126,7 +133,7 @@ def _evidence(texts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> L
         arrays["won_R"],
         {family: number for number, family in enumerate(texts["families"])},
     )
-    numbers = ToolNumbers({tool: number for number, tool in enumerate(texts["tools"])})
+    numbers = ToolCodes({tool: number for number, tool in enumerate(texts["tools"])})
     return Learned(
         places,
         requests,

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 
 from hepm.evidence.chance import MOST_ASKED, Chance, HeldOut
-from hepm.evidence.decisions import Decision, FactNumbers, LabelledRun, Place, set_families
-from hepm.evidence.engine import Learned, ToolNumbers, stems
+from hepm.evidence.decisions import CallPlace, Decision, FactNumbers, LabelledRun, set_families
+from hepm.evidence.engine import Learned, ToolCodes, stems
 from hepm.evidence.nearest import Requests
 from hepm.evidence.place import PlaceEvidence, grow
 from hepm.evidence.values import back_up
@@ -39,17 +39,17 @@ def learn(runs: Sequence[LabelledRun], numbers: FactNumbers, *, whole: bool = Tr
         run.case = run.id if few else run.family
     requests = Requests.of(runs)
     run_number = {run.id: number for number, run in enumerate(runs)}
-    tools = ToolNumbers()
+    tools = ToolCodes()
     for run in runs:
         for tool in run.calls:
             _ = tools[tool]
     base = (sum(run.won for run in runs) + 1) / (len(runs) + 2)
-    decisions_at: dict[Place, list[Decision]] = defaultdict(list)
+    decisions_at: dict[CallPlace, list[Decision]] = defaultdict(list)
     for run in runs:
         for decision in run.decisions:
             decisions_at[decision.place].append(decision)
-    rows_at: dict[Place, list[Decision]] = {}
-    places: dict[Place, PlaceEvidence] = {}
+    rows_at: dict[CallPlace, list[Decision]] = {}
+    places: dict[CallPlace, PlaceEvidence] = {}
     for place, decisions in decisions_at.items():
         rows = rows_at[place] = spread(decisions, MOST_DECISIONS)
         run_N = np.array([run_number[decision.run.id] for decision in rows], dtype=np.intp)
@@ -80,7 +80,7 @@ def _callers(runs: Iterable[LabelledRun]) -> Counter[ToolName]:
     return Counter(tool for run in runs for tool in set(run.calls))
 
 
-def _measure(evidence: Learned, rows_at: Mapping[Place, Sequence[Decision]]) -> Chance:
+def _measure(evidence: Learned, rows_at: Mapping[CallPlace, Sequence[Decision]]) -> Chance:
     """Ask what would have been said at decisions of successful runs that no hint came before."""
     row_of = {decision: (place, row) for place, rows in rows_at.items() for row, decision in enumerate(rows)}
     asked = [decision for decision in row_of if decision.run.won and not decision.flags & ADVISED]

@@ -36,7 +36,7 @@ _ROUNDING: Final = 1e-9  # by which equal cosines may differ; and keeps division
 
 
 @dataclass(frozen=True, slots=True)
-class Vote:
+class NearestVote:
     """What the nearest runs say.
 
     Attributes:
@@ -136,7 +136,9 @@ class Requests:
         return max(sqrt(sum(self._rarity.get(word, self._unknown) ** 2 for word in words)), _ROUNDING)
 
     def cosines(self, words: AbstractSet[str]) -> NDArray[np.float64]:
-        """Of these words with all requests, shape (R,)."""
+        """Of these words with all requests, shape (R,); requests without words are alike."""
+        if not words:
+            return np.array([float(not known) for known in self.words_R])
         product_R = np.zeros(len(self.run_ids))
         for word in words & self._holders.keys():
             product_R[self._holders[word]] += self._rarity.get(word, self._unknown) ** 2
@@ -146,7 +148,7 @@ class Requests:
         """Whether a known request has one of these words."""
         return not words.isdisjoint(self._holders.keys())
 
-    def vote(self, cosine_R: NDArray[np.float64], past: Sequence[ToolName]) -> Vote:
+    def vote(self, cosine_R: NDArray[np.float64], past: Sequence[ToolName]) -> NearestVote:
         """What the successful runs of the likeliest requests did after these calls, oldest first.
 
         Args:
@@ -163,7 +165,7 @@ class Requests:
                 match = min(match, LONGEST)
                 votes.append((float(cosine_R[run]) + PER_CALL * match, match, following))
         if not votes:
-            return Vote({}, likeness, 0.0)
+            return NearestVote({}, likeness, 0.0)
         strongest = max(strength for strength, *_ in votes)
         share: dict[ToolName, float] = {}
         matches = 0.0
@@ -173,7 +175,7 @@ class Requests:
             matches += weight * match
         total = sum(share.values())
         followed = matches / total / min(len(past), LONGEST) if past else 1.0
-        return Vote({tool: part / total for tool, part in share.items()}, likeness, followed)
+        return NearestVote({tool: part / total for tool, part in share.items()}, likeness, followed)
 
     def _voters(self, cosine_R: NDArray[np.float64]) -> list[int]:
         """The runs with the likeliest requests, likeliest first; of equal ones the latest, `MOST_VOTERS` at most."""

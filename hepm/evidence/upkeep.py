@@ -1,15 +1,15 @@
 """The evidence of one namespace, kept up to date with its store.
 
-A new run is added to what is known at once, in about a millisecond: it ends in leaves that are there. All is learned
-anew when the memory has grown by a quarter, on the thread that follows the store. Of a large memory a bounded part of
-the runs is read, so that neither costs more the more runs are stored.
+A new run is added to what is known in about a millisecond: it ends in leaves that are there. All is learned anew when
+the memory has grown by a quarter, on the thread that follows the store. Of a large memory a bounded part of the runs
+is read, so that neither costs more the more runs are stored.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -17,13 +17,13 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from hepm.errors import StoreUnavailableError
-from hepm.evidence.decisions import BoolArray, Decision, FactNumbers, LabelledRun, Place, Situation, read_run
+from hepm.evidence.decisions import CallPlace, FactNumbers, LabelledRun, Situation, read_run
 from hepm.evidence.engine import Learned
-from hepm.evidence.kept import KeptEvidence, keep, kept_file, read_kept
+from hepm.evidence.kept import KeptEvidence, drop_former, keep, kept_file, read_kept
 from hepm.evidence.learning import learn
 from hepm.evidence.place import PlaceEvidence, grow
 from hepm.evidence.values import best_known
-from hepm.graph.rows import RunRow
+from hepm.graph.rows import RevisionChange, RunRow
 from hepm.graph.store import Store
 from hepm.types import ToolName
 
@@ -34,7 +34,7 @@ GROWN: Final = 1.25
 KEPT_FROM: Final = 3_000
 """Calls from which on what was learned is kept in a file."""
 FEW_CALLS: Final = 150
-"""Calls up to which all is learned anew at once, and not on a thread."""
+"""Calls up to which all is learned anew with each run, at once and not on a thread."""
 SELDOM: Final = 20
 """Decisions at a place that a part of the runs is too few for: others are read from the store,"""
 MOST_AFTER: Final = 64
@@ -96,7 +96,7 @@ class LiveEvidence:
         assert evidence is not None
         return evidence
 
-    def at(self, place: Place) -> Learned:
+    def at(self, place: CallPlace) -> Learned:
         """What is known at a place: of a large memory by runs that came there, if those that were read hardly did."""
         evidence = self.latest()
         known = evidence.places.get(place)
@@ -136,14 +136,28 @@ class LiveEvidence:
                 sample = self._sample = self._sample or self._read_sample()
         return sample
 
-    def note(self, *, removed: bool) -> None:
-        """Note for `update` that the namespace has changed.
+    @property
+    def whole(self) -> bool:
+        """Whether all runs are learned from."""
+        return self.runs().whole if self._evidence is None else self._evidence.whole
 
-        Args:
-            removed: Whether labelled runs were removed.
-        """
-        self._behind = True
-        self._stale = self._stale or removed
+    def follow(self, changes: Sequence[RevisionChange]) -> None:
+        """Note what later revisions changed, for `update`."""
+        whole = self._evidence is None or self._evidence.whole
+        for change in changes:
+            # In a large memory a text that replaced an almost equal one is not worth to learn all anew.
+            if change.removed or (change.rewritten and whole):
+                self._stale = self._behind = True
+            # Lessons change no tool.
+            elif change.sources is None or change.sources:
+                self._behind = True
+        if self._stale and self._evidence is None:
+            self._sample = None
+
+    @property
+    def behind(self) -> bool:
+        """Whether `update` has anything to do."""
+        return self._behind and (self._evidence is not None or self._sample is not None)
 
     def update(self, *, anew: bool = True, defer: bool = False) -> None:
         """Take in what changed.
@@ -160,8 +174,7 @@ class LiveEvidence:
             few = len(self._evidence.requests.run_ids) * 2 <= FEW_CALLS and self.runs().calls <= FEW_CALLS
             if (defer and not few) or not (self._behind or (anew and self._added)):
                 return
-            self._behind, stale = False, self._stale
-            self._stale = False
+            self._behind, stale, self._stale = False, self._stale, False
             try:
                 new: list[RunRow] = []
                 if not (stale or few or anew):
@@ -170,6 +183,7 @@ class LiveEvidence:
                 if stale or few or anew or runs > GROWN * self._learned_from:
                     self._sample = self._read_sample()
                     self._learn(self._sample)
+                    return
                 for row in new:
                     self._add(row)
             except BaseException:
@@ -190,7 +204,10 @@ class LiveEvidence:
 
     def _restore(self) -> bool:
         """Take what another process learned, if its runs are there still and few are newer."""
-        kept = None if self._file is None else read_kept(self._file)
+        if self._file is None:
+            return False
+        drop_former(self._file)
+        kept = read_kept(self._file)
         if kept is None or not self._holds(kept):
             return False
         self._take(kept.evidence, kept.about["newest"])
@@ -225,9 +242,10 @@ class LiveEvidence:
             self._sample.runs.append(read_run(row, self._sample.numbers))
         names = list(numbers)
         number = len(evidence.requests.run_ids)
-        places: dict[Place, PlaceEvidence] = {}
+        places: dict[CallPlace, PlaceEvidence] = {}
         # From the end: the value of a call in a failed run is what is known of the situation after it.
-        for decision in reversed(run.decisions):
+        for index in range(len(run.decisions) - 1, -1, -1):
+            decision = run.decisions[index]
             place = places.get(decision.place) or evidence.places.get(decision.place)
             last = evidence.numbers.last(decision.past)
             if place is None:
@@ -236,20 +254,11 @@ class LiveEvidence:
                 continue
             true_F = place.answers(Situation.before(decision, names).facts)[-1]
             places[decision.place] = place.with_decision(decision.tools, true_F, decision.value, number, last)
-            if not run.won:
-                self._pass_back(run, decision, place, true_F, evidence)
+            if index and not run.won:
+                known = best_known(place, place.like(true_F[None])[0][None], evidence.base)
+                run.decisions[index - 1].value = float(known[0])
         self._evidence = evidence.with_run(run, places)
         self._seldom.clear()
-
-    def _pass_back(
-        self, run: LabelledRun, decision: Decision, place: PlaceEvidence, true_F: BoolArray, evidence: Learned
-    ) -> None:
-        """Set the value of the call before a decision."""
-        position = run.decisions.index(decision)
-        if position:
-            weight_N = place.like(true_F[None])[0]
-            best = best_known(place, weight_N[None], evidence.base)
-            run.decisions[position - 1].value = float(best[0])
 
     def _read_sample(self) -> RunSample:
         """All labelled runs, or of a large memory the latest and as many that are evenly spread over those before."""

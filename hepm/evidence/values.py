@@ -15,13 +15,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.evidence.decisions import Decision, Float32Array, Place
+from hepm.evidence.decisions import CallPlace, Decision, Float32Array
 from hepm.evidence.place import PlaceEvidence
 from hepm.types import ToolName
 
 SWEEPS: Final = 3
 """Steps over which a failure is passed back."""
 _CAUTIOUS: Final = 0.67  # standard errors below the mean of what a way achieves
+_UNKNOWN: Final = 0.5  # part of the base that a situation achieves which no decision is like
 _LEAST: Final = 0.2  # decisions below which nothing is known of a tool
 
 
@@ -63,19 +64,19 @@ def effective(weight_XN: Float32Array) -> Float32Array:
 
 
 def best_known(place: PlaceEvidence, weight_XN: Float32Array, base: float) -> Float32Array:
-    """What the best way achieves in X situations, by its lower bound; `base` where no decision is like one; (X,)."""
+    """What the best way achieves in X situations, by its lower bound, shape (X,)."""
     weight_XN = effective(weight_XN)
     worked_XK = place.by_tool(weight_XN * place.value_N)
     tried_XK = place.by_tool(weight_XN)
     mean_XK = (worked_XK + base) / (tried_XK + 1)
     low_XK = mean_XK - _CAUTIOUS * np.sqrt(np.clip(mean_XK * (1 - mean_XK), 0, None) / (tried_XK + 2))
     best_X = np.where(tried_XK > _LEAST, low_XK, 0).max(axis=1, initial=0)
-    return np.where(tried_XK.sum(axis=1) > _LEAST, best_X, base).astype(np.float32)
+    return np.where(tried_XK.sum(axis=1) > _LEAST, best_X, _UNKNOWN * base).astype(np.float32)
 
 
 def back_up(
-    rows_at: Mapping[Place, Sequence[Decision]],
-    places: Mapping[Place, PlaceEvidence],
+    rows_at: Mapping[CallPlace, Sequence[Decision]],
+    places: Mapping[CallPlace, PlaceEvidence],
     family_R: NDArray[np.intp],
     base: float,
 ) -> None:
@@ -87,6 +88,7 @@ def back_up(
         base: Share of successful runs.
     """
     weights = {place: _of_other_families(rows_at[place], evidence, family_R) for place, evidence in places.items()}
+    # The lower of both: a forest drowns few failures in many successes, and a small tree may have a single leaf.
     for decision in (decision for rows in rows_at.values() for decision in rows if not decision.run.won):
         decision.value = base if decision.next is not None else 0.0
     for _ in range(SWEEPS):
@@ -94,7 +96,7 @@ def back_up(
         for place, evidence in places.items():
             failed = [decision for decision in rows_at[place] if not decision.run.won]
             evidence.value_N[:] = [decision.value for decision in rows_at[place]]
-            found_X = best_known(evidence, weights[place], base)
+            found_X = np.minimum(*(best_known(evidence, weight_XN, base) for weight_XN in weights[place]))
             best.update(zip(failed, found_X.tolist(), strict=True))
         for rows in rows_at.values():
             for decision in rows:
@@ -104,14 +106,17 @@ def back_up(
         evidence.value_N[:] = [decision.value for decision in rows_at[place]]
 
 
-def _of_other_families(rows: Sequence[Decision], evidence: PlaceEvidence, family_R: NDArray[np.intp]) -> Float32Array:
-    """How like each decision of a failed run is to all of other families, one row each, shape (X, N)."""
+def _of_other_families(
+    rows: Sequence[Decision], evidence: PlaceEvidence, family_R: NDArray[np.intp]
+) -> tuple[Float32Array, Float32Array]:
+    """How like each decision of a failed run is to all of other families: by the forest and the tree, shapes (X, N)."""
     family_N = family_R[evidence.run_N]
     failed = [row for row, decision in enumerate(rows) if not decision.run.won]
-    weight_XN = np.zeros((len(failed), len(rows)), dtype=np.float32)
+    forest_XN = np.zeros((len(failed), len(rows)), dtype=np.float32)
+    small_XN = np.zeros_like(forest_XN)
     for number, row in enumerate(failed):
-        like_N = evidence.like_unseen(row)[0]
-        weight_XN[number] = like_N * (family_N != family_N[row])
-        if not weight_XN[number].any():
-            weight_XN[number] = like_N * (evidence.run_N != evidence.run_N[row])
-    return weight_XN
+        for like_XN, like_N in zip((forest_XN, small_XN), evidence.like_unseen(row), strict=True):
+            like_XN[number] = like_N * (family_N != family_N[row])
+            if not like_XN[number].any():
+                like_XN[number] = like_N * (evidence.run_N != evidence.run_N[row])
+    return forest_XN, small_XN

@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.evidence.decisions import Decision, LabelledRun, Situation
 from hepm.evidence.engine import Learned
 from hepm.evidence.upkeep import RunSample
 from hepm.ingest.transitions import agent_state
-from hepm.policy import floors_of
-from hepm.policy.by_evidence import ByEvidence, learned_of
-from hepm.types import Speak, Suggestions
 from tests.runs import trajectory
 
 
@@ -47,22 +43,14 @@ def filled(folder: Path, runs: Iterable[Trajectory]) -> Memory:
     return memory
 
 
-def ask(
-    memory: Memory, *asked: Any, speak: Speak | None = None, floor: float | None = None, **options: Any
-) -> Suggestions:
-    """What the policy in trial says."""
-    floors = floors_of(speak or memory.speak or "sure", floor)
-    return memory.suggest(*asked, policy=ByEvidence(floors=floors), **options)
-
-
 def learned(memory: Memory) -> Learned:
     """What it knows now."""
-    return learned_of(memory.mirror()).latest()
+    return memory.mirror().learned.latest()
 
 
 def sample_of(memory: Memory) -> RunSample:
     """The runs that it learns from."""
-    return learned_of(memory.mirror()).runs()
+    return memory.mirror().learned.runs()
 
 
 def run_of(memory: Memory, name: str) -> LabelledRun:

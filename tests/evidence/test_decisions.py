@@ -8,9 +8,9 @@ import pytest
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.evidence.decisions import (
+    CallPlace,
     FactNumbers,
     LabelledRun,
-    Place,
     Situation,
     last_of,
     read_run,
@@ -29,8 +29,11 @@ def test_what_came_after_an_error_is_a_place_of_its_own(tmp_path: Path) -> None:
         return Trajectory(name, turns, Outcome(success=True))
 
     with filled(tmp_path, [run("failed", error=True), run("worked", error=False)]) as memory:
-        assert [one.place for one in decisions_of(memory, "failed")] == [Place(START), Place("look", failed=True)]
-        assert [one.place for one in decisions_of(memory, "worked")] == [Place(START), Place("look")]
+        assert [one.place for one in decisions_of(memory, "failed")] == [
+            CallPlace(START),
+            CallPlace("look", failed=True),
+        ]
+        assert [one.place for one in decisions_of(memory, "worked")] == [CallPlace(START), CallPlace("look")]
 
 
 def test_the_calls_of_a_turn_have_no_order(tmp_path: Path) -> None:
@@ -38,7 +41,7 @@ def test_the_calls_of_a_turn_have_no_order(tmp_path: Path) -> None:
         one, other = run_of(memory, "a"), run_of(memory, "b")
         assert one.calls == other.calls == ("ask", "zoom", "close")
         assert [d.tools for d in one.decisions] == [d.tools for d in other.decisions] == [("ask", "zoom"), ("close",)]
-        assert one.decisions[1].place == other.decisions[1].place == Place("zoom")
+        assert one.decisions[1].place == other.decisions[1].place == CallPlace("zoom")
     assert last_of(["zoom", "ask"]) == last_of(["ask", "zoom"]) == "zoom"
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hepm.evidence.decisions import LabelledRun
-from hepm.evidence.nearest import END, MOST_VOTERS, Requests, Vote, aligned
+from hepm.evidence.nearest import END, MOST_VOTERS, NearestVote, Requests, aligned
 from hepm.graph.delta import request_of, words_of
 
 Known = tuple[str, Sequence[str]]
@@ -18,14 +18,14 @@ def labelled(number: int, request: str, calls: Sequence[str], *, won: bool = Tru
     return LabelledRun(number, f"r{number}", won, "", "", words_of(request), tuple(calls), family=f"r{number}")
 
 
-def vote(runs: Sequence[Known], request: str, past: Sequence[str], *, lost: Sequence[Known] = ()) -> Vote:
+def vote(runs: Sequence[Known], request: str, past: Sequence[str], *, lost: Sequence[Known] = ()) -> NearestVote:
     known = [labelled(number, *run) for number, run in enumerate(runs)]
     known += [labelled(len(known) + number, *run, won=False) for number, run in enumerate(lost)]
     requests = Requests.of(known)
     return requests.vote(requests.cosines(words_of(request)), past)
 
 
-def first(of: Vote) -> str:
+def first(of: NearestVote) -> str:
     return max(of.share, key=lambda tool: of.share[tool])
 
 
