@@ -6,7 +6,7 @@ RUNS is a folder of recorded runs ($HEPM_RECORDED_RUNS, else ../shared/data). *U
 memory, five folds; *seen*: the run alone is, ten folds. At `--calls` calls of successful runs of each domain the
 default policy is asked with speak="weighed", so that it names what has a chance of .1 or more. Printed are the share of
 calls at which it names a tool and the share of these that were right, from each chance on: called next, or after rare
-detours (`hepm.policy.hybrid.held_out.is_right`), in brackets called next; and the calibration error (ECE): the mean
+detours (`hepm.evidence.chance.is_right`), in brackets called next; and the calibration error (ECE): the mean
 difference of both in ten bins of equal width, weighted by calls. The baseline is the raw score of the same tools
 (speak="all"). --plot draws a reliability diagram.
 """
@@ -19,6 +19,7 @@ import os
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,14 +31,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.evals.baselines import Training
-from hepm.evals.domains import Event, Split, by_family, by_request, by_run, counted, ten_domains
-from hepm.evals.methods import FilledMemory
-from hepm.graph.rows import spread_over
+from hepm.evals.domains import DomainRun, Event, Split, by_family, by_request, by_run, counted, ten_domains
+from hepm.evals.methods import FilledMemory, as_remembered
+from hepm.evidence.chance import is_right
+from hepm.evidence.decisions import Decision, FactNumbers, Situation, read_run
+from hepm.graph.delta import RunRecord
+from hepm.graph.rows import RunRow, spread_over
 from hepm.ingest import Rejection, read_runs
+from hepm.ingest.transitions import tool_names, transitions
 from hepm.policy import Floors, Hybrid, Query, floors_of
-from hepm.policy.hybrid.fitted import FittedMemory
-from hepm.policy.hybrid.held_out import is_right
-from hepm.types import ToolName
+from hepm.types import StateSummary, ToolName
 
 FROM = (0.1, 0.4, 0.7, 0.9, 0.93, 0.95)
 BINS = 10
@@ -111,17 +114,21 @@ def added(asked: Asked, split: Split, calls: int) -> Asked:
 
 def came(tool: ToolName, event: Event, query: Query, filled: FilledMemory) -> bool:
     """Whether a hint was right there."""
-    fitted = filled.mirror.fits.of(FittedMemory)
-    ahead: defaultdict[int, set[int]] = defaultdict(set)
-    for later in event.run.all_events[event.position :]:
-        between = event.run.trajectory.turns[event.turn : later.turn]
-        if any(turn.role == "user" and turn.text for turn in between):
-            break
-        ahead[later.turn].add(fitted.number.get(later.next, -1))
-    encoded = fitted.encode(query, fitted.last_of(query.after)[0])
-    # One more for tools that memory does not know, which number -1 finds.
-    share_T = np.append(fitted.shares_of(encoded), np.float32(0))
-    return is_right(fitted.number[tool], ahead.values(), share_T)
+    situation = Situation.of(query.after, query.history, query.state or StateSummary())
+    share = filled.mirror.learned.at(situation.place).at(situation).share
+    calls_before = [turn for turn in event.run.trajectory.turns[: event.turn] if tool_names(turn, user_side=True)]
+    if not event.run.user_side:
+        calls_before = [turn for turn in calls_before if turn.role != "user"]
+    return is_right(decisions_of(event.run)[len(calls_before)], tool, share)
+
+
+@cache
+def decisions_of(run: DomainRun) -> list[Decision]:
+    """The decisions of a run, as a memory of it would have them."""
+    remembered = as_remembered(run)
+    columns = RunRecord.of(remembered, transitions(remembered), digest="", record="").columns
+    row = RunRow(0, run.id, success=True, sequence=columns["sequence"], task="", user="", request="", vector=None)
+    return read_run(row, FactNumbers()).decisions
 
 
 def figures(asked: Asked) -> dict[str, object]:

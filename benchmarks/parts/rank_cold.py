@@ -16,7 +16,7 @@ from hepm.evals.methods import FilledMemory, PolicyPredictor
 from hepm.evals.metrics import METRICS, Bootstrap, interval, values_of
 from hepm.evals.report import EvalOptions
 from hepm.policy import Floors, Hybrid
-from hepm.rank.calls import EncodedQuery
+from hepm.rank.calls import RankerQuery
 from hepm.rank.data import graph_data
 from hepm.rank.policy import Gnn
 from hepm.rank.ranker import Ranker
@@ -133,7 +133,7 @@ def absent_tools(domains: Sequence[Domain], options: TrainOptions) -> Iterator[s
             names, open_K = [*here.calls.number, *further], np.append(won_K > 0, [True] * len(further))
             texts = tool_vectors(names, described, filled.embedder)
             for event, query in zip(events, filled.queries(events), strict=True):
-                [now] = EncodedQuery.each_of(replace(query, after=(event.last,)), here.calls)
+                [now] = RankerQuery.each_of(replace(query, after=(event.last,)), here.calls)
                 at = names.index(event.next)
                 cosines = texts @ now.state_D if now.state_D is not None else np.zeros(len(names))
                 for name, scores in (("ranker", ranker.scores(here, now, names)), ("text alone", cosines)):

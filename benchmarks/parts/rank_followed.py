@@ -15,7 +15,6 @@ from hepm.evals.metrics import Bootstrap, interval
 from hepm.evals.simulator import SIZES, Scores, Setting, simulate
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.policy import Hybrid, Query
-from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.rank.ranker import Ranker
 from hepm.rank.train import TrainOptions, build
 from hepm.types import Suggestions
@@ -33,7 +32,7 @@ class Voiced:
     options: TrainOptions
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
-        runs = len(mirror.fits.of(FittedMemory).calls.run_ids)
+        runs = len(mirror.learned.latest().requests.run_ids)
         if mirror not in _trained or runs >= GROWN * _trained[mirror][0]:
             _trained[mirror] = runs, self._trained_on(mirror)
         return Hybrid(ranker=_trained[mirror][1]).suggest(mirror, query)

@@ -22,7 +22,7 @@ from hepm.graph.delta import StatePlace
 from hepm.graph.rows import Float32Array, RunRow
 from hepm.graph.store import Store
 from hepm.policy import Query
-from hepm.rank.calls import CallMatrix, EncodedQuery, read_calls
+from hepm.rank.calls import RankerCalls, RankerQuery, read_calls
 from hepm.rank.data import graph_of
 from hepm.rank.ranker import Ranker
 from hepm.rank.situations import tool_vectors
@@ -140,14 +140,14 @@ def measure(size: tuple[int, int, int], model: str, threads: int) -> Mapping[str
     }
 
 
-def suggestion(ranker: Ranker, calls: CallMatrix) -> Mapping[str, object]:
+def suggestion(ranker: Ranker, calls: RankerCalls) -> Mapping[str, object]:
     """Scores of all tools at recorded situations, with encodings made before."""
     here, names = ranker.on(calls), list(calls.number)
     rng, took = np.random.default_rng(0), list[float]()
     for row in rng.choice(np.flatnonzero(calls.position_N > 3), 300).tolist():
         called = [names[tool] for tool in calls.next_N[row - calls.position_N[row] : row]]
         state = calls.states_SD[calls.state_N[row]]
-        [query] = EncodedQuery.each_of(Query((called[-1],), tuple(called), StateSummary(), state), calls)
+        [query] = RankerQuery.each_of(Query((called[-1],), tuple(called), StateSummary(), state), calls)
         started = time.thread_time()
         ranker.scores(here, query, names)
         took.append(1e3 * (time.thread_time() - started))

@@ -60,7 +60,7 @@ class NextTools(BaseModel):
     no_opinion: str | None = Field(description="Why nothing is suggested")
 
 
-class Situation(BaseModel):
+class EarlierSituation(BaseModel):
     """A situation of an earlier run, what was called in it, and how the runs ended that went this way."""
 
     summary: str
@@ -75,7 +75,9 @@ class Situation(BaseModel):
 class EarlierRuns(BaseModel):
     """What earlier runs did in such situations, and what they taught."""
 
-    situations: list[Situation] = Field(description="The most similar situation of each way to go on, best first")
+    situations: list[EarlierSituation] = Field(
+        description="The most similar situation of each way to go on, best first"
+    )
     lessons: list[str]
 
 
@@ -224,13 +226,13 @@ class _Tools:
             matches = memory.search(query, k=_SEARCHED, namespace=namespace)
             # The words of a situation are one run's: they are told to the token that recorded it.
             tokens = memory.store.tokens_of([match.run for match in matches], namespace=namespace)
-            ways: dict[tuple[tuple[ToolName, ...], tuple[ToolName, ...]], Situation] = {}
+            ways: dict[tuple[tuple[ToolName, ...], tuple[ToolName, ...]], EarlierSituation] = {}
             for match in matches:
                 if (match.after, match.before) in ways or len(ways) == k:
                     continue
                 if TOKEN.get() and tokens.get(match.run, "") not in ("", TOKEN.get()):
                     continue
-                ways[match.after, match.before] = Situation(
+                ways[match.after, match.before] = EarlierSituation(
                     summary=match.summary,
                     after=[tool for tool in match.after if tool != START],
                     called_next=list(match.before),

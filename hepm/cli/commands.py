@@ -117,7 +117,7 @@ _HELP_ALL: Final = click.Option(
 def options_as(name: str, kind: type[Any], *options: Decorator) -> Decorator:
     """A decorator that adds options to a command, which gets their values as one object of a dataclass.
 
-    Example: with `options_as("place", Place, store_option, namespace_option)` a command has a parameter `place`.
+    Example: with `options_as("place", StorePlace, store_option, namespace_option)` a command has a parameter `place`.
     """
     names = [field.name for field in fields(kind)]
 

@@ -14,7 +14,7 @@ import click
 from hepm.cli import options
 from hepm.cli.commands import Argument, Command, options_as
 from hepm.cli.config import read_config
-from hepm.cli.options import Bar, Place, json_option, place_options, print_json, success_from_option
+from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, success_from_option
 from hepm.errors import StoreError
 from hepm.text import count_of, on_one_line
 
@@ -123,7 +123,7 @@ preparing_options = options_as(
 @reading_options
 @preparing_options
 def ingest(
-    place: Place,
+    place: StorePlace,
     reading: Reading,
     preparing: Preparing,
     runs: tuple[str, ...],
@@ -158,7 +158,7 @@ def ingest(
 
 
 def store_runs(
-    place: Place,
+    place: StorePlace,
     reading: ReadOptions,
     preparing: IngestOptions,
     runs: Sequence[str],
@@ -189,10 +189,8 @@ def store_runs(
                     tools=tools,
                     on_batch=lambda report: bar.show(report.read),
                 )
-            # A large memory reads the calls after a tool from files: a tenth of a second each, once.
             if report.stored >= _PREPARED_FROM:
-                bar.what = "tools prepared for suggestions"
-                memory.prepare(namespace=place.namespace, on_progress=bar.show)
+                memory.prepare(namespace=place.namespace)
         except KeyboardInterrupt:
             # Ctrl-C may have ended the reader of stderr, too, and the store may not answer.
             with suppress(OSError, StoreError):

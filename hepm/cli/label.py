@@ -15,7 +15,7 @@ import click
 from hepm.cli.commands import Argument, Command, options_as
 from hepm.cli.config import read_config
 from hepm.cli.model import ModelChoice, cost_of, dry_run_option, model_options, tell_cost, tell_estimate
-from hepm.cli.options import Bar, Place, json_option, place_options, print_json, rules_of
+from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, rules_of
 from hepm.errors import BudgetSpentError
 from hepm.text import count_of, on_one_line
 
@@ -65,7 +65,7 @@ which_options = options_as(
 @which_options
 @model_options
 def label(
-    place: Place,
+    place: StorePlace,
     which: Which,
     choice: ModelChoice,
     run: str | None,

@@ -11,7 +11,7 @@ from hepm.cli.commands import Argument, Command
 from hepm.cli.lesson_list import find_lesson, is_id, lesson_argument
 from hepm.cli.model import dry_run_option
 from hepm.cli.options import (
-    Place,
+    StorePlace,
     confirm,
     json_option,
     no_empty_store,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 )
 @click.option("--restore", type=click.IntRange(min=1), help="Instead of TEXT: write this version of the notes again.")
 @place_options
-def edit(place: Place, lesson: str, text: str | None, restore: int | None) -> None:
+def edit(place: StorePlace, lesson: str, text: str | None, restore: int | None) -> None:
     """Replace the sentence of a lesson, or the notes on a user, by hand; notes are begun if there are none.
 
     An edited lesson keeps its runs and uses. All versions of notes stay.
@@ -107,7 +107,13 @@ def _edit_lesson(memory: Memory, stored: StoredLesson, words: str, namespace: st
 @json_option
 @place_options
 def retire(
-    place: Place, lessons: tuple[str, ...], below: float | None, undo: bool, yes: bool, dry_run: bool, as_json: bool
+    place: StorePlace,
+    lessons: tuple[str, ...],
+    below: float | None,
+    undo: bool,
+    yes: bool,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Retire lessons, with those that say the same: no prompt shows them, and they stay in the store.
 

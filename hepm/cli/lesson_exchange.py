@@ -16,7 +16,7 @@ import click
 from hepm.cli.commands import options_as
 from hepm.cli.lesson_list import LessonKind, stored_kind
 from hepm.cli.options import (
-    Place,
+    StorePlace,
     check_target,
     no_empty_store,
     print_json,
@@ -98,7 +98,7 @@ lesson_export_options = options_as(
 )
 
 
-def export_lessons_alone(place: Place, path: str, form: LessonForm, chosen: LessonExport) -> None:
+def export_lessons_alone(place: StorePlace, path: str, form: LessonForm, chosen: LessonExport) -> None:
     """Write lessons to a file, or to stdout for -."""
     if form in ("agents", "skill"):
         _export_for_agents(place, path, chosen, skill=form == "skill")
@@ -117,7 +117,7 @@ def export_lessons_alone(place: Place, path: str, form: LessonForm, chosen: Less
     print(on_one_line(f"lessons written to {path}"))
 
 
-def _export_for_agents(place: Place, path: str, chosen: LessonExport, *, skill: bool) -> None:
+def _export_for_agents(place: StorePlace, path: str, chosen: LessonExport, *, skill: bool) -> None:
     """Write the section of a file; what the file holds beside it stays, and edits that were not imported stop it."""
     from hepm.experience.lesson_files import (
         has_section,
@@ -234,7 +234,7 @@ def _begins_with_lessons(head: bytes) -> bool:
     return about.get("hepm") == "lesson" or about.get("kind") in KINDS
 
 
-def import_lessons_alone(place: Place, path: str, retire_missing: Sequence[LessonKind], *, as_json: bool) -> None:
+def import_lessons_alone(place: StorePlace, path: str, retire_missing: Sequence[LessonKind], *, as_json: bool) -> None:
     """Read lessons from a file, all or none; an edited lesson replaces the original.
 
     In a section for agents or a skill, a deleted line retires its lesson.

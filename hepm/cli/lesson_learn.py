@@ -13,7 +13,7 @@ from hepm.cli.commands import Command
 from hepm.cli.config import read_config
 from hepm.cli.lesson_list import LessonKind
 from hepm.cli.model import ModelChoice, cost_of, dry_run_option, model_options, tell_cost
-from hepm.cli.options import Bar, Place, json_option, place_options, print_json
+from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _SHOWN_FAILURES: Final = 10
 @place_options
 @model_options
 def distill(
-    place: Place, choice: ModelChoice, kinds: tuple[LessonKind, ...], again: bool, dry_run: bool, as_json: bool
+    place: StorePlace, choice: ModelChoice, kinds: tuple[LessonKind, ...], again: bool, dry_run: bool, as_json: bool
 ) -> None:
     """Distill lessons from new runs; without a model, by comparing the runs of a task.
 
@@ -239,7 +239,7 @@ def _print_lessons(kind: LessonKind, report: DistillReport) -> None:
 @json_option
 @place_options
 @model_options
-def evolve(place: Place, choice: ModelChoice, undo: str | None, dry_run: bool, as_json: bool) -> None:
+def evolve(place: StorePlace, choice: ModelChoice, undo: str | None, dry_run: bool, as_json: bool) -> None:
     """Sharpen, generalise, combine and prune experiences (PRIME, table 3).
 
     Example: `hepm lesson evolve --dry-run`
@@ -274,7 +274,7 @@ def evolve(place: Place, choice: ModelChoice, undo: str | None, dry_run: bool, a
         print(f"{report.id} made {made}, and pruned {pruned}; `hepm lesson evolve --undo {report.id}` reverts it")
 
 
-def _undo(place: Place, evolution: str, *, as_json: bool) -> None:
+def _undo(place: StorePlace, evolution: str, *, as_json: bool) -> None:
     with place.open() as memory:
         undone = memory.experiences.undo(evolution, namespace=place.namespace)
     if as_json:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 import click
 
 from hepm.cli.commands import Argument, Command, options_as
-from hepm.cli.options import Place, json_option, place_options, print_json
+from hepm.cli.options import StorePlace, json_option, place_options, print_json
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ lesson_filter_options = options_as(
 @place_options
 @lesson_filter_options
 def list_(
-    place: Place, only: LessonFilter, kind: tuple[LessonKind, ...], query: str | None, limit: int, as_json: bool
+    place: StorePlace, only: LessonFilter, kind: tuple[LessonKind, ...], query: str | None, limit: int, as_json: bool
 ) -> None:
     """List lessons; experiences and principles that say the same are one line.
 
@@ -308,7 +308,7 @@ def _writer(notes: dict[str, Any]) -> str:
 @lesson_argument
 @json_option
 @place_options
-def show(place: Place, lesson: str, as_json: bool) -> None:
+def show(place: StorePlace, lesson: str, as_json: bool) -> None:
     """Show a lesson: its words, the runs it comes from, where it was shown and what it evolved from.
 
     Of a user, show all versions of the notes, the newest last.

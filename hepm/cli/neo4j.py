@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from hepm.cli.commands import PATH, Command
-from hepm.cli.options import Bar, Place, chosen_by, json_option, place_options, print_json
+from hepm.cli.options import Bar, StorePlace, chosen_by, json_option, place_options, print_json
 from hepm.errors import LocalServerError, StoreError
 from hepm.graph.neo4j.login import Login
 from hepm.graph.open_store import embedded_file
@@ -140,7 +140,7 @@ def env(folder: Path) -> None:
 @app.command("paint", cls=Command)
 @click.option("--clear", is_flag=True, help="Only remove the paint.")
 @place_options
-def paint(place: Place, clear: bool) -> None:
+def paint(place: StorePlace, clear: bool) -> None:
     """Paint the edges of a namespace for Neo4j Browser: width by weight, colour by failure share.
 
     The paint shows the graph as it is now: paint again after new runs.

@@ -86,7 +86,7 @@ namespace_option = click.option(
 
 
 @dataclass(slots=True)
-class Place:
+class StorePlace:
     """The options that name the memory a command works on. A namespace that is not given is chosen on opening."""
 
     store: str = STORE
@@ -117,7 +117,7 @@ class Place:
         return memory
 
 
-place_options = options_as("place", Place, store_option, namespace_option)
+place_options = options_as("place", StorePlace, store_option, namespace_option)
 
 
 def rules_of(names: str) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from hepm.cli.commands import PATH, Argument, Command, options_as
 from hepm.cli.model import ModelChoice, cost_of, model_option, tell_cost
 from hepm.cli.options import (
     Bar,
-    Place,
+    StorePlace,
     json_option,
     place_options,
     plain,
@@ -85,7 +85,7 @@ def _split_names(texts: Sequence[str]) -> list[str] | None:
 @place_options
 @calls_options
 def suggest(
-    place: Place,
+    place: StorePlace,
     calls: Calls,
     state: str | None,
     history: tuple[str, ...],
@@ -145,7 +145,7 @@ def _suggestion_json(suggestion: Suggestion) -> dict[str, object]:
 @click.option("-k", type=click.IntRange(min=1), default=5, show_default=True, help="Maximum number.")
 @json_option
 @place_options
-def search(place: Place, text: str, k: int, as_json: bool) -> None:
+def search(place: StorePlace, text: str, k: int, as_json: bool) -> None:
     """Find the states most similar to a text, over all tools, what agents did next, and how their runs ended.
     Example: `hepm search "wants to return two items" --namespace retail`
     """
@@ -184,7 +184,7 @@ def search(place: Place, text: str, k: int, as_json: bool) -> None:
 @place_options
 @calls_options
 def prompt(
-    place: Place,
+    place: StorePlace,
     calls: Calls,
     messages: Path | None,
     state: str,
@@ -268,7 +268,7 @@ def _print_prompt(addition: Prompt) -> None:
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @place_options
 def cypher(
-    place: Place,
+    place: StorePlace,
     query: str | None,
     param: tuple[str, ...],
     as_list: bool,

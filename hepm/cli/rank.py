@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import click
 
 from hepm.cli.commands import Command
-from hepm.cli.options import Place, json_option, place_options, print_json
+from hepm.cli.options import StorePlace, json_option, place_options, print_json
 from hepm.errors import InputError
 from hepm.text import count_of, on_one_line
 
@@ -40,7 +40,7 @@ app = click.Group(
 @click.option("--epochs", type=click.IntRange(min=1), default=60, show_default=True, help="Maximum number of epochs.")
 @json_option
 @place_options
-def train(place: Place, model: RankerName, epochs: int, as_json: bool) -> None:
+def train(place: StorePlace, model: RankerName, epochs: int, as_json: bool) -> None:
     """Train a ranker on the successful runs of a namespace, and measure whether the hybrid policy gains by it.
     Example: `hepm rank train --namespace retail`
     """
@@ -66,7 +66,7 @@ def train(place: Place, model: RankerName, epochs: int, as_json: bool) -> None:
 @network_option
 @json_option
 @place_options
-def eval_(place: Place, model: RankerName, as_json: bool) -> None:
+def eval_(place: StorePlace, model: RankerName, as_json: bool) -> None:
     """Measure the hybrid policy without and with a ranker, and the ranker alone, on task families held out in turn.
 
     Each part trains a ranker of its own; nothing is stored. Example: `hepm rank eval --namespace retail`
@@ -90,7 +90,7 @@ def eval_(place: Place, model: RankerName, as_json: bool) -> None:
 @app.command("info", cls=Command)
 @json_option
 @place_options
-def info(place: Place, as_json: bool) -> None:
+def info(place: StorePlace, as_json: bool) -> None:
     """Say what the trained ranker of a namespace is, and whether the hybrid policy uses it.
     Example: `hepm rank info --namespace retail`
     """

@@ -12,7 +12,7 @@ import click
 
 from hepm.cli import options
 from hepm.cli.commands import PATH, Argument, Command, options_as
-from hepm.cli.options import Bar, Place, json_option, place_options, print_json
+from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json
 from hepm.errors import InputError
 from hepm.text import count_of, on_one_line
 
@@ -215,7 +215,7 @@ def read_records(
     help="Maximum number of tools, the most called first.",
 )
 @place_options
-def view(place: Place, page: Path, tool: str | None, most: int) -> None:
+def view(place: StorePlace, page: Path, tool: str | None, most: int) -> None:
     """Write the graph as one self-contained HTML page, which opens without a network.
     Example: `hepm view retail.html --namespace retail`
     """

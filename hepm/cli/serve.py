@@ -12,7 +12,7 @@ import click
 
 from hepm.cli.commands import Command, ConfigOption
 from hepm.cli.config import ServeTable, read_config
-from hepm.cli.options import Place, holdout_option, open_memory, place_options, store_option
+from hepm.cli.options import StorePlace, holdout_option, open_memory, place_options, store_option
 from hepm.errors import MissingExtraError
 from hepm.graph.open_store import is_address
 
@@ -98,7 +98,7 @@ def serve(store: str, port: int, upstream: str, holdout: float) -> None:
 
 @click.command("mcp", cls=Command)
 @place_options
-def mcp(place: Place) -> None:
+def mcp(place: StorePlace) -> None:
     """Serve a memory as MCP tools on standard input and output, for a client that starts this command.
 
     `[serve]` in hepm.toml has more settings.

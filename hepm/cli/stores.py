@@ -15,7 +15,7 @@ import click
 
 from hepm.cli import options
 from hepm.cli.commands import Command
-from hepm.cli.options import Bar, Place, json_option, place_options, plain, print_json, store_option, yes_option
+from hepm.cli.options import Bar, StorePlace, json_option, place_options, plain, print_json, store_option, yes_option
 from hepm.cli.tool import remarks
 from hepm.errors import StoreDamagedError
 from hepm.graph.open_store import mend_store
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hepm.memory.obstacles import Obstacle
     from hepm.types import ToolName
 
-PartName: TypeAlias = Literal["links", "runs", "counts", "states", "vectors", "lessons", "fit"]
+PartName: TypeAlias = Literal["links", "runs", "counts", "states", "vectors", "lessons"]
 _MANY: Final = 20  # more runs than this are forgotten only after a confirmation
 _SHOWN_REMARKS: Final = 10
 _LESSONS: Final = ("experiences", "principles", "notes")
@@ -164,7 +164,7 @@ def _without_outcome(runs: int) -> str:
 @json_option
 @place_options
 def forget(
-    place: Place,
+    place: StorePlace,
     trajectory: str | None,
     task: str | None,
     user: str | None,
@@ -284,7 +284,7 @@ def _print_findings(by_namespace: Mapping[str, Sequence[Finding]], *, as_json: b
 def _repair(memory: Memory, by_namespace: Mapping[str, Sequence[Finding]]) -> None:
     for name, findings in by_namespace.items():
         # A rebuild deletes what was prepared, too: it is made again when it is needed.
-        if any(finding.repair in ("rebuild", "prepare") for finding in findings):
+        if any(finding.repair == "rebuild" for finding in findings):
             # A record that cannot be read: the findings say so.
             with suppress(StoreDamagedError):
                 memory.rebuild(namespace=name)

@@ -10,7 +10,7 @@ import click
 
 from hepm.cli import options
 from hepm.cli.commands import Argument, Command
-from hepm.cli.options import Place, json_option, place_options, plain, print_json
+from hepm.cli.options import StorePlace, json_option, place_options, plain, print_json
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ app = click.Group(
 @app.command("list", cls=Command)
 @json_option
 @place_options
-def list_(place: Place, as_json: bool) -> None:
+def list_(place: StorePlace, as_json: bool) -> None:
     """List the tools with their calls, errors, other names and changes.
     Example: `hepm tool list --namespace retail`
     """
@@ -96,7 +96,7 @@ def remarks(memory: Memory, rows: Sequence[ToolRow], namespace: str) -> dict[Too
 @click.option("--rename", is_flag=True, help="The tool's own name is new: it is called ALIAS so far.")
 @click.option("--undo", is_flag=True, help="Make the alias a tool of its own again.")
 @place_options
-def alias(place: Place, alias: str, tool: str, rename: bool, undo: bool) -> None:
+def alias(place: StorePlace, alias: str, tool: str, rename: bool, undo: bool) -> None:
     """Make a name another name of a tool: all that was counted under it is counted under the tool.
     Example: `hepm tool alias search_flights_v1 search_flights --namespace travel`
     """
@@ -122,7 +122,7 @@ def alias(place: Place, alias: str, tool: str, rename: bool, undo: bool) -> None
 @click.argument("tool", cls=Argument, help="The tool.")
 @click.option("--undo", is_flag=True, help="Suggest it as before.")
 @place_options
-def retire(place: Place, tool: str, undo: bool) -> None:
+def retire(place: StorePlace, tool: str, undo: bool) -> None:
     """Never suggest a tool again. What is known of it stays.
     Example: `hepm tool retire search_flights_v1 --namespace travel`
     """

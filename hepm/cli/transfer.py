@@ -24,7 +24,7 @@ from hepm.cli.lesson_exchange import (
     lesson_export_options,
 )
 from hepm.cli.lesson_list import LessonKind
-from hepm.cli.options import Bar, Place, json_option, place_options, print_json
+from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json
 from hepm.graph.open_store import embedded_file
 from hepm.text import count_of, on_one_line
 
@@ -51,7 +51,7 @@ TrainingForm: TypeAlias = Literal["chats", "hinted", "tagged"]
 )
 @place_options
 @lesson_export_options
-def export(place: Place, lessons: LessonExport, path: str, sft: TrainingForm | None) -> None:
+def export(place: StorePlace, lessons: LessonExport, path: str, sft: TrainingForm | None) -> None:
     """Write the runs and lessons of a namespace as lines of hepm's own JSON, or lessons alone, to read and edit.
 
     Lessons alone go to AGENTS.md, CLAUDE.md and GEMINI.md (a section; the rest of the file stays), to SKILL.md, and to
@@ -78,7 +78,7 @@ def export(place: Place, lessons: LessonExport, path: str, sft: TrainingForm | N
     _export_everything(place, path)
 
 
-def _export_everything(place: Place, path: str) -> None:
+def _export_everything(place: StorePlace, path: str) -> None:
     """Write runs, lessons and credit, and say how many runs and lessons."""
     written = Counter[str]()
 
@@ -100,7 +100,7 @@ def _export_everything(place: Place, path: str) -> None:
     print(on_one_line(f"{sentence} written to {path}"))
 
 
-def _export_examples(place: Place, path: str, *, hints: bool) -> None:
+def _export_examples(place: StorePlace, path: str, *, hints: bool) -> None:
     """Write what `hepm.rl.sft.sft_examples` gives, one example a line."""
     from hepm.rl.sft import sft_examples
 
@@ -115,7 +115,7 @@ def _export_examples(place: Place, path: str, *, hints: bool) -> None:
     print(on_one_line(f"{count_of(written, 'example')} written to {path}"))
 
 
-def _export_cold_start(place: Place, path: Path) -> None:
+def _export_cold_start(place: StorePlace, path: Path) -> None:
     """Write what `hepm.rl.sft.cold_start` gives, one example a line, and the settings beside."""
     from hepm.rl.sft import COLD_START, cold_start
 
@@ -144,7 +144,7 @@ def _export_cold_start(place: Place, path: Path) -> None:
 )
 @json_option
 @place_options
-def import_(place: Place, paths: tuple[str, ...], retire_missing: tuple[LessonKind, ...], as_json: bool) -> None:
+def import_(place: StorePlace, paths: tuple[str, ...], retire_missing: tuple[LessonKind, ...], as_json: bool) -> None:
     """Read an export back: runs, counts, lessons and credit; or a file of lessons alone, all or none.
 
     An edited lesson replaces the original. In a section for agents or a skill, a deleted line retires its lesson.

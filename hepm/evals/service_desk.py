@@ -54,7 +54,7 @@ Hints: TypeAlias = "Callable[[DeskRun, tuple[ToolName, ...]], Suggestions]"
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class DeskWay:
     """A sequence of calls for a kind of trouble, and the share of the agents without hints that take it."""
 
     tools: tuple[ToolName, ...]
@@ -76,7 +76,7 @@ class Kind:
     """A kind of trouble. The result of the tool `named_by` names it, or the user if that is ""."""
 
     name: str
-    ways: tuple[Way, ...]
+    ways: tuple[DeskWay, ...]
     nouns: tuple[str, ...]
     named_by: ToolName
     weight: int = 1
@@ -232,7 +232,7 @@ class Desk:
 
 
 def _next_tools(
-    ways: Sequence[Way], calls: tuple[ToolName, ...], avoided: Collection[ToolName]
+    ways: Sequence[DeskWay], calls: tuple[ToolName, ...], avoided: Collection[ToolName]
 ) -> dict[ToolName, float]:
     """The next tools of some ways, by share; if agents take none of the ways, each counts the same."""
     tried = any(way.share for way in ways)
@@ -261,8 +261,8 @@ def make_desk(seed: int, *, noise: float = 0.05) -> Desk:
         share = right  # of the agents that take a way that works
         if right:
             share += random.uniform(-0.1, 0.1)
-        ways = [Way((look, *way, closing), True, share / len(works)) for way in works]
-        ways += [Way((look, *way, closing), False, (1 - share) / len(fails)) for way in fails]
+        ways = [DeskWay((look, *way, closing), True, share / len(works)) for way in works]
+        ways += [DeskWay((look, *way, closing), False, (1 - share) / len(fails)) for way in fails]
         return Kind(name, tuple(ways), (next(nouns), next(nouns), next(nouns)), named_by, weight)
 
     kinds = (

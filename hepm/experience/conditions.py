@@ -49,7 +49,7 @@ class FactCondition(NamedTuple):
     @property
     def record(self) -> str:
         """As a store keeps it: "get_order: status=shipped", "not <CALLED>: refund", "get_return: amount > 200"."""
-        source, fact, above = self.test
+        source, fact, above, _ = self.test
         name = source
         if not _PLAIN.fullmatch(source):
             name = json.dumps(source, ensure_ascii=False)

@@ -17,7 +17,7 @@ from typing import Final, Literal, TypeAlias
 
 from hepm.embed import Embedder
 from hepm.errors import StoreError, StoreUnavailableError
-from hepm.evidence.decisions import FactNumbers, LabelledRun, read_run
+from hepm.evidence.decisions import FactNumbers, LabelledRun
 from hepm.evidence.nearest import Requests
 from hepm.experience.age import Ages
 from hepm.experience.comparison import says_nothing
@@ -30,7 +30,7 @@ from hepm.graph.lessons.store import LessonStore
 from hepm.graph.lessons.transaction import Changed, LessonChange
 from hepm.graph.mirror.lesson_mirror import LessonMirror
 from hepm.graph.mirror.mirror import Mirror
-from hepm.graph.rows import Float32Array, Marks, RevisionChange
+from hepm.graph.rows import Float32Array, Marks
 from hepm.graph.store import Store
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.formats.hepm import parse_stored
@@ -51,8 +51,6 @@ GROUPED_FOR_S: Final = 60.0
 """Seconds until runs are grouped again that were stored, or forgotten, by other processes."""
 
 _READ_AT_ONCE: Final = 200  # runs in memory at once while requests are read
-_MOST_LABELLED: Final = 5_000  # labelled runs that lessons are counted in, the latest
-_FEW_LABELLED: Final = 1_000
 _MAX_WAITING: Final = 10_000  # writes that wait for the store
 _COMPARED: Final = 64  # runs with similar requests that are compared at once
 _LATEST: Final = 50  # runs of either outcome that a new run of a task is compared with, so that its cost is bounded
@@ -96,9 +94,6 @@ class LessonBank:
         self._live: dict[str, tuple[dict[str, RequestGroups], float]] = {}
         self._known_requests: dict[tuple[str, str], str] = {}  # by namespace and run
         self._ages: dict[str, Ages] = {}
-        self._labelled: dict[
-            str, tuple[builtins.list[LabelledRun], FactNumbers, int]
-        ] = {}  # by namespace, and up to when
         self._occasions: dict[str, Occasions] = {}
         self._token: str | None = None
 
@@ -159,20 +154,9 @@ class LessonBank:
         return known
 
     def _labelled_runs(self, namespace: str) -> tuple[builtins.list[LabelledRun], FactNumbers]:
-        """The latest labelled runs in order of arrival; new ones are appended to the same list."""
-        revision = self._mirror.revision
-        with self._lock:
-            runs, numbers, read_at = self._labelled.get(namespace, ([], FactNumbers(), 0))
-            if read_at == revision:
-                return runs, numbers
-            changes = self.store.changes_since(read_at) if read_at else None
-            if changes is None or any(_read_again(change, namespace, len(runs)) for change in changes):
-                runs, numbers = [], FactNumbers()
-            newest = runs[-1].seq if runs else 0
-            rows = self.store.runs_after(newest, namespace=namespace)
-            runs += [read_run(row, numbers) for row in rows[-_MOST_LABELLED:]]
-            self._labelled[namespace] = runs, numbers, revision
-        return runs, numbers
+        """The labelled runs that are learned from, in order of arrival; new ones are appended to the same list."""
+        sample = self._mirror.namespace(namespace).learned.runs()
+        return sample.runs, sample.numbers
 
     def list(
         self, kind: Kind, *, namespace: str = DEFAULT_NAMESPACE, retired: bool = False
@@ -492,11 +476,6 @@ def _by_task(
         else:
             alone.setdefault(environment, []).extend(ids)
     return by_task, alone
-
-
-def _read_again(change: RevisionChange, namespace: str, runs: int) -> bool:
-    """Whether runs that were read may have changed; of many a text replaced by an almost equal one may stay."""
-    return change.namespace == namespace and (change.removed or (change.rewritten and runs <= _FEW_LABELLED))
 
 
 def _done_key(step: str, run: str) -> str:

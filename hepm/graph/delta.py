@@ -33,7 +33,7 @@ Edge: TypeAlias = tuple[ToolName, ToolName]
 SAID_CHARS: Final = 2000  # of a user's words in a run, by which runs are compared
 REQUEST_CHARS: Final = 600  # of them, in which the first request is looked for
 USER_SPOKE, AGENT_SPOKE, FAILED = 1, 2, 4
-HINTED, ADVISED = 16, 32  # 8 is `hepm.graph.calls.call_matrix.IN_TURN`
+HINTED, ADVISED = 16, 32
 """Flags of a call: a hint had named its tool; a hint had named any tool since the calls before."""
 _FIRST_HINTED: Final = 64
 """In the flags of a transition: a hint had named the first target; each further target has the next bit."""

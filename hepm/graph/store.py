@@ -523,10 +523,6 @@ class Store(Backend):
             by_edge[edge] = [ends[seq] for seq in numbers if seq in ends]
         return by_edge
 
-    def runs_on_edges(self, edges: Sequence[Edge], *, namespace: str) -> list[RunRow]:
-        """All labelled, counted runs that took one of the edges, in order of arrival, without their vectors."""
-        return self._runs(self.read("runs_on_edges", namespace=namespace, edges=list(edges)))
-
     def runs_at(self, seqs: Sequence[int], *, namespace: str) -> list[RunRow]:
         """Those of the runs that are labelled and count, by row number, without their vectors."""
         return self._runs(self.read("runs_at", namespace=namespace, seqs=list(seqs)))
@@ -560,15 +556,6 @@ class Store(Backend):
     def called_tools(self, *, namespace: str) -> set[ToolName]:
         """Tools that any run called."""
         return {name for (name,) in self.read("called_tools", namespace=namespace)}
-
-    def reached_tools(self, *, namespace: str) -> list[tuple[ToolName, int, int, int]]:
-        """Tools that a run called, by name, with counts of runs on their incoming edges.
-
-        Successful runs on all but the edge from the start, summed; the most successful and the most failed ones on one
-        edge.
-        """
-        rows = self.read("reached_tools", namespace=namespace)
-        return sorted((tool, later, successes, failures) for tool, later, successes, failures in rows)
 
     def changes_since(self, revision: int) -> list[RevisionChange] | None:
         """What later revisions changed, oldest first; None where the journal no longer reaches back that far."""

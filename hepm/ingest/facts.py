@@ -1,7 +1,7 @@
 """Facts: the pieces of a tool's result, or of what the user wrote, that can decide what to call next.
 
 A state is a text, and two texts are compared as a whole: one word of a JSON reply drowns in the rest. As facts that
-word stands alone, so that a small tree can split on it (`hepm.policy.hybrid.trees`).
+word stands alone, so that a small tree can split on it (`hepm.evidence.place`).
 """
 
 from __future__ import annotations

@@ -480,7 +480,7 @@ class Memory:
             replay = replay_with(embedder)
             return self.store.forget(selection, namespace=namespace, replay=replay, embedder=embedder.name)
         finally:
-            self._drop_prepared(namespace)
+            self.mirrors.drop_kept(namespace)
             self.mirrors.catch_up()
 
     def runs(self, *, namespace: str = DEFAULT_NAMESPACE) -> Iterator[Trajectory]:
@@ -814,33 +814,13 @@ class Memory:
 
     # Care
 
-    def prepare(
-        self, *, namespace: str = DEFAULT_NAMESPACE, on_progress: Callable[[int, int], None] | None = None
-    ) -> None:
-        """Compute what hybrid suggestions need of all runs; in files, for other processes too, if it takes long.
+    def prepare(self, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Learn from all runs what hybrid suggestions need; kept in a file, for other processes too, if it takes long.
 
-        Else the first suggestions do so: some seconds in a memory of more than 24,000 calls, whatever its size, and a
-        tenth of a second for each tool that is asked about. `hepm ingest` prepares after many runs.
-
-        Args:
-            on_progress: Called with how many of the tools that are called most are done, and of how many.
+        Else the first suggestion does so, some seconds in a memory of 24,000 calls or more. `hepm ingest` prepares
+        after many runs.
         """
-        from hepm.policy.hybrid.fitted import FittedMemory
-
-        fits = self.mirrors.namespace(namespace).fits
-        fitted = fits.of(FittedMemory)
-        fitted.prepare_after(on_progress)
-        fitted.chance(fits)
-
-    def _drop_prepared(self, namespace: str) -> None:
-        from hepm.evidence.kept import drop_kept, kept_file
-
-        artifacts = self.mirrors.artifacts(namespace)
-        if artifacts is not None:
-            artifacts.drop()
-        folder = self.mirrors.namespace(namespace).folder
-        if folder is not None:
-            drop_kept(kept_file(folder, namespace))
+        self.mirrors.namespace(namespace).learned.latest()
 
     def examine(
         self,
@@ -865,7 +845,6 @@ class Memory:
             self.mirrors.find(namespace),
             namespace=namespace,
             replay=replay_with(None),
-            artifacts=self.mirrors.artifacts(namespace),
             embed=self._embed,
             parts=PARTS if parts is None else parts,
             on_progress=on_progress,
@@ -883,7 +862,7 @@ class Memory:
         try:
             self.store.rebuild(namespace=namespace, replay=replay_with(embedder), embedder=embedder)
         finally:
-            self._drop_prepared(namespace)
+            self.mirrors.drop_kept(namespace)
             self.mirrors.catch_up()
 
     def reembed(

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from hepm.graph.delta import said_text
 from hepm.graph.tool_life import ToolNames
+from hepm.ingest.facts import facts_of_message
 from hepm.policy import Query
 from hepm.policy.query import content_words
-from hepm.types import START, StateSummary, ToolName, normal
+from hepm.types import SAID, SAID_LAST, START, USER, Facts, StateSummary, ToolName, normal
 
 if TYPE_CHECKING:
     from hepm.embed.embedder import Float32Array
@@ -48,6 +49,8 @@ def query_of(
         facts = {names.own(source): of_source for source, of_source in state.facts.items()}
         state = replace(state, tools=tuple(map(names.own, state.tools)), facts=facts)
 
+    if state is not None and not state.facts.keys() - {USER}:
+        state = replace(state, facts={**state.facts, **_facts_of_text(state)})
     text, user_text = "", ""
     if state is not None:
         text, user_text = state.text, said_text(state)
@@ -94,6 +97,17 @@ def as_tools(tools: Iterable[object]) -> tuple[Tool, ...]:
     from hepm.ingest.tools import read_tools
 
     return read_tools(tools)
+
+
+def _facts_of_text(state: StateSummary) -> Facts:
+    """What a state says that was given as text: the agent's own summary, or what the user wrote."""
+    texts = (state.own,) if state.own else state.said
+    facts = [facts_of_message(text) for text in texts]
+    return (
+        {SAID: {name: value for of_text in facts for name, value in of_text.items()}, SAID_LAST: facts[-1]}
+        if facts
+        else {}
+    )
 
 
 def for_user(state: StateSummary, user: str) -> StateSummary:

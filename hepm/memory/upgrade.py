@@ -54,7 +54,7 @@ class Upgrade:
         if changed:
             runs = count_of(changed, "run was", "runs were")
             self._done.append(f"a reward of {wanted:g} or more is a success now, and {runs} counted again")
-            self._drop_artifacts()
+            self._drop_kept()
         if self._done:
             _log.warning("%s: %s", self._where, "; ".join(self._done))
         if version_before:
@@ -91,8 +91,6 @@ class Upgrade:
         embedder = self._embedder.now if self._store.header.embedder else None
         return self._store.read_rewards(success_from, replay=replay_with(embedder))
 
-    def _drop_artifacts(self) -> None:
+    def _drop_kept(self) -> None:
         for namespace in self._store.namespaces():
-            artifacts = self._mirror.artifacts(namespace)
-            if artifacts is not None:
-                artifacts.drop()
+            self._mirror.drop_kept(namespace)

@@ -57,7 +57,7 @@ def _procedural(settings: PolicySettings) -> Policy:
 
 # The order is that of `hepm eval`.
 POLICIES: Final[Mapping[str, NamedPolicy]] = {
-    "hybrid": NamedPolicy("all that memory knows, weighed by shipped weights", _hybrid),
+    "hybrid": NamedPolicy("what came of calls in situations like this one", _hybrid),
     "adaptive": NamedPolicy("episodic where the agent summarised, else weights", _adaptive),
     "episodic": NamedPolicy("best remembered state on each edge", _episodic),
     "procedural": NamedPolicy("H-EPM's edge weights, c = 1", _procedural),

@@ -113,8 +113,8 @@ class Policy(Protocol):
     """Ranks the next tools. Deterministic: equal memory and query give an equal answer, ties by tool name.
 
     It obeys `query.k`, `query.allows` and its floors, and abstains by `nothing_known`. Counts, edges and states are in
-    the mirror; the calls of whole runs, in order, are in `mirror.fits` (`hepm.graph.calls.fits`). A policy with the
-    attribute `compares_texts = False` gets no vectors: nothing is embedded for it.
+    the mirror; what came of calls in which situations is in `mirror.learned` (`hepm.evidence.upkeep`). A policy with
+    the attribute `compares_texts = False` gets no vectors: nothing is embedded for it.
     """
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:

@@ -30,7 +30,7 @@ _AT_ONCE: Final = 2_048  # states that are read with one statement
 
 
 @dataclass(frozen=True, slots=True)
-class CallMatrix:
+class RankerCalls:
     """The N calls of the R labelled runs of a memory, in order, with S states of D dimensions, and T tools.
 
     Attributes:
@@ -61,7 +61,7 @@ class CallMatrix:
     newest: int
 
 
-def read_calls(store: Store, namespace: str) -> CallMatrix:
+def read_calls(store: Store, namespace: str) -> RankerCalls:
     """Every call of the labelled runs, however many. Vectors lie in mapped files."""
     runs = store.runs_after(0, namespace=namespace)
     numbers: dict[ToolName, int] = {START: 0}
@@ -91,7 +91,7 @@ def read_calls(store: Store, namespace: str) -> CallMatrix:
     for row, run in enumerate(runs):
         if run.vector is not None:
             said_RD[row] = run.vector
-    return CallMatrix(
+    return RankerCalls(
         numbers,
         *columns_7N[:6],
         state_N=row_S[columns_7N[6]],
@@ -135,7 +135,7 @@ def _room(rows: int, dimensions: int) -> Float32Array:
 
 
 @dataclass(frozen=True, slots=True)
-class EncodedQuery:
+class RankerQuery:
     """A query in the numbers of T tools that memory knows; T is any other tool, and none.
 
     Attributes:
@@ -153,13 +153,13 @@ class EncodedQuery:
     state_D: Float32Array | None
 
     @classmethod
-    def each_of(cls, query: Query, calls: CallMatrix) -> list[EncodedQuery]:
+    def each_of(cls, query: Query, calls: RankerCalls) -> list[RankerQuery]:
         """The query with each tool of the last turn as the last call: the calls of a turn have no order."""
         tools = len(calls.number)
         state_D = query.vector
         if state_D is not None and len(state_D) != calls.states_SD.shape[1]:
             state_D = None
-        encoded: list[EncodedQuery] = []
+        encoded: list[RankerQuery] = []
         for last in sorted(set(query.after)):
             # Its latest call comes last, the others of its turn just before.
             names = list(query.history)

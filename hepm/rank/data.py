@@ -18,7 +18,7 @@ from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Float32Array
 from hepm.graph.store import Store
 from hepm.graph.weights import INVERSE_STEPS_UNIT
-from hepm.rank.calls import CallMatrix, read_calls, unit
+from hepm.rank.calls import RankerCalls, read_calls, unit
 from hepm.rank.situations import tool_vectors
 from hepm.types import ToolName
 
@@ -72,7 +72,7 @@ def _tasks(store: Store, namespace: str) -> dict[str, str]:
 
 
 def graph_of(
-    calls: CallMatrix, described: Mapping[ToolName, str], tasks: Mapping[str, str], embedder: Embedder
+    calls: RankerCalls, described: Mapping[ToolName, str], tasks: Mapping[str, str], embedder: Embedder
 ) -> HeteroData:
     """The same of calls in memory, with descriptions of tools, and tasks of the runs that have one."""
     names = list(calls.number)
@@ -114,7 +114,7 @@ def counts(data: HeteroData, left_R: torch.Tensor) -> tuple[torch.Tensor, torch.
     return stats, torch.stack([torch.log1p(won_E), failed_E], dim=1)
 
 
-def _add_edges(data: HeteroData, calls: CallMatrix) -> None:
+def _add_edges(data: HeteroData, calls: RankerCalls) -> None:
     # An edge leads from every tool of a turn to every one of the next. Its ends are one number, so that it sorts.
     tools = len(calls.number)
     tool_P, row_P = calls.turn_2P.astype(np.int64)
@@ -125,7 +125,7 @@ def _add_edges(data: HeteroData, calls: CallMatrix) -> None:
     data[NEXT].taken = torch.from_numpy(np.stack([place_P, run_P]))
 
 
-def _add_states(data: HeteroData, calls: CallMatrix) -> None:
+def _add_states(data: HeteroData, calls: RankerCalls) -> None:
     # A state is of the calls of one turn: the tools of the turn before, and those called then.
     known = calls.state_N >= 0
     states = calls.state_N[known].astype(np.int64)

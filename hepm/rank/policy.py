@@ -12,7 +12,7 @@ import numpy as np
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Float32Array
 from hepm.policy.query import Floors, Query, nothing_known, place_of
-from hepm.rank.calls import EncodedQuery
+from hepm.rank.calls import RankerQuery
 from hepm.rank.ranker import Ranker, Snapshot
 from hepm.text import count_of
 from hepm.types import Suggestion, Suggestions, ToolName
@@ -46,7 +46,7 @@ class Gnn:
         names = [name for name in names if query.allows(name)]
         if not names or (floors.support and number.keys().isdisjoint(query.after)):
             return nothing_known(mirror, query, floors)
-        encoded = EncodedQuery.each_of(query, here.calls)
+        encoded = RankerQuery.each_of(query, here.calls)
         query = replace(query, vector=encoded[0].state_D)
         scores_Q = [self._parts(here, encoded_query, names) for encoded_query in encoded]
         chances_PC: Float32Array = np.mean([softmax(scores_PC) for scores_PC in scores_Q], axis=0)
@@ -72,7 +72,7 @@ class Gnn:
             return nothing_known(mirror, query, floors)
         return Suggestions(tuple(suggestions))
 
-    def _parts(self, here: Snapshot, query: EncodedQuery, names: Sequence[ToolName]) -> Float32Array:
+    def _parts(self, here: Snapshot, query: RankerQuery, names: Sequence[ToolName]) -> Float32Array:
         """Scores as it is, and without the state, the last tools, and the calls so far; shape (4, C)."""
         lacking = (
             query,

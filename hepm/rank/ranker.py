@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Float32Array
 from hepm.policy.query import Query
-from hepm.rank.calls import CallMatrix, EncodedQuery, read_calls, unit
+from hepm.rank.calls import RankerCalls, RankerQuery, read_calls, unit
 from hepm.rank.situations import flag_columns, own_features
 from hepm.types import ToolName
 
@@ -43,7 +43,7 @@ class Snapshot:
         changes, removals: Of the mirror, when the calls were read or compared with the store.
     """
 
-    calls: CallMatrix
+    calls: RankerCalls
     tools_KH: Float32Array
     runs_2K: NDArray[np.intp]
     read: NDArray[np.intp]
@@ -94,7 +94,7 @@ class Ranker:
             self._kept[mirror] = kept = replace(kept, changes=changes, removals=removals)
         return kept
 
-    def on(self, calls: CallMatrix) -> Snapshot:
+    def on(self, calls: RankerCalls) -> Snapshot:
         """The ranker on the calls of a memory."""
         tools = len(calls.number)
         states_SD = calls.states_SD
@@ -129,7 +129,7 @@ class Ranker:
             layer += 1
         return hidden
 
-    def scores(self, here: Snapshot, query: EncodedQuery, tools: Sequence[ToolName]) -> Float32Array:
+    def scores(self, here: Snapshot, query: RankerQuery, tools: Sequence[ToolName]) -> Float32Array:
         """Scores of some tools, which memory need not know, shape (C,)."""
         scores = self._bilinear(here.tools_KH, query)
         if self._metric_D is not None:
@@ -142,7 +142,7 @@ class Ranker:
         return scores[[place[tool] for tool in tools]]
 
     def _by_words(
-        self, here: Snapshot, query: EncodedQuery, further: Sequence[ToolName], scores_K: Float32Array
+        self, here: Snapshot, query: RankerQuery, further: Sequence[ToolName], scores_K: Float32Array
     ) -> Float32Array:
         """Scores of tools that no run called, by how like the state their words are among those of the called tools.
 
@@ -166,13 +166,13 @@ class Ranker:
     def log_chances(self, mirror: NamespaceMirror, query: Query, tools: Sequence[ToolName]) -> Float32Array:
         """Log-probability of each of some tools to be called next, of these alone, shape (C,)."""
         here = self.here(mirror)
-        encoded = EncodedQuery.each_of(query, here.calls)
+        encoded = RankerQuery.each_of(query, here.calls)
         scores_QC = np.stack([self.scores(here, one, tools) for one in encoded])
         # Summed as logarithms: the chance of a tool may be too small for a number.
         chances_QC = scores_QC - np.logaddexp.reduce(scores_QC, axis=1, keepdims=True)
         return (np.logaddexp.reduce(chances_QC, axis=0) - np.log(len(encoded))).astype(np.float32)
 
-    def _bilinear(self, tools_TH: Float32Array, query: EncodedQuery) -> Float32Array:
+    def _bilinear(self, tools_TH: Float32Array, query: RankerQuery) -> Float32Array:
         weights, layer = self._weights, self._linear
         before_2H = np.concatenate([tools_TH, weights["scorer.none"]])[query.before_2]
         called_H = np.log1p(query.times_T) @ tools_TH
@@ -194,7 +194,7 @@ class Ranker:
             return mapped
         return mapped + bias
 
-    def _attention(self, here: Snapshot, query: EncodedQuery, metric_D: Float32Array) -> Float32Array:
+    def _attention(self, here: Snapshot, query: RankerQuery, metric_D: Float32Array) -> Float32Array:
         calls, weights = here.calls, self._weights
         smoothing = 1 / (1 + np.exp(-weights["attention.smoothing"]))
         voted_T = here.share_K * smoothing
@@ -220,7 +220,7 @@ class Ranker:
         return weights["attention.gain"] * np.log(voted_T)
 
 
-def _outgrown(calls: CallMatrix, mirror: NamespaceMirror) -> bool:
+def _outgrown(calls: RankerCalls, mirror: NamespaceMirror) -> bool:
     """Whether many runs came since the calls were read."""
     newest = mirror.store.latest_runs(namespace=mirror.name, before=_NEWEST, most=1)
     return max((run.seq for run in newest), default=0) > calls.newest + _MUCH * len(calls.run_ids)

@@ -54,7 +54,7 @@ def situations_of(
 
 
 def flag_columns(flags_Q: NDArray[Any]) -> Float32Array:
-    """The bits of `CallMatrix.flags_N`, shape (Q, FLAGS)."""
+    """The bits of `RankerCalls.flags_N`, shape (Q, FLAGS)."""
     return (flags_Q[:, None] >> np.arange(FLAGS) & 1).astype(np.float32)
 
 

@@ -35,7 +35,8 @@ def test_a_store_of_more_dimensions_is_embedded_anew_with_fewer(tmp_path: Path) 
     """Older versions took any number up to 99,999."""
     with Memory.open(tmp_path / "s.hepm", embedder=HashingEmbedder(5000)) as memory:
         memory.ingest([trajectory("r1", "a", "b")])
-    assert "hepm reembed" in one_sentence(quick("suggest", "--state", "help", "--store", tmp_path / "s.hepm"))
+    searched = quick("suggest", "--state", "help", "--policy", "adaptive", "--store", tmp_path / "s.hepm")
+    assert "hepm reembed" in one_sentence(searched)
     assert quick("stats", "--store", tmp_path / "s.hepm").code == 0
     assert quick("reembed", "--embedder", "hash-512", "--store", tmp_path / "s.hepm").code == 0
     assert quick("suggest", "--state", "help", "--store", tmp_path / "s.hepm").code == 0

@@ -30,9 +30,9 @@ from hepm.evals.simulator import (
     success_from_logs,
     success_online,
 )
+from hepm.evidence.engine import stems
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.policy import Query
-from hepm.policy.hybrid.fitted import stems
 from hepm.types import FailedWay, Suggestion, Suggestions, ToolName, Trajectory
 
 DESKS = [make_desk(seed) for seed in range(5)]

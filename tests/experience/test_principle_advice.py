@@ -425,7 +425,7 @@ def test_in_the_airline_runs_no_suggestion_goes_against_a_lesson_beside_it(
     memory: Memory, recorded_runs: Path, state: str
 ) -> None:
     """After get_user_details all five runs that called search_direct_flight failed."""
-    told_of: list[Principle] = []
+    suggested: list[str] = []
     memory.ingest(recorded_runs / "tau-bench" / "historical_trajectories" / "gpt-4o-airline.json.xz")
     memory.principles.distill(namespace=NS)
     memory.experiences.distill(namespace=NS)
@@ -437,11 +437,11 @@ def test_in_the_airline_runs_no_suggestion_goes_against_a_lesson_beside_it(
         assert last != "get_user_details" or "search_direct_flight" not in suggested_now
         warned = {one.tool for one in told.suggestions.warnings}
         rules = [Principle.of(one.row) for one in known if one.row.id in told.lessons]
-        told_of += rules
+        suggested += suggested_now
         for one in rules:
             assert not here.advice_of(one).better & warned
             assert not here.advice_of(one).worse & (suggested_now - warned)
-    assert told_of
+    assert suggested
 
 
 def test_an_experience_about_what_comes_next_is_given_before_a_more_similar_one(memory: Memory) -> None:

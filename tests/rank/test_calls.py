@@ -14,7 +14,7 @@ import pytest
 from hepm import Memory
 from hepm.graph.rows import Float32Array
 from hepm.policy import Query
-from hepm.rank.calls import EncodedQuery, read_calls
+from hepm.rank.calls import RankerQuery, read_calls
 from hepm.rank.ranker import Ranker
 from hepm.types import StateSummary, ToolName
 from tests.rank.conftest import runs
@@ -108,11 +108,11 @@ def test_each_call_of_the_last_turn_may_be_the_last_one(desk: Memory) -> None:
     calls = read_calls(desk.mirror().store, "default")
     number = calls.number
     query = refund(desk, "exchange_item", "look_up", "send_refund", after=("look_up", "send_refund"))
-    first, second = EncodedQuery.each_of(query, calls)
+    first, second = RankerQuery.each_of(query, calls)
     assert first.before_2.tolist() == [number["look_up"], number["send_refund"]]
     assert second.before_2.tolist() == [number["send_refund"], number["look_up"]]
     assert second.distance_T[number["look_up"]] == 2
-    [unknown] = EncodedQuery.each_of(refund(desk, "look_up", "nothing"), calls)
+    [unknown] = RankerQuery.each_of(refund(desk, "look_up", "nothing"), calls)
     assert unknown.before_2.tolist() == [len(number), number["look_up"]]
     assert unknown.times_T.sum() == 1
 

@@ -11,7 +11,7 @@ import pytest
 from hepm import Memory
 from hepm.policy import Query
 from hepm.rank import sgc
-from hepm.rank.calls import EncodedQuery, read_calls
+from hepm.rank.calls import RankerQuery, read_calls
 from hepm.rank.checkpoint import Checkpoint
 from hepm.rank.ranker import Ranker
 from hepm.rank.situations import Situations, situations_of, tool_vectors
@@ -45,7 +45,7 @@ def test_the_ranker_in_numpy_scores_as_the_trained_network(of: ModuleType, model
         expected = network(graph, tensors(of, situations_of(rows, *about)), remembered).numpy()
     names, now = list(calls.number), situations_of(rows, *about)
     for place, row in enumerate(rows.tolist()):
-        query = EncodedQuery(
+        query = RankerQuery(
             before_2=now.before_Q2[place],
             times_T=now.times_QT[place],
             distance_T=now.distance_QT[place],
@@ -130,7 +130,7 @@ def test_a_tool_never_seen_gets_a_score_from_its_text(memory: Memory, checkpoint
     ranker = checkpoint.ranker(described, memory.embedder)
     here = ranker.here(memory.mirror())
     state = memory.embedder.embed(["U: refund money paid back card"])[0]
-    [query] = EncodedQuery.each_of(Query(("look_up",), ("look_up",), StateSummary(), state), here.calls)
+    [query] = RankerQuery.each_of(Query(("look_up",), ("look_up",), StateSummary(), state), here.calls)
     names = list(here.calls.number)
     scores = ranker.scores(here, query, [*names, "pay_back", "zzz"])
     assert np.isfinite(scores).all()

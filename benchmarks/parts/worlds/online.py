@@ -12,8 +12,6 @@ from hepm import Memory
 from hepm.experience.prompt import Prompt, PromptOptions
 from hepm.memory.levels import LEVELS
 from hepm.memory.session import Session
-from hepm.policy import Policy
-from hepm.policy.by_evidence import ByEvidence
 from hepm.types import LEVEL, Suggestions
 
 from .agents import Agent, Message, Run, run, silent
@@ -49,7 +47,7 @@ class Arm:
     opened: Mapping[str, Any] = field(default_factory=dict[str, Any])
     session: Mapping[str, Any] = field(default_factory=lambda: PLAIN)
     hears: Callable[[Prompt], Suggestions] = everything
-    policy: str | Policy | None = None
+    policy: str | None = None
 
     def advises(self, session: Session, messages: Sequence[Message], *, memory: Memory, world: World) -> Suggestions:
         """What an agent hears in a session."""
@@ -69,11 +67,10 @@ ARMS = {
         Arm("weighed", opened={"speak": "weighed"}),
         Arm("lessons", session={}),
         Arm("unguarded", policy="hybrid"),
-        Arm("evidence", policy=ByEvidence()),
     )
 }
 """Without memory; warnings alone, hints alone, both as the guard draws them, both as for agents that weigh; both with
-what the lessons of the same runs advise; and two policies without the guard."""
+what the lessons of the same runs advise; and both without the guard."""
 
 LEVEL_ARMS = {
     arm.name: arm

@@ -6,7 +6,7 @@ import gc
 from collections import defaultdict
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from hepm.graph.batches import batches
 from hepm.graph.changes import stored_twice
@@ -20,11 +20,8 @@ from hepm.graph.rows import EdgeRow, HeldRun, RecordParser, StateRow, read_each
 from hepm.graph.store import Store
 from hepm.types import ToolName
 
-if TYPE_CHECKING:
-    from hepm.graph.calls.artifacts import Artifacts
-
-Part: TypeAlias = Literal["links", "runs", "counts", "states", "vectors", "lessons", "fit"]
-"""Rows that point to nothing; columns beside the records of runs; counts; states; vectors; lessons; files of a fit."""
+Part: TypeAlias = Literal["links", "runs", "counts", "states", "vectors", "lessons"]
+"""Rows that point to nothing; columns beside the records of runs; counts; states; vectors; lessons."""
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
 ExaminationProgress: TypeAlias = Callable[[int, int], object]
 
@@ -41,7 +38,6 @@ def examine(
     namespace: str,
     replay: RecordParser,
     embed: Embed | None = None,
-    artifacts: Artifacts | None = None,
     parts: Collection[Part] = PARTS,
     on_progress: ExaminationProgress = lambda done, total: None,
 ) -> list[Finding]:
@@ -49,7 +45,6 @@ def examine(
 
     Args:
         mirror: Is compared with the store, with the part "counts"; None if nothing was read yet.
-        artifacts: What is kept in files of a large memory.
         embed: Makes the vectors again that stored ones are compared with, by a model only a few, as all of them take
             hours or cost money; None checks only their sizes.
         parts: What is compared.
@@ -81,8 +76,6 @@ def examine(
             findings += lesson_findings
     if vectors is not None:
         findings += vectors.findings()
-    if artifacts is not None and "fit" in parts:
-        findings += _fit_findings(store, namespace, artifacts)
     if mirror is not None and "counts" in parts:
         findings += _mirror_findings(store, mirror)
     return findings
@@ -137,28 +130,6 @@ def _without_collection() -> Generator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-def _fit_findings(store: Store, namespace: str, artifacts: Artifacts) -> Iterator[Finding]:
-    """What is wrong in the files of a large memory: damage, and counts that its revision does not have."""
-    from hepm.graph.calls.call_matrix import Reached
-
-    for sentence in artifacts.damage():
-        yield Finding(sentence, "prepare")
-    kept = artifacts.read()
-    if kept is None or kept[0]["revision"] != store.header.revision:
-        return  # older counts are no mistake: they are brought up to date by the process that uses them
-    about, arrays = kept
-    expected = {tool: counts for tool, *counts in store.reached_tools(namespace=namespace)}
-    columns = [arrays[name][1:].tolist() for name in Reached.__slots__]  # number 0 is the start
-    none = [0] * len(columns)
-    wrong: list[ToolName] = []
-    for tool, *counts in zip(about["tools"], *columns, strict=False):
-        if counts != expected.get(tool, none):
-            wrong.append(tool)
-    wrong.sort()
-    if wrong:
-        yield Finding(f"counts in the files of the fit differ from the edges to {', '.join(wrong[:SHOWN])}", "prepare")
 
 
 class _Examination:

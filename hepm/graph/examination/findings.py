@@ -30,7 +30,7 @@ class Finding:
     """Something that is wrong in a store, and what mends it; "" if nothing can."""
 
     what: str
-    repair: Literal["rebuild", "reembed", "prepare", ""] = "rebuild"
+    repair: Literal["rebuild", "reembed", ""] = "rebuild"
 
 
 class Differing:

@@ -18,7 +18,6 @@ from hepm.graph.rows import Header, RevisionChange
 from hepm.graph.store import Store
 
 if TYPE_CHECKING:
-    from hepm.graph.calls.artifacts import Artifacts
     from hepm.graph.mirror.lesson_mirror import LessonMirror
 
 T = TypeVar("T")
@@ -98,13 +97,12 @@ class Mirror:
         """The revision of the store up to which it was read."""
         return self._revision
 
-    def artifacts(self, name: str) -> Artifacts | None:
-        """What is computed from a namespace and kept in files."""
-        from hepm.graph.calls.artifacts import Artifacts
+    def drop_kept(self, name: str) -> None:
+        """Remove the file with what was learned from a namespace, if there is one."""
+        from hepm.evidence.kept import drop_kept, kept_file
 
-        if self._artifacts is None:
-            return None
-        return Artifacts(self._artifacts, name)
+        if self._artifacts is not None:
+            drop_kept(kept_file(self._artifacts, name))
 
     def find(self, name: str) -> NamespaceMirror | None:
         """The graph of a namespace as far as it was read; None if it was not."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import networkx as nx
 
-    from hepm.graph.calls.fits import Fits
+    from hepm.evidence.upkeep import LiveEvidence
     from hepm.graph.mirror.nearest import StateBlock
 
 T = TypeVar("T")
@@ -105,21 +105,21 @@ class NamespaceMirror:
         self._snapshot = self._read()
 
     @cached_property
-    def fits(self) -> Fits:
-        """What rankers computed from all calls."""
-        from hepm.graph.calls.fits import Fits  # needs numpy: a suggestion from counts needs none
+    def learned(self) -> LiveEvidence:
+        """What came of calls in which situations, for the default policy and for lessons made without a model."""
+        from hepm.evidence.upkeep import LiveEvidence  # needs numpy: a suggestion from counts needs none
 
-        return Fits(self.store, self.name, self.folder)
+        return LiveEvidence(self.store, self.name, self.folder)
 
     @property
-    def _fits(self) -> Fits | None:
+    def _learned(self) -> LiveEvidence | None:
         """The same if it was asked for."""
-        return self.__dict__.get("fits")
+        return self.__dict__.get("learned")
 
     def _read(self) -> _Snapshot:
         """Nothing yet of an embedded store or of a large one; else everything, so that nothing is read later."""
         marks = self.store.marks(namespace=self.name)
-        if not self.store.remote or self.fits.kept or not self.fits.read_anew():
+        if not self.store.remote or not self.learned.whole:
             return _Snapshot(marks)
         rows = _by_source(self.store.edges(namespace=self.name))
         from hepm.graph.mirror.nearest import StateBlock
@@ -352,7 +352,7 @@ class NamespaceMirror:
         return graph
 
     def follow(self, changes: Sequence[RevisionChange]) -> None:
-        """Read again what later revisions changed; idempotent. What is fitted to all calls waits for `follow_calls`."""
+        """Read again what later revisions changed; idempotent. What is learned from runs waits for `follow_calls`."""
         everything = any(change.sources is None for change in changes)
         if everything:
             self._snapshot = self._read()
@@ -360,18 +360,18 @@ class NamespaceMirror:
             self._snapshot = self._followed(changes)
         self.removals += any(change.removed for change in changes)
         self.changes += 1
-        if self._fits is not None:
-            self._fits.follow(changes, read=everything and self._snapshot.whole)
+        if self._learned is not None:
+            self._learned.follow(changes)
 
     @property
     def behind(self) -> bool:
         """Whether `follow_calls` has anything to do."""
-        return self._fits is not None and self._fits.behind
+        return self._learned is not None and self._learned.behind
 
     def follow_calls(self, *, anew: bool = True, defer: bool = False) -> None:
-        """Let fits know what changed (see `Fits.update`)."""
-        if self._fits is not None:
-            self._fits.update(anew=anew, defer=defer)
+        """Let what was learned know what changed (see `LiveEvidence.update`)."""
+        if self._learned is not None:
+            self._learned.update(anew=anew, defer=defer)
 
     def _followed(self, changes: Sequence[RevisionChange]) -> _Snapshot:
         from hepm.graph.mirror.nearest import StateBlock

@@ -20,7 +20,7 @@ from hepm.errors import (
     StoreUnavailableError,
     StoreVersionError,
 )
-from hepm.graph.delta import Edge, StateMove, StatePlace
+from hepm.graph.delta import StateMove, StatePlace
 from hepm.graph.neo4j.login import Login
 from hepm.graph.rows import Aliases, Float32Array, Header, no_text
 from hepm.types import START, ToolName
@@ -309,9 +309,6 @@ def bound(name: str, space: str, values: Mapping[str, Any]) -> dict[str, Any]:
         for source, target in parameters.pop("edges"):
             rows.append({"edge": uid(space, "edge", source, target), "source": source, "target": target})
         parameters["rows"] = rows
-    if name == "runs_on_edges":
-        edges: Sequence[Edge] = parameters["edges"]
-        parameters["edges"] = [uid(space, "edge", *edge) for edge in edges]
     if name == "states_at":
         places: Sequence[StatePlace] = parameters.pop("places")
         parameters["uids"] = [state_uid(space, place) for place in places]

@@ -282,14 +282,6 @@ SELECT t.seq, t.id, t.success, t.sequence, t.task, t.user, substr(t.said, 1, 600
 FROM json_each(:seqs) j CROSS JOIN trajectory t ON t.seq = j.value
 WHERE t.namespace = :namespace AND t.counted = 1 AND t.success IS NOT NULL ORDER BY t.seq;
 
--- name: runs_on_edges
--- Without their vectors.
-SELECT t.seq, t.id, t.success, t.sequence, t.task, t.user, substr(t.said, 1, 600), NULL
-FROM (SELECT DISTINCT p.trajectory FROM json_each(:edges) j
-      CROSS JOIN passage p ON p.namespace = :namespace AND p.source = j.value ->> 0 AND p.target = j.value ->> 1) p
-CROSS JOIN trajectory t ON t.seq = p.trajectory
-WHERE t.counted = 1 AND t.success IS NOT NULL ORDER BY t.seq;
-
 -- name: latest_on_edges
 -- Of each edge the row numbers of the latest runs that took it.
 SELECT j.value ->> 0, j.value ->> 1, (SELECT json_group_array(trajectory) FROM (
@@ -432,10 +424,6 @@ WHERE namespace = :namespace ORDER BY source, target;
 SELECT e.source, e.target, e.support, e.inverse_steps, e.failures, e.unlabelled
 FROM json_each(:sources) j CROSS JOIN edge e ON e.namespace = :namespace AND e.source = j.value
 ORDER BY e.source, e.target;
-
--- name: reached_tools
-SELECT target, sum(CASE WHEN source <> :start THEN support ELSE 0 END), max(support), max(failures) FROM edge
-WHERE namespace = :namespace GROUP BY target;
 
 -- name: add_run_edge
 INSERT INTO passage (namespace, source, target, trajectory) VALUES (:namespace, :source, :target, :trajectory);

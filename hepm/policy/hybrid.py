@@ -1,23 +1,16 @@
-"""A policy in trial: what came of calls in situations like this one (`hepm.evidence`), as hints and warnings.
-
-It is asked as an object, `Memory.suggest(policy=ByEvidence())`, and measured beside the default policy, which it is to
-replace (benchmarks/LOG.md, "one evidence").
-"""
+"""The default policy: what the evidence of a memory says is worth saying to an agent."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from threading import Lock
-from typing import Final, NamedTuple
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hepm.evidence.chance import Chance
 from hepm.evidence.decisions import Situation
-from hepm.evidence.engine import KNOWN, Findings, Learned
+from hepm.evidence.engine import KNOWN, Counted, Findings, Learned
 from hepm.evidence.nearest import END
-from hepm.evidence.upkeep import LiveEvidence
 from hepm.evidence.values import Way
 from hepm.graph.delta import said_text
 from hepm.graph.drift import Drift
@@ -26,20 +19,29 @@ from hepm.policy.query import Floors, Query, content_words, nothing_known, place
 from hepm.text import count_of, in_words
 from hepm.types import START, USER, Evidence, FailedWay, StateSummary, Suggestion, Suggestions, ToolName
 
+if TYPE_CHECKING:
+    from hepm.policy.query import TrainedRanker
+
+RANKER: Final = 0.2
+"""Weight of the log-chances of a trained ranker, chosen by benchmarks/rank.py."""
 ADVICE: Final = 3.0
 """Log-odds of what lessons advise: a bound of their share less that of the opposite, in [-1, 1]."""
 CHECKED: Final = 0.1
 """Chance from which on it is looked up whether a tool has begun to fail."""
 FEWEST_FAILED: Final = 1.0
-"""Failures by which a tool is warned of; effective decisions, two or more under the same conditions,"""
+"""Failures by which a tool is warned of, in effective decisions,"""
 FEWEST_WORKED: Final = 1.2
-"""and successes with the way that did better."""
+"""and successes with the way that did better;"""
+FEWEST_COUNTED: Final = 2
+"""as many decisions of each at least, since people are told these."""
 OUTSTANDING: Final = 0.55
 """Part of the successes that no warning is of, from which on a fork speaks for a tool,"""
 PROMISING: Final = 0.5
 """if the lower bound of what it achieves is this much,"""
 PLAUSIBLE: Final = 0.1
 """and its score in the rank: among runs of several kinds it may be what those of another kind do."""
+ELSEWHERE: Final = 0.5
+"""The chance of a way that worked for the nearest requests in other situations only, as a part of what it achieved."""
 BACKED: Final = 2.0
 """Effective decisions that worked, behind a tool that is named where the request is new."""
 HALF: Final = 0.4
@@ -62,7 +64,7 @@ MOST_WARNINGS: Final = 3
 _LIKE: Final = 0.5  # share of the nearest runs' vote
 _NEVER: Final = 0.5  # decisions that worked, below which nothing is known to work
 _MOST_CONDITIONS: Final = 3  # in a reason, the last ones
-_SPLIT: Final = 2  # ways that are told apart where runs differ
+_SPLIT: Final = 2  # ways that are named where runs differ
 _ROUNDING: Final = 1e-6  # by which equal likenesses may differ
 
 
@@ -126,15 +128,14 @@ def spoken(
     if found.by_user:
         return Spoken({}, [], silence="user")
     avoided = {warning.tool for warning in warned}
-    forks = [warning.instead for warning in warned if warning.instead is not None]
-    if (
-        forks
-        and forks[0].tool not in situation.again
-        and allows(forks[0].tool)
-        and found.ways.get(forks[0].tool) is best
-    ):
+    fork = next((warning.instead for warning in warned if warning.instead is not None), None)
+    if fork is not None and _may_be_named(fork.tool, situation, allows):
         left = sum(way.worked for way in ways if way.tool not in avoided)
-        return Spoken({forks[0].tool: min(forks[0].worked / left, forks[0].mean)}, warned, fork=True)
+        likely, seen = min(fork.worked / left, fork.mean), fork is found.ways.get(fork.tool)
+        if not seen:
+            likely *= ELSEWHERE
+        if seen or likely >= floors.chance:
+            return Spoken({fork.tool: likely}, warned, fork=True)
     if found.vote.share.get(END, 0.0) >= DONE and found.vote.likeness >= ALIKE:
         return Spoken({}, warned, silence="done")
     named: dict[ToolName, float] = {}
@@ -157,12 +158,12 @@ def spoken(
 
 def _warned(ways: Sequence[Way], best: Way | None, found: Findings) -> list[Warned]:
     """The ways whose upper bound lies below the lower bound of the best one, most failures first."""
-    if best is None or best.worked < FEWEST_WORKED:
+    if best is None or best.worked < FEWEST_WORKED or found.unlike:
         return []
     worse: list[Way] = []
     for way in ways:
         counted = found.counted.get(way.tool)
-        twice = counted is None or counted.tried - counted.worked >= 2
+        twice = counted is None or counted.failed >= FEWEST_COUNTED
         if way is not best and twice and way.failed >= FEWEST_FAILED and way.bounds[1] < best.bounds[0]:
             worse.append(way)
     left = sum(way.worked for way in ways if way not in worse)
@@ -170,6 +171,10 @@ def _warned(ways: Sequence[Way], best: Way | None, found: Findings) -> list[Warn
     plausible = found.rank.get(best.tool, 0.0) >= PLAUSIBLE
     instead = best if stands_out and plausible else None
     return [Warned(way, instead) for way in sorted(worse, key=lambda way: (-way.failed, way.tool))]
+
+
+def _may_be_named(tool: ToolName, situation: Situation, allows: Callable[[ToolName], bool]) -> bool:
+    return allows(tool) and tool not in situation.again
 
 
 def _is_repeated(tool: ToolName, found: Findings) -> bool:
@@ -204,7 +209,7 @@ class _Answer(NamedTuple):
     drifts: Mapping[ToolName, Drift]
 
 
-class ByEvidence:
+class Hybrid:
     """Names what works in situations like this one, and warns of what fails there.
 
     *Evidence* (`hepm.evidence`): what came of each call in situations like this one, what the runs of the likeliest
@@ -212,26 +217,31 @@ class ByEvidence:
     (`spoken`): where some way is warned of and one stands out, that one; else the first of the rank, if its chance
     reaches `Floors.chance`. With a state, no tool is named that the run has called since the user last wrote, unless
     like runs repeated it. The chance of a tool that has begun to fail counts as far as the tool still works
-    (`hepm.graph.drift`). What lessons advise (`Query.advice`) is added to the rank.
+    (`hepm.graph.drift`). What lessons advise (`Query.advice`) is added to the rank; so are a trained `ranker`'s
+    log-chances, where a state is given.
 
     Ours; not in the papers.
     """
 
-    compares_texts = False
-
-    def __init__(self, *, floors: Floors = Floors()) -> None:  # frozen
+    def __init__(self, *, floors: Floors = Floors(), ranker: TrainedRanker | None = None) -> None:  # frozen
         self._floors = floors
+        self._ranker = ranker
+
+    @property
+    def compares_texts(self) -> bool:
+        """Whether it needs vectors: only a trained ranker does."""
+        return self._ranker is not None
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         """At most k tools, surest first, ties by name; with warnings of those that failed from here."""
         situation = Situation.of(query.after, query.history, query.state or StateSummary())
-        evidence = learned_of(mirror).at(situation.place)
+        evidence = mirror.learned.at(situation.place)
         if self._floors.support and not any(tool in evidence.stems or (tool,) == query.after for tool in query.after):
             return nothing_known(mirror, query, self._floors)
         allowed = evidence.support.keys() - query.names.retired
         if query.tools is not None:
             allowed = allowed & query.tools
-        advice = {tool: ADVICE * sure for tool, sure in (query.advice or {}).items()}
+        advice = self._advice(mirror, query, sorted(allowed))
         # Without facts no test has an answer, and none would not be "no".
         blind = query.state is None or not query.state.facts
         found = evidence.at(situation, blind=blind, allowed=allowed, advice=advice)
@@ -245,36 +255,19 @@ class ByEvidence:
         said = spoken(found, situation, evidence.chance, self._floors, allows=query.allows, works=works)
         return _suggestions(_Answer(mirror, query, evidence, situation, found, said, drifts), self._floors)
 
+    def _advice(self, mirror: NamespaceMirror, query: Query, tools: Sequence[ToolName]) -> dict[ToolName, float]:
+        """Log-odds that lessons and a trained ranker add."""
+        added = {tool: ADVICE * sure for tool, sure in (query.advice or {}).items()}
+        if self._ranker is not None and query.vector is not None and tools:
+            chances = self._ranker.log_chances(mirror, query, tools)
+            for tool, likely in zip(tools, chances.tolist(), strict=True):
+                added[tool] = added.get(tool, 0.0) + RANKER * likely
+        return added
+
     def _nothing(self, mirror: NamespaceMirror, query: Query, situation: Situation, evidence: Learned) -> Suggestions:
         if situation.place.failed and any(place.tool == situation.place.tool for place in evidence.places):
             return Suggestions(abstained=f"what works {place_of(query)} is not known: no run met such an error there")
         return nothing_known(mirror, query, self._floors)
-
-
-class _Followed(NamedTuple):
-    """What is known of a mirror's namespace, and how often that had changed, and lost runs, when it was last asked."""
-
-    live: LiveEvidence
-    changes: int
-    removals: int
-
-
-_followed: Final[WeakKeyDictionary[NamespaceMirror, _Followed]] = WeakKeyDictionary()
-_following: Final = Lock()
-
-
-def learned_of(mirror: NamespaceMirror) -> LiveEvidence:
-    """What is known now: new runs are taken in by the one who asks."""
-    with _following:
-        known = _followed.get(mirror)
-        if known is None:
-            known = _Followed(LiveEvidence(mirror.store, mirror.name, mirror.folder), mirror.changes, mirror.removals)
-        elif known.changes != mirror.changes:
-            known.live.note(removed=known.removals != mirror.removals)
-            known.live.update(anew=False)
-            known = known._replace(changes=mirror.changes, removals=mirror.removals)
-        _followed[mirror] = known
-    return known.live
 
 
 def _says_nothing(situation: Situation, query: Query, evidence: Learned, found: Findings) -> bool:
@@ -290,7 +283,8 @@ def _suggestions(answer: _Answer, floors: Floors) -> Suggestions:
     query, found, said = answer.query, answer.found, answer.spoken
     ways = [way for way in found.ways.values() if query.allows(way.tool)]
     chances = dict(found.plain) if query.advice is not None else {}
-    if floors.support and floors.chance and _all_failed(ways):
+    better = any(warning.instead is not None for warning in said.warned)
+    if floors.support and floors.chance and _all_failed(ways) and not better:
         why = f"every known way {place_of(query)} failed in runs like this one"
         return Suggestions(abstained=why, warnings=_warnings(answer), chances=chances)
     warnings = _warnings(answer)
@@ -299,7 +293,9 @@ def _suggestions(answer: _Answer, floors: Floors) -> Suggestions:
     if not said.named:
         return Suggestions(abstained=_why_silent(answer), warnings=warnings, chances=chances)
     places = list(said.named.items())[: query.k]
-    suggestions = [_suggestion(answer, tool, score, measured=bool(floors.chance)) for tool, score in places]
+    # What a fork says is what came of the way, and no share of hints.
+    measured = bool(floors.chance) and not said.fork
+    suggestions = [_suggestion(answer, tool, score, measured=measured) for tool, score in places]
     ranked = tuple(suggestion for suggestion in suggestions if suggestion.support >= floors.support)
     if not ranked:
         return nothing_known(answer.mirror, query, floors)
@@ -313,7 +309,12 @@ def _all_failed(ways: Sequence[Way]) -> bool:
 
 def _warnings(answer: _Answer) -> tuple[FailedWay, ...]:
     """The tools to avoid: those that failed in such situations, then those that fail everywhere now."""
-    warnings = [_failed(answer, warning.way, warning.instead) for warning in answer.spoken.warned]
+    warnings: list[FailedWay] = []
+    for avoided in answer.spoken.warned:
+        # It is avoided all the same where the decisions under the same conditions are too few to be said.
+        counted = answer.found.counted.get(avoided.tool, Counted(0, 0))
+        if counted.failed >= FEWEST_COUNTED and counted.failed > counted.worked:
+            warnings.append(_failed(answer, avoided.way, avoided.instead))
     warned = {warning.tool for warning in warnings}
     for tool, drift in answer.drifts.items():
         if drift.broken and tool not in warned:
@@ -322,30 +323,18 @@ def _warnings(answer: _Answer) -> tuple[FailedWay, ...]:
 
 
 def _failed(answer: _Answer, way: Way, instead: Way | None) -> FailedWay:
-    """A warning in whole decisions: those of the small tree's leaf, or where it has too few the rounded likeness."""
-    counted = answer.found.counted
-    others = sum(of_other.worked for tool, of_other in counted.items() if tool != way.tool)
-    if not others and instead is not None:
-        others = _whole(answer, instead)[0]
-    worked, tried = _whole(answer, way)
-    failures = max(tried - worked, 2)
-    warning = FailedWay(way.tool, failures, max(tried, failures), others=others)
+    """A warning in decisions that were made: those under the same conditions; for what worked, else those made here."""
+    found = answer.found
+    of_way = found.counted[way.tool]
+    others = sum(counted.worked for tool, counted in found.counted.items() if tool != way.tool)
+    warning = FailedWay(way.tool, of_way.failed, of_way.tried, others=others)
     if instead is None or not answer.query.allows(instead.tool):
         return warning
-    worked, tried = _whole(answer, instead)
-    return replace(warning, instead=instead.tool, worked=max(worked, 2), tried=max(tried, worked, 2))
-
-
-def _whole(answer: _Answer, way: Way) -> tuple[int, int]:
-    """Of how many decisions like this one a way worked."""
-    counted = answer.found.counted.get(way.tool)
-    # In the leaf, what came of the way must be as it is by the likeness of situations.
-    if counted is not None and counted.tried >= 2 and abs(counted.worked / counted.tried - way.mean) < 0.25:
-        return counted.worked, counted.tried
-    wider = answer.found.wider.get(way.tool)
-    if counted is None and wider is not None:
-        return round(wider.worked), round(wider.tried)
-    return round(way.worked), round(way.tried)
+    for counted in (found.counted.get(instead.tool), found.everywhere.get(instead.tool)):
+        if counted is not None and counted.worked >= FEWEST_COUNTED and counted.worked > counted.failed:
+            others = max(others, counted.worked)
+            return replace(warning, others=others, instead=instead.tool, worked=counted.worked, tried=counted.tried)
+    return warning
 
 
 def _why_silent(answer: _Answer) -> str:
@@ -356,18 +345,18 @@ def _why_silent(answer: _Answer) -> str:
     failed = f"what is known {place_of(query)} mostly failed in runs like this one"
     if not first:
         return failed
-    told = {
+    silences = {
         "user": f"what works {place_of(query)} depends on who the user is",
         "done": "runs like this one were done here",
         "failed": failed,
         "again": f"the likeliest next call is {shown} again",
     }
-    if answer.spoken.silence in told:
-        return told[answer.spoken.silence]
+    if answer.spoken.silence in silences:
+        return silences[answer.spoken.silence]
     parted = sorted(found.counted.items(), key=lambda item: (-item[1].worked, item[0]))[:_SPLIT]
     if len(parted) == _SPLIT and parted[1][1].worked * 2 > parted[0][1].worked > 0:
-        told = " and ".join(f"{counted.worked} with {query.names.shown(tool)}" for tool, counted in parted)
-        return f"runs like this one differ: {told} succeeded"
+        ways = " and ".join(f"{counted.worked} with {query.names.shown(tool)}" for tool, counted in parted)
+        return f"runs like this one differ: {ways} succeeded"
     return f"no tool is sure enough (best {shown}: {in_words(found.chance.get(first, 0.0))})"
 
 
@@ -393,16 +382,17 @@ def _reasons(answer: _Answer, tool: ToolName) -> list[str]:
     reasons: list[str] = []
     counted = found.counted.get(tool)
     if counted is not None and counted.worked:
-        told = [f"{counted.worked} of {counted.tried} such runs succeeded with it"]
+        outcomes = [f"{counted.worked} of {counted.tried} such runs succeeded with it"]
         for warning in answer.spoken.warned:
             other = found.counted.get(warning.tool)
             if other is not None:
-                told.append(f"{other.worked} of {other.tried} with {answer.query.names.shown(warning.tool)}")
+                outcomes.append(f"{other.worked} of {other.tried} with {answer.query.names.shown(warning.tool)}")
         # "The user is not bob" would give one user's name to another.
-        told_of = [test for test in found.conditions if test.readable and (test.source != USER or test.holds(facts))]
-        readable = [test.sentence(facts) for test in told_of]
+        shown = [test for test in found.conditions if test.readable and (test.source != USER or test.holds(facts))]
+        readable = [test.sentence(facts) for test in shown]
         conditions = " and ".join(dict.fromkeys(readable[-_MOST_CONDITIONS:]))
-        reasons.append(f"{conditions or 'of such runs'} ({', '.join(told)})" if conditions else ", ".join(told))
+        counts = ", ".join(outcomes)
+        reasons.append(f"{conditions} ({counts})" if conditions else counts)
     vote = found.vote.share.get(tool, 0.0)
     if vote >= REPEATED and found.vote.likeness >= ALIKE:
         reasons.append("runs with the same request did so")
