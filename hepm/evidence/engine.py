@@ -72,7 +72,7 @@ class Findings:
         plain: How likely each is to be called next, in [0, 1]: the rank without the nearest runs and outcomes.
         chance: How often a hint of this tool would be right (see `hepm.evidence.chance`); of unlikely tools 0.
         conditions: The facts that lead to the leaf of the small tree, the first question first.
-        by_user: Whether who the user is decides, and that is not known.
+        by_user: Whether other ways work best for other users, and who the user is is not known.
         unlike: Whether these conditions only say which words are missing, in a request without a word of any known one.
         wider: What came of each tool at this place, in whatever situation.
         counted: Of each tool, the decisions in that leaf; `everywhere` those at this place.
@@ -176,7 +176,8 @@ class Learned:
         if place is None or like is None:
             return found
         conditions = () if blind else tuple(place.questions.tests[test] for test in place.small.path(true_UF[-1]))
-        by_user = USER not in situation.facts and any(test.source == USER for test in conditions)
+        asks_user = USER not in situation.facts and any(test.source == USER for test in conditions)
+        by_user = asks_user and len({_best_in_leaf(place, true_F) for true_F in true_UF}) > 1
         missing = [test.source in (SAID, SAID_LAST) and not test.holds(situation.facts) for test in conditions]
         unlike = bool(missing) and all(missing) and vote.likeness < _UNLIKE
         wider = counted(place, np.ones_like(like.forest_N), self.base, None)
@@ -420,6 +421,13 @@ def counted(
         if worked + failed > _LEAST:
             ways[tool] = Way(tool, worked, failed, base)
     return ways
+
+
+def _best_in_leaf(place: PlaceEvidence, true_F: BoolArray) -> ToolName:
+    """The tool that worked most in the leaf of the small tree with these answers."""
+    leaf_N = place.small_N == place.small.leaves_of_one(true_F, 1)[0]
+    worked_K = place.by_tool((leaf_N * place.value_N)[None].astype(np.float32))[0]
+    return place.tools[int(worked_K.argmax())]
 
 
 def _counted(place: PlaceEvidence, small_N: BoolArray) -> dict[ToolName, Counted]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from hepm.evidence.chance import Chance
+from hepm.evidence.chance import UNMEASURED, Chance
 from hepm.evidence.decisions import Situation
 from hepm.evidence.engine import KNOWN, Counted, Findings, Learned
 from hepm.evidence.nearest import END
@@ -186,14 +186,16 @@ def _floor(tool: ToolName, found: Findings, chance: Chance, floors: Floors) -> f
     """The chance that a first tool needs; above 1 if too few cases stand behind it."""
     vote = found.vote
     sure = ALIKE <= vote.likeness > chance.sure + _ROUNDING and vote.share.get(tool, 0.0) >= ALIKE
+    way = found.ways.get(tool)
+    backed = way is not None and way.worked >= BACKED
     if sure and found.share.get(tool, 0.0) >= FITTING:
+        if backed and not chance.measured:
+            return min(floors.chance, floors.known, UNMEASURED)
         return min(floors.chance, floors.known, OF_SURE)
     if floors.chance <= OF_SURE:  # for agents that weigh what is stated
         return floors.chance
     if chance.known(vote.likeness) >= KNOWN:
         return min(floors.chance, floors.known)
-    way = found.ways.get(tool)
-    backed = way is not None and way.worked >= BACKED
     return floors.chance if backed else 2.0
 
 

@@ -132,11 +132,16 @@ def asked(memory: Memory, **options: object) -> Suggestions:
     return memory.suggest("look", history=["look"], state=state, **options)  # type: ignore[arg-type]
 
 
-def test_a_young_memory_names_nothing_unless_hints_are_weighed(tmp_path: Path) -> None:
+def test_a_young_memory_names_only_what_all_runs_of_the_same_request_did_unless_hints_are_weighed(
+    tmp_path: Path,
+) -> None:
     with Memory.open(tmp_path) as memory:
         memory.ingest(refunds(4))
-        assert "no tool is sure enough (best refund: right in " in str(asked(memory).abstained)
-        found = asked(memory, speak="weighed")
+        assert [one.tool for one in asked(memory)] == ["refund"]
+        other = StateSummary(said=("My parcel is late, refund it",), tools=("look",))
+        found = memory.suggest("look", history=["look"], state=other)
+        assert "no tool is sure enough (best refund: right in " in str(found.abstained)
+        found = memory.suggest("look", history=["look"], state=other, speak="weighed")
         assert (found[0].tool, found[0].score <= UNMEASURED) == ("refund", True)
 
 
