@@ -23,7 +23,7 @@ _ONE: Final = "Ask one thing at a time."
 
 def records(name: str) -> list[dict[str, Any]]:
     """The lines of a file of `data`."""
-    text = (Path(__file__).with_name("data") / f"{name}.jsonl").read_text("utf-8")
+    text = (Path(__file__).parents[1] / "data" / f"{name}.jsonl").read_text("utf-8")
     return [json.loads(line) for line in text.splitlines()]
 
 
