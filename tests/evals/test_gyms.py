@@ -13,7 +13,7 @@ from hepm import Memory, Outcome, StateSummary, ToolCall, Trajectory, Turn
 from hepm.errors import AnswerError
 from hepm.evals.environments import Task, ToolFailed, find_environment
 from hepm.evals.environments.gyms import ALL, CREDIT, GYMS, ListeningGym
-from hepm.evals.environments.gyms.hidden import _THINGS
+from hepm.evals.environments.gyms.episode import records
 from hepm.evals.environments.gyms.topics import Topic, by_words
 from hepm.experience.comparison import compare_runs
 from hepm.experience.credit import credit, key_turns
@@ -106,7 +106,7 @@ def test_a_user_answers_two_questions_of_a_message_and_no_third():
 
 
 def test_a_thing_is_told_by_its_traits_alone_and_a_question_beyond_the_20th_is_not_answered():
-    assert len({frozenset(traits.split()) for traits in _THINGS.values()}) == 20
+    assert len({frozenset(record["traits"].split()) for record in records("telepathy")}) == 20
     environment = find_environment("telepathy")
     episode = environment.start(environment.tasks()[0])
     assert episode.call("action", {"text": "Is it an animal?"}) == "Yes."

@@ -173,6 +173,12 @@ def endpoint_of_user(environment: str, does: str) -> Endpoint:
     return Endpoint.of_user(model)
 
 
+def tool_schema(name: str, description: str, properties: Mapping[str, Any]) -> Schema:
+    """A tool that needs each of its parameters and takes no other."""
+    parameters = {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
+
+
 def place_of(environment: Environment, task: Task) -> str:
     """The environment that runs of a task, and what they teach, are noted under."""
     if isinstance(environment, JoinedEnvironment):

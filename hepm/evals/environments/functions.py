@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
-from hepm.evals.environments import Call, GoldTurn, Schema, Task, ToolFailed
+from hepm.evals.environments import Call, GoldTurn, Schema, Task, ToolFailed, tool_schema
 
 _Function = Callable[[int, int, int, int], int]
 
@@ -35,19 +35,16 @@ _REQUEST: Final = (
 )
 
 
-def _schema(name: str, description: str, parameters: Sequence[str]) -> Schema:
-    properties = {parameter: {"type": "integer"} for parameter in parameters}
-    schema = {"type": "object", "properties": properties, "required": [*parameters], "additionalProperties": False}
-    return {"type": "function", "function": {"name": name, "description": description, "parameters": schema}}
-
-
+_INTEGER: Final = {"type": "integer"}
 TOOLS: Final = (
-    _schema("evaluate", "The value of f at a, b, c, d, unless that is the test input.", _NAMES),
-    _schema("show_test_input", "The input at which the value of f is asked.", ()),
-    _schema("submit", "Submit the value of f at the test input; only the first submission counts.", ("value",)),
+    tool_schema(
+        "evaluate", "The value of f at a, b, c, d, unless that is the test input.", dict.fromkeys(_NAMES, _INTEGER)
+    ),
+    tool_schema("show_test_input", "The input at which the value of f is asked.", {}),
+    tool_schema(
+        "submit", "Submit the value of f at the test input; only the first submission counts.", {"value": _INTEGER}
+    ),
 )
-
-
 _PARAMETERS: Final[Mapping[str, Sequence[str]]] = {
     tool["function"]["name"]: tool["function"]["parameters"]["required"] for tool in TOOLS
 }

@@ -50,18 +50,9 @@ def paragraphs() -> list[Paragraph]:
 
 def questions() -> list[AskedQuestion]:
     """40 questions of five kinds, over two paragraphs each; of each kind the last three are the test split."""
-    return _asked("questions")
-
-
-def long_questions() -> list[AskedQuestion]:
-    """20 further questions, over three paragraphs each; the last four are the test split."""
-    return _asked("long_questions")
-
-
-def _asked(which: str) -> list[AskedQuestion]:
     asked: list[AskedQuestion] = []
-    for record in _island()[which]:
-        # Tuples, as questions are compared by their hash.
+    for record in _island()["questions"]:
+        # Tuples, as questions are hashed.
         lists = {"answers": tuple(record["answers"]), "searches": tuple(record["searches"])}
         asked.append(AskedQuestion(**record | lists))
     return asked

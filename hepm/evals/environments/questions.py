@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from hepm.errors import InputError, MissingExtraError
 from hepm.evals.answers import exact_match, f1
-from hepm.evals.environments import Call, GoldTurn, Schema, Task, ToolFailed
+from hepm.evals.environments import Call, GoldTurn, Schema, Task, ToolFailed, tool_schema
 from hepm.evals.environments.island import AskedQuestion, Paragraph, paragraphs, questions
 from hepm.evals.environments.question_files import read_corpus, read_questions
 
@@ -32,10 +32,8 @@ _SYSTEM: Final = (
 
 def search_tool(name: str) -> Schema:
     """The search, as endpoints take it."""
-    properties = {"query": {"type": "string", "description": "Names and words to look for"}}
-    parameters = {"type": "object", "properties": properties, "required": ["query"], "additionalProperties": False}
-    about = f"The {FOUND} paragraphs of the corpus that fit a query best"
-    return {"type": "function", "function": {"name": name, "description": about, "parameters": parameters}}
+    query = {"type": "string", "description": "Names and words to look for"}
+    return tool_schema(name, f"The {FOUND} paragraphs of the corpus that fit a query best", {"query": query})
 
 
 class Corpus:

@@ -5,33 +5,16 @@ The user is a rule that hears words. In an environment whose name ends in "-user
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Any, Final
 
 from hepm.agents.loop import ChatModel
-from hepm.evals.environments import Ask, Environment, Episode, Task, endpoint_of_user
+from hepm.evals.environments import Ask, Call, Environment, Episode, GoldTurn, Task, endpoint_of_user
 from hepm.evals.environments.functions import FunctionEnvironment
-from hepm.evals.environments.gyms.episode import GymEpisode, GymTask
-from hepm.evals.environments.gyms.helped import (
-    persuade_episode,
-    persuade_tasks,
-    search_episode,
-    search_tasks,
-    tau_episode,
-    tau_tasks,
-)
-from hepm.evals.environments.gyms.hidden import (
-    MOST_QUESTIONS,
-    intention_episode,
-    intention_tasks,
-    telepathy_episode,
-    telepathy_tasks,
-    travel_episode,
-    travel_tasks,
-    turtle_episode,
-    turtle_tasks,
-)
+from hepm.evals.environments.gyms.episode import GymEpisode, records
+from hepm.evals.environments.gyms.helped import PersuadeEpisode, SearchEpisode, TauEpisode
+from hepm.evals.environments.gyms.hidden import IntentionEpisode, TelepathyEpisode, TravelEpisode, TurtleEpisode
 from hepm.evals.environments.gyms.topics import FindTopics, by_model, by_words
 from hepm.experience.credit import CreditMethod
 from hepm.llm import Endpoint
@@ -42,60 +25,14 @@ CREDIT: Final[Mapping[str, CreditMethod]] = {"intention": "equalised", "travel":
 """How turns are credited, by gym: equally where information is gathered in parallel (PRIME, appendix D)."""
 
 
-class _Gym(NamedTuple):
-    """What makes a gym: its rules for the agent, its tasks, and a run of one."""
-
-    system: str
-    tasks: Callable[[], list[GymTask]]
-    start: Callable[[str, FindTopics], GymEpisode]
-
-
-GYMS: Final[Mapping[str, _Gym]] = {
-    "travel": _Gym(
-        "You plan a trip for a user. Find out by questions what the user wants of climate, days, budget, lodging and "
-        "food, at most two at once, then search what there is, and finish with a recommendation that names one of the "
-        "options for each. Actions: action (a question), search, finish.",
-        travel_tasks,
-        travel_episode,
-    ),
-    "turtle": _Gym(
-        "The user tells a strange story. Find out what happened by questions of yes and no, one thing at a time: begin "
-        "with what is odd, and narrow down. Then answer once, with all of it. Actions: action (a question), answer.",
-        turtle_tasks,
-        turtle_episode,
-    ),
-    "telepathy": _Gym(
-        "The user thinks of something. Find out what by at most "
-        f"{MOST_QUESTIONS} questions of yes and no, each of which should halve what is left. Then answer once, by its "
-        "name alone. Actions: action (a question), answer.",
-        telepathy_tasks,
-        telepathy_episode,
-    ),
-    "intention": _Gym(
-        "The user's request is vague. Find out all that it leaves open by questions, at most two related ones in a "
-        "message, then finish with what you understood. Actions: action (a question), finish.",
-        intention_tasks,
-        intention_episode,
-    ),
-    "persuade": _Gym(
-        "Change the user's mind. Hear the doubt, search for a fact that answers it, and bring that fact as argument, "
-        "one doubt after the other. Then finish. Actions: action (an argument), search, finish.",
-        persuade_tasks,
-        persuade_episode,
-    ),
-    "search": _Gym(
-        "Answer the user's question from what you find, in as few words as it takes. It needs several searches, each "
-        "with a name that the last one gave. Actions: search, answer.",
-        search_tasks,
-        search_episode,
-    ),
-    "tau": _Gym(
-        "You serve customers of a shop. Ask for the number of the order and look at it. Orders that are processing "
-        "alone can be cancelled or sent elsewhere, and only items of delivered ones refunded; refuse all else. Before "
-        "you change an order, say what you will do and ask whether you may go ahead. Then finish.",
-        tau_tasks,
-        tau_episode,
-    ),
+GYMS: Final[Mapping[str, type[GymEpisode]]] = {
+    "travel": TravelEpisode,
+    "turtle": TurtleEpisode,
+    "telepathy": TelepathyEpisode,
+    "intention": IntentionEpisode,
+    "persuade": PersuadeEpisode,
+    "search": SearchEpisode,
+    "tau": TauEpisode,
 }
 
 
@@ -107,15 +44,25 @@ class Gym:
 
     def tasks(self) -> Sequence[Task]:
         """The tasks, in a fixed order."""
-        gym = GYMS[self.gym]
-        # The split is by number: the last fifth is held out.
-        tasks = gym.tasks()
-        return [task.task(number, len(tasks), gym.system) for number, task in enumerate(tasks)]
+        tasks: list[Task] = []
+        known = records(self.gym)
+        for number, record in enumerate(known):
+            calls = tuple(Call(tool, arguments) for tool, arguments in record["right"])
+            # By number, so that the split is the same everywhere: the last fifth is held out.
+            split = "train" if number < len(known) * 4 / 5 else "test"
+            about: Any = {"family": record["kind"], "split": split, "gold": (GoldTurn(calls),)}
+            tasks.append(Task(f"{self.gym}-{number}", record["request"], GYMS[self.gym].system, **about))
+        return tasks
 
     def start(self, task: Task, *, seed: int = 0) -> GymEpisode:
         """A run; nothing in it is drawn."""
         del seed
-        return GYMS[self.gym].start(task.id, by_words)
+        return self._run(task, by_words)
+
+    def _run(self, task: Task, find_topics: FindTopics) -> GymEpisode:
+        # "turtle-7" is the task of line 7.
+        number = int(task.id.rpartition("-")[2])
+        return GYMS[self.gym](records(self.gym)[number], find_topics)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -140,7 +87,7 @@ class ListeningGym(Gym):
     def start(self, task: Task, *, seed: int = 0, ask: Ask | None = None) -> GymEpisode:
         """A run whose user hears by the model."""
         del seed
-        return GYMS[self.gym].start(task.id, by_model(ask or self._chat, self.user.model))
+        return self._run(task, by_model(ask or self._chat, self.user.model))
 
     def close(self) -> None:
         """Close the model's connections, if it was asked at all."""
