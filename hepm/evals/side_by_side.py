@@ -5,26 +5,20 @@ The copies know all that this process knows, and only answers are sent: a memory
 
 from __future__ import annotations
 
-import os
-import pickle
-import signal
 import sys
 import warnings
 from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, suppress
-from typing import IO, Any, NamedTuple, TypeVar
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from typing import Any, TypeVar
 
 from hepm.errors import InputError
 
 _Part = TypeVar("_Part")
 _Answer = TypeVar("_Answer")
-
-
-class _Copy(NamedTuple):
-    """A copy of this process, and where its answers come from."""
-
-    id: int
-    answers: IO[bytes]
+# In a copy: what answers, the parts, and the event that ends it early.
+_work: list[Any] = []
 
 
 def answers_in_order(
@@ -39,56 +33,29 @@ def answers_in_order(
     if processes < 2 or sys.platform != "linux":
         yield from map(answer, parts)
         return
-    with ExitStack() as stack:
-        copies = [_copied(answer, parts[first::processes]) for first in range(min(processes, len(parts)))]
-        for copy in copies:
-            stack.callback(_end, copy)
-        for number in range(len(parts)):
-            try:
-                answered: Any = pickle.load(copies[number % processes].answers)
-            except (EOFError, pickle.UnpicklingError):
-                raise InputError(
-                    "a process of this command ended before its work was done: too little memory is the likeliest "
-                    "reason. Give it fewer runs."
-                ) from None
-            if isinstance(answered, BaseException):
-                raise answered
-            yield answered
-
-
-def _copied(answer: Callable[[_Part], object], parts: Sequence[_Part]) -> _Copy:
-    """Have parts answered by a copy."""
-    reading, writing = os.pipe()
+    copying = get_context("fork")
+    stop = copying.Event()
     with warnings.catch_warnings():
         # Python warns where threads run; those of a progress bar hold nothing that a copy needs.
         warnings.simplefilter("ignore", DeprecationWarning)
-        id = os.fork()
-    if id:
-        os.close(writing)
-        return _Copy(id, os.fdopen(reading, "rb"))
-    # The copy: it never returns to what called this function.
+        # A forked process gets its initial arguments as they are: neither they nor the parts need be picklable.
+        pool = ProcessPoolExecutor(processes, copying, _work.extend, ([answer, parts, stop],))
+        answers = pool.map(_answered, range(len(parts)))
     try:
-        os.close(reading)
-        with os.fdopen(writing, "wb") as answers:
-            _serve(answer, parts, answers)
+        yield from answers
+    except BrokenProcessPool:
+        raise InputError(
+            "a process of this command ended before its work was done: too little memory is the likeliest reason. "
+            "Give it fewer runs."
+        ) from None
     finally:
-        os._exit(0)
+        # A copy ends the part that it works on, so that it removes what it wrote.
+        stop.set()
+        pool.shutdown(cancel_futures=True)
 
 
-def _serve(answer: Callable[[_Part], object], parts: Sequence[_Part], answers: IO[bytes]) -> None:
-    # Without a reader of the output, the command has ended.
-    with suppress(BrokenPipeError, KeyboardInterrupt):
-        for part in parts:
-            try:
-                answered = answer(part)
-            except Exception as error:  # the outermost edge of a copy: the command raises it again
-                answered = error
-            pickle.dump(answered, answers)
-            answers.flush()
-
-
-def _end(copy: _Copy) -> None:
-    """End a copy, which removes what it wrote."""
-    copy.answers.close()
-    os.kill(copy.id, signal.SIGINT)
-    os.waitpid(copy.id, 0)
+def _answered(number: int) -> Any:
+    answer, parts, stop = _work
+    if stop.is_set():
+        return None
+    return answer(parts[number])
