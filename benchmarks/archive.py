@@ -1,10 +1,8 @@
 """Synthetic archives with the shape of recorded runs, as hepm's own JSON lines.
 
 usage: python benchmarks/archive.py RUNS --out FILE.jsonl[.gz|.zst] [--tools 5000] [--seed 7]
-       python benchmarks/archive.py --fit [--recorded FOLDER]
 
-The same seed gives the same runs, and a longer archive begins with the shorter one. `--fit` measures recorded runs
-($HEPM_RECORDED_RUNS, else ../shared/data) and as many synthetic ones by the same code, and prints a table.
+The same seed gives the same runs, and a longer archive begins with the shorter one.
 """
 
 from __future__ import annotations
@@ -14,7 +12,6 @@ import gzip
 import itertools
 import json
 import math
-import os
 import random
 from bisect import bisect
 from collections.abc import Iterator
@@ -28,7 +25,7 @@ Lengths = tuple[float, float, int]
 
 @dataclass(frozen=True)
 class Shape:
-    """Parameters of the generator; the defaults are fitted to the recorded runs (`--fit`).
+    """Parameters of the generator; the defaults are fitted to recorded runs (benchmarks/LOG.md).
 
     Attributes:
         domain_tools: Tools of one environment; a run calls those of one environment, and common ones.
@@ -218,21 +215,12 @@ def write(path: Path, lines: Iterator[str]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("runs", nargs="?", type=int, default=0)
+    parser.add_argument("runs", type=int)
     parser.add_argument("--tools", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--fit", action="store_true")
-    parser.add_argument("--recorded", type=Path, default=Path(os.environ.get("HEPM_RECORDED_RUNS", "../shared/data")))
+    parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
-    if arguments.fit:
-        from archive_fit import print_fit
-
-        print_fit(arguments.recorded, seed=arguments.seed)
-    elif arguments.out is None or arguments.runs < 1:
-        parser.error("give RUNS and --out FILE, or --fit")
-    else:
-        write(arguments.out, Archive(arguments.tools, seed=arguments.seed).lines(arguments.runs))
+    write(arguments.out, Archive(arguments.tools, seed=arguments.seed).lines(arguments.runs))
 
 
 if __name__ == "__main__":

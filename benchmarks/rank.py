@@ -1,22 +1,19 @@
 """Compare trained rankers with the default policy and plain ones, alone and as one more voice in the default policy.
 
-usage: python benchmarks/rank.py [RUNS] [--part compare|cold|followed|scale] [--domain NAME]... [--model NAME]...
-       [--seen] [--seeds 1] [--keep FOLDER] [--desks 10]
+usage: python benchmarks/rank.py [RUNS] [--domain NAME]... [--model NAME]... [--seen] [--seeds 1] [--scale]
+       python benchmarks/rank.py --plot docs/tables/rankers.md docs/images/ranker.png
 
---keep keeps trained networks in a folder, so that a run that is cut off goes on from there.
-compare: per domain with the task's family out of memory (five folds); --seen adds hints with the run alone left out
+Per domain with the task's family out of memory (five folds); --seen adds hints with the run alone left out
 (ten folds). Prints Markdown: hit@1, hit@2, hit@3 and MRR, the differences from the default policy with paired 95 %
 intervals, and what hints of two tools are worth at divergences; of each seed of training a row.
-cold: tools that no run in memory calls, memories of few runs, and a ranker of other environments, of which all others
-among the ten domains are taken, whatever --domain names.
-followed: success of simulated agents that follow hints, by the default policy without and with a ranker.
-scale: a training epoch and a suggestion with 5,000 tools, 200,000 edges and 500,000 states, and with half of them.
+--scale measures a training epoch and a suggestion instead, with 5,000 tools, 200,000 edges and 500,000 states, and with
+half of them. --plot draws the table of a page.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -26,8 +23,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import torch
-from parts import rank_cold, rank_followed, rank_scale
-from parts.rank_kept import Kept
+from parts import rank_scale
+from parts.measured import options, read_records, spanned
 
 from hepm.evals.baselines import Hint, Method, Ranking, Training
 from hepm.evals.domains import Domain, Event, ten_domains
@@ -35,7 +32,6 @@ from hepm.evals.evaluate import evaluate
 from hepm.evals.methods import FilledMemory, PolicyPredictor
 from hepm.evals.metrics import METRICS
 from hepm.evals.report import EvalOptions
-from hepm.ingest import Rejection, read_runs
 from hepm.policy import Hybrid
 from hepm.rank import sgc
 from hepm.rank.calls import RankerQuery, read_calls
@@ -44,10 +40,12 @@ from hepm.rank.gnn4plan import Gnn4Plan
 from hepm.rank.policy import Gnn
 from hepm.rank.ranker import Ranker
 from hepm.rank.situations import tool_vectors
-from hepm.rank.train import TrainOptions
+from hepm.rank.train import TrainOptions, export, train
 
 BASELINES = ("sgc", "gnn4plan")
 TRAINED = ("sage", "gatv2", "hetero")
+NUMBER = r"([+−-]?\.\d+)"
+SPAN = re.compile(rf"{NUMBER} \[{NUMBER}, {NUMBER}\]")
 
 
 class Plain:
@@ -105,7 +103,7 @@ def scorer(model: str, seed: int, data) -> Callable[[RankerQuery], np.ndarray]:
     return greedy
 
 
-def methods(models: Sequence[str], seeds: int, kept: Kept) -> Iterator[Method]:
+def methods(models: Sequence[str], seeds: int) -> Iterator[Method]:
     """The default policy, the baselines, and each trained ranker in the default policy and alone."""
     yield Method("hybrid", "", plainly)
     for model in models:
@@ -114,7 +112,7 @@ def methods(models: Sequence[str], seeds: int, kept: Kept) -> Iterator[Method]:
             if model in BASELINES:
                 yield Method(name, "", partial(Plain, model, seed))
                 continue
-            trained = cache(partial(ranker_of, TrainOptions(model, seed), kept))
+            trained = cache(partial(ranker_of, TrainOptions(model, seed)))
             yield Method(f"hybrid + {name}", "", partial(voiced, trained))
             yield Method(name, "", partial(alone, trained))
 
@@ -133,17 +131,18 @@ def alone(ranker: Callable[[Training], Ranker], training: Training) -> PolicyPre
     return PolicyPredictor(lambda floors: Gnn(found, floors=floors), training)
 
 
-def ranker_of(options: TrainOptions, kept: Kept, training: Training) -> Ranker:
+def ranker_of(asked: TrainOptions, training: Training) -> Ranker:
     """A ranker that was trained on the runs of a memory."""
     filled = FilledMemory.of(training)
     data = graph_data(filled.mirror, filled.embedder)
-    weights = kept.weights(data, options)
-    return Ranker(weights, data["tool"].name, lambda names: tool_vectors(names, {}, filled.embedder))
+    return Ranker(
+        export(train(data, asked), data), data["tool"].name, lambda names: tool_vectors(names, {}, filled.embedder)
+    )
 
 
-def compare(domains: Sequence[Domain], models: Sequence[str], seeds: int, kept: Kept, *, seen: bool) -> Iterator[str]:
+def compare(domains: Sequence[Domain], models: Sequence[str], seeds: int, *, seen: bool) -> Iterator[str]:
     """Markdown of the comparison."""
-    report = evaluate(domains, [*methods(models, seeds, kept)], EvalOptions(reference="hybrid", seen=seen))
+    report = evaluate(domains, [*methods(models, seeds)], EvalOptions(reference="hybrid", seen=seen))
     gains = {title: by for title, by in (("unseen", report.rescue), ("seen", report.rescue_seen)) if by}
     head = [f"gain, {title}" for title in gains]
     yield f"| {' | '.join(['', 'hit@1 / hit@2 / hit@3 / MRR', 'hit@2 against hybrid', 'MRR against hybrid', *head])} |"
@@ -158,48 +157,52 @@ def compare(domains: Sequence[Domain], models: Sequence[str], seeds: int, kept: 
         yield f"| {name} | {' | '.join(cells)} |"
 
 
-def spanned(mean: float, low: float, high: float) -> str:
-    return f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]"
+def plot(page: Path, target: Path) -> None:
+    """Draw MRR and gain of the table's rows with their intervals."""
+    from hepm.uplift.drawing import drawing
 
-
-def environment(name: str) -> str:
-    """What domains have in common that are of one environment."""
-    return "telecom" if name.startswith("telecom") else name
+    rows: list[tuple[str, list[tuple[float, float, float]]]] = []
+    for line in page.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip(" *`") for cell in line.strip("|").split("|")]
+        if len(cells) == 5 and SPAN.search(cells[4]):
+            spans = [SPAN.search(cell) for cell in cells[3:]]
+            found = [tuple(float(v.replace("−", "-")) for v in s.groups()) if s else (0.0, 0.0, 0.0) for s in spans]
+            rows.append((re.sub(r"[`*]", "", cells[0]), found))
+    rows.reverse()
+    titles = ("MRR against the hybrid policy", "gain where failed runs diverged")
+    with drawing(target, "", size=(10, 0.34 * len(rows) + 1), panels=2) as axes:
+        for at, (axis, title) in enumerate(zip(axes, titles, strict=True)):
+            for y, (_, spans) in enumerate(rows):
+                mean, low, high = spans[at]
+                axis.plot([low, high], [y, y], color="#4477aa", linewidth=2)
+                axis.plot(mean, y, "o", color="#4477aa", markersize=5)
+            axis.axvline(rows[-1][1][at][0], color="#999999", linewidth=1, linestyle=":")
+            axis.set_title(title, fontsize=10)
+            axis.set_yticks(range(len(rows)), [name if not at else "" for name, _ in rows], fontsize=9)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument(
-        "runs", nargs="?", type=Path, default=Path(os.environ.get("HEPM_RECORDED_RUNS", "../shared/data"))
-    )
+    parser = options(__doc__)
     parser.add_argument("--domain", action="append", default=[])
     parser.add_argument("--model", action="append", default=[], choices=(*BASELINES, *TRAINED))
     parser.add_argument("--seen", action="store_true")
     parser.add_argument("--seeds", type=int, default=1, help="rankers of each model")
-    parser.add_argument("--desks", type=int, default=10, help="of followed hints")
-    parser.add_argument("--keep", type=Path, help="folder of trained networks, which are not trained again")
-    parser.add_argument("--part", choices=("compare", "cold", "followed", "scale"), default="compare")
+    parser.add_argument("--scale", action="store_true")
+    parser.add_argument("--plot", type=Path, nargs=2, metavar=("PAGE", "PICTURE"))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    if arguments.part == "scale":
+    if arguments.plot:
+        plot(*arguments.plot)
+        return
+    if arguments.scale:
         for model in arguments.model or ["hetero"]:
             for line in rank_scale.report(model, 1):
                 print(line, flush=True)
         return
-    if arguments.part == "followed":
-        for line in rank_followed.report(TrainOptions((arguments.model or ["hetero"])[0]), arguments.desks):
-            print(line, flush=True)
-        return
-    records = [(name, run) for name, run in read_runs([arguments.runs]) if not isinstance(run, Rejection)]
-    every = ten_domains(records)
-    domains = [d for d in every if not arguments.domain or d.name in arguments.domain]
-    if arguments.part == "cold":
-        for model in arguments.model or ["hetero"]:
-            for line in rank_cold.report(domains, every, TrainOptions(model), environment):
-                print(line, flush=True)
-        return
+    domains = ten_domains(read_records(arguments.runs))
+    chosen = [domain for domain in domains if not arguments.domain or domain.name in arguments.domain]
     models = arguments.model or [*BASELINES, *TRAINED]
-    for line in compare(domains, models, arguments.seeds, Kept(arguments.keep), seen=arguments.seen):
+    for line in compare(chosen, models, arguments.seeds, seen=arguments.seen):
         print(line, flush=True)
 
 
