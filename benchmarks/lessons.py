@@ -1,47 +1,55 @@
-"""Are lessons of one's own kind found? Extractive experiences of recorded runs against BM25 over the runs themselves.
+"""What lessons are worth: whether those of one's own kind are found, and whether they name the right tool.
 
-usage: python benchmarks/lessons.py [RUNS] [--seed 0] [--markdown]
+usage: python benchmarks/lessons.py [RUNS] [--part search|groups|divergences] [--tasks ids|alike|none] [--seen]
+           [--folds N] [--seed 0]
 
-RUNS is a folder of recorded runs ($HEPM_RECORDED_RUNS, else ../shared/data); its τ and τ² runs are used, cut
-and redacted as a store keeps them. Prints one JSON line; --markdown prints the table of benchmarks/LOG.md instead.
-
-For each run that has a relative (one about the same customer, see hepm.evals.domains), at its first and at its middle
-call: is a relative's lesson among the top 3? The run is taken out, and its task distilled without it.
+Lessons are made without a model, of runs cut and redacted as a store keeps them. Prints a Markdown table.
+search: for each run of τ and τ² that has a relative (one about the same customer, hepm.evals.domains), at its first and
+at its middle call: is a relative's lesson among the top 3? The run is taken out, and its task distilled without it.
+groups: of the pairs of runs in one group of like requests, task ids hidden, how many are of one task (*precision*) or
+of one family; and of the pairs of one task how many are in one group (*recall*).
+divergences: at each point where a failed run left a successful one, and at a sixth of the calls of successful runs,
+`Memory.prompt` is asked of a memory without the task's family (five folds), with --seen of one without the run alone
+(ten folds): gain (hepm.evals.metrics), how often what is named misses the next call of a successful run, and how often
+nothing is named. With `--tasks alike` memory is not told the tasks' ids and groups like requests; with `none` each run
+stands alone. --folds measures the first N. The baselines are counts of what came next, and the hybrid policy alone.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
-import os
-import platform
-import subprocess
-import sys
-import time
+import random
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from parts.bm25 import BM25
+from parts.measured import options, read_records, spanned
 
 from hepm.embed import HashingEmbedder
-from hepm.evals.domains import Domain, DomainRun, domains_of
-from hepm.evals.metrics import Bootstrap, interval
-from hepm.experience.comparison import place_in_words as place_of
+from hepm.evals.baselines import Hint, Training
+from hepm.evals.domains import Domain, DomainRun, Event, by_family, by_run, domains_of
+from hepm.evals.methods import as_remembered, find_methods
+from hepm.evals.metrics import Bootstrap, DivergencePoint, find_divergences, interval
 from hepm.experience.extractive import distill
-from hepm.experience.lessons import Experience
+from hepm.experience.lessons import Experience, Principle
 from hepm.experience.likeness import group_by_request
+from hepm.experience.principle_advice import PrincipleAdvice
+from hepm.experience.prompt import TurnState
 from hepm.experience.transcript import Move, moves_of, situation_text
 from hepm.experience.zones import stage_of
-from hepm.ingest import Rejection, read_runs
 from hepm.ingest.prepare import shorten
 from hepm.ingest.redact import Redactor
-from hepm.types import Trajectory
+from hepm.memory import Memory
+from hepm.types import ToolName, Trajectory
 
 Array = NDArray[np.float64]
 TOP = 3
@@ -50,58 +58,30 @@ EMBEDDER = HashingEmbedder()
 
 
 def main() -> None:
-    arguments = parse()
-    started = time.perf_counter()
-    places = read_places(arguments.runs)
-    read_s = time.perf_counter() - started
-    lessons = sum(len(place.experiences) for place in places)
-    distill_s = time.perf_counter() - started - read_s
-    measured, near = ask_all(places)
-    if arguments.markdown:
-        print("\n".join(markdown(measured, arguments.seed)))
-        return
-    told = {
-        "benchmark": "lessons",
-        "runs": sum(len(place.runs) for place in places),
-        "experiences": lessons,
-        "read_s": round(read_s, 2),
-        "distill_s": round(distill_s, 2),
-        "seed": arguments.seed,
-        **machine(),
-        "weighted cosine of the nearest (5, 25, 50, 75, 95 %)": near,
-        "found": summary(measured, arguments.seed),
-    }
-    print(json.dumps(told, ensure_ascii=False))
-
-
-def machine() -> dict[str, str]:
-    asked = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    return {
-        "commit": asked.stdout.strip() or "unknown",
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
-    }
-
-
-def read_places(folder: Path, *, every: bool = False) -> list[Place]:
-    records = [(name, run) for name, run in read_runs([folder]) if not isinstance(run, Rejection)]
-    records = [record for record in records if every or record[0].startswith("tau")]
-    return [Place(domain) for domain in domains_of(records) if not domain.derived]
-
-
-def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument(
-        "runs", nargs="?", type=Path, default=Path(os.environ.get("HEPM_RECORDED_RUNS", "../shared/data"))
-    )
+    parser = options(__doc__)
+    parser.add_argument("--part", choices=("search", "groups", "divergences"), default="search")
+    parser.add_argument("--tasks", choices=("ids", "alike", "none"), default="ids")
+    parser.add_argument("--seen", action="store_true")
+    parser.add_argument("--folds", type=int, default=99)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--markdown", action="store_true")
-    parser.add_argument(
-        "--tasks", choices=("ids", "alike", "none"), default="ids", help="lessons_at_divergences.py alone"
-    )
-    parser.add_argument("--seen", action="store_true", help="lessons_at_divergences.py alone")
-    parser.add_argument("--every", action="store_true", help="lessons_at_divergences.py alone")
-    parser.add_argument("--folds", type=int, default=0, help="prompts_at_divergences.py alone")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    places = read_places(arguments.runs, every=arguments.part != "search")
+    if arguments.part == "search":
+        lines = search_table(ask_all(places), arguments.seed)
+    elif arguments.part == "groups":
+        lines = group_table(places)
+    else:
+        folds = by_run if arguments.seen else by_family
+        counts = {place.name: min(arguments.folds, len([*folds(place.runs)])) for place in places}
+        jobs = [(place, n, arguments.seen, arguments.tasks) for place in places for n in range(counts[place.name])]
+        with ProcessPoolExecutor(2) as pool:
+            lines = divergence_table([one for part in pool.map(measure_fold, jobs) for one in part], arguments.seed)
+    print("\n".join(lines))
+
+
+def read_places(folder: Path, *, every: bool) -> list[Place]:
+    records = [record for record in read_records(folder) if every or record[0].startswith("tau")]
+    return [Place(domain) for domain in domains_of(records) if not domain.derived]
 
 
 class Place:
@@ -114,32 +94,25 @@ class Place:
         self.stored = {run.id: shorten(clean(run.trajectory)) for run in self.runs}
         self.family = {run.id: run.family for run in self.runs}
 
-    def tasks(self, runs: Sequence[DomainRun], how: str = "ids") -> dict[str, list[Trajectory]]:
-        """As a store groups them: by their task's id, or by likeness where ids are hidden; "none" is neither."""
+    @cached_property
+    def tasks(self) -> dict[str, list[Trajectory]]:
+        """As a store groups them by their task's id."""
         found: defaultdict[str, list[Trajectory]] = defaultdict(list)
-        if how != "ids":
-            groups = group_by_request(self.stored[run.id] for run in runs) if how == "alike" else {}
-            for run in runs:
-                found[groups.get(run.id, run.id)].append(self.stored[run.id])
-            return found
-        for run in runs:
+        for run in self.runs:
             found[run.trajectory.task or run.id].append(self.stored[run.id])
         return found
 
     @cached_property
     def experiences(self) -> list[tuple[str, Experience]]:
         """Each with the task it is from."""
-        return [(task, lesson) for task, runs in self.tasks(self.runs).items() for lesson in distill(runs)]
+        return [(task, lesson) for task, runs in self.tasks.items() for lesson in distill(runs)]
 
 
-# How lessons are compared with a situation.
+# Search: lessons of one's own kind
 
 
 def weights_of(vectors_ND: NDArray[np.float32]) -> Array:
-    """How much a coordinate of lexical vectors tells: the fewer lessons have it, the more.
-
-    A vector of a sentence model has all coordinates, so that all weigh the same.
-    """
+    """How much a coordinate of lexical vectors tells: the fewer lessons have it, the more."""
     held_D = np.count_nonzero(vectors_ND, axis=0)
     return np.log(1 + (len(vectors_ND) + 1) / (held_D + 1))
 
@@ -168,17 +141,12 @@ class Measured:
     values: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
 
-def ask_all(places: Sequence[Place]) -> tuple[dict[str, Measured], dict[str, list[float]]]:
+def ask_all(places: Sequence[Place]) -> dict[str, Measured]:
     lessons = [lesson for place in places for _, lesson in place.experiences]
-    texts_ND = EMBEDDER.embed([lesson.text for lesson in lessons])
-    weights = {
-        "text": weights_of(texts_ND),
-        "situation": weights_of(EMBEDDER.embed([lesson.situation for lesson in lessons])),
-    }
+    weights_D = weights_of(EMBEDDER.embed([lesson.text for lesson in lessons]))
     measured: dict[str, Measured] = {}
-    near: dict[str, list[float]] = {"same family": [], "other family": []}
     for place in places:
-        finder = Finder(place, weights)
+        finder = Finder(place, weights_D)
         relatives = Counter(place.family.values())
         for run in place.runs:
             moves = moves_of(place.stored[run.id])
@@ -188,29 +156,24 @@ def ask_all(places: Sequence[Place]) -> tuple[dict[str, Measured], dict[str, lis
             for when, move in (("first", moves[0]), ("middle", moves[len(moves) // 2])):
                 told = measured.setdefault(f"{place.name}, {when}", Measured())
                 told.families.append(run.family)
-                for method, value in finder.ask(run, move, near).items():
+                for method, value in finder.ask(run, move).items():
                     told.values[method].append(value)
-        print(place.name, file=sys.stderr)
-    levels = (0.05, 0.25, 0.5, 0.75, 0.95)
-    return measured, {name: np.quantile(values, levels).round(3).tolist() for name, values in near.items()}
+    return measured
 
 
 class Finder:
     """Asks one environment, with one run taken out."""
 
-    def __init__(self, place: Place, weights: Mapping[str, Array]) -> None:
-        self._place, self._weights = place, weights
-        self._tasks = place.tasks(place.runs)
+    def __init__(self, place: Place, weights_D: Array) -> None:
+        self._place, self._weights_D = place, weights_D
         self._runs = BM25([raw(run.trajectory) for run in place.runs])
-        self._bm25 = BM25([lesson.text for _, lesson in place.experiences])
         self._vectors: dict[str, NDArray[np.float32]] = {}
 
     def leave_out(self, run: DomainRun) -> None:
         task = run.trajectory.task or run.id
-        again = distill([other for other in self._tasks[task] if other.id != run.id])
+        again = distill([other for other in self._place.tasks[task] if other.id != run.id])
         self._lessons = [lesson for of, lesson in self._place.experiences if of != task] + again
         self._texts_ND = self._embed([lesson.text for lesson in self._lessons])
-        self._situations_ND = self._embed([lesson.situation for lesson in self._lessons])
         family = self._place.family
         self._right_N = np.array(
             [any(family[source.run] == run.family for source in lesson.sources) for lesson in self._lessons]
@@ -221,42 +184,22 @@ class Finder:
         self._vectors |= dict(zip(new, EMBEDDER.embed(new), strict=True))
         return np.stack([self._vectors[text] for text in texts]).astype(np.float64)
 
-    def ask(self, run: DomainRun, move: Move, near: dict[str, list[float]]) -> dict[str, float]:
+    def ask(self, run: DomainRun, move: Move) -> dict[str, float]:
         """The chance that each method finds a relative."""
         stored = self._place.stored[run.id]
         query = situation_text(stored.environment, move.known)
-        said = "\n".join(move.known.said)
-        asked_D, said_D = self._embed([query])[0], self._embed([said])[0]
-        w, right_N = self._weights, self._right_N
-        weighted_N = cosines(self._texts_ND * w["text"], asked_D * w["text"])
-        here = place_of(move.before)
-        same_place_N = np.array([lesson.conditions.preconditions[0] == here for lesson in self._lessons])
+        query_D = self._embed([query])[0]
+        weighted_N = cosines(self._texts_ND * self._weights_D, query_D * self._weights_D)
         stage = stage_of(move.turn, stored.steps)
         same_stage_N = np.array([lesson.stage == stage for lesson in self._lessons])
-        for name, chosen_N in (("same family", right_N), ("other family", ~right_N)):
-            if chosen_N.any():
-                near[name].append(float(weighted_N[chosen_N].max()))
-        scores = {
-            "random": np.zeros(len(right_N)),
-            "cosine": cosines(self._texts_ND, asked_D),
-            "cosine, weighted": weighted_N,
-            "weighted, situation alone": cosines(self._situations_ND * w["situation"], asked_D * w["situation"]),
-            "weighted, asked by the user's words": cosines(self._texts_ND * w["text"], said_D * w["text"]),
-            "weighted, same stage first": weighted_N + same_stage_N,
-            "weighted, + .1 in the same place": weighted_N + 0.1 * same_place_N,
-        }
-        found = {name: chance(scores_N, right_N) for name, scores_N in scores.items()}
         others_N = np.array([other.id != run.id for other in self._place.runs])
         relatives_N = np.array([other.family == run.family for other in self._place.runs])[others_N]
-        # Here the lessons of its task stay as they are, but for those that stand on the run alone.
-        family = self._place.family
-        others = [{source.run for source in lesson.sources} - {run.id} for _, lesson in self._place.experiences]
-        right = np.array([any(family[other] == run.family for other in sources) for sources in others])
-        kept = np.array(list(map(bool, others)))
-        found["BM25 over lessons"] = chance(self._bm25.scores(query)[kept], right[kept])
-        for name, text in (("BM25 over runs", query), ("BM25 over runs, asked by the user's words", said)):
-            found[name] = chance(self._runs.scores(text)[others_N], relatives_N)
-        return found
+        return {
+            "random": chance(np.zeros(len(self._right_N)), self._right_N),
+            "similarity, as in hepm": chance(weighted_N, self._right_N),
+            "the same stage first": chance(weighted_N + same_stage_N, self._right_N),
+            BASELINE: chance(self._runs.scores(query)[others_N], relatives_N),
+        }
 
 
 def raw(run: Trajectory) -> str:
@@ -269,39 +212,118 @@ def raw(run: Trajectory) -> str:
     return "\n".join(parts)
 
 
-# What is told of it.
-
-
-def summary(measured: Mapping[str, Measured], seed: int) -> dict[str, dict[str, list[float]]]:
-    """Mean, and 95 % interval from resampling families, per environment and over them."""
+def search_table(measured: Mapping[str, Measured], seed: int) -> Iterator[str]:
+    """Means over the columns, with intervals from resampling families, and how far each is ahead of BM25."""
     draws = {name: Bootstrap(told.families, seed=[seed, at]) for at, (name, told) in enumerate(measured.items())}
-    found: dict[str, dict[str, list[float]]] = {}
-    for method in next(iter(measured.values())).values:
-        values = {name: np.array(told.values[method]) for name, told in measured.items()}
-        means = {name: draws[name].means(values[name]) for name in measured}
-        row = {name: told_of(values[name].mean(), means[name]) for name in measured}
-        pooled_B = np.mean(list(means.values()), axis=0)
-        row["mean"] = told_of(float(np.mean([value.mean() for value in values.values()])), pooled_B)
-        base = {name: np.array(told.values[BASELINE]) for name, told in measured.items()}
-        ahead_B = np.mean([means[name] - draws[name].means(base[name]) for name in measured], axis=0)
-        row["ahead"] = told_of(float(np.mean([values[name].mean() - base[name].mean() for name in measured])), ahead_B)
-        found[method] = row
-    return found
-
-
-def told_of(value: float, draws_B: Array) -> list[float]:
-    return [round(float(number), 4) for number in (value, *interval(draws_B))]
-
-
-def markdown(measured: Mapping[str, Measured], seed: int) -> Iterator[str]:
     columns = [f"{name} ({len(told.families)})" for name, told in measured.items()]
     yield f"| top 3 hold a relative | {' | '.join(columns)} | mean | less BM25 |"
     yield "|---" * (len(columns) + 3) + "|"
-    for method, row in summary(measured, seed).items():
-        cells = [f"{row[name][0]:.3f}" for name in measured]
-        mean = "{:.3f} [{:.3f}, {:.3f}]".format(*row["mean"])
-        ahead = "{:+.3f} [{:+.3f}, {:+.3f}]".format(*row["ahead"])
-        yield f"| {method} | {' | '.join(cells)} | {mean} | {ahead if method != BASELINE else ''} |"
+    for method in next(iter(measured.values())).values:
+        values = {name: np.array(told.values[method]) for name, told in measured.items()}
+        ahead = {name: values[name] - np.array(told.values[BASELINE]) for name, told in measured.items()}
+        cells = [f"{value.mean():.3f}" for value in values.values()]
+        for of in (values, ahead):
+            mean = float(np.mean([value.mean() for value in of.values()]))
+            cells.append(spanned(mean, *interval(np.mean([draws[name].means(of[name]) for name in of], axis=0))))
+        yield f"| {method} | {' | '.join(cells)} |"
+
+
+# Groups: runs of one task whose ids are hidden
+
+
+def group_table(places: Sequence[Place]) -> Iterator[str]:
+    yield "| environment | groups | precision | of one family | recall |\n|---|---|---|---|---|"
+    for place in places:
+        groups = group_by_request(run.trajectory for run in place.runs)
+        grouped = pairs(place.runs, lambda run, groups=groups: groups[run.id])
+        right = pairs(place.runs, lambda run, groups=groups: (groups[run.id], run.task))
+        family = pairs(place.runs, lambda run, groups=groups: (groups[run.id], run.family))
+        of_task = pairs(place.runs, lambda run: run.task)
+        shares = (right / max(grouped, 1), family / max(grouped, 1), right / max(of_task, 1))
+        yield f"| {place.name} | {len(set(groups.values()))} | {' | '.join(f'{share:.2f}' for share in shares)} |"
+
+
+def pairs(runs: Sequence[DomainRun], key: Callable[[DomainRun], object]) -> int:
+    return sum(times * (times - 1) // 2 for times in Counter(map(key, runs)).values())
+
+
+# Divergences: what a prompt names where a failed run left a successful one
+
+PARTS = ("plain counts", "the hybrid alone", "suggestion", "principles", "experiences", "suggestion and lessons")
+
+
+class Named(NamedTuple):
+    """What each part of a prompt names at a point, and whether a lesson warns of the first suggestion."""
+
+    family: str
+    next: ToolName
+    divergence: DivergencePoint | None
+    named: dict[str, set[ToolName]]
+    opposed: bool
+
+
+def measure_fold(job: tuple[Place, int, bool, str]) -> list[Named]:
+    place, fold, seen, tasks = job
+    split = [*(by_run if seen else by_family)(place.runs)][fold]
+    tested = set(split.test)
+    here = [(one.event, one) for one in find_divergences(place.runs)[0] if one.event.run in tested]
+    good = [event for run in split.test if run.success for event in run.events]
+    random.Random(fold).shuffle(good)
+    here += [(event, None) for event in good[: max(20, len(good) // 6)]]
+    training = Training(split.train)
+    [counts] = find_methods(["first-order"])
+    ranked = counts.fit(training).rank([event for event, _ in here])
+    with TemporaryDirectory() as folder, Memory.open(folder) as memory:
+        memory.ingest(known_as(as_remembered(run), tasks) for run in training.runs)
+        memory.principles.distill()
+        memory.experiences.distill()
+        return [
+            named_at(memory, place, event, divergence, {tool for tool, _ in ranking[:2]})
+            for (event, divergence), ranking in zip(here, ranked, strict=True)
+        ]
+
+
+def known_as(run: Trajectory, tasks: str) -> Trajectory:
+    """The run with its task's id, without it, or with one of its own."""
+    return run if tasks == "ids" else replace(run, task="" if tasks == "alike" else run.id)
+
+
+def named_at(
+    memory: Memory, place: Place, event: Event, divergence: DivergencePoint | None, counted: set[ToolName]
+) -> Named:
+    now = TurnState.after_turns(place.stored[event.run.id].turns[: event.turn])
+    prompt = memory.prompt(now)
+    alone = memory.suggest(now.after, history=now.history, state=now.state)
+    known, here = memory.lessons.lessons("default"), PrincipleAdvice([], now.after)
+    rows = [known[lesson].row for lesson in prompt.lessons if lesson in known]
+    principles = [here.advice_of(Principle.of(row)) for row in rows if row.kind == "principle"]
+    experiences = [here.advice_of(Experience.of(row)) for row in rows if row.kind == "experience"]
+    suggested = {one.tool for one in prompt.suggestions}
+    by_rules = {tool for one in principles for tool in one.better}
+    by_experience = {tool for one in experiences for tool in one.better}
+    whole = suggested | by_rules | by_experience
+    parts = (counted, {one.tool for one in alone}, suggested, by_rules, by_experience, whole)
+    first = {one.tool for one in prompt.suggestions[:1]}
+    opposed = any(first & one.worse for one in (*principles, *experiences))
+    family = f"{place.name}/{event.run.family}"
+    return Named(family, event.next, divergence, dict(zip(PARTS, parts, strict=True)), opposed)
+
+
+def divergence_table(found: list[Named], seed: int) -> Iterator[str]:
+    lost, good = ([one for one in found if bool(one.divergence) is parted] for parted in (True, False))
+    draws = Bootstrap([one.family for one in lost], seed=seed)
+    opposed = np.mean([one.opposed for one in found])
+    yield f"{len(lost)} divergences, {len(good)} calls of successful runs; first suggestion opposed: {opposed:.3f}\n"
+    yield "| named by | rescue | misled | gain | miss | silent | tools |\n|---|---|---|---|---|---|---|"
+    for part in PARTS:
+        shares_P4 = np.array([one.divergence.judge(Hint(tuple(one.named[part])))[:4] for one in lost if one.divergence])
+        gain_P = shares_P4[:, 0] - shares_P4[:, 1]
+        gain = spanned(gain_P.mean(), *interval(draws.means(gain_P)))
+        missed = [one.next not in one.named[part] for one in good if one.named[part]]
+        tools = np.mean([len(one.named[part]) for one in good])
+        rescue, misled = shares_P4[:, :2].mean(axis=0)
+        miss, silent = np.mean(missed), 1 - len(missed) / len(good)
+        yield f"| {part} | {rescue:.3f} | {misled:.3f} | {gain} | {miss:.3f} | {silent:.3f} | {tools:.2f} |"
 
 
 if __name__ == "__main__":

@@ -3,10 +3,10 @@
 usage: python benchmarks/live.py [--runs 200 5000 100000] [--sessions 30] [--policy procedural] [--without-lessons]
        [--stores FOLDER] [--in-process]
 
-A real `hepm serve` on runs of a generated service desk (`benchmarks/serve.py`), none of them in the sessions. A session
-is five chat requests, each also sent to the upstream directly, and then `POST /outcome`; so runs arrive between the
-requests, which come `--pause` seconds apart, where a model takes far longer. `added` is the median of proxied requests
-less that of direct ones, `next` the same of the first request after an outcome. `cpu` is the server's user and system
+A real `hepm serve` on runs of a generated service desk, none of them in the sessions; upstream, server and client are
+processes of one machine. A session is five chat requests of 20 kB, each also sent to the upstream directly, and then
+`POST /outcome`; so runs arrive between the requests, which come `--pause` seconds apart, where a model takes far longer.
+`added` is the median of proxied requests less that of direct ones, `next` the same of the first request after an outcome. `cpu` is the server's user and system
 time, with all of its threads and until it rests again, per session. With `--policy procedural` no engine is asked for
 hints, and `--without-lessons` shows and distills none: what is left is the store, the record of runs, and HTTP.
 
@@ -23,13 +23,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import gc
 import http.client
 import itertools
 import json
 import os
-import platform
 import shutil
+import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -39,13 +41,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
-from serve import DESK, asked, process, request_body, rounded, run_server, system_prompt
-from serve import answer as upstream_answer
+from parts.measured import about, options
 
 from hepm import Memory
-from hepm.evals.service_desk import DeskRun
+from hepm.evals.service_desk import DeskRun, make_desk
 from hepm.experience.prompt import PromptOptions
+from hepm.types import HINT
 
+DESK = make_desk(7)
 LONG = 300
 REQUESTS = 5
 WARM_UP = 3
@@ -56,7 +59,7 @@ _LATER = 1_000_000  # episodes of the stream after those that a store may hold
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = options(__doc__, recorded=False)
     parser.add_argument("--runs", type=int, nargs="+", default=[200, 5_000, 100_000])
     parser.add_argument("--sessions", type=int, default=30)
     parser.add_argument("--pause", type=float, default=0.1)
@@ -68,7 +71,7 @@ def main() -> None:
     parser.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.upstream:
-        run_server(upstream_answer)
+        run_upstream()
         return
     if arguments.serve:
         store, upstream = arguments.serve
@@ -83,8 +86,7 @@ def main() -> None:
                 if arguments.in_process:
                     row |= in_process(copied(store, folder), arguments)
             rows.append(row)
-            machine = f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
-            print(json.dumps(row | {"machine": machine, "python": platform.python_version()}), flush=True)
+            print(json.dumps(about("live") | row | {"load": rounded(os.getloadavg()[0])}), flush=True)
     columns = ["runs", "added_ms", "next_added_ms", "outcome_ms", "outcome_p95_ms", "cpu_ms", "hinted"]
     print(f"\n| {' | '.join(columns)} |\n|{'--:|' * len(columns)}")
     for row in rows:
@@ -134,6 +136,45 @@ def serve(folder: str, upstream: str, options: PromptOptions) -> None:
 
 
 # A server
+
+
+@contextlib.contextmanager
+def process(command: list[str]) -> Iterator[tuple[str, int]]:
+    """A server's address, which ends the first line that it writes to standard error, and its process id."""
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            yield process.stderr.readline().split()[-1], process.pid
+        finally:
+            process.terminate()
+
+
+def run_upstream() -> None:
+    """Serve an endpoint on a free port, whose address is written to standard error."""
+    import uvicorn
+
+    with socket.socket(proto=socket.IPPROTO_TCP) as listening:  # named, so that asyncio sets TCP_NODELAY
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        print(f"http://127.0.0.1:{listening.getsockname()[1]}", file=sys.stderr, flush=True)
+        config = uvicorn.Config(answer, log_level="error", access_log=False, lifespan="off")
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+async def answer(scope: Any, receive: Any, send: Any) -> None:
+    """Answer what the header x-reply says, and in x-hinted whether a hint came."""
+    body = b""
+    more = True
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    reply = json.loads(dict(scope["headers"]).get(b"x-reply", b"{}"))
+    whole = {"object": "chat.completion", "choices": [{"index": 0, "message": reply, "finish_reason": "stop"}]}
+    hinted = b"yes" if HINT.encode() in body else b"no"
+    said = [(b"content-type", b"application/json"), (b"x-hinted", hinted)]
+    await send({"type": "http.response.start", "status": 200, "headers": said})
+    await send({"type": "http.response.body", "body": json.dumps(whole).encode()})
 
 
 def served(folder: Path, direct: str, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -190,7 +231,7 @@ class Client:
         """The seconds that each request took."""
         calls, success = DESK.run(episode)
         took: dict[str, list[float]] = {"direct": [], "proxied": []}
-        about = {"x-hepm-session": id, "x-hepm-environment": "service desk"}
+        headers = {"content-type": "application/json", "x-hepm-session": id, "x-hepm-environment": "service desk"}
         connections: dict[str, http.client.HTTPConnection] = {}
         for way, address in self._addresses.items():
             connections[way] = http.client.HTTPConnection(urlsplit(address).netloc)
@@ -199,10 +240,10 @@ class Client:
         messages = [system_prompt(), said[0]]
         replies = [*said[1::2], {"role": "assistant", "content": "It is done."}]
         for reply, result in zip(replies, [*said[2::2], None], strict=True):
-            body = request_body(messages, False)
+            body = request_body(messages)
             for way, connection in connections.items():
                 time.sleep(self._pause_s / 2)
-                seconds, hinted, _ = asked(connection, body, reply, False, about)
+                seconds, hinted = asked(connection, body, {"x-reply": json.dumps(reply), **headers})
                 took[way].append(seconds)
                 if way == "proxied":
                     self.hints.append(hinted)
@@ -218,6 +259,30 @@ class Client:
         for connection in connections.values():
             connection.close()
         return took | {"next": took["proxied"][:1], "outcome": [ended - started]}
+
+
+def system_prompt() -> dict[str, Any]:
+    return {"role": "system", "content": "You work at a service desk. " + "Be kind and follow the rules. " * 430}
+
+
+def request_body(messages: list[dict[str, Any]]) -> bytes:
+    properties = {name: {"type": "string", "description": "What the tool needs to know."} for name in "abcd"}
+    parameters = {"type": "object", "properties": properties, "required": ["a"]}
+    tools = [{"type": "function", "function": {"name": name, "parameters": parameters}} for name in DESK.tools]
+    return json.dumps({"model": "small", "messages": messages, "tools": tools, "stream": False}).encode()
+
+
+def asked(connection: http.client.HTTPConnection, body: bytes, headers: Mapping[str, str]) -> tuple[float, bool]:
+    """The seconds of a request, and whether a hint reached the upstream."""
+    started = time.perf_counter()
+    connection.request("POST", "/v1/chat/completions", body, dict(headers))
+    response = connection.getresponse()
+    response.read()
+    return time.perf_counter() - started, response.headers["x-hinted"] == "yes"
+
+
+def rounded(number: float | np.floating[Any]) -> float:
+    return round(float(number), 2)
 
 
 def cpu_s(pid: int) -> float:

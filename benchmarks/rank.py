@@ -153,7 +153,7 @@ def compare(domains: Sequence[Domain], models: Sequence[str], seeds: int, *, see
             ahead = scores.difference.get(metric)
             cells.append(spanned(ahead.value, ahead.interval.low, ahead.interval.high) if ahead else "")
         for helped in (by.get(name) for by in gains.values()):
-            cells.append(spanned(helped.gain, *helped.interval["gain"]) if helped else "")
+            cells.append(spanned(helped.gain, *helped.interval["gain"]) if helped and helped.divergences else "")
         yield f"| {name} | {' | '.join(cells)} |"
 
 

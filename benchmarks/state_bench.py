@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from lessons import machine
 from parts.bm25 import BM25
+from parts.measured import about
 
 from hepm import Memory
 from hepm.evals.domains import fold_of
@@ -200,7 +200,7 @@ def main() -> None:
     if arguments.markdown:
         print("\n".join(markdown(found)))
         return
-    told = {"benchmark": "state_bench", "runs": len(runs), "seed": arguments.seed, **machine(), "methods": found}
+    told = about("state_bench") | {"runs": len(runs), "seed": arguments.seed, "methods": found}
     print(json.dumps(told))
 
 
