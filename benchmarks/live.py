@@ -5,8 +5,8 @@ usage: python benchmarks/live.py [--runs 200 5000 100000] [--sessions 30] [--pol
 
 A real `hepm serve` on runs of a generated service desk, none of them in the sessions; upstream, server and client are
 processes of one machine. A session is five chat requests of 20 kB, each also sent to the upstream directly, and then
-`POST /outcome`; so runs arrive between the requests, which come `--pause` seconds apart, where a model takes far longer.
-`added` is the median of proxied requests less that of direct ones, `next` the same of the first request after an outcome. `cpu` is the server's user and system
+`POST /outcome`; so runs arrive between the requests, which come `--pause` seconds apart. `added` is the median of
+proxied requests less that of direct ones, `next` that of the first request after an outcome, `cpu` the server's CPU
 time, with all of its threads and until it rests again, per session. With `--policy procedural` no engine is asked for
 hints, and `--without-lessons` shows and distills none: what is left is the store, the record of runs, and HTTP.
 

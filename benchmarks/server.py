@@ -1,6 +1,6 @@
-"""The memory in Neo4j against a plain driver script: writing, cost at ten times the volume, cold opening, suggestions.
+"""The memory in Neo4j against a plain driver script: writing, and cold opening.
 
-eval "$(hepm neo4j env)"; python benchmarks/server.py [--part write|flat|open|suggest] [--runs FOLDER]
+eval "$(hepm neo4j env)"; python benchmarks/server.py [RUNS] [--part write|open]
 
 It starts a server of its own where NEO4J_URI names none, and empties the database that it is given. Prints one JSON
 line a part; both sides run in turns in one process, on a server that is warm. The baseline of a write is a script that
@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 
 import neo4j
 import numpy as np
+from parts.measured import about, options
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.embed import HashingEmbedder
@@ -203,27 +204,6 @@ def part_write(to: Server, arguments: argparse.Namespace) -> dict[str, object]:
     }
 
 
-def part_flat(to: Server, arguments: argparse.Namespace) -> dict[str, object]:
-    del arguments
-    to.empty()
-    store = to.store()
-    times: list[float] = []
-    for part in range(22):  # the first two warm the server
-        runs = made_up(part * BATCH, BATCH)
-        vectors = embed_texts(runs, EMBEDDER)
-        started = time.perf_counter()
-        store.add(runs, vectors, namespace="bench", replay=replay_with(EMBEDDER), embedder=EMBEDDER.name)
-        times.append(time.perf_counter() - started)
-    store.close()
-    first, last = statistics.median(times[2:6]), statistics.median(times[-4:])
-    return {
-        "runs": 20 * BATCH,
-        "first tenths_us_per_run": round(1e6 * first / BATCH),
-        "last tenths_us_per_run": round(1e6 * last / BATCH),
-        "ratio": round(last / first, 2),
-    }
-
-
 def part_open(to: Server, arguments: argparse.Namespace) -> dict[str, object]:
     to.empty()
     store = to.store()
@@ -312,46 +292,12 @@ def send(to: Server, text: str, rows: Sequence[Any]) -> None:
         to.run(text, rows=rows[start : start + 5_000])
 
 
-def part_suggest(to: Server, arguments: argparse.Namespace) -> dict[str, object]:
-    del arguments
-    to.empty()
-    runs = made_up(0, 2_000)
-    vectors = embed_texts(runs, EMBEDDER)
-    found: dict[str, dict[str, float]] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for name, memory in (
-            ("sqlite", Memory.open(folder)),
-            ("neo4j", Memory.open(to.login.uri, auth=(to.login.username, to.login.password))),
-        ):
-            with memory:
-                memory.ingest(made_up_trajectories(runs), namespace="bench")
-                times: dict[str, list[float]] = {"procedural": [], "hybrid": []}
-                for policy, spent in times.items():
-                    for _ in range(400):
-                        started = time.perf_counter()
-                        memory.suggest("tool7", state=runs[0].said, policy=policy, namespace="bench")
-                        spent.append(time.perf_counter() - started)
-                found[name] = {policy: round(1e6 * statistics.median(spent), 1) for policy, spent in times.items()}
-    del vectors
-    ratios = {f"{p} neo4j / sqlite": round(found["neo4j"][p] / found["sqlite"][p], 2) for p in found["sqlite"]}
-    return {"median_us": found, **ratios}
-
-
-def made_up_trajectories(runs: Sequence[RunRecord]) -> list[Trajectory]:
-    from hepm.ingest import parse_run
-
-    return [parse_run(run.record) for run in runs]
-
-
-PARTS = {"write": part_write, "flat": part_flat, "open": part_open, "suggest": part_suggest}
+PARTS = {"write": part_write, "open": part_open}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__)
     parser.add_argument("--part", choices=PARTS, action="append")
-    parser.add_argument(
-        "--runs", type=Path, default=Path(os.environ.get("HEPM_RECORDED_RUNS", "../shared/data")), help="recorded runs"
-    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tools", type=int, default=5_000)
     parser.add_argument("--edges", type=int, default=200_000)
@@ -359,7 +305,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with server() as to:
         for name in arguments.part or PARTS:
-            print(json.dumps({"benchmark": "neo4j", "part": name, **PARTS[name](to, arguments)}), flush=True)
+            print(json.dumps(about("server") | {"part": name, **PARTS[name](to, arguments)}), flush=True)
         to.empty()
 
 

@@ -1,37 +1,24 @@
 """Are the intervals of `hepm uplift` valid at every look, and how many sessions show a difference?
 
 usage: python benchmarks/uplift.py [--streams 1000] [--sessions 2000] [--markdown]
-       python benchmarks/uplift.py --times 100000 [--store neo4j://localhost:7687]
 
 Simulated streams of sessions: eight kinds of requests, whose rates of success lie evenly within .2 of the base rate; a
 share of the sessions is held out. *Coverage*: the share of streams without an effect whose interval holds 0 at every
 look. *Sessions*: the median number after which the interval lies above 0 for the first time, with and without the
 adjustment for kinds, and by the formula that `hepm uplift` uses for "about N more sessions". Baseline of coverage: the
-usual interval of a difference of means (1.96 standard errors), looked at as often. With --times it measures instead
-how long the report, `obstacles`, and finding the runs of a task take in a memory of so many made-up runs, a fifth of
-them sessions of an experiment, beside reading their records (the baseline); in a namespace of its own on a server.
-Prints one JSON line.
+usual interval of a difference of means (1.96 standard errors), looked at as often. Prints one JSON line.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import product
-from random import Random
-from tempfile import TemporaryDirectory
-from time import monotonic_ns, perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
-from hepm.graph.trials import CONTROL, MEMORY, Trial
-from hepm.memory.obstacles import obstacles
-from hepm.types import TRIAL
 from hepm.uplift.sequence import FEWEST, BoolArray, FloatArray, IntArray, paths, scores, sessions_for
 
 BASES = (0.3, 0.5, 0.8)
@@ -46,12 +33,7 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=1_000)
     parser.add_argument("--sessions", type=int, default=2_000)
     parser.add_argument("--markdown", action="store_true", help="print tables for benchmarks/LOG.md")
-    parser.add_argument("--times", type=int, default=0, help="runs of a memory in which reports are timed")
-    parser.add_argument("--store", default="", help="a server to do that on; default: a new file")
     arguments = parser.parse_args()
-    if arguments.times:
-        print(json.dumps(times(arguments.times, arguments.store)))
-        return
     covered = [
         coverage(base, holdout, arguments.streams, arguments.sessions) for base, holdout in product(BASES, HOLDOUTS)
     ]
@@ -91,54 +73,6 @@ def coverage(base: float, holdout: float, streams: int, sessions: int) -> dict[s
         "usual interval": round(float(usual.mean()), 3),
         "width at the end": round(width, 3),
     }
-
-
-def made_up_runs(count: int) -> Iterator[Trajectory]:
-    """Runs of a task in ten each, of which the last fifth are sessions of an experiment."""
-    for number in range(count):
-        dice = Random(number)
-        kind = number % max(1, count // 10)
-        tags = {}
-        if number >= 0.8 * count:
-            tags[TRIAL] = Trial(CONTROL if dice.random() < 0.1 else MEMORY, 0.1, tokens=40).to_tag()
-        won = dice.random() < 0.6
-        calls = [ToolCall(f"tool_{(kind + step) % 40}", {"of": kind}, "done", error=False) for step in range(3)]
-        turns = [
-            Turn("user", f"see to the {kind:x} of customer {number}"),
-            *(Turn("assistant", "", (one,)) for one in calls),
-        ]
-        yield Trajectory(f"r{number}", tuple(turns), Outcome(None, won), environment="shop", task=f"{kind}", tags=tags)
-
-
-def times(runs: int, store: str) -> dict[str, Any]:
-    """Seconds of each report, the first time and again after one more run, and of reading 1,000 records."""
-    with TemporaryDirectory() as folder, Memory.open(store or f"{folder}/m.hepm") as memory:
-        namespace = f"uplift times {runs}"
-        if namespace not in memory.namespaces():
-            memory.ingest(made_up_runs(runs), namespace=namespace)
-        some = [f"r{number}" for number in range(0, runs, max(1, runs // 1_000))]
-
-        def beside() -> object:
-            return memory.lessons.store.runs_beside(some[:30], namespace=namespace, latest=12)
-
-        looks: dict[str, Callable[[], object]] = {
-            "uplift": lambda: memory.sessions.uplift(namespace=namespace),
-            "advice": lambda: obstacles(memory, namespace=namespace),
-            "runs of 30 tasks": beside,
-            "1,000 records": lambda: memory.lessons.store.records_of(some, namespace=namespace),
-        }
-        found: dict[str, Any] = {"runs": runs, "store": store or "SQLite"}
-        for name, look in looks.items():
-            took: list[float] = []
-            for again in range(2):
-                more = next(made_up_runs(1))
-                memory.ingest([replace(more, id=f"{name} {again} {monotonic_ns()}")], namespace=namespace)
-                memory.refresh()
-                began = perf_counter()
-                look()
-                took.append(round(perf_counter() - began, 3))
-            found[name] = took
-    return found
 
 
 def _z(outcomes: FloatArray, treated: BoolArray) -> NDArray[np.float64]:

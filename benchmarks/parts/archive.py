@@ -1,6 +1,6 @@
 """Synthetic archives with the shape of recorded runs, as hepm's own JSON lines.
 
-usage: python benchmarks/archive.py RUNS --out FILE.jsonl[.gz|.zst] [--tools 5000] [--seed 7]
+usage: python benchmarks/parts/archive.py RUNS --out FILE.jsonl[.gz|.zst] [--tools 5000] [--seed 7]
 
 The same seed gives the same runs, and a longer archive begins with the shorter one.
 """
