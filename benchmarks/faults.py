@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import sqlite3
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+from parts.measured import about
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -39,22 +38,9 @@ def main() -> None:
                 "faults": tally.faults,
             }
             lost += len(tally.faults)
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    print(
-        json.dumps(
-            {
-                "claim": "no kill loses or doubles what was acknowledged",
-                "kills": options.kills,
-                "faults": lost,
-                "kinds": kinds,
-                "seed": options.seed,
-                "wall_s": round(time.monotonic() - began),
-                "hardware": f"{platform.machine()}, {os.cpu_count()} cores",
-                "versions": {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version},
-                "commit": commit.stdout.strip(),
-            }
-        )
-    )
+    asked = {"kills": options.kills, "seed": options.seed, "sqlite": sqlite3.sqlite_version}
+    found = {"faults": lost, "kinds": kinds, "wall_s": round(time.monotonic() - began)}
+    print(json.dumps(about("no kill loses or doubles what was acknowledged") | asked | found))
     sys.exit(bool(lost))
 
 

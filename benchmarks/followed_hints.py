@@ -12,8 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
-import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -21,6 +19,8 @@ from concurrent.futures import ProcessPoolExecutor
 # Before numpy is loaded: its threads cost more than they bring on matrices of this size.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+from parts.measured import about, options
 
 from hepm.evals.simulator import SIZES, Case, FirstTool, Scores, Setting, simulate
 from hepm.policy import POLICIES
@@ -45,18 +45,12 @@ def main() -> None:
     if arguments.markdown:
         print("\n".join([*first_table(found.first_tools), *success_tables(found.scores)]))
         return
-    about = {
-        "benchmark": "followed_hints",
-        "desks": desks,
-        "seconds": round(time.perf_counter() - started, 1),
-        "commit": commit(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
-    }
-    print(json.dumps(about | found.to_json()))
+    measured = about("followed_hints") | {"desks": desks, "seconds": round(time.perf_counter() - started, 1)}
+    print(json.dumps(measured | found.to_json()))
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = options(__doc__, recorded=False)
     parser.add_argument("--quick", action="store_true", help="fewer desks, probabilities and runs")
     parser.add_argument("--desks", type=int, default=0)
     parser.add_argument("--policy", action="append", default=[])
@@ -92,11 +86,6 @@ def success_tables(success: Mapping[Setting, Sequence[Scores]]) -> Iterator[str]
             cells = [f"{m.success:.2f} [{m.interval.low:.2f}, {m.interval.high:.2f}]" for m in means]
             cells += [""] * (len(sizes) - len(cells))
             yield f"| {setting.policy} | {setting.follow:g} | {' | '.join(cells)} | {means[-1].known:.2f} |"
-
-
-def commit() -> str:
-    asked = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    return asked.stdout.strip() or "unknown"
 
 
 if __name__ == "__main__":

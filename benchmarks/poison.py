@@ -22,10 +22,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
-import platform
 import re
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -39,6 +36,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from parts.hostile_runs import HONEST, needed
+from parts.measured import about, options
 from parts.planted import planted
 
 from hepm import Memory, Trajectory, Turn
@@ -71,10 +69,10 @@ def main() -> None:
     arguments = parse()
     started = time.perf_counter()
     if arguments.needed:
-        print(json.dumps({"benchmark": "poison", "honest": HONEST, **machine(), "needed": needed()}))
+        print(json.dumps(about("poison") | {"honest": HONEST, "needed": needed()}))
         return
     if arguments.planted:
-        print(json.dumps({"benchmark": "poison", **machine(), "planted": planted()}))
+        print(json.dumps(about("poison") | {"planted": planted()}))
         return
     records = read_records(arguments.runs, error_results=arguments.error_results)
     goals = goals_of(records)
@@ -91,23 +89,18 @@ def main() -> None:
     if arguments.markdown:
         print("\n".join(markdown(found)))
         return
-    told = {
-        "benchmark": "poison",
+    told = about("poison") | {
         "runs": len(records),
         "attacked": sum(record.attacked for record in records),
         "moments": len(moments),
         "seconds": round(time.perf_counter() - started, 1),
-        **machine(),
         "report": report(found),
     }
     print(json.dumps(told, ensure_ascii=False))
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument(
-        "runs", nargs="?", type=Path, default=Path(os.environ.get("HEPM_RECORDED_RUNS", "../shared/data"))
-    )
+    parser = options(__doc__)
     parser.add_argument("--folds", type=int, default=5)
     parser.add_argument("--every", type=int, default=5, help="render a prompt at each so many-th moment")
     parser.add_argument("--error-results", action="store_true")
@@ -115,14 +108,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--needed", action="store_true", help="count hostile runs beside 200 honest ones")
     parser.add_argument("--planted", action="store_true", help="count planted lessons that reach another's session")
     return parser.parse_args()
-
-
-def machine() -> dict[str, str]:
-    asked = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    return {
-        "commit": asked.stdout.strip() or "unknown",
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
-    }
 
 
 # The records: runs, and what the benchmark alone knows of them.

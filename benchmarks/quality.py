@@ -14,24 +14,22 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
-from pathlib import Path
 
 # Before numpy is loaded: its threads cost more than they bring on matrices of this size.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+from parts.measured import about, options, read_records
 
 from hepm.evals.domains import ten_domains
 from hepm.evals.evaluate import EvalOptions, evaluate
 from hepm.evals.methods import all_methods, find_methods, policies
 from hepm.evals.metrics import METRICS, Interval, RescueAndHarm
 from hepm.evals.report import EvalReport, MethodScores
-from hepm.ingest import Rejection, read_runs
 
 BASELINES = ("first-order", "second-order+similarity")
 
@@ -39,7 +37,7 @@ BASELINES = ("first-order", "second-order+similarity")
 def main() -> None:
     arguments = parse()
     started = time.perf_counter()
-    records = [(name, run) for name, run in read_runs([arguments.runs]) if not isinstance(run, Rejection)]
+    records = read_records(arguments.runs)
     domains = ten_domains(records, families_by_task=not arguments.strict)
     read_s = time.perf_counter() - started
     names = arguments.method or [*BASELINES, *(policy.name for policy in policies())]
@@ -52,16 +50,13 @@ def main() -> None:
     if arguments.markdown:
         print("\n".join(markdown(report)))
         return
-    found = {
-        "benchmark": "quality",
+    found = about("quality") | {
         "runs": len(records),
         "events": sum(domain.events for domain in report.domains.values()),
         "read_s": round(read_s, 2),
         "evaluate_s": round(time.perf_counter() - started - read_s, 2),
         "seed": arguments.seed,
         "strict": arguments.strict,
-        "commit": commit(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
         "versions": {name: version(name) for name in ("hepm", "numpy")},
         "report": report.to_json(),
     }
@@ -69,10 +64,7 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument(
-        "runs", nargs="?", type=Path, default=Path(os.environ.get("HEPM_RECORDED_RUNS", "../shared/data"))
-    )
+    parser = options(__doc__)
     parser.add_argument("--method", action="append", default=[])
     parser.add_argument("--all", action="store_true", help="every method")
     parser.add_argument("--reference", default="second-order+similarity", help="the method others are compared with")
@@ -143,11 +135,6 @@ def against(scores: MethodScores, metric: str) -> str:
 
 def signed(found: Interval) -> str:
     return f"[{found.low:+.3f}, {found.high:+.3f}]"
-
-
-def commit() -> str:
-    asked = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    return asked.stdout.strip() or "unknown"
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 from numpy.typing import NDArray
+from parts.measured import options, read_records
 
 from hepm.evals.baselines import Training
 from hepm.evals.domains import DomainRun, Event, Split, by_family, by_request, by_run, counted, ten_domains
@@ -37,7 +38,6 @@ from hepm.evidence.chance import is_right
 from hepm.evidence.decisions import Decision, FactNumbers, Situation, read_run
 from hepm.graph.delta import RunRecord
 from hepm.graph.rows import RunRow, spread_over
-from hepm.ingest import Rejection, read_runs
 from hepm.ingest.transitions import tool_names, transitions
 from hepm.policy import Floors, Hybrid, Query, floors_of
 from hepm.types import StateSummary, ToolName
@@ -65,7 +65,7 @@ class Asked(NamedTuple):
 
 def main() -> None:
     arguments = parse()
-    records = [(name, run) for name, run in read_runs([arguments.runs]) if not isinstance(run, Rejection)]
+    records = read_records(arguments.runs)
     found = {memory: Asked(0, [], []) for memory in ("unseen", "seen")}
     for domain in counted(map(by_request, ten_domains(records))):
         if arguments.domain and domain.name not in arguments.domain:
@@ -83,10 +83,7 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument(
-        "runs", nargs="?", type=Path, default=Path(os.environ.get("HEPM_RECORDED_RUNS", "../shared/data"))
-    )
+    parser = options(__doc__)
     parser.add_argument("--domain", action="append", default=[])
     parser.add_argument("--calls", type=int, default=300)
     parser.add_argument("--plot", type=Path)

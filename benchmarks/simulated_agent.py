@@ -27,7 +27,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
-from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
@@ -36,9 +35,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
+from parts.measured import about, options
 
 from hepm.evals.domains import Domain, DomainRun, fold_of, ten_domains
-from hepm.evals.environments import Call, Environment, Task, ToolFailed, find_environment
+from hepm.evals.environments import Call, Environment, Task, ToolFailed, environment_names, find_environment
 from hepm.evals.metrics import Bootstrap, interval
 from hepm.ingest import ReadOptions, Rejection, read_runs
 from hepm.ingest.transitions import AgentState
@@ -297,13 +297,9 @@ def measure_fold(job: tuple[argparse.Namespace, str, int]) -> list[Measured]:
 def main() -> None:
     arguments = parse()
     started = time.perf_counter()
-    report: dict[str, Any] = {
-        "benchmark": "simulated_agent",
-        "trials": arguments.trials,
-        "skill": arguments.skill,
-        "environments": {},
-    }
-    names = arguments.environment or [name for name in DOMAINS if name in find_names()]
+    asked = {"trials": arguments.trials, "skill": arguments.skill}
+    report: dict[str, Any] = about("simulated_agent") | asked | {"environments": {}}
+    names = arguments.environment or [name for name in DOMAINS if name in environment_names()]
     with ProcessPoolExecutor(arguments.processes) as pool:
         for name in names:
             jobs = [(arguments, name, fold) for fold in range(FOLDS)]
@@ -315,12 +311,6 @@ def main() -> None:
         print("\n".join(markdown(report["environments"])))
     elif not arguments.show:
         print(json.dumps(report))
-
-
-def find_names() -> list[str]:
-    from hepm.evals.environments import environment_names
-
-    return environment_names()
 
 
 def summary(found: Sequence[Measured]) -> dict[str, Any]:
@@ -367,9 +357,7 @@ def markdown(environments: Mapping[str, Any]) -> Iterator[str]:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    recorded_runs = Path(os.environ.get("HEPM_RECORDED_RUNS", "../shared/data"))
-    parser.add_argument("runs", nargs="?", type=Path, default=recorded_runs)
+    parser = options(__doc__)
     parser.add_argument("--environment", action="append", default=[], choices=DOMAINS)
     parser.add_argument("--policy", action="append", default=[])
     parser.add_argument("--follow", action="append", type=float, default=[])

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 from parts.bm25 import BM25
-from parts.measured import about
+from parts.measured import about, read_records
 
 from hepm import Memory
 from hepm.evals.domains import fold_of
@@ -34,7 +34,6 @@ from hepm.experience.actions import is_reading
 from hepm.experience.held_out import heeds_content, support_of
 from hepm.experience.lessons import Experience, Principle, is_content
 from hepm.experience.likeness import group_by_request, request_of
-from hepm.ingest import Rejection, read_runs
 from hepm.types import Trajectory
 
 K = 3
@@ -193,8 +192,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--markdown", action="store_true")
     arguments = parser.parse_args()
-    read = (run for _, run in read_runs([arguments.runs]))
-    runs = [run for run in read if not isinstance(run, Rejection) and run.outcome.success is not None]
+    runs = [run for _, run in read_records(arguments.runs) if run.outcome.success is not None]
     asked = ask_all(runs, arguments.folds)
     found = {name: table(asked[name], arguments.seed) for name in METHODS}
     if arguments.markdown:

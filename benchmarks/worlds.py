@@ -17,8 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -31,6 +29,7 @@ from typing import Any, NamedTuple
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+from parts.measured import about, options
 from parts.worlds.agents import Agent, Heard, Run
 from parts.worlds.asked import Answers, answers_from_logs, calibration_error, warned_of_right
 from parts.worlds.clinic import CLINIC
@@ -111,15 +110,8 @@ def main() -> None:
     if arguments.markdown:
         print("\n".join([*online_table(report["online"]), *log_table(report["logs"])]))
         return
-    about = {
-        "benchmark": "worlds",
-        "runs": arguments.runs,
-        "seeds": arguments.seeds,
-        "seconds": round(time.perf_counter() - started, 1),
-        "commit": commit(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
-    }
-    print(json.dumps(about | report))
+    asked_of = {"runs": arguments.runs, "seeds": arguments.seeds, "seconds": round(time.perf_counter() - started, 1)}
+    print(json.dumps(about("worlds") | asked_of | report))
 
 
 def online_rows(played: Sequence[tuple[Job, Sequence[Run]]]) -> list[dict[str, Any]]:
@@ -252,13 +244,8 @@ def wrong_hints(played: Sequence[tuple[Job, Sequence[Run]]]) -> Iterator[str]:
                     yield f"  {run.task.request!r}; called {', '.join(run.called[: one.calls]) or 'nothing'}"
 
 
-def commit() -> str:
-    asked = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    return asked.stdout.strip() or "unknown"
-
-
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = options(__doc__, recorded=False)
     parser.add_argument("--quick", action="store_true", help="one agent, 60 runs, one seed, logs of 150 runs")
     parser.add_argument("--world", action="append", default=[], choices=WORLDS)
     parser.add_argument(
