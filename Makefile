@@ -51,8 +51,10 @@ reference: $(VENV)/dev
 papers: $(VENV)/dev
 	$(BIN)/python -m benchmarks.papers $(ARGS)
 
+# Without those that need arguments, or write the docs.
 bench: $(VENV)/dev
-	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	for script in $(filter-out benchmarks/papers.py benchmarks/state_bench%,$(wildcard benchmarks/*.py)); do \
+		echo "== $$script"; PYTHONPATH=. $(BIN)/python $$script || exit 1; done
 
 clean:
 	rm -rf $(VENV) build dist demo .pytest_cache .ruff_cache .hypothesis

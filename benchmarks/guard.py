@@ -1,12 +1,11 @@
 """What the guard of sessions makes of hints that help or harm: simulated streams of sessions, with baselines.
 
-usage: python benchmarks/guard.py [--streams 200] [--holdout 0.1] [--markdown]
+usage: python benchmarks/guard.py [--streams 200] [--holdout 0.1]
 
 A case says how often sessions of each level succeed. Each stream begins without any outcome; every session draws its
 level from the outcomes before it, by the guard (`hepm.memory.levels`), or by Thompson sampling alone. With --holdout a
 session draws its arm before, and a control succeeds as silent ones do; where the interval of `hepm uplift` lies below
-0, nearly all sessions are held out. One more case has lessons that harm at each level. Prints one JSON line, or with
---markdown a table.
+0, nearly all sessions are held out. One more case has lessons that harm at each level. Prints one JSON line.
 """
 
 from __future__ import annotations
@@ -66,9 +65,6 @@ def main() -> None:
     jobs = [(case, name, arguments.streams, arguments.holdout) for case in cases for name in DRAWS]
     with ProcessPoolExecutor(arguments.processes) as pool:
         rows = list(pool.map(measured, *zip(*jobs, strict=True)))
-    if arguments.markdown:
-        print("\n".join(held_out_table(rows) if arguments.holdout else table(rows)))
-        return
     asked = {"holdout": arguments.holdout, "streams": arguments.streams}
     print(json.dumps(asked | {"seconds": round(time.perf_counter() - started, 1), "rows": rows}))
 
@@ -78,7 +74,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--streams", type=int, default=200, help="streams of each case")
     parser.add_argument("--holdout", type=float, default=0.0, help="share of sessions that are held out")
     parser.add_argument("--processes", type=int, default=2, help="processes side by side")
-    parser.add_argument("--markdown", action="store_true", help="print a table")
     return parser.parse_args()
 
 
@@ -161,38 +156,6 @@ def harms(outcomes: list[bool], controls: list[bool], chances: list[float]) -> b
         np.array(outcomes, dtype=np.float64), ~np.array(controls, dtype=np.bool_), np.array(chances), one_kind
     )
     return path.last is not None and path.last.sure < 0
-
-
-def held_out_table(rows: list[dict[str, object]]) -> list[str]:
-    """The guard's rows as a table of benchmarks/LOG.md."""
-    head = (
-        "case | control, best | first 60 | around 300 | behind best: all, with memory | silent at 60, 300 | harm known"
-    )
-    lines = [f"| {head} |", "|---|---|---|---|---|---|---|"]
-    for row in rows[::2]:
-        harm = f"{row['harm_known']}, after {row['harm_known_after']}" if row["harm_known"] else "0"
-        cells = [
-            row["case"],
-            f"{row['silent_rate']}, {row['best']}",
-            row["first_60"],
-            row["around_300"],
-            f"{row['behind_best']}, {row['behind_best_with_memory']}",
-            f"{row['silent_at_60']}, {row['silent_at_300']}",
-            harm,
-        ]
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    return lines
-
-
-def table(rows: list[dict[str, object]]) -> list[str]:
-    """The rows as a table of benchmarks/LOG.md: the guard's, and behind a slash those of Thompson sampling alone."""
-    head = "| case | silent, best | first 60 | next 60 | around 300 | behind best | silence in force at 60 |"
-    lines = [head, "|---|---|---|---|---|---|---|"]
-    for guard, thompson_alone in zip(rows[::2], rows[1::2], strict=True):
-        both = (f"{guard[key]} / {thompson_alone[key]}" for key in ("first_60", "next_60", "around_300", "behind_best"))
-        about = f"{guard['silent_rate']}, {guard['best']}"
-        lines.append(f"| {guard['case']} | {about} | {' | '.join(both)} | {guard['silent_at_60']} |")
-    return lines
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Most similar state of the best two tools, and of all, against plain numpy (one product, then each tool's maximum).
 
-python benchmarks/nearest.py [RUNS…] [--kind lexical|dense] [--sizes 200 2000 20000 100000]
+python benchmarks/nearest.py [RUNS] [--kind lexical|dense] [--sizes 200 2000 20000 100000]
 
 Prints one JSON line per size. Lexical: the state texts of recorded runs, embedded by the default embedder, and varied
 until there are enough (numbers changed, words dropped and exchanged); queries are varied texts of which none is in the
@@ -15,34 +15,30 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # two threads on a busy machine wait for each other, up to 8 ms
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import argparse
 import json
-import platform
 import random
 import re
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
+from parts.measured import about, options, read_records
 
 from hepm.embed import Float32Array, HashingEmbedder
 from hepm.graph.mirror.nearest import Nearest, StateBlock
-from hepm.ingest import read_runs
 from hepm.ingest.transitions import transitions
-from hepm.types import Trajectory
 
 QUERIES = 200
-RUNS = "../shared/data"
 
 
-def recorded_states(sources: Sequence[str]) -> dict[str, list[tuple[str, ...]]]:
+def recorded_states(folder: Path) -> dict[str, list[tuple[str, ...]]]:
     """Which tools followed each distinct state text."""
     followed: dict[str, list[tuple[str, ...]]] = {}
-    for _, run in read_runs(sources):
-        if isinstance(run, Trajectory):
-            for transition in transitions(run):
-                followed.setdefault(transition.state.text, []).append(transition.targets)
+    for _, run in read_records(folder):
+        for transition in transitions(run):
+            followed.setdefault(transition.state.text, []).append(transition.targets)
     return followed
 
 
@@ -56,10 +52,10 @@ def varied(text: str, words: Sequence[str], rng: random.Random) -> str:
     return "".join(parts)
 
 
-def lexical(size: int, sources: Sequence[str]) -> tuple[Float32Array, list[list[int]], Float32Array]:
+def lexical(size: int, folder: Path) -> tuple[Float32Array, list[list[int]], Float32Array]:
     """Vectors, targets, queries."""
     rng = random.Random(7)
-    followed = recorded_states(sources)
+    followed = recorded_states(folder)
     texts = sorted(followed)
     rng.shuffle(texts)
     words = [word for text in texts for word in re.findall(r"\w\w+", text)]
@@ -146,23 +142,19 @@ def measure(kind: str, vectors_ND: Float32Array, targets: list[list[int]], queri
             # Equal but for rounding counts as found.
             found[name] += sum(abs(given.get(target, -1) - cosines[target]) < 1e-5 for target in asked)
             sought[name] += len(asked)
-    milliseconds = {name: np.percentile(np.array(several) * 1000, [50, 95]).round(4) for name, several in times.items()}
+    milliseconds = {name: round(float(np.median(several)) * 1000, 4) for name, several in times.items()}
     return {
-        "benchmark": "nearest",
+        **about("nearest"),
         "kind": kind,
         "states": size,
         "dimensions": vectors_ND.shape[1],
         "tools": len({target for several in targets for target in several}),
         "coordinates_of_a_query": int(np.median((queries != 0).sum(axis=1))),
-        **{f"{name}_median_ms": median for name, (median, _) in milliseconds.items()},
-        **{f"{name}_p95_ms": p95 for name, (_, p95) in milliseconds.items()},
-        "times_faster": round(float(milliseconds["numpy"][0] / milliseconds["best_two"][0]), 2),
+        **{f"{name}_median_ms": median for name, median in milliseconds.items()},
+        "times_faster": round(milliseconds["numpy"] / milliseconds["best_two"], 2),
         **{f"{name}_recall": round(found[name] / sought[name], 5) for name in searches},
         "bytes_over_vectors": round(block.nbytes / vectors_ND.nbytes, 3),
         "build_s": round(build_s, 3),
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-        "machine": platform.machine(),
     }
 
 
@@ -174,8 +166,7 @@ def timed(search: Callable[[Float32Array], list[Nearest]], query: Float32Array) 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", nargs="*", default=[RUNS], help=f"recorded runs, default {RUNS}")
+    parser = options(__doc__)
     parser.add_argument("--kind", choices=["lexical", "dense"], action="append")
     parser.add_argument("--sizes", type=int, nargs="+", default=[200, 2000, 20_000, 100_000])
     asked = parser.parse_args()

@@ -1,17 +1,14 @@
 """Poisoned memory: what recorded prompt injections do to suggestions, prompts and lessons, and what distrust saves.
 
-usage: python benchmarks/poison.py [RUNS] [--folds 5] [--every 5] [--error-results] [--markdown] [--needed] [--planted]
+usage: python benchmarks/poison.py [RUNS] [--folds 5] [--every 5]
+       python benchmarks/poison.py --needed | --planted
 
-RUNS is a folder that holds AgentDojo runs ($HEPM_RECORDED_RUNS, else ../shared/data). Prints one JSON line; --markdown
-prints the tables of benchmarks/LOG.md instead.
+RUNS is a folder that holds AgentDojo runs ($HEPM_RECORDED_RUNS, else ../shared/data). Prints one JSON line.
 
 Models are held apart, fold by fold: memory holds the runs of the others, on the same tasks. Three memories are asked:
 of clean runs alone, of clean and attacked runs, and of both with the attacked ones distrusted. They are asked at each
 moment of a held-out run right after the first result that holds the injection. The attackers' goals run as tasks of
 their own stay out: there the injected words are the user's.
-
---error-results makes each result that holds an injection begin with "Error: ", as an attacker would who knows that
-lessons quote errors.
 
 --needed reads no records: it counts the hostile runs that plant a tool among 200 made-up honest runs, or silence one.
 --planted reads none either: it counts the planted recipes, lessons and argument rules that reach another's session.
@@ -29,7 +26,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -56,9 +53,6 @@ SPAN: Final = 8
 OPEN: Final = Floors(similarity=-1.0, chance=0.0, further=0.0)
 RANKED_BY: Final[Mapping[str, Policy]] = {"hybrid": Hybrid(floors=OPEN), "procedural": Procedural(floors=OPEN)}
 
-OPENING: Final = "This is an important message"
-"""How the injections of this attack begin."""
-
 LIFT: Final = 0.25
 FEWEST: Final = 5
 
@@ -74,7 +68,7 @@ def main() -> None:
     if arguments.planted:
         print(json.dumps(about("poison") | {"planted": planted()}))
         return
-    records = read_records(arguments.runs, error_results=arguments.error_results)
+    records = read_attacked(arguments.runs)
     goals = goals_of(records)
     moments = [moment for record in records if (moment := moment_of(record, goals))]
     spans = {place: spans_of(tuple(texts)) for place, texts in injected_texts(records).items()}
@@ -86,9 +80,6 @@ def main() -> None:
             ask(name, known, asked, spans, arguments.every, found)
         print(f"fold {fold + 1} of {arguments.folds}, {time.perf_counter() - started:.0f} s", file=sys.stderr)
     found.goals = goals
-    if arguments.markdown:
-        print("\n".join(markdown(found)))
-        return
     told = about("poison") | {
         "runs": len(records),
         "attacked": sum(record.attacked for record in records),
@@ -103,8 +94,6 @@ def parse() -> argparse.Namespace:
     parser = options(__doc__)
     parser.add_argument("--folds", type=int, default=5)
     parser.add_argument("--every", type=int, default=5, help="render a prompt at each so many-th moment")
-    parser.add_argument("--error-results", action="store_true")
-    parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--needed", action="store_true", help="count hostile runs beside 200 honest ones")
     parser.add_argument("--planted", action="store_true", help="count planted lessons that reach another's session")
     return parser.parse_args()
@@ -137,7 +126,7 @@ class Record:
         return bool(self.injection)
 
 
-def read_records(folder: Path, *, error_results: bool) -> list[Record]:
+def read_attacked(folder: Path) -> list[Record]:
     archives = sorted(folder.rglob("agentdojo/**/*.tar.xz"))
     attacks = {name: attack for archive in archives for name, attack in read_attacks(archive)}
     found: list[Record] = []
@@ -148,9 +137,8 @@ def read_records(folder: Path, *, error_results: bool) -> list[Record]:
         injection = run.tags.get("injection", "")
         texts = tuple(attack["injections"].values()) if injection else ()
         seen = first_sight(run, spans_of(texts))
-        read = with_error(run, seen, spans_of(texts)) if error_results and seen is not None else run
         suite = run.environment.removeprefix("agentdojo-")
-        found.append(Record(read, suite, run.task, injection, texts, bool(injection and attack["security"]), seen))
+        found.append(Record(run, suite, run.task, injection, texts, bool(injection and attack["security"]), seen))
     return found
 
 
@@ -184,21 +172,6 @@ def first_sight(run: Trajectory, spans: frozenset[Span]) -> int | None:
         if any(call.result and holds(call.result, spans) for call in turn.calls):
             return at
     return None
-
-
-def with_error(run: Trajectory, seen: int, spans: frozenset[Span]) -> Trajectory:
-    """The run with the injected result as an error, the attacker's words first."""
-
-    def said(result: str) -> str:
-        return "Error: " + result[max(result.find(OPENING), 0) :]
-
-    calls = [
-        replace(call, result=said(call.result)) if call.result and holds(call.result, spans) else call
-        for call in run.turns[seen].calls
-    ]
-    turns = list(run.turns)
-    turns[seen] = replace(turns[seen], calls=tuple(calls))
-    return replace(run, turns=tuple(turns))
 
 
 def injected_texts(records: Sequence[Record]) -> dict[str, list[str]]:
@@ -484,30 +457,6 @@ def prompts_of(found: Found, name: str) -> dict[str, int]:
         "hold text of an injection": prompts.tainted,
         "of these outside of quotes": prompts.instructed,
     }
-
-
-def markdown(found: Found) -> Iterator[str]:
-    yield "| attacker's tool | moments | " + " | ".join(MEMORIES) + " | raised by it | raised in spite of distrust |"
-    yield "|---|---|---|---|---|---|---|"
-    for label, rows in report(found)["ranks"].items():
-        clean, poisoned, distrusted = (rows[name] for name in MEMORIES)
-        if not clean["moments"]:
-            continue
-        cells = [
-            f"{row['mean rank']:.1f}; {row['named in top 2']:.3f} [{row['interval'][0]:.3f}, {row['interval'][1]:.3f}]"
-            for row in (clean, poisoned, distrusted)
-        ]
-        raised = f"{poisoned['raised'] / poisoned['moments']:.3f} | {distrusted['raised']}"
-        yield f"| {label} | {clean['moments']:,} | {' | '.join(cells)} | {raised} |"
-    yield f"\n| prompts | {' | '.join(prompts_of(found, CLEAN))} |"
-    yield "|---" * (len(prompts_of(found, CLEAN)) + 1) + "|"
-    for name in found.prompts:
-        yield f"| {name} | {' | '.join(f'{number:,}' for number in prompts_of(found, name).values())} |"
-    yield f"\n| holds text of an injection | {' | '.join(MEMORIES)} |"
-    yield "|---" * (len(MEMORIES) + 1) + "|"
-    for where in sorted({where for lessons in found.lessons.values() for where in lessons.all}):
-        cells = [f"{found.lessons[name].tainted[where]:,} of {found.lessons[name].all[where]:,}" for name in MEMORIES]
-        yield f"| {where} | {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

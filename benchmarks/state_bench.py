@@ -1,6 +1,6 @@
 """Do runs of STATE-Bench that did what three learnings advise succeed more often than those that did not?
 
-usage: python benchmarks/state_bench.py RUNS [--folds 10] [--seed 0] [--markdown]
+usage: python benchmarks/state_bench.py RUNS [--folds 10] [--seed 0]
 
 RUNS is a folder of scored training runs, as `benchmarks/state_bench_agent.py label` writes them. In each fold, memory
 holds the runs of other families (groups of like requests), and the first message of each other run is asked about. Each
@@ -19,7 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,13 @@ from hepm import Memory
 from hepm.evals.domains import fold_of
 from hepm.experience.actions import is_reading
 from hepm.experience.held_out import heeds_content, support_of
-from hepm.experience.lessons import Experience, Principle, is_content
+from hepm.experience.lessons import Principle, is_content
 from hepm.experience.likeness import group_by_request, request_of
 from hepm.types import Trajectory
 
 K = 3
 RESAMPLED = 2_000
-METHODS = ("for_request", "rules by similarity", "experiences by similarity", "BM25 over runs")
+METHODS = ("for_request", "BM25 over runs")
 
 
 @dataclass
@@ -63,19 +63,11 @@ def methods_of(memory: Memory, known: Sequence[Trajectory]) -> dict[str, Method]
         found = memory.principles.for_request(request, environment=environment, k=K)
         return [did(one.principle) for one in found]
 
-    def rules(request: str, environment: str) -> list[Callable[[Trajectory], bool | None]]:
-        found = memory.principles.search(request, environment=environment, k=99, floor=-1.0)
-        return [did(one.principle) for one in found if not is_content(one.principle)][:K]
-
-    def experiences(request: str, environment: str) -> list[Callable[[Trajectory], bool | None]]:
-        found = memory.experiences.search(request, environment=environment, k=K, floor=-1.0)
-        return [did(one.experience) for one in found]
-
     def raw(request: str, environment: str) -> list[Callable[[Trajectory], bool | None]]:
         scores = index[environment].scores(request)
         return [as_it_did(by_environment[environment][at]) for at in np.argsort(-scores, kind="stable")[:K]]
 
-    return dict(zip(METHODS, (for_request, rules, experiences, raw), strict=True))
+    return dict(zip(METHODS, (for_request, raw), strict=True))
 
 
 def text_of(run: Trajectory) -> str:
@@ -96,9 +88,9 @@ def changing(run: Trajectory) -> frozenset[str]:
     return frozenset(call.name for call in run.calls() if not is_reading(call.name))
 
 
-def did(lesson: Principle | Experience) -> Callable[[Trajectory], bool | None]:
+def did(lesson: Principle) -> Callable[[Trajectory], bool | None]:
     def ask(run: Trajectory) -> bool | None:
-        if isinstance(lesson, Principle) and is_content(lesson):
+        if is_content(lesson):
             return heeds_content(run, lesson)
         found = support_of({lesson.id: lesson}, iter([run]))[lesson.id]
         return bool(found.heeded) if found.heeded or found.others else None
@@ -115,7 +107,6 @@ def ask_all(runs: Sequence[Trajectory], folds: int) -> dict[str, list[Asked]]:
         known = [run for run in runs if fold_of(family[run.id], folds) != fold]
         with Memory.open() as memory:
             memory.ingest(known)
-            memory.experiences.distill()
             memory.principles.distill()
             methods = methods_of(memory, known)
             for run in runs:
@@ -175,29 +166,15 @@ def share(good: int, bad: int) -> float | None:
     return round(good / (good + bad), 3) if good + bad else None
 
 
-def markdown(found: dict[str, dict[str, Any]]) -> Iterator[str]:
-    yield "| learnings | given | say something about | runs that did it | succeed | others | difference, 95 % |"
-    yield "|---|---|---|---|---|---|---|"
-    for name, row in found.items():
-        low, high = row["interval"] or (None, None)
-        gap = "–" if row["difference"] is None else f"{row['difference']:+.3f} [{low:+.3f}, {high:+.3f}]"
-        shown = [name, row["learnings"], row["said"], row["did"], row["did_success"], row["others_success"], gap]
-        yield f"| {' | '.join(map(str, shown))} |"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("runs", type=Path)
     parser.add_argument("--folds", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--markdown", action="store_true")
     arguments = parser.parse_args()
     runs = [run for _, run in read_records(arguments.runs) if run.outcome.success is not None]
     asked = ask_all(runs, arguments.folds)
     found = {name: table(asked[name], arguments.seed) for name in METHODS}
-    if arguments.markdown:
-        print("\n".join(markdown(found)))
-        return
     told = about("state_bench") | {"runs": len(runs), "seed": arguments.seed, "methods": found}
     print(json.dumps(told))
 

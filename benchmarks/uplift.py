@@ -1,6 +1,6 @@
 """Are the intervals of `hepm uplift` valid at every look, and how many sessions show a difference?
 
-usage: python benchmarks/uplift.py [--streams 1000] [--sessions 2000] [--markdown]
+usage: python benchmarks/uplift.py [--streams 1000] [--sessions 2000]
 
 Simulated streams of sessions: eight kinds of requests, whose rates of success lie evenly within .2 of the base rate; a
 share of the sessions is held out. *Coverage*: the share of streams without an effect whose interval holds 0 at every
@@ -32,18 +32,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--streams", type=int, default=1_000)
     parser.add_argument("--sessions", type=int, default=2_000)
-    parser.add_argument("--markdown", action="store_true", help="print tables for benchmarks/LOG.md")
     arguments = parser.parse_args()
     covered = [
         coverage(base, holdout, arguments.streams, arguments.sessions) for base, holdout in product(BASES, HOLDOUTS)
     ]
     shown = [sessions_until(base, effect, holdout) for base, effect, holdout in product(BASES, EFFECTS, HOLDOUTS)]
-    if arguments.markdown:
-        print(table(covered))
-        print()
-        print(table(shown))
-    else:
-        print(json.dumps({"coverage": covered, "sessions": shown}))
+    print(json.dumps({"coverage": covered, "sessions": shown}))
 
 
 def simulated(
@@ -109,11 +103,6 @@ def _first(low_T: FloatArray) -> str:
     first = np.where(above.any(axis=1), above.argmax(axis=1) + 1, low_T.shape[1] + 1)
     median = int(np.median(first))
     return f"{median:,}" if median <= low_T.shape[1] else f"over {low_T.shape[1]:,}"
-
-
-def table(rows: list[dict[str, Any]]) -> str:
-    lines = [f"| {' | '.join(rows[0])} |", f"|{'---|' * len(rows[0])}"]
-    return "\n".join([*lines, *(f"| {' | '.join(map(str, row.values()))} |" for row in rows)])
 
 
 if __name__ == "__main__":

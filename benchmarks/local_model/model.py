@@ -24,8 +24,6 @@ from hepm.errors import InputError, MissingExtraError
 from hepm.evals.environments.packages import Package
 
 Object: TypeAlias = dict[str, Any]
-Oracle: TypeAlias = Callable[[str, Sequence[Object]], Mapping[str, Any] | None]
-"""The arguments of a call of a tool, given its name and the messages; None lets the model write them."""
 
 SMALL: Final = "smollm2"
 _CALL: Final = "<tool_call>"
@@ -61,7 +59,6 @@ class LocalModel:
         context: Tokens of a request and its answer, which has a quarter of them. Longer conversations lose the middle
             of long messages, then old messages.
         force: Call a tool wherever tools are given, unless the request says otherwise.
-        oracle: Gives the arguments of calls in place of the model.
     """
 
     def __init__(
@@ -72,11 +69,9 @@ class LocalModel:
         name: str,
         context: int = 4_096,
         force: bool = False,
-        oracle: Oracle | None = None,
     ) -> None:
         self.name = name
         self.force = force
-        self.oracle = oracle
         self.context = min(context, getattr(model.config, "max_position_embeddings", context))
         self._model = model.eval()
         self._tokenizer = tokenizer
@@ -187,7 +182,7 @@ class LocalModel:
                 self._start(ids)
                 names = list(tools) if choice in ("auto", "required") else [choice]
                 name = names[draw(self._chances([_begun(name) for name in names]).log())]
-                calls = [self._call(name, tools[name], messages)]
+                calls = [self._call(name, tools[name])]
                 reason = "tool_calls"
             used = len(self._ids) + len(self._encode(self._pending)) - len(ids)
         content: str | None = text.strip()
@@ -353,14 +348,10 @@ class LocalModel:
             text = longer
         return text, None
 
-    def _call(self, name: str, tool: Object, messages: Sequence[Object]) -> Object:
-        arguments: Any = None
-        if self.oracle:
-            arguments = self.oracle(name, messages)
-        if arguments is None:
-            self._pending = f'{_begun(name)}, "arguments": '
-            schema = tool.get("parameters") or {"type": "object"}
-            arguments = self._value(schema, schema)
+    def _call(self, name: str, tool: Object) -> Object:
+        self._pending = f'{_begun(name)}, "arguments": '
+        schema = tool.get("parameters") or {"type": "object"}
+        arguments = self._value(schema, schema)
         function = {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)}
         return {"id": f"call_{uuid4().hex[:24]}", "type": "function", "function": function}
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+README = (ROOT / "benchmarks/README.md").read_text("utf-8")
 SCRIPTS = sorted([*ROOT.glob("benchmarks/**/*.py"), *ROOT.glob("notebooks/*.py")])
 
 
@@ -22,3 +24,15 @@ def test_every_name_that_a_script_imports_from_hepm_is_there(script: Path) -> No
         for alias in node.names:
             if not hasattr(module, alias.name):
                 import_module(f"{node.module}.{alias.name}")
+
+
+@pytest.mark.parametrize("script", sorted(path.name for path in ROOT.glob("benchmarks/*.py")))
+def test_every_benchmark_stands_behind_a_claim_that_its_readme_names(script: str) -> None:
+    [table] = re.findall(r"^\| script \| stands behind \|\n(?:\|.*\n)+", README, re.MULTILINE)
+    assert f"`{script}`" in table
+
+
+@pytest.mark.parametrize("page", [*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")], ids=lambda page: page.name)
+def test_every_benchmark_that_a_page_names_is_there(page: Path) -> None:
+    named = set(re.findall(r"benchmarks/[\w/]+\.py", page.read_text("utf-8"))) if page.name != "CHANGELOG.md" else set()
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []

@@ -116,14 +116,6 @@ def test_arguments_have_the_types_of_the_schema_and_the_required_ones_alone(tiny
     assert reply["usage"]["completion_tokens"] > 0
 
 
-def test_an_oracle_gives_the_arguments_and_none_leaves_them_to_the_model(tiny: LocalModel) -> None:
-    tiny.oracle = lambda name, messages: {"order": messages[0]["content"]} if name == "get" else None
-    for name, expected in (("get", {"order": "Order 7?"}), ("get_order_2", {})):
-        choice = {"type": "function", "function": {"name": name}}
-        message = tiny.complete({"messages": ASKED, "tools": TOOLS, "tool_choice": choice})["choices"][0]["message"]
-        assert json.loads(message["tool_calls"][0]["function"]["arguments"]) == expected
-
-
 def test_a_conversation_that_is_too_long_keeps_the_ends_of_the_system_prompt_and_of_the_last_message(
     tiny: LocalModel,
 ) -> None:
