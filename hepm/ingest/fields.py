@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Final, TypeGuard
 
 from hepm.ingest.records import Object, RecordError
 
+_SCALES: Final = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3), (0, 1))
+"""From which number on a time is in nanoseconds, microseconds, milliseconds, and seconds."""
 _KINDS: Final = {"bool": "a boolean", "int": "a number", "float": "a number", "str": "a string"}
 
 
@@ -105,6 +108,16 @@ def at(value: Any, path: str) -> Any:
     return None
 
 
+def first_time(records: Iterable[Any], *paths: str) -> float | None:
+    """The first time at one of some paths in a record, then in the next one; None where none can be read."""
+    for record in records:
+        for path in paths:
+            time = unix_time(at(record, path))
+            if time is not None:
+                return time
+    return None
+
+
 def texts(value: Any) -> tuple[str, ...]:
     """The texts in a list; nothing of anything else."""
     if not is_list(value):
@@ -137,16 +150,19 @@ def _part_text(part: str | Object) -> str:
 
 
 def unix_time(value: Any) -> float | None:
-    """Seconds since 1970 of an ISO time or a number, UTC where it names no zone; None where it cannot be read."""
-    if isinstance(value, bool) or value is None:
-        return None
-    if isinstance(value, int | float):
-        # From 1e11 on it is milliseconds: that many seconds end in the year 5138.
-        return float(value) if 0 < value < 1e11 else None
+    """Seconds since 1970 of an ISO time, UTC where it names no zone, or of a number in any unit; None for neither."""
+    given: Any = value
+    if is_list(value) and len(value) == 2:  # seconds and nanoseconds, of JavaScript
+        given = value[0]
+    is_text = isinstance(given, str)
     try:
-        time = datetime.fromisoformat(value)
-        if not time.tzinfo:
-            time = time.replace(tzinfo=UTC)
-        return time.timestamp()
+        if is_text and not given.isdecimal():
+            time = datetime.fromisoformat(given)
+            return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+        number = float(given)
     except (TypeError, ValueError, OverflowError):
         return None
+    # A short text of digits is a year or a day, true is no time, and so large a number none either.
+    if type(given) is bool or (is_text and number < 1e9) or not 0 < number < 1e20:
+        return None
+    return number / next(scale for start, scale in _SCALES if number >= start)

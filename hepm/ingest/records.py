@@ -120,6 +120,10 @@ class ReadOptions:
         if self.ids not in {"own", "content"}:
             raise FormatError(f"ids are either 'own' or 'content', not {self.ids!r}")
 
+    def own_id(self, id: str) -> str:
+        """The id of a record, "" where its content is hashed instead."""
+        return id if self.ids == "own" else ""
+
 
 class RecordError(Exception):
     """A record is not what its reader needs; the text becomes the reason of a Rejection."""
@@ -127,6 +131,11 @@ class RecordError(Exception):
 
 class Broken(RecordError):
     """The JSON itself is broken here, so that nothing after it can be trusted."""
+
+
+def filled(**values: str) -> dict[str, str]:
+    """Those that are not empty."""
+    return {key: value for key, value in values.items() if value}
 
 
 def graded(reward: float | None, success: bool | None = None) -> Outcome:

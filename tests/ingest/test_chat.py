@@ -21,6 +21,24 @@ def test_keys_may_lead_inward(tmp_path: Path):
     assert read_one(path, ReadOptions(success_key="metadata.ok")).outcome == Outcome(None, False)
 
 
+@pytest.mark.parametrize("time", [1767225601, 1767225601.0, 1767225601000, "1767225601000", 1767225601 * 10**9])
+def test_a_time_is_read_in_the_unit_that_its_size_tells(tmp_path: Path, time: Any):
+    assert read_one(write(tmp_path / "log.jsonl", changed(CHAT, timestamp=time))).ended_at == 1767225601.0
+
+
+@pytest.mark.parametrize("time", [True, 0, -1, 1e21, "2026", "soon", [1, 2, 3], {"at": 1}])
+def test_what_is_no_time_is_none(tmp_path: Path, time: Any):
+    assert read_one(write(tmp_path / "log.jsonl", changed(CHAT, timestamp=time))).ended_at is None
+
+
+def test_a_result_of_pydantic_ai_without_an_outcome_is_no_failure(tmp_path: Path):
+    call = {"part_kind": "tool-call", "tool_name": "list", "args": "{}", "tool_call_id": "a"}
+    result = {"part_kind": "tool-return", "tool_name": "list", "content": "pears", "tool_call_id": "a"}
+    messages = [{"kind": "response", "parts": [call]}, {"kind": "request", "parts": [result]}]
+    [call_read] = read_one(write(tmp_path / "log.jsonl", {"messages": messages})).calls()
+    assert (call_read.result, call_read.error) == ("pears", None)
+
+
 def test_a_reward_beyond_all_numbers_is_rejected(tmp_path: Path):
     path = write(tmp_path / "log.jsonl", CHAT)
     path.write_text(path.read_text().replace('"reward": 1.0', '"reward": 1e999'))

@@ -89,6 +89,22 @@ def test_results_in_events_are_kept_as_they_are_written(tmp_path: Path):
     assert [call.result for call in run.calls()] == ['[1, {"type": "pear"}]']
 
 
+def test_a_failed_result_in_items_of_the_responses_api_belongs_to_its_call_and_is_no_text_of_the_user(tmp_path: Path):
+    items = [
+        {"role": "user", "content": "List pears"},
+        {"type": "function_call", "call_id": "a", "name": "list", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "a", "output": "no shop", "status": "incomplete"},
+    ]
+    about = {"gen_ai.operation.name": "chat", "input.value": json.dumps(items), "output.value": "Closed."}
+    run = read_one(write(tmp_path / "a.json", export(span(2, 1, attributes=about))))
+    assert [(turn.role, turn.text) for turn in run.turns] == [
+        ("user", "List pears"),
+        ("assistant", ""),
+        ("assistant", "Closed."),
+    ]
+    assert [(call.result, call.error) for call in run.calls()] == [("no shop", True)]
+
+
 def test_nested_attributes_of_long_names_take_no_more_memory_than_their_text(tmp_path: Path):
     nested: Any = {"gen_ai": {"operation": {"name": "chat"}}}
     for _ in range(100):

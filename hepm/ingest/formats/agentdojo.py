@@ -7,7 +7,7 @@ from typing import Final
 from hepm.ingest import fields
 from hepm.ingest.formats.document import Document, record_reader
 from hepm.ingest.formats.turns import TurnBuilder, chat_turns
-from hepm.ingest.records import Object, ReadOptions, RecordError, graded, identified
+from hepm.ingest.records import Object, ReadOptions, RecordError, filled, graded, identified
 from hepm.types import Trajectory
 
 
@@ -27,25 +27,16 @@ def _run(record: Object, document: Document, options: ReadOptions) -> Trajectory
         raise RecordError(f"'utility' is {fields.kind_of(utility)}, not a boolean")
     user_task = fields.text(record, "user_task_id")
     injection = fields.text(record, "injection_task_id")
-    tags: dict[str, str] = {}
-    attack = fields.text(record, "attack_type")
-    if attack:
-        tags["attack"] = attack
-    if user_task and injection:
-        tags["injection"] = injection
-    reward = None
-    if utility is not None:
-        reward = float(utility)
     return identified(
         "",
         chat_turns(fields.as_list(record.get("messages"), "'messages'"), _add_result),
-        graded(reward),
+        graded(None if utility is None else float(utility)),
         environment="agentdojo-" + fields.text(record, "suite_name"),
         # The attackers' goals are also run as tasks of their own, without a user task.
         task=user_task or injection,
         model=fields.text(record, "pipeline_name"),
         ended_at=fields.unix_time(record.get("evaluation_timestamp")),
-        tags=tags,
+        tags=filled(attack=fields.text(record, "attack_type"), injection=user_task and injection),
         source=document.name,
     )
 

@@ -97,18 +97,15 @@ def _run(record: Object, source: str, trial: Object, options: ReadOptions) -> Tr
         # After a compaction of its context an agent's log repeats earlier steps.
         if not step.get("is_copied_context"):
             _add_step(builder, step)
-    own_id = ""
-    if options.ids == "own":
-        own_id = fields.text(record, "trajectory_id", "session_id")
     return identified(
-        own_id,
+        options.own_id(fields.text(record, "trajectory_id", "session_id")),
         builder.build(),
         outcome,
         environment=environment,
         task=task,
         model=fields.text(agent, "model_name") or _model_of(steps),
         user=fields.text(own, "user"),
-        ended_at=_last_time(steps),
+        ended_at=fields.first_time(reversed(steps), "timestamp"),
         tags=tags,
         source=source,
         tools=listed_tools(fields.list_at(agent, "tool_definitions")),
@@ -122,14 +119,6 @@ def _model_of(steps: list[Object]) -> str:
             if model:
                 return model
     return ""
-
-
-def _last_time(steps: list[Object]) -> float | None:
-    for step in reversed(steps):
-        time = fields.unix_time(step.get("timestamp"))
-        if time:
-            return time
-    return None
 
 
 def _check_version(version: Any) -> None:

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from hepm.ingest import fields
-from hepm.ingest.formats.document import Document, Reader, built
+from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.parts import result_text
 from hepm.ingest.formats.turns import chat_turns
-from hepm.ingest.records import SOLVED, Item, Object, ReadOptions, RecordError, graded, identified
+from hepm.ingest.records import SOLVED, Item, Object, ReadOptions, RecordError, filled, graded, identified
 from hepm.ingest.tools import listed_tools
 from hepm.types import Outcome, Trajectory
 
@@ -41,24 +41,12 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
         )
         return
 
-    def build(record: Object) -> Trajectory:
-        return read_record(record, document.name, options)
-
-    if not document.is_list or not document.keys & {"role", "parts"} or fields.is_list(document.first):
-        for number, value in document.records():
-            record = value
-            if fields.is_list(value):
-                record = {"messages": value}
-            yield built(document.name, number, record, build)
-        return
     # One bare list of messages: the file is a single run.
-    messages: list[Any] = []
-    for number, value in document.records():
-        if isinstance(value, RecordError):
-            yield document.rejected(number, str(value))
-            return
-        messages.append(value)
-    yield built(document.name, 1, {"messages": messages}, build)
+    is_run = document.is_list and bool(document.keys & {"role", "parts"}) and not fields.is_list(document.first)
+    yield from document.conversations(
+        lambda value: is_run and not isinstance(value, RecordError),
+        lambda record: read_record(record, document.name, options),
+    )
 
 
 def read_record(record: Object, source: str, options: ReadOptions) -> Trajectory:
@@ -75,18 +63,15 @@ def read_record(record: Object, source: str, options: ReadOptions) -> Trajectory
         system = [{"role": "system", "content": instructions}]
     outcome, label = _outcome(record, options)
     tags = _tags(record)
-    own_id = ""
-    if options.ids == "own":
-        own_id = fields.text(record, "id", "session_id")
     return identified(
-        own_id,
+        options.own_id(fields.text(record, "id", "session_id")),
         chat_turns(system + fields.as_list(messages, "'messages'"), unread=options.unread),
         outcome,
         environment=fields.text(record, "environment", "domain"),
         task=fields.text(record, "task_id", "task"),
         model=fields.text(record, "model"),
         user=fields.text(record, "user"),
-        ended_at=_ended_at(record),
+        ended_at=fields.first_time([record], *_TIMES),
         tags=tags | label,
         source=source,
         tools=listed_tools(fields.list_at(record, "tools") or fields.list_at(record, "functions")),
@@ -94,31 +79,19 @@ def read_record(record: Object, source: str, options: ReadOptions) -> Trajectory
 
 
 def _tags(record: Object) -> dict[str, str]:
-    tags: dict[str, str] = {}
-    recorded = record.get("tags")
-    if fields.is_object(recorded):
-        tags = {key: fields.text(recorded, key) for key in recorded}
-    for key in ("trial", "split", "attack"):
-        value = fields.text(record, key)
-        if value:
-            tags[key] = value
-    return tags
-
-
-def _ended_at(record: Object) -> float | None:
-    for key in _TIMES:
-        time = fields.unix_time(record.get(key))
-        if time is not None:
-            return time
-    return None
+    tags = record.get("tags")
+    recorded: dict[str, str] = {}
+    if fields.is_object(tags):
+        recorded = {key: fields.text(tags, key) for key in tags}
+    return recorded | filled(**{key: fields.text(record, key) for key in ("trial", "split", "attack")})
 
 
 def _outcome(record: Object, options: ReadOptions) -> tuple[Outcome, dict[str, str]]:
     """Success as the record has it; else its label; else its reward, where 1 means solved. And the label as a tag."""
-    reward = _value_at(record, options.reward_key)
+    reward = fields.at(record, options.reward_key)
     if reward is not None:
         reward = fields.as_number(reward, repr(options.reward_key))
-    success = _value_at(record, options.success_key)
+    success = fields.at(record, options.success_key)
     # Explicit before implied: a record may say success and hold a reward of another measure.
     if success is not None:
         succeeded = verdict(success, options.success_key)
@@ -127,7 +100,7 @@ def _outcome(record: Object, options: ReadOptions) -> tuple[Outcome, dict[str, s
                 f"{options.success_key!r} is {str(success)[:40]!r}, which says neither success nor failure"
             )
         return Outcome(reward, succeeded), {}
-    label = _value_at(record, options.label_key)
+    label = fields.at(record, options.label_key)
     if label is not None:
         succeeded = verdict(label, options.label_key)
         if succeeded is not None:
@@ -136,16 +109,6 @@ def _outcome(record: Object, options: ReadOptions) -> tuple[Outcome, dict[str, s
     if isinstance(label, str):
         return graded(reward), {"label": label}
     return graded(reward), {}
-
-
-def _value_at(record: Object, dotted: str) -> Any:
-    """The value under nested keys: "metadata.score"; None where a key is absent."""
-    value: Any = record
-    for key in dotted.split("."):
-        if not fields.is_object(value):
-            return None
-        value = value.get(key)
-    return value
 
 
 def verdict(value: Any, key: str) -> bool | None:

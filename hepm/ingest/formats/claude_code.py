@@ -14,7 +14,7 @@ from hepm.ingest import fields
 from hepm.ingest.formats.coding_session import CodingSession, SessionMessage, coding_run
 from hepm.ingest.formats.document import Document, Reader, built
 from hepm.ingest.formats.turns import OpenCall, TurnBuilder
-from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError
+from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, filled
 from hepm.types import Trajectory, TurnMark
 
 CLAUDE_CODE: Final = "claude-code"
@@ -136,13 +136,7 @@ class _Transcript:
 
 def _read_transcript(document: Document, options: ReadOptions) -> Iterator[Item]:
     transcript = _Transcript()
-    for number, value in document.records():
-        try:
-            if isinstance(value, RecordError):
-                raise value
-            transcript.take(fields.as_object(value, "the record"))
-        except RecordError as error:
-            yield document.rejected(number, str(error))
+    yield from document.take(transcript.take)
     kind = ""
     if any(session.agent for session in transcript.sessions):
         kind = _kind_of_agent(document)
@@ -309,11 +303,8 @@ def _run(_: Object, *, session: CodingSession, kind: str, document: Document, op
             added.add(response)
             text = "\n".join(texts.get(response, ()))
             builder.add("assistant", text, session.calls.get(response, []), mark=message.mark)
-    tags: dict[str, str] = {}
-    own_id = session.id
-    if session.agent:
-        tags["subagent"] = kind or session.agent
-        own_id = "/".join(filter(None, (session.id, session.agent)))
+    own_id = "/".join(filter(None, (session.id, session.agent)))
+    tags = filled(subagent=session.agent and (kind or session.agent))
     return coding_run(CLAUDE_CODE, own_id, builder.build(), session, document, options, tags)
 
 

@@ -143,13 +143,7 @@ class _Rollout:
 
 def _read_rollout(document: Document, options: ReadOptions) -> Iterator[Item]:
     rollouts = [_Rollout()]
-    for number, value in document.records():
-        try:
-            if isinstance(value, RecordError):
-                raise value
-            _take(fields.as_object(value, "the record"), rollouts)
-        except RecordError as error:
-            yield document.rejected(number, str(error))
+    yield from document.take(lambda record: _take(record, rollouts))
     for rollout in rollouts:
         try:
             messages = item_messages(list(rollout.conversation()))

@@ -10,7 +10,7 @@ from hepm.ingest import fields
 from hepm.ingest.formats.document import Document
 from hepm.ingest.formats.turns import OpenCall
 from hepm.ingest.joining import mark_key
-from hepm.ingest.records import PROJECT, ReadOptions, identified
+from hepm.ingest.records import PROJECT, ReadOptions, filled, identified
 from hepm.types import Outcome, Trajectory, Turn, TurnMark
 
 _LATER_S: Final = 1e-5
@@ -75,16 +75,13 @@ def coding_run(
     tags: dict[str, str],
 ) -> Trajectory:
     """The run of a session; its environment is the agent's name, its tag "project" the folder it worked in."""
-    project = project_of(session.folder)
-    if project:
-        tags = {PROJECT: project, **tags}
     return identified(
-        id if options.ids == "own" else "",
+        options.own_id(id),
         turns,
         Outcome(),
         environment=agent,  # as the hooks of running agents call it: what one learns, the other may use
         model=session.model,
         ended_at=session.ended_at,
-        tags=tags,
+        tags={**filled(**{PROJECT: project_of(session.folder)}), **tags},
         source=document.name,
     )

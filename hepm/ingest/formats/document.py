@@ -398,6 +398,32 @@ class Document:
         for number, value in self.records():
             yield built(self.name, number, value, build)
 
+    def take(self, add: Callable[[Object], object]) -> Iterator[Rejection]:
+        """Hand every record to `add`; a rejection of each that it, or the decoder, refuses."""
+        for number, value in self.records():
+            try:
+                if isinstance(value, RecordError):
+                    raise value
+                add(fields.as_object(value, "the record"))
+            except (RecordError, RecursionError) as error:
+                yield self.rejected(number, str(error) if isinstance(error, RecordError) else _why_undecoded(error))
+
+    def conversations(self, is_message: Callable[[Any], bool], build: Build) -> Iterator[Item]:
+        """A run of each record, and one of all messages that stand alone in the file, unless it is a list that breaks.
+
+        A record that is a list is one with these "messages".
+        """
+        alone: list[Any] = []
+        broken = False
+        for number, value in self.records():
+            broken = broken or isinstance(value, RecordError)
+            if is_message(value):
+                alone.append(value)
+            else:
+                yield built(self.name, number, {"messages": value} if fields.is_list(value) else value, build)
+        if alone and not (broken and self.is_list):
+            yield built(self.name, 1, {"messages": alone}, build)
+
     def rejected(self, record: int | str | None, reason: str) -> Rejection:
         """A rejection of one record, or of the file if `record` is None."""
         return Rejection(self.name, record, reason)

@@ -12,16 +12,14 @@ from typing import Any, Final
 
 from hepm.ingest import fields
 from hepm.ingest.formats.chat import read_record
-from hepm.ingest.formats.document import Document, Reader, built
+from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.openai_items import is_item, item_messages
-from hepm.ingest.formats.parts import Unread, spread
+from hepm.ingest.formats.parts import Unread, call_in, result_message, spread
 from hepm.ingest.records import Item, Object, ReadOptions, RecordError, decoded_text
 from hepm.types import Trajectory
 
 _LANGCHAIN: Final = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "function"}
-_PYDANTIC_AI_ERRORS: Final = {"success": False, "failed": True, "retried": True}
-"""Outcomes of calls that ran."""
-_PYDANTIC_AI_REFUSALS: Final = ("denied", "interrupted")
+_FOREIGN: Final = "it looks like a list of messages, and has some of types that hepm does not know: {}"
 _ALTERNATIVES: Final = ("choices", "generations", "candidates")
 """Keys of lists of answers to one request, of which the first one counts."""
 
@@ -137,9 +135,7 @@ def _of_langchain(value: Object) -> Object:
         calls: list[Object] = []
         # The second are those whose arguments the model wrote as broken JSON; the calls took place all the same.
         for record in fields.list_at(inner, "tool_calls") + fields.list_at(inner, "invalid_tool_calls"):
-            call = fields.as_object(record, "a tool call")
-            function = {"name": call.get("name"), "arguments": call.get("args")}
-            calls.append({"id": call.get("id"), "function": function})
+            calls.append(call_in(fields.as_object(record, "a tool call")))
         message["content"] = fields.plain_text(content)  # its blocks repeat the calls
         message["tool_calls"] = calls or fields.object_at(inner, "additional_kwargs").get("tool_calls")
     return message
@@ -153,28 +149,26 @@ def is_pydantic_ai(value: Any) -> bool:
 
 
 def _of_pydantic_ai(value: Object) -> list[Object]:
-    texts: list[str] = []
+    text = ""
     calls: list[Object] = []
     messages: list[Object] = []
     for part in value["parts"]:
         part = fields.as_object(part, "a part of a message")  # noqa: PLW2901
-        kind, content, id = fields.text(part, "part_kind"), part.get("content"), part.get("tool_call_id")
+        kind, content = fields.text(part, "part_kind"), part.get("content")
         if kind == "text":
-            texts.append(fields.text(part, "content"))
+            text += fields.text(part, "content")
         elif kind.endswith("tool-call"):
-            function = {"name": part.get("tool_name"), "arguments": _json_text(part.get("args") or "")}
-            calls.append({"id": id, "function": function})
-        elif kind.endswith("tool-return") or (kind == "retry-prompt" and part.get("tool_name")):
-            # A retry-prompt has no outcome: the tool asked the model to call it again.
-            outcome = fields.text(part, "outcome") or "retried"
-            about = {"is_error": _PYDANTIC_AI_ERRORS.get(outcome), "refused": outcome in _PYDANTIC_AI_REFUSALS}
-            messages.append({"role": "tool", "tool_call_id": id, "content": _json_text(content), **about})
-        elif kind in ("retry-prompt", "retry-feedback"):
-            messages.append({"role": "user", "content": _json_text(content)})
+            calls.append(call_in(part))
         elif kind in ("user-prompt", "system-prompt"):
             messages.append({"role": kind.removesuffix("-prompt"), "content": content})
+        elif kind.endswith("tool-return") or (kind == "retry-prompt" and part.get("tool_name")):
+            # A retry-prompt has no outcome: the tool asked the model to call it again.
+            status = "failed" if kind == "retry-prompt" else part.get("outcome")
+            messages.append(result_message({**part, "content": _json_text(content), "status": status}))
+        elif kind.startswith("retry"):
+            messages.append({"role": "user", "content": _json_text(content)})
     if value["kind"] == "response":
-        messages.insert(0, {"role": "assistant", "content": "".join(texts), "tool_calls": calls})
+        messages.insert(0, {"role": "assistant", "content": text, "tool_calls": calls})
     return messages
 
 
@@ -195,28 +189,22 @@ def _recognises(is_message: Callable[[Any], bool], document: Document) -> bool:
 
 def _read(is_message: Callable[[Any], bool], document: Document, options: ReadOptions) -> Iterator[Item]:
     """A list of messages is one run, and so is each record or line with a list of them."""
+    foreign: set[str] = set()
+
+    def is_alone(value: Any) -> bool:
+        if is_message(value):
+            return True
+        is_foreign = fields.is_object(value) and type(value.get("type")) is str and "messages" not in value
+        if is_foreign:
+            foreign.add(value["type"][:40])
+        return is_foreign
 
     def build(record: Object) -> Trajectory:
+        if foreign:  # a part of its conversation would be another conversation
+            raise RecordError(_FOREIGN.format(sorted(foreign)))
         return _run(record, document, options)
 
-    alone: list[Any] = []
-    foreign: set[str] = set()
-    for number, value in document.records():
-        if is_message(value):
-            alone.append(value)
-            continue
-        if fields.is_object(value) and type(value.get("type")) is str and "messages" not in value:
-            foreign.add(value["type"][:40])
-            continue
-        record = value
-        if fields.is_list(value):
-            record = {"messages": value}
-        yield built(document.name, number, record, build)
-    if foreign:  # a part of its conversation would be another conversation
-        reason = f"it looks like a list of messages, and has some of types that hepm does not know: {sorted(foreign)}"
-        yield document.rejected(None, reason)
-    elif alone:
-        yield built(document.name, 1, {"messages": alone}, build)
+    return document.conversations(is_alone, build)
 
 
 def _run(record: Object, document: Document, options: ReadOptions) -> Trajectory:

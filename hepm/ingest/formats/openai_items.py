@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -15,8 +14,8 @@ from hepm.ingest import fields
 from hepm.ingest.files.source_file import SourceFile
 from hepm.ingest.formats.chat import read_record
 from hepm.ingest.formats.document import Document, Reader, built
+from hepm.ingest.formats.parts import result_text
 from hepm.ingest.records import Item, Object, ReadOptions, RecordError, Rejection, decoded_text
-from hepm.types import Trajectory
 
 DATABASE: Final = b"SQLite format 3\0"
 """First bytes of a SQLite file."""
@@ -31,9 +30,7 @@ _OWN_CALLS: Final = frozenset((
 _OWN_ARGUMENTS: Final = ("action", "operation", "queries", "code")
 REFUSED: Final = ("declined", "denied", "cancelled", "canceled", "aborted", "interrupted", "rejected")
 """Statuses of calls that never ran."""
-_LISTS: Final = ("items", "input", "output")
-_PARTS: Final = frozenset({"input_text", "output_text", "text", "input_image", "input_file"})
-"""Types of the parts of an output. Images and files fall away, as in messages."""
+_LISTS: Final = ("messages", "items", "input", "output")
 
 
 def item_messages(items: Sequence[Object]) -> list[Object]:
@@ -51,11 +48,12 @@ def item_messages(items: Sequence[Object]) -> list[Object]:
             messages[-1].setdefault("tool_calls", []).append(call)
             # The API runs tools of MCP servers itself, and writes the result into the call.
             if kind == "mcp_call" and ("output" in item or "error" in item):
-                messages.append(_result(call["id"], item.get("output") or item.get("error"), bool(item.get("error"))))
+                output = item.get("output") or item.get("error")
+                messages.append(_result(call["id"], output, error=bool(item.get("error"))))
         # function_call_output, custom_tool_call_output, shell_call_output, …
         elif kind.endswith("_call_output") and "call_id" in item:
-            refused = item.get("status") in REFUSED
-            messages.append(_result(_text(item.get("call_id")), item.get("output"), _failed(item), refused=refused))
+            result = _result(item["call_id"], item.get("output"), error=_failed(item))
+            messages.append({**result, "refused": item.get("status") in REFUSED})
         elif kind == "message" and "role" in item:
             content = item.get("content")
             if fields.is_list(content):
@@ -103,27 +101,9 @@ def _failed(item: Object) -> bool | None:
     return failed
 
 
-def _result(call: str, output: Any, error: bool | None, *, refused: bool = False) -> Object:
-    text = _output_text(output)
-    if refused:
-        return {"role": "tool", "tool_call_id": call, "content": text, "refused": True}
-    # OpenAI's own messages cannot say that a call failed, so that Anthropic's form carries it.
-    if error is None:
-        return {"role": "tool", "tool_call_id": call, "content": text}
-    block = {"type": "tool_result", "tool_use_id": call, "content": text, "is_error": error}
-    return {"role": "user", "content": [block]}
-
-
-def _output_text(output: Any) -> str:
+def _result(call_id: Any, output: Any, *, error: bool | None) -> Object:
     """An output is a text or a list of parts, as a message's content; that of the API's own tools is JSON."""
-    if isinstance(output, str):
-        return output
-    # [{"type": "input_text", "text": "sunny"}] is "sunny"; a shell's [{"stdout": "…", "outcome": {…}}] stays as it is.
-    if fields.is_list(output) and output:
-        parts = [part for part in output if fields.is_object(part) and _text(part.get("type")) in _PARTS]
-        if len(parts) == len(output):
-            return fields.plain_text(parts)
-    return json.dumps(output, ensure_ascii=False)
+    return {"role": "tool", "tool_call_id": call_id, "content": result_text(output) or "", "is_error": error}
 
 
 def _text(value: Any) -> str:
@@ -166,33 +146,17 @@ def _items_of(record: Object) -> list[Any]:
 def _record(record: Object) -> Object:
     """A record with items, as the chat record it amounts to."""
     items = [fields.as_object(item, "an item") for item in _items_of(record)]
-    messages: list[Object] = []
-    instructions = record.get("instructions")
-    if isinstance(instructions, str):
-        messages.append({"role": "system", "content": instructions})
-    return {**record, "messages": messages + item_messages(items)}
+    if isinstance(record.get("instructions"), str):
+        items.insert(0, {"role": "system", "content": record["instructions"]})
+    return {**record, "messages": item_messages(items)}
 
 
 def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
     """A file of items is one run; records with lists of items are a run each."""
-
-    def build(record: Object) -> Trajectory:
-        return read_record(_record(record), document.name, options)
-
-    items: list[Any] = []
-    for number, value in document.records():
-        if isinstance(value, RecordError):
-            yield document.rejected(number, str(value))
-        # An item a line: together they are one run.
-        elif fields.is_object(value) and (is_item(value) or not _has_list(value)):
-            items.append(value)
-        else:
-            record = value
-            if fields.is_list(value):
-                record = {"items": value}
-            yield built(document.name, number, record, build)
-    if items:
-        yield built(document.name, 1, {"items": items}, build)
+    return document.conversations(
+        lambda value: fields.is_object(value) and (is_item(value) or not _has_list(value)),
+        lambda record: read_record(_record(record), document.name, options),
+    )
 
 
 def read_sessions(source: SourceFile, options: ReadOptions) -> Iterator[Item]:

@@ -38,8 +38,6 @@ _LOGGED: Final = ("timeUnixNano|observedTimeUnixNano|time_unix_nano", "timestamp
 _ATTRIBUTES: Final = "attributes|tags|span_attributes"
 _STATUS: Final = "status.code|status.status_code|status_code|statusCode"
 _FAILED: Final = frozenset({"2", "STATUS_CODE_ERROR", "ERROR", "STATUSCODE.ERROR"})
-_SCALES: Final = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
-"""From which number on a time is in nanoseconds, microseconds, milliseconds."""
 _WRAPPERS: Final = ("data", "spans")
 _LONGEST_NAME: Final = 200  # characters of an attribute's name that is put together
 
@@ -183,17 +181,7 @@ def _time(record: Object, paths: tuple[str, str]) -> float | None:
     try:
         return int(fields.at(record, paths[0])) / 1e9 or None
     except (TypeError, ValueError, OverflowError):
-        value = fields.at(record, paths[1])
-    if fields.is_list(value) and len(value) == 2:  # seconds and nanoseconds, of JavaScript
-        [value, _] = value
-    try:
-        number = float(str(value))
-    except (TypeError, ValueError, OverflowError):
-        return fields.unix_time(value)
-    for start, scale in _SCALES:
-        if number >= start:
-            return number / scale
-    return fields.unix_time(number)
+        return fields.unix_time(fields.at(record, paths[1]))
 
 
 def _recognises(document: Document) -> bool:

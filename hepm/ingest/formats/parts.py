@@ -182,13 +182,13 @@ class _Messages:
             self._texts.append(text)
 
     def _add_call(self, kind: str, held: Object) -> None:
-        name = fields.at(held, _NAME)
-        arguments = fields.at(held, _ARGUMENTS)
+        call = call_in(held)
+        function = call["function"]
         if kind.startswith("executable"):
-            name, arguments = _CODE, held
-        elif name is None and kind == "dynamic-tool":
-            name = str(held.get("type")).removeprefix("tool-")
-        self._calls.append({"id": fields.at(held, _ID), "function": {"name": name, "arguments": arguments}})
+            function |= {"name": _CODE, "arguments": held}
+        elif function["name"] is None and kind == "dynamic-tool":
+            function["name"] = str(held.get("type")).removeprefix("tool-")
+        self._calls.append(call)
 
     def _add_result(self, held: Object, *, with_call: bool) -> None:
         message = result_message(held)
@@ -222,6 +222,12 @@ class _Messages:
         if self._texts or self._calls or self._results or (self._role == "assistant" and not self._done):
             self._done += self._step()
         return self._done
+
+
+def call_in(held: Object) -> Object:
+    """A call as chat messages have it, from what holds one, of any layout."""
+    function = {"name": fields.at(held, _NAME), "arguments": fields.at(held, _ARGUMENTS)}
+    return {"id": fields.at(held, _ID), "function": function}
 
 
 def result_message(held: Object) -> Object:

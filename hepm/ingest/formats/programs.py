@@ -17,7 +17,7 @@ from hepm.ingest.formats.document import Document, Reader, built
 from hepm.ingest.formats.message_layouts import chat_messages, parsed_json
 from hepm.ingest.formats.openai_items import item_messages
 from hepm.ingest.formats.parts import Unread, result_text, spread, status_of
-from hepm.ingest.records import PROJECT, Item, Object, ReadOptions, RecordError, UnknownFile
+from hepm.ingest.records import PROJECT, Item, Object, ReadOptions, RecordError, UnknownFile, filled
 from hepm.types import Trajectory
 
 _FIRST: Final = 20
@@ -157,14 +157,10 @@ def _run(program: Program, record: Object, document: Document, options: ReadOpti
     environment = fields.at(record, "environment|appName|app_name")
     if program.agent:
         environment = program.name
-    tags: dict[str, str] = {}
-    if record.get(_GROUP) and program.group != program.id:
-        tags["subagent"] = record[_GROUP]
-    if about["folder"]:
-        tags[PROJECT] = project_of(str(about["folder"]))
+    subagent = "" if program.group == program.id else record.get(_GROUP, "")
     run_id = str(about["id"])
-    if run_id and record.get(_GROUP) and program.group != program.id:
-        run_id = f"{run_id}/{record[_GROUP]}"
+    if run_id and subagent:
+        run_id = f"{run_id}/{subagent}"
     chat: Object = {
         options.success_key: fields.at(record, program.success),
         **record,
@@ -173,22 +169,11 @@ def _run(program: Program, record: Object, document: Document, options: ReadOpti
         "task_id": about["task"],
         "messages": messages,
         "environment": environment,
-        "tags": tags,
-        "ended_at": _last_time(program, [record, *elements]),
+        "tags": filled(**{"subagent": subagent, PROJECT: project_of(str(about["folder"]))}),
+        "ended_at": fields.first_time(reversed([record, *elements]), program.ended),
         "tools": fields.at(record, "tools"),
     }
     return read_record(chat, document.name, options)
-
-
-def _last_time(program: Program, sources: Elements) -> float | None:
-    for source in reversed(sources):
-        value = fields.at(source, program.ended)
-        if isinstance(value, int | float) and value >= 1e11:
-            value = value / 1000  # JavaScript's milliseconds
-        time = fields.unix_time(value)
-        if time is not None:
-            return time
-    return None
 
 
 def _last_of_each(program: Program, records: list[tuple[int, Object]]) -> list[tuple[int, Object]]:

@@ -13,7 +13,7 @@ from hepm.ingest.formats.chat import verdict
 from hepm.ingest.formats.document import Document, Reader, built
 from hepm.ingest.formats.turns import ROLES, OpenCall, TurnBuilder, chat_calls
 from hepm.ingest.joining import joined, mark_key
-from hepm.ingest.records import Item, Object, ReadOptions, RecordError, graded, identified
+from hepm.ingest.records import Item, Object, ReadOptions, RecordError, filled, graded, identified
 from hepm.ingest.tools import listed_tools
 from hepm.types import Outcome, Trajectory, TurnMark
 
@@ -150,7 +150,7 @@ class Spans:
             if whole is None:
                 raise RecordError("its traces are of several users, disagree, or are too many for one conversation")
             return identified(
-                id if options.ids == "own" else "",
+                options.own_id(id),
                 whole.turns,
                 whole.outcome,
                 environment=whole.environment,
@@ -175,9 +175,6 @@ class Spans:
             for key, value in span.about.items():
                 if not about.get(key):
                     about[key] = value
-        tags: dict[str, str] = {}
-        if about.get("agent"):
-            tags["agent"] = about["agent"]
         return Trajectory(
             id,
             _Conversation(spans, self._marks).turns(),
@@ -186,7 +183,7 @@ class Spans:
             model=about.get("model", ""),
             user=about.get("user", ""),
             ended_at=max([span.end or span.start for span in spans]) or None,
-            tags=tags,
+            tags=filled(agent=about.get("agent", "")),
             tools=listed_tools(max([span.tools for span in spans], key=len)),
         )
 

@@ -13,16 +13,16 @@ from typing import Any, Final
 
 from hepm.ingest import fields
 from hepm.ingest.formats.document import Document, record_reader
-from hepm.ingest.formats.turns import OpenCall, TurnBuilder
-from hepm.ingest.records import Object, ReadOptions, RecordError, graded, identified
-from hepm.types import Role, Trajectory
+from hepm.ingest.formats.turns import ROLES, OpenCall, TurnBuilder
+from hepm.ingest.records import Object, ReadOptions, RecordError, filled, graded, identified
+from hepm.types import Trajectory
 
 DOMAINS: Final = ("travel", "customer_support", "shopping_assistant")
 LEARNINGS: Final = "retrieve_learnings"
 """The benchmark's tool that asks a memory. What it returned is no work of the agent, and is not learned again."""
 
+_ROLES: Final = ("system", "user", "assistant")
 _CUSTOMER: Final = re.compile(r"currently helping customer (\w+)")
-_ROLES: Final[dict[str, Role]] = {"system": "system", "user": "user", "assistant": "assistant"}
 
 
 def _recognises(document: Document) -> bool:
@@ -36,14 +36,7 @@ def _recognises(document: Document) -> bool:
 
 
 def _is_message(value: Any) -> bool:
-    return fields.is_object(value) and _role(value) is not None and "content" in value
-
-
-def _role(message: Object) -> Role | None:
-    role = message.get("role")
-    if not isinstance(role, str):
-        return None
-    return _ROLES.get(role)
+    return fields.is_object(value) and value.get("role") in _ROLES and "content" in value
 
 
 def _calls(message: Object) -> list[Object]:
@@ -63,9 +56,7 @@ def _run(record: Object, document: Document, options: ReadOptions) -> Trajectory
         _add(builder, fields.as_object(value, "a message"))
     path = document.source.path
     model = fields.text(fields.object_at(record, "agent_model"), "model_name")
-    tags: dict[str, str] = {}
-    if path.parent.name.startswith("run"):  # run1/, run2/: a task is tried several times
-        tags["trial"] = path.parent.name
+    trial = path.parent.name  # run1/, run2/: a task is tried several times
     return identified(
         "",
         builder.build(),
@@ -74,7 +65,7 @@ def _run(record: Object, document: Document, options: ReadOptions) -> Trajectory
         task=fields.text(record, "task_id") or PurePosixPath(document.file_name).stem,
         model=model,
         user=fields.text(record, "user_id") or _customer(messages),
-        tags=tags,
+        tags=filled(trial=trial if trial.startswith("run") else ""),
         source=document.name,
     )
 
@@ -84,16 +75,16 @@ def _add(builder: TurnBuilder, message: Object) -> None:
 
     The benchmark writes all calls up to a reply into one message, in their order, and not which were issued together.
     """
-    role = _role(message)
+    role = message.get("role")
     # Roles of results are missing here: those are inside the calls.
-    if role is None:
-        raise RecordError(f"a message has the role {message.get('role')!r}")
+    if role not in _ROLES:
+        raise RecordError(f"a message has the role {role!r}")
     if role == "assistant":
         for value in fields.list_at(message, "tool_calls"):
             _add_call(builder, fields.as_object(value, "a call"))
     text = fields.plain_text(message.get("content"))
     if text:
-        builder.add(role, text, [])
+        builder.add(ROLES[role], text, [])
 
 
 def _add_call(builder: TurnBuilder, call: Object) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 from hepm.ingest import fields
 from hepm.ingest.formats.document import Document, record_reader
 from hepm.ingest.formats.turns import chat_turns
-from hepm.ingest.records import SOLVED, Object, ReadOptions, graded, identified
+from hepm.ingest.records import SOLVED, Object, ReadOptions, filled, graded, identified
 from hepm.types import Outcome, Trajectory, Turn
 
 # run.py: {strategy}-{model}-{temperature}_range_{start}-{end}_user-{user model}-{user strategy}_{time}.json
@@ -29,10 +29,6 @@ def _run(record: Object, document: Document, options: ReadOptions) -> Trajectory
     outcome = graded(reward)
     if solved is not None:
         outcome = Outcome(reward, solved >= SOLVED)
-    tags: dict[str, str] = {}
-    trial = fields.text(record, "trial")
-    if trial:
-        tags["trial"] = trial
     return identified(
         "",
         turns,
@@ -41,7 +37,7 @@ def _run(record: Object, document: Document, options: ReadOptions) -> Trajectory
         task=fields.text(record, "task_id"),
         file_model=model_in_name(document.file_name),
         user=fields.text(fields.object_at(info, "task"), "user_id"),
-        tags=tags,
+        tags=filled(trial=fields.text(record, "trial")),
         source=document.name,
     )
 

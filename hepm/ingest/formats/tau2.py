@@ -10,7 +10,7 @@ from typing import Any, Final
 from hepm.ingest import fields
 from hepm.ingest.formats.document import Document, Reader, built
 from hepm.ingest.formats.turns import TurnBuilder, chat_turns
-from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, graded, identified
+from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, filled, graded, identified
 from hepm.ingest.tools import listed_tools
 from hepm.types import Tool, Trajectory
 
@@ -91,10 +91,7 @@ def _about(info: Object, document: Document) -> tuple[str, str, str, dict[str, s
     for part in file_name.rsplit(".json", 1)[0].split("_"):
         if part.lower() not in _DOMAINS and not _NOISE.fullmatch(part):
             model_parts.append(part)
-    tags: dict[str, str] = {}
-    if implementation:
-        tags["agent"] = implementation
-    return environment, fields.text(agent, "llm"), "_".join(model_parts), tags
+    return environment, fields.text(agent, "llm"), "_".join(model_parts), filled(agent=implementation)
 
 
 def _domain_in_name(file_name: str) -> str:
@@ -116,18 +113,11 @@ def _simulation(
         model = _model_that_answered(messages)
     if model:
         file_model = ""
-    trial = fields.text(record, "trial")
-    if trial:
-        # A copy: the tags of the header are those of all runs.
-        tags = {**tags, "trial": trial}
     reward = None
     if ended not in _CRASHES:
         reward = fields.number(fields.object_at(record, "reward_info"), "reward")
-    own_id = ""
-    if options.ids == "own":
-        own_id = fields.text(record, "id")
     return identified(
-        own_id,
+        options.own_id(fields.text(record, "id")),
         chat_turns(messages, _add_results, user_calls=True),
         graded(reward),
         environment=environment,
@@ -135,7 +125,7 @@ def _simulation(
         model=model,
         file_model=file_model,
         ended_at=fields.unix_time(record.get("end_time") or record.get("timestamp")),
-        tags=tags,
+        tags=tags | filled(trial=fields.text(record, "trial")),
         source=document.name,
     )
 
@@ -170,11 +160,8 @@ def _read_sft(document: Document, options: ReadOptions) -> Iterator[Item]:
 
     def build(record: Object) -> Trajectory:
         tools = listed_tools(fields.list_at(record, "tools"))
-        own_id = ""
-        if options.ids == "own":
-            own_id = fields.text(record, "simulation_id")
         return identified(
-            own_id,
+            options.own_id(fields.text(record, "simulation_id")),
             chat_turns(fields.list_at(record, "messages")),
             graded(fields.number(record, "reward")),
             environment=_domain_with(tools),
