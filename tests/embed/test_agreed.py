@@ -56,7 +56,7 @@ def test_what_lacks_a_vector_gets_one_and_the_vectors_of_another_process_stay(tm
         memory.ingest(RUNS)
         other.reembed(HashingEmbedder(64))
         memory.refresh()
-        memory.suggest("look", state="shoes")
+        memory.suggest("look", state="shoes", policy="adaptive")
         memory.ingest([LATER], options=IngestOptions(vectors=False))
         assert memory.reembed() > 0
         assert memory.header.dimensions == 64
@@ -70,7 +70,7 @@ def test_forgetting_writes_no_vectors_of_the_embedder_that_another_process_has_r
         with pytest.raises(EmbedderMismatchError, match="'hepm/hash-64'"):
             memory.forget(trajectory="r1")
         memory.refresh()
-        memory.suggest("look", state="shoes")
+        memory.suggest("look", state="shoes", policy="adaptive")
         assert memory.forget(trajectory="r1") == ["r1"]
         assert memory.examine() == []
 
