@@ -22,7 +22,7 @@ from hepm.graph.sqlite.connection import SCHEMA_VERSION, load_statements
 from hepm.policy import Floors, Hybrid
 from tests.runs import TO_VERSION_3, trajectory
 
-_READS = ("marks", "edges", "states_after", "states_at", "runs_after", "changes_since")
+_READS = ("latest_runs", "marks", "edges", "states_after", "states_at", "runs_after", "changes_since")
 
 
 class Interrupted(SQLiteStore):
@@ -140,7 +140,7 @@ def test_an_ingest_into_a_large_memory_does_not_wait_until_all_calls_are_read_ag
     store: Interrupted, large: Memory, tmp_path: Path
 ):
     read: list[threading.Thread] = []
-    store.before = ("runs_after", lambda: read.append(threading.current_thread()))
+    store.before = ("latest_runs", lambda: read.append(threading.current_thread()))
     large.ingest([trajectory(f"new {number}", "look", "sing") for number in range(50)])
     assert threading.current_thread() not in read
     assert next_tools(large, "look")["sing"] == 50
