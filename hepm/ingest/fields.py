@@ -125,6 +125,11 @@ def texts(value: Any) -> tuple[str, ...]:
     return tuple([text for text in value if type(text) is str])
 
 
+def as_text(value: Any) -> str:
+    """A text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
 def plain_text(content: Any) -> str:
     """The text of a message's `content`: a string, a list of typed parts, or null. Images and the like fall away."""
     if type(content) is str:
@@ -133,13 +138,14 @@ def plain_text(content: Any) -> str:
         return ""
     if is_list(content):
         parts = [part if type(part) is str else as_object(part, "a part of a message") for part in content]
-        return "\n".join(filter(None, map(_part_text, parts)))
+        return "\n".join(filter(None, map(part_text, parts)))
     if is_object(content):
         return json.dumps(content, ensure_ascii=False)
     raise RecordError(f"the content of a message is {kind_of(content)}, not text")
 
 
-def _part_text(part: str | Object) -> str:
+def part_text(part: str | Object) -> str:
+    """The text of a part of a message; "" of others."""
     if isinstance(part, str):
         return part
     for key in ("text", "content", "refusal"):

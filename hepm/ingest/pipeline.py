@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
-from itertools import count
+from itertools import count, groupby
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from hepm.embed import Embedder
 from hepm.errors import StoreError, StoreUnavailableError
@@ -27,7 +27,7 @@ from hepm.graph.store import Store
 from hepm.ingest.formats.exported import Carried, Content
 from hepm.ingest.formats.hepm import parse_run, parse_stored, write_run
 from hepm.ingest.joining import joined
-from hepm.ingest.prepare import Prepared, run_of
+from hepm.ingest.prepare import Prepared, batches, run_of
 from hepm.ingest.records import Rejection, Remark, UnknownFile
 from hepm.ingest.seen_files import SeenFile
 from hepm.text import count_of
@@ -258,37 +258,14 @@ class Pipeline:
 
     def _store_all(self, items: Iterable[Prepared], on_batch: ReportProgress | None) -> None:
         """Store in batches, and in the order of the items: the lessons of an export come after the runs they name."""
-        runs: list[RunRecord] = []
-        chars = 0
-        contents: list[Content] = []
-        most = self._store.runs_a_batch
-        for item in self._accepted(items):
-            if isinstance(item, Carried):
-                if runs:
-                    self._store_batch(runs, on_batch)
-                    runs, chars = [], 0
-                contents.append(item.content)
-                if len(contents) == most:
-                    self._carry(contents)
-                    contents = []
-                continue
-            if contents:
-                self._carry(contents)
-                contents = []
-            runs.append(item)
-            chars += len(item.record)
-            if len(runs) == most or chars > _CHARS_A_BATCH:
-                self._store_batch(runs, on_batch)
-                runs, chars = [], 0
-        if runs:
-            self._store_batch(runs, on_batch)
-        if contents:
-            self._carry(contents)
-
-    def _store_batch(self, runs: Sequence[RunRecord], on_batch: ReportProgress | None) -> None:
-        self._store_or_keep(runs)
-        if on_batch is not None:
-            on_batch(self.report)
+        for carried, group in groupby(self._accepted(items), lambda item: isinstance(item, Carried)):
+            for batch in batches(group, self._store.runs_a_batch, _CHARS_A_BATCH):
+                if carried:
+                    self._carry([item.content for item in batch if isinstance(item, Carried)])
+                    continue
+                self._store_or_keep([item for item in batch if isinstance(item, RunRecord)])
+                if on_batch is not None:
+                    on_batch(self.report)
 
     def _accepted(self, items: Iterable[Prepared]) -> Iterator[RunRecord | Carried]:
         for format_name, item in items:
@@ -304,24 +281,12 @@ class Pipeline:
 
     def _carry(self, contents: Sequence[Content]) -> None:
         """Store what an export holds besides runs."""
-        tools: list[ToolRow] = []
-        lessons: list[LessonRow] = []
-        reported: list[Reported] = []
-        exposures: list[Exposure] = []
-        answers: list[Answer] = []
+        by_kind: dict[type[Content], list[Any]] = {}
         for content in contents:
-            if isinstance(content, ToolRow):
-                tools.append(content)
-            elif isinstance(content, LessonRow):
-                lessons.append(content)
-            elif isinstance(content, Reported):
-                reported.append(content)
-            elif isinstance(content, Exposure):
-                exposures.append(content)
-            else:
-                answers.append(content)
-        if tools:
-            self._store.copy_tools(tools, namespace=self._namespace, replay=replay_with(self._embedder))
+            by_kind.setdefault(type(content), []).append(content)
+        lessons: list[LessonRow] = by_kind.get(LessonRow, [])
+        if ToolRow in by_kind:
+            self._store.copy_tools(by_kind[ToolRow], namespace=self._namespace, replay=replay_with(self._embedder))
         texts = list(dict.fromkeys([lesson.text for lesson in lessons]))
         vectors: dict[str, Float32Array] = {}
         embedder_name = None
@@ -331,9 +296,9 @@ class Pipeline:
         self.report.lessons += self._store.lessons.carry(
             lessons,
             vectors,
-            reported=reported,
-            exposures=exposures,
-            answers=answers,
+            reported=by_kind.get(Reported, ()),
+            exposures=by_kind.get(Exposure, ()),
+            answers=by_kind.get(Answer, ()),
             namespace=self._namespace,
             embedder=embedder_name,
         )

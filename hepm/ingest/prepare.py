@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from operator import is_
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias, TypeVar, cast
 
 from hepm.errors import InputError
 from hepm.graph.delta import RunRecord
@@ -54,6 +54,7 @@ ARGUMENT_CHARS: Final = 500
 """Lengths that texts are cut to: of system prompts, other messages, results, and texts in arguments."""
 
 _REMEMBERED_LISTS: Final = 1000
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,22 @@ def prepare_in_process(
                 yield None, item
             else:
                 yield preparer.prepare(format_name, item)
+
+
+def batches(items: Iterable[T], most: int, most_chars: int) -> Iterator[list[T]]:
+    """Items some at a time: at most so many, and no further one where records have more than `most_chars`."""
+    batch: list[T] = []
+    chars = 0
+    for item in items:
+        batch.append(item)
+        run: object = cast("tuple[object, ...]", item)[1] if isinstance(item, tuple) else item
+        if isinstance(run, RunRecord):
+            chars += len(run.record)
+        if len(batch) == most or chars > most_chars:
+            yield batch
+            batch, chars = [], 0
+    if batch:
+        yield batch
 
 
 def run_of(

@@ -296,16 +296,24 @@ def _read_one(
     elif options.format == "auto":
         yield _UNKNOWN, UnknownFile(document.name, None, _why_unknown(document))
     else:
-        yield from _read_as(readers[0], document, options)
+        yield from _read_with(readers[0], document, options, f"it is not of the format {options.format!r}")
 
 
-def _read_with(reader: Reader, document: Document, options: ReadOptions) -> Iterator[tuple[str, Item]]:
-    """What a reader makes of a file that it recognises."""
+def _read_with(
+    reader: Reader, document: Document, options: ReadOptions, foreign: str = ""
+) -> Iterator[tuple[str, Item]]:
+    """What a reader makes of a file; `foreign` says of one that it does not recognise that some records may fit."""
     is_empty = True
     for item in _with_remarks(reader.read(document, options), document.name, options):
         is_empty = False
-        yield reader.name, _named(item, reader, options)
-    if is_empty:
+        if foreign and isinstance(item, Rejection) and not isinstance(item, Remark):
+            reason = _appearance(document) if item.record is None else item.reason
+            yield reader.name, replace(item, reason=f"{foreign}: {reason}")
+        else:
+            yield reader.name, _named(item, reader, options)
+    if is_empty and foreign:
+        yield _UNKNOWN, document.rejected(None, f"{foreign}: {_appearance(document)}")
+    elif is_empty:
         yield reader.name, Remark(document.name, None, f"it is of the format {reader.name!r} and holds no run")
 
 
@@ -320,23 +328,6 @@ def _with_remarks(items: Iterator[Item], file: str, options: ReadOptions) -> Ite
             reason = f"parts of messages are of types that hepm does not know and left out: {left_out}"
             yield Remark(file, record, reason, kinds)
             options.unread.clear()
-
-
-def _read_as(reader: Reader, document: Document, options: ReadOptions) -> Iterator[tuple[str, Item]]:
-    """What the reader that the user chose makes of a file that it does not recognise: some records may fit."""
-    foreign = f"it is not of the format {options.format!r}"
-    is_empty = True
-    for item in _with_remarks(reader.read(document, options), document.name, options):
-        is_empty = False
-        if isinstance(item, Rejection) and not isinstance(item, Remark):
-            reason = item.reason
-            if item.record is None:
-                reason = _appearance(document)
-            yield reader.name, replace(item, reason=f"{foreign}: {reason}")
-        else:
-            yield reader.name, _named(item, reader, options)
-    if is_empty:
-        yield _UNKNOWN, document.rejected(None, f"{foreign}: {_appearance(document)}")
 
 
 def _named(item: Item, reader: Reader, options: ReadOptions) -> Item:

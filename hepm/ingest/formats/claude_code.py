@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from hepm.ingest import fields
-from hepm.ingest.formats.coding_session import CodingSession, SessionMessage, coding_run
+from hepm.ingest.formats.coding_session import CodingSession, SessionTurn, coding_run
 from hepm.ingest.formats.document import Document, Reader, built
 from hepm.ingest.formats.turns import OpenCall, TurnBuilder
 from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, filled
@@ -141,7 +141,7 @@ def _read_transcript(document: Document, options: ReadOptions) -> Iterator[Item]
     if any(session.agent for session in transcript.sessions):
         kind = _kind_of_agent(document)
     for session in transcript.sessions:
-        if any(message.text or message.response for message in session.messages):
+        if session.turns:
             build = partial(_run, session=session, kind=kind, document=document, options=options)
             yield built(document.name, session.agent or 1, {}, build)
 
@@ -186,7 +186,7 @@ def _take_queued(text: str, record: Object, session: CodingSession) -> None:
     if session.queued[text, kind] > session.queued[text, ""]:
         session.queued[text, ""] += 1
         mark = session.mark(record.get("timestamp"), f"{session.queued[text, '']} {text}")
-        session.messages.append(SessionMessage("", text, mark))
+        session.hear(text, mark)
 
 
 def _take_denials(record: Object, session: CodingSession | None) -> None:
@@ -230,7 +230,7 @@ def _take_user(record: Object, content: Any, session: CodingSession) -> None:
     time = fields.text(record, "timestamp")
     mark = session.mark(time, f"{time or fields.text(record, 'uuid')} {text}")
     if text and not (time and (time, text) in session.seen):
-        session.messages.append(SessionMessage("", text, mark))
+        session.hear(text, mark)
         session.seen.add((time, text))
 
 
@@ -282,27 +282,17 @@ def _take_response(message: Object, response: str, session: CodingSession, mark:
         session.waiting.append(call)
         if call.id:
             session.by_id[call.id] = call
-    if (text and (response, text) not in session.seen) or calls:
-        session.messages.append(SessionMessage(response, text, mark))
+    if text and (response, text) not in session.seen:
         session.seen.add((response, text))
-    session.calls.setdefault(response, []).extend(calls)
+        session.turns.setdefault(response, SessionTurn("assistant", mark)).texts.append(text)
+    if calls:
+        session.turns.setdefault(response, SessionTurn("assistant", mark)).calls.extend(calls)
 
 
 def _run(_: Object, *, session: CodingSession, kind: str, document: Document, options: ReadOptions) -> Trajectory:
-    texts: dict[str, list[str]] = {}
-    for message in session.messages:
-        if message.response and message.text:
-            texts.setdefault(message.response, []).append(message.text)
     builder = TurnBuilder()
-    added: set[str] = set()
-    for message in session.messages:
-        response = message.response
-        if not response:
-            builder.add("user", message.text, [], mark=message.mark)
-        elif response not in added:
-            added.add(response)
-            text = "\n".join(texts.get(response, ()))
-            builder.add("assistant", text, session.calls.get(response, []), mark=message.mark)
+    for turn in session.turns.values():
+        builder.add(turn.role, "\n".join(turn.texts), turn.calls, mark=turn.mark)
     own_id = "/".join(filter(None, (session.id, session.agent)))
     tags = filled(subagent=session.agent and (kind or session.agent))
     return coding_run(CLAUDE_CODE, own_id, builder.build(), session, document, options, tags)

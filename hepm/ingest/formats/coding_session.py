@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from hepm.ingest import fields
 from hepm.ingest.formats.document import Document
 from hepm.ingest.formats.turns import OpenCall
 from hepm.ingest.joining import mark_key
 from hepm.ingest.records import PROJECT, ReadOptions, filled, identified
-from hepm.types import Outcome, Trajectory, Turn, TurnMark
+from hepm.types import Outcome, Role, Trajectory, Turn, TurnMark
 
 _LATER_S: Final = 1e-5
 
 
-class SessionMessage(NamedTuple):
-    """What the user wrote, or a part of a model's response."""
+@dataclass(slots=True)
+class SessionTurn:
+    """What the user wrote, or a model's response: it comes in parts, and its calls are parallel."""
 
-    response: str
-    """The response that it is a part of; "" for a user's message."""
-    text: str
-    mark: TurnMark | None = None
+    role: Role
+    mark: TurnMark | None
+    texts: list[str] = field(default_factory=list[str])
+    calls: list[OpenCall] = field(default_factory=list[OpenCall])
 
 
 @dataclass(slots=True)
@@ -32,8 +33,8 @@ class CodingSession:
     id: str = ""
     agent: str = ""
     """Name of the sub-agent that it is of; "" for the main one."""
-    messages: list[SessionMessage] = field(default_factory=list[SessionMessage])
-    calls: dict[str, list[OpenCall]] = field(default_factory=dict[str, list[OpenCall]])
+    turns: dict[str, SessionTurn] = field(default_factory=dict[str, SessionTurn])
+    """In their order, a response by its id."""
     by_id: dict[str | None, OpenCall] = field(default_factory=dict[str | None, OpenCall])
     """The calls by their ids: a copy of a call, under whatever uuid, is the same call."""
     waiting: list[OpenCall] = field(default_factory=list[OpenCall])
@@ -47,6 +48,10 @@ class CodingSession:
     folder: str = ""
     ended_at: float | None = None
     at: float = 0.0
+
+    def hear(self, text: str, mark: TurnMark | None) -> None:
+        """Take what the user wrote."""
+        self.turns[f"user {len(self.turns)}"] = SessionTurn("user", mark, [text])
 
     def mark(self, time: Any, key: str) -> TurnMark | None:
         """The mark of a turn by its time, by which files of one session are joined; None while no time is known."""

@@ -9,7 +9,6 @@ OpenInference by their readers.
 from __future__ import annotations
 
 import ast
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -18,7 +17,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from hepm.ingest import fields
 from hepm.ingest.formats.message_layouts import chat_messages, is_langchain, langchain_content, parsed_json
-from hepm.ingest.formats.parts import Unread
+from hepm.ingest.formats.parts import Unread, result_text
 from hepm.ingest.formats.spans import TraceSpan
 from hepm.ingest.records import Object, ReadOptions, RecordError
 
@@ -137,7 +136,7 @@ def _read_tool(span: TraceSpan, about: Object, messages: list[Object]) -> None:
     span.call_id = _text(about, *_CALL_IDS)
     span.arguments = _arguments(_first(about, _ARGUMENTS))
     result = _unwrapped(parsed_json(_first(about, _RESULTS)))
-    span.result = text_of(result)
+    span.result = None if result is None else fields.as_text(result)
     if fields.is_object(result) and is_langchain(result):
         inner = langchain_content(result)
         span.call_id = fields.text(inner, "tool_call_id") or span.call_id
@@ -183,7 +182,7 @@ def event_messages(name: str, event: Object, unread: Unread) -> list[Object]:
     if name == "gen_ai.choice":
         message = parsed_json(body.get("message", body))
         if not fields.is_object(message):
-            message = {"content": text_of(body["message"])}
+            message = {"content": result_text(message)}
         found = messages_in(
             _with_parts({"role": "assistant", "tool_calls": body["tool_calls"], **message}), "assistant", unread
         )
@@ -315,13 +314,6 @@ def _unwrapped(value: Any) -> Any:
         if inner is not None:
             return parsed_json(inner)
     return value
-
-
-def text_of(value: Any) -> str | None:
-    """A tool's output as text; None if it was not recorded."""
-    if value is None or isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False)
 
 
 def messages_in(value: Any, role: str, unread: Unread) -> list[Object]:

@@ -5,7 +5,6 @@ The layouts of LangChain, pydantic-ai, OpenTelemetry, and items of the Responses
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
@@ -164,18 +163,12 @@ def _of_pydantic_ai(value: Object) -> list[Object]:
         elif kind.endswith("tool-return") or (kind == "retry-prompt" and part.get("tool_name")):
             # A retry-prompt has no outcome: the tool asked the model to call it again.
             status = "failed" if kind == "retry-prompt" else part.get("outcome")
-            messages.append(result_message({**part, "content": _json_text(content), "status": status}))
+            messages.append(result_message({**part, "content": fields.as_text(content), "status": status}))
         elif kind.startswith("retry"):
-            messages.append({"role": "user", "content": _json_text(content)})
+            messages.append({"role": "user", "content": fields.as_text(content)})
     if value["kind"] == "response":
         messages.insert(0, {"role": "assistant", "content": text, "tool_calls": calls})
     return messages
-
-
-def _json_text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _recognises(is_message: Callable[[Any], bool], document: Document) -> bool:

@@ -6,7 +6,6 @@ much the same in it: `_TEXTS` to `_RESULTS` say what each kind is, `_NAME` to `_
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from typing import Any, Final, TypeAlias
 
@@ -155,7 +154,7 @@ class _Messages:
         if kind in _TEXTS:
             # Gemini marks thoughts, opencode what the program added itself.
             if not part.get("thought") and part.get("synthetic") is not True:
-                self._add_text(_text_in(part))
+                self._add_text(fields.part_text(part))
         elif kind in _CALLS:
             if any(not result["with_call"] for result in self._results):
                 self._end_step()
@@ -170,7 +169,7 @@ class _Messages:
         elif kind == _STEP:
             self._end_step()
         elif kind not in _SILENT and not kind.startswith("data-"):
-            text = _text_in(part)
+            text = fields.part_text(part)
             self._add_text(text)
             if not text and unread is not None:
                 unread[kind] += 1
@@ -289,7 +288,7 @@ def result_text(value: Any) -> str | None:
                 text = inner
     if text is not None:
         return text
-    return json.dumps(value, ensure_ascii=False)
+    return fields.as_text(value)
 
 
 def _joined(parts: list[Any]) -> str | None:
@@ -308,11 +307,11 @@ def _part_of_result(part: Any) -> str | None:
     text = None
     # A row of a table may have a column "text".
     if kind in _TEXTS and ("type" in part or len(part) == 1):
-        text = _text_in(part)
+        text = fields.part_text(part)
     elif kind in _RESULTS:
         text = result_text(fields.at(_inside(part, _RESULTS[kind]), _RESULT))
     elif kind == "json":
-        text = json.dumps(part["json"], ensure_ascii=False)
+        text = fields.as_text(part["json"])
     elif kind in _SILENT:
         text = ""
     return text
@@ -337,14 +336,6 @@ def _inside(part: Object, key: str) -> Object:
     if not key:
         return part
     return fields.as_object(part.get(key), repr(key))
-
-
-def _text_in(part: Object) -> str:
-    for key in ("text", "content", "refusal"):
-        text = part.get(key)
-        if type(text) is str:
-            return text
-    return ""
 
 
 def _text_at(held: Object, path: str) -> str:

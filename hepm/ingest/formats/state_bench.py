@@ -6,7 +6,6 @@ https://github.com/microsoft/STATE-Bench
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -95,9 +94,7 @@ def _add_call(builder: TurnBuilder, call: Object) -> None:
     result = call.get("result")
     # {"error": "…"} is what a failed call returned.
     failed = fields.is_object(result) and bool(result.get("error"))
-    if not isinstance(result, str):
-        result = json.dumps(result, ensure_ascii=False)
-    builder.add_result(None, result, failed)
+    builder.add_result(None, fields.as_text(result), failed)
 
 
 def _environment(path: PurePosixPath) -> str:

@@ -17,7 +17,7 @@ from hepm.ingest.files.compression import is_compressed
 from hepm.ingest.files.remote import is_remote, remote_size
 from hepm.ingest.files.source_file import Lines
 from hepm.ingest.pipeline import texts_of
-from hepm.ingest.prepare import FileLines, IngestOptions, Prepared, prepare_in_process
+from hepm.ingest.prepare import FileLines, IngestOptions, Prepared, batches, prepare_in_process
 from hepm.ingest.reading import is_by_line
 from hepm.ingest.records import ReadOptions
 
@@ -121,17 +121,9 @@ def frames(part: WorkPart, work: Work) -> Iterator[bytes]:
     # Texts whose vectors went with an earlier frame: the receiver has them.
     sent = set[str]()
     try:
-        waiting: list[Prepared] = []
-        chars = 0
-        for prepared in prepare_in_process(part.files, work.reading, work.options):
-            waiting.append(prepared)
-            _, item = prepared
-            if isinstance(item, RunRecord):
-                chars += len(item.record)
-            if len(waiting) == _FRAME_RUNS or chars > _FRAME_CHARS:
-                yield _frame(waiting, work, sent)
-                waiting, chars = [], 0
-        yield _frame(waiting, work, sent)
+        items = prepare_in_process(part.files, work.reading, work.options)
+        for batch in batches(items, _FRAME_RUNS, _FRAME_CHARS):
+            yield _frame(batch, work, sent)
     except Exception as error:  # the outermost edge of a worker: the process that stores raises it again
         yield pickle.dumps(error)
 
