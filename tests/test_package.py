@@ -268,11 +268,11 @@ USES = {
     "embed": embed, "gnn": gnn, "ray": ray, "rl": rl,
     "questions": questions,
 }  # fmt: skip
-HEAVY = {"embed", "gnn", "ray", "rl"}  # torch and ray take half a minute to be imported for the first time
+SHARE = ("cypher", "llm", "serve", "view")  # each is an environment of its own, of some seconds
 
 
 @pytest.mark.parametrize(
-    "extra", [pytest.param(name, marks=pytest.mark.soak if name in HEAVY else ()) for name in USES]
+    "extra", [pytest.param(name, marks=() if name in SHARE else pytest.mark.exhaustive) for name in USES]
 )
 def test_each_extra_alone_does_what_it_promises(
     install: Install,

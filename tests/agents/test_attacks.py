@@ -420,7 +420,8 @@ ODD_MESSAGES: list[Any] = [
     {"role": "assistant", "tool_calls": [GOOD, *({**GOOD, "function": {"name": f"t{n}"}} for n in range(300))]},
     {"role": "assistant", "tool_calls": {"0": GOOD}},
     {"role": "assistant", "function_call": 5, "tool_calls": [GOOD]},
-    *({"role": role, "content": one} for role in ("user", "system", "tool", "narrator") for one in ODD_CONTENTS),
+    *({"role": "user", "content": one} for one in ODD_CONTENTS),
+    *({"role": role, "content": 5} for role in ("system", "tool", "narrator")),
 ]
 
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import subprocess
 import sys
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from queue import Queue
+from threading import Thread
 from typing import Any
 
 import openai
 import pytest
 
 from benchmarks.local_model.__main__ import main
-from benchmarks.local_model.model import SMALL, LocalModel, find_model
+from benchmarks.local_model.model import SMALL, LocalModel, find_model, serve
 from hepm.agents.wire import with_hint
 from hepm.errors import InputError
 from hepm.user_cache import user_cache
@@ -66,15 +64,12 @@ def tiny(folder: Path, tmp_path: Path) -> LocalModel:
 
 
 @pytest.fixture(scope="module")
-def url(folder: Path) -> Iterator[str]:
-    """The base URL of a server process."""
-    command = [sys.executable, "-m", "benchmarks.local_model", "--port", "0", "--model", str(folder), "--force-calls"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}) as it:
-        try:
-            assert it.stderr is not None
-            yield re.findall(r"http://127\.0\.0\.1:\d+/v1", it.stderr.readline())[0]
-        finally:
-            it.terminate()
+def url(folder: Path) -> str:
+    """The base URL of the tiny model, served by a thread: a process would load torch once more."""
+    urls: Queue[str] = Queue()
+    model = LocalModel.load(str(folder), cache=folder, force=True)
+    Thread(target=serve, args=(model,), kwargs={"port": 0, "on_start": urls.put}, daemon=True).start()
+    return urls.get(timeout=60)
 
 
 def test_a_name_has_the_probability_that_the_model_gives_to_all_its_tokens(tiny: LocalModel) -> None:

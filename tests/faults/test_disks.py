@@ -42,7 +42,7 @@ def store(whole: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def many(tmp_path: Path) -> Path:
     """More runs than fit on the small disk."""
-    return write_files(tmp_path / "many", files=1, runs=3000, prefix="many")[0]
+    return write_files(tmp_path / "many", files=1, runs=1000, prefix="many")[0]
 
 
 # Full disks
@@ -56,7 +56,7 @@ def full_disk(tmp_path: Path, store: Path) -> Iterator[tuple[Path, Sequence[str]
         return
     disk = tmp_path / "disk"
     disk.mkdir()
-    with small_disk(disk, 2000) as under:
+    with small_disk(disk, 1000) as under:
         subprocess.run([*under, "cp", str(store), str(disk / "store.hepm")], check=True)
         yield disk / "store.hepm", under
 
@@ -98,7 +98,7 @@ def test_a_memory_goes_on_when_the_disk_has_room_again(store: Path, many: Path) 
         with files_limited_to(600), pytest.raises(StoreError, match="no room"):
             memory.ingest(many)
         assert memory.suggest("tool_1").prompt() == before
-        assert memory.ingest(many).stored == 3000
+        assert memory.ingest(many).stored == 1000
         assert memory.examine() == []
 
 

@@ -264,7 +264,18 @@ def edited(whole: Path, tmp_path: Path) -> Callable[[str], Path]:
     return make
 
 
-@pytest.mark.parametrize("edit", EDITS)
+ALIKE = {
+    "no user", "environment", "model", "source", "no reward", "success that nobody told", "success that is gone", "steps",
+    "an end that nobody told", "inverse steps", "unlabelled", "errors", "edge renamed", "passage of no edge",
+    "state without text", "state step", "state of another outcome", "state vectors swapped", "lesson shown", "lesson id",
+    "lesson that is none", "showing of another outcome", "no lesson vectors", "vector cut short",
+}  # fmt: skip
+"""Edits that are found and mended as another one is."""
+
+
+@pytest.mark.parametrize(
+    "edit", [pytest.param(name, marks=pytest.mark.exhaustive if name in ALIKE else ()) for name in EDITS]
+)
 def test_an_edit_by_hand_is_told_in_words_and_mended_by_what_is_offered(
     edited: Callable[[str], Path], edit: str
 ) -> None:
@@ -281,7 +292,15 @@ def test_an_edit_by_hand_is_told_in_words_and_mended_by_what_is_offered(
         assert memory.examine() == []
 
 
-@pytest.mark.parametrize("name", ["hepm/hash-256", "hepm/nonsense", "openai/nothing", "no-such-owner/no-such-model"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "hepm/hash-256",
+        "hepm/nonsense",
+        "openai/nothing",
+        pytest.param("no-such-owner/no-such-model", marks=pytest.mark.exhaustive),  # loads torch
+    ],
+)
 def test_the_wrong_name_of_an_embedder_is_told(
     edited: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
