@@ -113,12 +113,8 @@ def _run(record: Object, source: str, trial: Object, options: ReadOptions) -> Tr
 
 
 def _model_of(steps: list[Object]) -> str:
-    for step in steps:
-        if step.get("source") == "agent":
-            model = fields.text(step, "model_name")
-            if model:
-                return model
-    return ""
+    models = (fields.text(step, "model_name") for step in steps if step.get("source") == "agent")
+    return next(filter(None, models), "")
 
 
 def _check_version(version: Any) -> None:

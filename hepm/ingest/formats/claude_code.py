@@ -268,9 +268,7 @@ def _take_response(message: Object, response: str, session: CodingSession, mark:
     """Take a part of a response: it comes in several records, one for each block, and its calls are parallel."""
     content = message.get("content")
     blocks = _blocks(content)
-    if blocks:
-        content = [block for block in blocks if block.get("type") == "text"]
-    text = fields.plain_text(content)
+    text = fields.plain_text([block for block in blocks if block.get("type") == "text"] if blocks else content)
     calls: list[OpenCall] = []
     for block in blocks:
         if block.get("type") != "tool_use":

@@ -55,8 +55,8 @@ class _Rollout:
     session: CodingSession = field(default_factory=CodingSession)
     begun_at: float = 0.0
     items: list[Object] = field(default_factory=list[Object])
-    failed: dict[str, bool] = field(default_factory=dict[str, bool])
-    refused: set[str] = field(default_factory=set[str])
+    told: dict[str, Object] = field(default_factory=dict[str, Object])
+    """What events say of an output, by the id of its call."""
     open_calls: dict[str, str] = field(default_factory=dict[str, str])
     """Those without an output: the types of their items, by their ids."""
     script: str = ""
@@ -90,10 +90,11 @@ class _Rollout:
             event = {**item, "call_id": fields.text(item, "call_id", "id")}
         elif not kind.endswith("_end"):
             return
+        told = self.told.setdefault(fields.text(event, "call_id"), {})
         if str(event.get("status")).lower() in REFUSED:
-            self.refused.add(fields.text(event, "call_id"))
+            told["status"] = REFUSED[0]
         if type(event.get("exit_code")) is int:
-            self.failed[fields.text(event, "call_id")] = event["exit_code"] != 0
+            told["is_error"] = event["exit_code"] != 0
 
     def conversation(self) -> Iterator[Object]:
         """The items, with the commands of a script in its place."""
@@ -106,20 +107,16 @@ class _Rollout:
             if id in self.commands:
                 if "output" not in item:  # the script's own output repeats those of its commands
                     yield from self._commands_of(id)
-            elif id in self.refused and "output" in item:
-                yield {**item, "status": REFUSED[0]}
-            elif id in self.failed and "output" in item:
-                yield {**item, "is_error": self.failed[id]}
+            elif "output" in item:
+                yield {**item, **self.told.get(id, {})}
             else:
                 yield item
 
     def _commands_of(self, script: str) -> Iterator[Object]:
         """A call and its output for each command of a script."""
         for number, command in enumerate(self.commands[script]):
-            id = fields.text(command, "call_id", "id")
-            call: Object = {"call_id": f"{script}/{number}", "is_error": self.failed.get(id), "at": command.get("at")}
-            if id in self.refused:
-                call["status"] = REFUSED[0]
+            told = self.told.get(fields.text(command, "call_id", "id"), {})
+            call: Object = {"call_id": f"{script}/{number}", "at": command.get("at"), **told}
             arguments = {"command": command.get("command")}
             yield {**call, "type": "function_call", "name": "exec_command", "arguments": arguments}
             output = fields.plain_text(command.get("aggregated_output"))

@@ -104,14 +104,10 @@ def _turn_record(turn: Turn) -> Object:
         record["calls"] = [_call_record(call) for call in turn.calls]
     if turn.reward is not None:
         record["reward"] = turn.reward
-    if turn.recalled:
-        record["recalled"] = [*turn.recalled]
-    if turn.read:
-        record["read"] = turn.read
-    if turn.hidden:
-        record["hidden"] = True
-    if turn.hinted:
-        record["hinted"] = [*turn.hinted]
+    for key in ("recalled", "read", "hidden", "hinted"):
+        value = getattr(turn, key)
+        if value:
+            record[key] = value
     if turn.mark is not None:
         record["mark"] = [turn.mark.at, turn.mark.scope, *turn.mark.keys]
     return record

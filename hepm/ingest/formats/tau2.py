@@ -95,10 +95,7 @@ def _about(info: Object, document: Document) -> tuple[str, str, str, dict[str, s
 
 
 def _domain_in_name(file_name: str) -> str:
-    for domain in _DOMAINS:
-        if domain in file_name.lower():
-            return domain
-    return ""
+    return next((domain for domain in _DOMAINS if domain in file_name.lower()), "")
 
 
 def _simulation(
@@ -133,10 +130,9 @@ def _simulation(
 def _model_that_answered(messages: list[Any]) -> str:
     """The model in the provider's raw answers, for a file without header."""
     for message in messages:
-        if fields.is_object(message) and message.get("role") == "assistant":
-            answer = message.get("raw_data")
-            if fields.is_object(answer) and type(answer.get("model")) is str:
-                return answer["model"]
+        model = fields.at(message, "raw_data.model")
+        if type(model) is str and message.get("role") == "assistant":
+            return model
     return ""
 
 
@@ -186,10 +182,7 @@ def _read_sft(document: Document, options: ReadOptions) -> Iterator[Item]:
 
 def _domain_with(tools: Sequence[Tool]) -> str:
     names = [tool.name for tool in tools]
-    for tool_name, domain in _SFT_TOOLS.items():
-        if tool_name in names:
-            return domain
-    return ""
+    return next((domain for tool, domain in _SFT_TOOLS.items() if tool in names), "")
 
 
 READER: Final = Reader("tau2", _recognises, _read)

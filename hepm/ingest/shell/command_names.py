@@ -6,6 +6,7 @@ import contextlib
 import re
 from dataclasses import replace
 from functools import cache, lru_cache
+from itertools import dropwhile
 from typing import Final
 
 from hepm.ingest.redact import Redactor
@@ -127,9 +128,7 @@ def _run_by(runner: str, rest: list[str]) -> str:
 def _without_prefixes(words: list[str]) -> list[str]:
     while words:
         if words[0] in _PREFIXES:
-            words = _without_options(words[1:])
-            while words and _NUMBER.fullmatch(words[0]):
-                words = words[1:]
+            words = list(dropwhile(_NUMBER.fullmatch, _without_options(words[1:])))
         elif _ASSIGNMENT.match(words[0]):
             words = without_assignments(words)
         else:
@@ -139,10 +138,7 @@ def _without_prefixes(words: list[str]) -> list[str]:
 
 def without_assignments(words: list[str]) -> list[str]:
     """The words of a command from its program on: "make x" of "A=1 make x"."""
-    start = 0
-    while start < len(words) and _ASSIGNMENT.match(words[start]):
-        start += 1
-    return words[start:]
+    return list(dropwhile(_ASSIGNMENT.match, words))
 
 
 def _after(word: str, words: list[str]) -> list[str]:
