@@ -249,11 +249,9 @@ def from_messages(
     Raises:
         InputError: the messages make no run.
     """
-    facts = {"id": id, "task": task, "environment": environment, "user": user, "model": model}
-    outcome = {"success": success, "reward": reward}
-    record: dict[str, object] = {"messages": messages}
-    record |= {key: text for key, text in facts.items() if text}
-    record |= {key: value for key, value in outcome.items() if value not in (None, "")}
+    texts = {"id": id, "task": task, "environment": environment, "user": user, "model": model}
+    about = {"messages": messages, "success": success, "reward": reward, **texts}
+    record = {key: value for key, value in about.items() if value is not None and value != ""}
     _, run = next(read_value(record, 1, ReadOptions("chat")))
     if isinstance(run, Rejection):
         raise InputError(f"these messages make no run: {run.reason}")

@@ -11,7 +11,7 @@ from typing import Final
 from hepm.ingest import fields
 from hepm.ingest.formats.conventions import SpanLayout
 from hepm.ingest.formats.document import Document
-from hepm.ingest.formats.spans import Spans, TraceSpan, span_reader
+from hepm.ingest.formats.spans import Spans, TraceSpan, first_inside, span_reader
 from hepm.ingest.records import Object, ReadOptions, RecordError
 
 _OBJECTS: Final = ("trace", "trace.span")
@@ -48,10 +48,7 @@ def _add(record: Object, spans: Spans, options: ReadOptions) -> Iterator[str]:
 
 
 def _recognises(document: Document) -> bool:
-    record = document.first
-    if fields.is_object(record) and fields.is_list(record.get("data")):
-        record = next(iter(record["data"]), None)
-    return fields.is_object(record) and record.get("object") in _OBJECTS
+    return fields.at(first_inside(document.first, "data"), "object") in _OBJECTS
 
 
 READER: Final = span_reader("openai-agents", _recognises, _add)

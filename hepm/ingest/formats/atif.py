@@ -74,18 +74,16 @@ def _run(record: Object, source: str, trial: Object, options: ReadOptions) -> Tr
     agent = fields.object_at(record, "agent")
     steps = [fields.as_object(step, "a step") for step in fields.list_at(record, "steps")]
     if own:
-        environment = fields.text(own, "environment")
-        task = fields.text(own, "task")
+        environment, task = fields.text(own, "environment"), fields.text(own, "task")
         outcome = _graded(own.get("reward"), own.get("success"))
     elif pile:
         # A dataset's tasks are named "domain/task".
-        domain, _, task = fields.text(fields.object_at(pile, "task"), "id").rpartition("/")
-        environment = "/".join(filter(None, (fields.text(fields.object_at(pile, "source"), "dataset"), domain)))
+        domain, _, task = str(fields.at(pile, "task.id") or "").rpartition("/")
+        environment = "/".join(filter(None, (str(fields.at(pile, "source.dataset") or ""), domain)))
         label = fields.object_at(pile, "outcome")
         outcome = _graded(label.get("score"), label.get("success"))
     else:
-        environment = fields.text(trial, "source")
-        task = fields.text(trial, "task_name")
+        environment, task = fields.text(trial, "source"), fields.text(trial, "task_name")
         outcome = _trial_outcome(trial)
     recorded = fields.object_at(own, "tags")
     tags = {key: fields.text(recorded, key) for key in recorded}

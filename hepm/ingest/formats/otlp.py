@@ -16,7 +16,7 @@ from hepm.ingest import fields
 from hepm.ingest.formats.conventions import event_messages, read_span
 from hepm.ingest.formats.document import Document
 from hepm.ingest.formats.message_layouts import parsed_json
-from hepm.ingest.formats.spans import Spans, TraceSpan, span_reader
+from hepm.ingest.formats.spans import Spans, TraceSpan, first_inside, span_reader
 from hepm.ingest.records import Object, ReadOptions, RecordError
 
 _GROUPS: Final = "resourceSpans|resource_spans|resourceLogs|resource_logs"
@@ -38,7 +38,7 @@ _LOGGED: Final = ("timeUnixNano|observedTimeUnixNano|time_unix_nano", "timestamp
 _ATTRIBUTES: Final = "attributes|tags|span_attributes"
 _STATUS: Final = "status.code|status.status_code|status_code|statusCode"
 _FAILED: Final = frozenset({"2", "STATUS_CODE_ERROR", "ERROR", "STATUSCODE.ERROR"})
-_WRAPPERS: Final = ("data", "spans")
+_WRAPPERS: Final = "data|spans"
 _LONGEST_NAME: Final = 200  # characters of an attribute's name that is put together
 
 
@@ -56,31 +56,27 @@ def spans_of(export: Object, options: ReadOptions) -> Iterator[TraceSpan | Recor
 
 def _records(export: Object) -> Iterator[tuple[Any, Any]]:
     """Each span or log record of a request, with the attributes of its resource; or the one span that it is."""
-    groups = fields.at(export, _GROUPS)
-    if groups is None:
-        for key in _WRAPPERS:
-            if fields.is_list(export.get(key)):
-                for inner in export[key]:
-                    yield from _records(fields.as_object(inner, f"an element of {key!r}"))
-                return
-        if export:
-            yield fields.at(export, "resource.attributes|resource"), export
-        return
-    for value in fields.as_list(groups, "'resourceSpans'"):
-        group = fields.as_object(value, "an element of 'resourceSpans'")
-        resource = fields.at(fields.object_at(group, "resource"), "attributes")
-        for scope in _listed(group, _SCOPES, "'scopeSpans'"):
-            scope_object = fields.as_object(scope, "an element of 'scopeSpans'")
-            for record in _listed(scope_object, _RECORDS, "'spans'"):
-                yield resource, record
+    if fields.at(export, _GROUPS) is not None:
+        for group in _objects(export, _GROUPS):
+            for scope in _objects(group, _SCOPES):
+                for record in _listed(scope, _RECORDS, "'spans'"):
+                    yield fields.at(group, "resource.attributes"), record
+    elif fields.is_list(fields.at(export, _WRAPPERS)):
+        for inner in _objects(export, _WRAPPERS):
+            yield from _records(inner)
+    elif export:
+        yield fields.at(export, "resource.attributes|resource"), export
+
+
+def _objects(owner: Object, paths: str) -> list[Object]:
+    """The objects in the list at the first of some paths; [] if there is none."""
+    what = repr(paths.partition("|")[0])
+    return [fields.as_object(element, f"an element of {what}") for element in _listed(owner, paths, what)]
 
 
 def _listed(owner: Object, paths: str, what: str) -> list[Any]:
-    """The list at the first of some paths; [] if there is none."""
     value = fields.at(owner, paths)
-    if value is None:
-        return []
-    return fields.as_list(value, what)
+    return [] if value is None else fields.as_list(value, what)
 
 
 def attributes(given: Any) -> Object:
@@ -185,11 +181,7 @@ def _time(record: Object, paths: tuple[str, str]) -> float | None:
 
 
 def _recognises(document: Document) -> bool:
-    record = document.first
-    if fields.is_object(record) and fields.is_list(record.get("data")):
-        record = next(iter(record["data"]), None)
-    if fields.is_object(record) and fields.is_list(record.get("spans")):
-        record = next(iter(record["spans"]), None)
+    record = first_inside(document.first, "data", "spans")
     is_alone = fields.at(record, _TRACE) and fields.at(record, _ID) and fields.at(record, _ATTRIBUTES) is not None
     # Of objects over several lines, as the console exporter prints them, only the keys are known.
     is_printed = {"context", "start_time", "attributes", "parent_id"} <= document.keys

@@ -225,10 +225,9 @@ def evaluated(scores: Sequence[tuple[str, Any, Any]], options: ReadOptions) -> O
     # An evaluation of any name, if it is the only one: "correctness" with the label "yes".
     [(name, (value, label))] = latest.items()
     success = _verdict(value if type(value) is bool else None, label, name)
-    if success is None or not isinstance(value, int | float):
-        # Without a verdict the number is a measure of anything, and no reward that a threshold could read.
-        return Outcome(None, success)
-    return Outcome(float(value), success)
+    # Without a verdict the number is a measure of anything, and no reward that a threshold could read.
+    is_reward = success is not None and isinstance(value, int | float)
+    return Outcome(float(value) if is_reward else None, success)
 
 
 def _verdict(value: Any, label: Any, key: str) -> bool | None:
@@ -392,6 +391,15 @@ def _mark(message: Object) -> str:
     return json.dumps(
         [message.get("role"), message.get("tool_call_id"), fields.plain_text(message.get("content")), tools]
     )
+
+
+def first_inside(record: Any, *keys: str) -> Any:
+    """The first element of the list under each of some keys in turn, where there is one."""
+    for key in keys:
+        listed = fields.at(record, key)
+        if fields.is_list(listed):
+            record = next(iter(listed), None)
+    return record
 
 
 Add: TypeAlias = Callable[[Object, Spans, ReadOptions], Iterable[str]]
