@@ -10,6 +10,7 @@ import runpy
 import shlex
 from collections.abc import Iterator
 from contextlib import redirect_stdout
+from functools import cache
 from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -150,16 +151,17 @@ def test_the_record_shown_for_a_format_is_read_as_that_format_with_calls_and_a_g
     assert run.outcome.success or language == "jsonl"
 
 
-@pytest.mark.parametrize("format", sorted({reader.name for reader in READERS}))
-def test_every_format_has_its_section_its_row_and_its_name_among_the_choices_of_ingest(format: str):
-    formats = (DOCS / "reference/formats.md").read_text("utf-8")
-    choices = re.search(r"^- `--format`.*$", (DOCS / "reference/cli.md").read_text("utf-8"), re.MULTILINE)
-    assert re.search(rf"^## {format}$", formats, re.MULTILINE) or format == "hepm"
-    assert f"| [{format}](#" in formats
-    assert choices is not None
-    assert f"`{format}`" in choices[0]
+def test_every_format_has_its_section_its_row_and_its_name_among_the_choices_of_ingest() -> None:
+    for format in sorted({reader.name for reader in READERS}):
+        formats = (DOCS / "reference/formats.md").read_text("utf-8")
+        choices = re.search(r"^- `--format`.*$", (DOCS / "reference/cli.md").read_text("utf-8"), re.MULTILINE)
+        assert re.search(rf"^## {format}$", formats, re.MULTILINE) or format == "hepm"
+        assert f"| [{format}](#" in formats
+        assert choices is not None
+        assert f"`{format}`" in choices[0]
 
 
+@cache
 def commands() -> dict[str, click.Command]:
     """Every command of the program by the words that call it."""
     found: dict[str, Any] = {}
@@ -177,45 +179,44 @@ def commands() -> dict[str, click.Command]:
     return found
 
 
-@pytest.mark.parametrize("name", commands())
-def test_every_command_has_a_help_text_with_an_example(name: str):
-    text = commands()[name].help or ""
-    assert text.strip()
-    assert f"Example: `{name}" in text
+def test_every_command_has_a_help_text_with_an_example() -> None:
+    for name, command in commands().items():
+        text = command.help or ""
+        assert text.strip(), name
+        assert f"Example: `{name}" in text
 
 
-@pytest.mark.parametrize("name", commands())
-def test_every_command_has_a_section_that_names_its_options_and_no_others(name: str):
-    command: Any = commands()[name]
-    expected = {
-        option for param in command.params for option in (*param.opts, *param.secondary_opts) if option[0] == "-"
-    }
-    # A flag's own negation is made by click and said once for all of them.
-    turned_off = {option for param in command.params for option in param.secondary_opts}
-    of_others = re.compile(r"`hepm (?!" + re.escape(name.removeprefix("hepm ")) + r"\b)[^`\n]*`")
-    named = set(OPTION.findall(of_others.sub("", section_of(name))))
-    assert expected - turned_off - {"--help"} <= named
-    assert {option for option in named if option.startswith("--")} <= expected | {"--help", "--debug"}
+def test_every_command_has_a_section_that_names_its_options_and_no_others() -> None:
+    for name, command in commands().items():
+        expected = {
+            option for param in command.params for option in (*param.opts, *param.secondary_opts) if option[0] == "-"
+        }
+        # A flag's own negation is made by click and said once for all of them.
+        turned_off = {option for param in command.params for option in param.secondary_opts}
+        of_others = re.compile(r"`hepm (?!" + re.escape(name.removeprefix("hepm ")) + r"\b)[^`\n]*`")
+        named = set(OPTION.findall(of_others.sub("", section_of(name))))
+        assert expected - turned_off - {"--help"} <= named, name
+        assert {option for option in named if option.startswith("--")} <= expected | {"--help", "--debug"}, name
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_says_in_its_own_help_what_the_list_of_commands_says(name: str):
-    assert (find_command(name).help or "").split()[0] == COMMANDS[name][1].split()[0]
+def test_a_command_says_in_its_own_help_what_the_list_of_commands_says() -> None:
+    for name in COMMANDS:
+        assert (find_command(name).help or "").split()[0] == COMMANDS[name][1].split()[0]
 
 
 CALL = re.compile(r"(?:^|[`$(&]) ?hepm ([^`\n#&;|]*)", re.MULTILINE)
 """A call of the program in a block or between backticks, up to a comment or the next command."""
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_call_in_the_docs_has_options_that_exist(page: Path) -> None:
-    text = page.read_text("utf-8").replace("\\\n", " ")
-    for call in CALL.findall(text):
-        command = command_called(call)
-        if command is not None:
-            options = {option for param in command.params for option in (*param.opts, *param.secondary_opts)}
-            named = {option for option in OPTION.findall(call) if option.startswith("--")}
-            assert named <= options | {"--help", "--help-all", "--debug"}, f"{name_of(page)}: hepm {call}"
+def test_every_call_in_the_docs_has_options_that_exist() -> None:
+    for page in PAGES:
+        text = page.read_text("utf-8").replace("\\\n", " ")
+        for call in CALL.findall(text):
+            command = command_called(call)
+            if command is not None:
+                options = {option for param in command.params for option in (*param.opts, *param.secondary_opts)}
+                named = {option for option in OPTION.findall(call) if option.startswith("--")}
+                assert named <= options | {"--help", "--help-all", "--debug"}, f"{name_of(page)}: hepm {call}"
 
 
 def command_called(call: str) -> click.Command | None:
@@ -238,18 +239,18 @@ def section_of(name: str) -> str:
     return found[0]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_relative_link_leads_somewhere(page: Path):
-    text = FENCE.sub("", page.read_text("utf-8"))
-    for target in LINK.findall(text):
-        if "://" in target or target.startswith("mailto:"):
-            continue
-        path, _, anchor = target.partition("#")
-        file = (page.parent / path).resolve() if path else page
-        assert file.exists(), f"{name_of(page)} links to {target}"
-        assert file.is_relative_to(ROOT), f"{name_of(page)} links outside of the project: {target}"
-        if anchor:
-            assert anchor in anchors_of(file), f"{name_of(page)} links to {target}"
+def test_every_relative_link_leads_somewhere() -> None:
+    for page in PAGES:
+        text = FENCE.sub("", page.read_text("utf-8"))
+        for target in LINK.findall(text):
+            if "://" in target or target.startswith("mailto:"):
+                continue
+            path, _, anchor = target.partition("#")
+            file = (page.parent / path).resolve() if path else page
+            assert file.exists(), f"{name_of(page)} links to {target}"
+            assert file.is_relative_to(ROOT), f"{name_of(page)} links outside of the project: {target}"
+            if anchor:
+                assert anchor in anchors_of(file), f"{name_of(page)} links to {target}"
 
 
 def anchors_of(page: Path) -> set[str]:
@@ -264,10 +265,10 @@ def test_every_page_of_the_docs_is_in_their_index():
     assert pages <= set(LINK.findall(index))
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.is_relative_to(DOCS)], ids=name_of)
-def test_every_dotted_name_in_the_docs_exists(page: Path):
-    for name in set(DOTTED.findall(page.read_text("utf-8"))):
-        assert is_there(name), f"{name_of(page)} names {name}"
+def test_every_dotted_name_in_the_docs_exists() -> None:
+    for page in [page for page in PAGES if page.is_relative_to(DOCS)]:
+        for name in set(DOTTED.findall(page.read_text("utf-8"))):
+            assert is_there(name), f"{name_of(page)} names {name}"
 
 
 def is_there(dotted: str) -> bool:
@@ -314,30 +315,27 @@ def test_every_row_on_the_papers_has_a_test_or_says_that_it_is_left_out() -> Non
     assert [element for element in unnamed if not re.search(rf"\| {re.escape(element)} \|.*\*\*Left out", page)] == []
 
 
-@pytest.mark.parametrize(
-    "page", ["reference/settings.md", "reference/cli.md", "reference/questions.md", "use/bench.md"]
-)
-def test_what_a_page_says_of_the_code_is_made_from_it(page: str) -> None:
-    before = (DOCS / page).read_text("utf-8")
+def test_what_a_page_says_of_the_code_is_made_from_it() -> None:
     made = runpy.run_path(str(DOCS / "make_reference.py"))["made"]
-    assert made(before) == before, "run `make reference`"
+    for page in ("reference/settings.md", "reference/cli.md", "reference/questions.md", "use/bench.md"):
+        before = (DOCS / page).read_text("utf-8")
+        assert made(before) == before, f"{page}: run `make reference`"
 
 
-@pytest.mark.parametrize("name", commands())
-def test_the_options_of_a_command_are_made_from_the_code(name: str) -> None:
-    assert not commands()[name].params or f"<!-- made from the code: {name} -->" in section_of(name)
+def test_the_options_of_a_command_are_made_from_the_code() -> None:
+    for name, command in commands().items():
+        assert not command.params or f"<!-- made from the code: {name} -->" in section_of(name)
 
 
-@pytest.mark.parametrize("name", commands())
-def test_the_help_of_a_command_shows_at_most_twelve_options(name: str) -> None:
-    command = commands()[name]
-    words = RARE.get(name.removeprefix("hepm "), "").split()
-    assert set(words) <= {param.name for param in command.params}
-    short, whole = (quick(*name.split()[1:], flag).out for flag in ("--help", "--help-all"))
-    shown, all_of_them = (re.findall(r"^  (-[-\w]+)", text, re.MULTILINE) for text in (short, whole))
-    assert len(shown) - 1 <= 12  # --help itself
-    assert len(all_of_them) - len(shown) == len(words)
-    assert ("--help-all" in short) == bool(words)
+def test_the_help_of_a_command_shows_at_most_twelve_options() -> None:
+    for name, command in commands().items():
+        words = RARE.get(name.removeprefix("hepm "), "").split()
+        assert set(words) <= {param.name for param in command.params}
+        short, whole = (quick(*name.split()[1:], flag).out for flag in ("--help", "--help-all"))
+        shown, all_of_them = (re.findall(r"^  (-[-\w]+)", text, re.MULTILINE) for text in (short, whole))
+        assert len(shown) - 1 <= 12, name  # --help itself
+        assert len(all_of_them) - len(shown) == len(words), name
+        assert ("--help-all" in short) == bool(words), name
 
 
 def test_every_variable_that_the_code_reads_is_in_the_table_and_they_are_few() -> None:

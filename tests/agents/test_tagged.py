@@ -60,23 +60,21 @@ def work(
     return done, run
 
 
-@pytest.mark.parametrize(
-    ("text", "dropped", "action", "query"),
-    [
-        ("<answer> 4 </answer>", "", "answer", "4"),
-        ("<Answer>4</Answer>", " and so on", "answer", "4"),
-        ("<think>I may <answer>no</answer></think><search_knowledge>x</search_knowledge>", "", "search_knowledge", "x"),
-        ("<search_knowledge>x</search_knowledge>", "<information>invented</information>", "search_knowledge", "x"),
-        ("<answer></answer> I mean <answer>5</answer>", "", "answer", "5"),
-        ("<think>no end <answer>6</answer>", "", "answer", "6"),
-        ("The answer is 7.", "", "", ""),
-        ("", "", "", ""),
-    ],
-)
-def test_the_first_action_outside_of_thoughts_is_taken_and_the_text_ends_with_it(
-    text: str, dropped: str, action: str, query: str
-) -> None:
-    assert read_action(text + dropped) == (text, action, query)
+TEXTS = [
+    ("<answer> 4 </answer>", "", "answer", "4"),
+    ("<Answer>4</Answer>", " and so on", "answer", "4"),
+    ("<think>I may <answer>no</answer></think><search_knowledge>x</search_knowledge>", "", "search_knowledge", "x"),
+    ("<search_knowledge>x</search_knowledge>", "<information>invented</information>", "search_knowledge", "x"),
+    ("<answer></answer> I mean <answer>5</answer>", "", "answer", "5"),
+    ("<think>no end <answer>6</answer>", "", "answer", "6"),
+    ("The answer is 7.", "", "", ""),
+    ("", "", "", ""),
+]
+
+
+def test_the_first_action_outside_of_thoughts_is_taken_and_the_text_ends_with_it() -> None:
+    for text, dropped, action, query in TEXTS:
+        assert read_action(text + dropped) == (text, action, query)
 
 
 def test_a_tag_that_a_stop_sequence_cut_off_is_closed() -> None:

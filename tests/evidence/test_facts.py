@@ -15,34 +15,33 @@ from hepm.evidence.upkeep import RunSample
 from hepm.types import SAID, SAID_LAST, USER, Trajectory
 from tests.evidence.remembered import filled, sample_of, told
 
+SENTENCES = [
+    (FactTest("order", "status=shipped", 0.5), {"status=shipped": 1}, "order says status is shipped"),
+    (FactTest("order", "status=shipped", 0.5), {"status=lost": 1}, "order says status is lost"),
+    (FactTest("order", "status=shipped", 0.5), {}, "order does not say status is shipped"),
+    (FactTest("order", "total", 200.0), {"total": 250}, "order says total is above 200"),
+    (FactTest("order", "total", 200.0), {"total": 90}, "order says total is 90, not above 200"),
+    (FactTest("order", "total", 200.0), {}, "order does not say total is above 200"),
+    (FactTest("order", "items[]", 1.5), {"items[]": 2}, "order says the number of items is 2 or more"),
+    (FactTest("order", "total", -0.5), {"total": 0}, "order says total is 0 or more"),
+    (FactTest("read_log", "~timeout", 0.5), {}, 'read_log does not say "timeout"'),
+    (FactTest(SAID, "~refund", 0.5), {"~refund": 1}, 'the user says "refund"'),
+    (FactTest(SAID_LAST, "~refund", 0.5), {"~refund": 1}, 'the user\'s last message says "refund"'),
+    (FactTest(CALLED, "look_up", 0.5), {"look_up": 1}, "look_up was called"),
+    (FactTest(CALLED, "look_up", 1.5), {"look_up": 1}, "look_up was not called more than once"),
+    (FactTest(CALLED, "look_up", 2.5), {"look_up": 3}, "look_up was called more than 2 times"),
+    (FactTest(BEFORE, "=look_up", 0.5), {"=look_up": 1}, "the call before was look_up"),
+    (FactTest(BEFORE, "=look_up", 0.5), {"=ask": 1}, "the call before was not look_up"),
+    (FactTest(SINCE, "=user", 0.5), {"=user": 1}, "the user has written since"),
+    (FactTest(SINCE, "=agent", 0.5), {}, "the agent has not written since"),
+    (FactTest(USER, "=ana", 0.5), {"=ana": 1}, "the user is ana"),
+    (FactTest(USER, "=ana", 0.5), {"=ben": 1}, "the user is not ana"),
+]
 
-@pytest.mark.parametrize(
-    ("test", "known", "sentence"),
-    [
-        (FactTest("order", "status=shipped", 0.5), {"status=shipped": 1}, "order says status is shipped"),
-        (FactTest("order", "status=shipped", 0.5), {"status=lost": 1}, "order says status is lost"),
-        (FactTest("order", "status=shipped", 0.5), {}, "order does not say status is shipped"),
-        (FactTest("order", "total", 200.0), {"total": 250}, "order says total is above 200"),
-        (FactTest("order", "total", 200.0), {"total": 90}, "order says total is 90, not above 200"),
-        (FactTest("order", "total", 200.0), {}, "order does not say total is above 200"),
-        (FactTest("order", "items[]", 1.5), {"items[]": 2}, "order says the number of items is 2 or more"),
-        (FactTest("order", "total", -0.5), {"total": 0}, "order says total is 0 or more"),
-        (FactTest("read_log", "~timeout", 0.5), {}, 'read_log does not say "timeout"'),
-        (FactTest(SAID, "~refund", 0.5), {"~refund": 1}, 'the user says "refund"'),
-        (FactTest(SAID_LAST, "~refund", 0.5), {"~refund": 1}, 'the user\'s last message says "refund"'),
-        (FactTest(CALLED, "look_up", 0.5), {"look_up": 1}, "look_up was called"),
-        (FactTest(CALLED, "look_up", 1.5), {"look_up": 1}, "look_up was not called more than once"),
-        (FactTest(CALLED, "look_up", 2.5), {"look_up": 3}, "look_up was called more than 2 times"),
-        (FactTest(BEFORE, "=look_up", 0.5), {"=look_up": 1}, "the call before was look_up"),
-        (FactTest(BEFORE, "=look_up", 0.5), {"=ask": 1}, "the call before was not look_up"),
-        (FactTest(SINCE, "=user", 0.5), {"=user": 1}, "the user has written since"),
-        (FactTest(SINCE, "=agent", 0.5), {}, "the agent has not written since"),
-        (FactTest(USER, "=ana", 0.5), {"=ana": 1}, "the user is ana"),
-        (FactTest(USER, "=ana", 0.5), {"=ben": 1}, "the user is not ana"),
-    ],
-)
-def test_an_answer_reads_as_a_plain_sentence(test: FactTest, known: dict[str, float], sentence: str) -> None:
-    assert test.sentence({test.source: known}) == sentence
+
+def test_an_answer_reads_as_a_plain_sentence() -> None:
+    for test, known, sentence in SENTENCES:
+        assert test.sentence({test.source: known}) == sentence
 
 
 def test_questions_that_are_asked_together_are_answered_as_each_alone() -> None:

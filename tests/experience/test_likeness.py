@@ -41,22 +41,22 @@ def test_requests_of_a_kind_are_one_group_whatever_numbers_and_names_they_hold()
     assert (len(set(groups.values())), len(kinds_of(groups))) == (3, 3)
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "alike"),
-    [
-        ("Refund parcel 77, broken glass", "refund parcel 12: broken glass!", True),
-        ("I want to cancel my order", "I want to return my order", False),
-        ("Refund my parcel", "Close the ticket", False),
-        ("", "", False),
-        ("12345", "67890", False),
-        (f"Refund parcel 7\n{HINT}refund", "Refund parcel 8", True),
-        ("Ich möchte meine Bestellung stornieren", "Ich möchte meine Bestellung ändern", False),
-    ],
-)
-def test_two_requests_are_like_when_their_words_are(one: str, other: str, alike: bool) -> None:
-    runs = [trajectory("a", "look", goal=one), trajectory("b", "look", goal=other)]
-    groups = group_by_request(runs)
-    assert (groups["a"] == groups["b"]) is alike
+LIKE = [
+    ("Refund parcel 77, broken glass", "refund parcel 12: broken glass!", True),
+    ("I want to cancel my order", "I want to return my order", False),
+    ("Refund my parcel", "Close the ticket", False),
+    ("", "", False),
+    ("12345", "67890", False),
+    (f"Refund parcel 7\n{HINT}refund", "Refund parcel 8", True),
+    ("Ich möchte meine Bestellung stornieren", "Ich möchte meine Bestellung ändern", False),
+]
+
+
+def test_two_requests_are_like_when_their_words_are() -> None:
+    for one, other, alike in LIKE:
+        runs = [trajectory("a", "look", goal=one), trajectory("b", "look", goal=other)]
+        groups = group_by_request(runs)
+        assert (groups["a"] == groups["b"]) is alike
 
 
 def test_the_order_in_which_requests_come_makes_no_difference() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,22 +32,22 @@ def experience(**changes: object) -> Experience:
     return Experience(**(told | changes))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ('User: "refund #W12, zip 19122."', 'User: "refund … zip …"'),
-        ("In retail, ask first.", "Ask first."),
-        ("ask in the retail shop", "ask shop"),
-        ("retail users", "this environment users"),
-        ("retailers want more", "retailers want more"),
-        ("call check_2fa, not id 7", "call check_2fa, not id …"),
-        ("a flight from New York to Newark please. Sure, I will", "a flight from … to … please. Sure, I will"),
-        ("ich will das über Éva wissen, bitte sehr", "ich will das über … wissen, bitte sehr"),
-        ("der Kunde will das Geld für die Bestellung", "der Kunde will das Geld für die Bestellung"),
-    ],
-)
-def test_what_is_particular_goes_and_the_rest_stays(text: str, expected: str) -> None:
-    assert without_particulars(text, ["retail"], keep=["check_2fa"]) == expected
+PARTICULAR = [
+    ('User: "refund #W12, zip 19122."', 'User: "refund … zip …"'),
+    ("In retail, ask first.", "Ask first."),
+    ("ask in the retail shop", "ask shop"),
+    ("retail users", "this environment users"),
+    ("retailers want more", "retailers want more"),
+    ("call check_2fa, not id 7", "call check_2fa, not id …"),
+    ("a flight from New York to Newark please. Sure, I will", "a flight from … to … please. Sure, I will"),
+    ("ich will das über Éva wissen, bitte sehr", "ich will das über … wissen, bitte sehr"),
+    ("der Kunde will das Geld für die Bestellung", "der Kunde will das Geld für die Bestellung"),
+]
+
+
+def test_what_is_particular_goes_and_the_rest_stays() -> None:
+    for text, expected in PARTICULAR:
+        assert without_particulars(text, ["retail"], keep=["check_2fa"]) == expected
 
 
 def test_an_experience_without_anything_particular_is_not_generalised() -> None:

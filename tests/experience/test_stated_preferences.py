@@ -36,69 +36,69 @@ def notes(*said: str, before: tuple[str, ...] = ()) -> tuple[str, ...]:
     return tuple(gather(before, statements_in(said)))
 
 
-@pytest.mark.parametrize(
-    "sentence",
-    [
-        "Please keep your answers short.",
-        "Can you keep it short?",
-        "Shorter please.",
-        "Your last answer was too long.",
-        "Please always answer in German.",
-        "Reply to me in French!",
-        "No emojis please.",
-        "Please don't use emojis.",
-        "Use bullet points.",
-        "Explain it step by step.",
-        "could we please go one step at a time?",
-        "Stop apologizing.",
-        "Don't ask me for confirmation every time.",
-        "If anything else would trigger a fee, stop and check with me first.",
-        "Call me Al.",
-        "Be more formal.",
-        "Never send me to a human agent.",
-        "From now on put the order id first.",
-        "In the future, please tell me the price before you book.",
-        "I'd rather you explain the code first.",
-        "I prefer detailed explanations.",
-        "I usually prefer aisle seats.",
-        "I don't like it when you summarise what I said.",
-        "Use metric units.",
-    ],
-)
-def test_a_sentence_that_asks_for_a_manner_is_a_wish_in_the_users_own_words(sentence: str) -> None:
-    assert found(f"I need help with my order.\n{sentence} My order is #W123.") == [sentence]
+ASKED = [
+    "Please keep your answers short.",
+    "Can you keep it short?",
+    "Shorter please.",
+    "Your last answer was too long.",
+    "Please always answer in German.",
+    "Reply to me in French!",
+    "No emojis please.",
+    "Please don't use emojis.",
+    "Use bullet points.",
+    "Explain it step by step.",
+    "could we please go one step at a time?",
+    "Stop apologizing.",
+    "Don't ask me for confirmation every time.",
+    "If anything else would trigger a fee, stop and check with me first.",
+    "Call me Al.",
+    "Be more formal.",
+    "Never send me to a human agent.",
+    "From now on put the order id first.",
+    "In the future, please tell me the price before you book.",
+    "I'd rather you explain the code first.",
+    "I prefer detailed explanations.",
+    "I usually prefer aisle seats.",
+    "I don't like it when you summarise what I said.",
+    "Use metric units.",
+]
 
 
-@pytest.mark.parametrize(
-    "sentence",
-    [
-        "I prefer the cheapest flight.",
-        "I'd prefer the refund to the original payment method.",
-        "I’d prefer not to type it out here, if you can pull it from my account.",
-        "Never mind, I'll do it myself.",
-        "I never received the parcel.",
-        "You don't use emojis.",
-        "You always forget the order id.",
-        "Why are your answers so short?",
-        "Did you answer in German?",
-        "don't cancel my order",
-        "please call me back tomorrow",
-        "I'd like more details about my order.",
-        "The item is too short, can I exchange it?",
-        "Do you have tables with metal legs?",
-        "use the gift card",
-        "I want you to cancel my order.",
-        "I always choose aisle seats.",
-        "I appreciate the offer, but there’s no explanation for the delay.",
-        "The flight is too long.",
-        "She told me to answer in German.",
-        "Please send him a concise message.",
-        "Always staying sharp with my investments!",
-        "I would prefer to review all the messages I've sent.",
-    ],
-)
-def test_what_is_about_the_task_the_past_or_the_user_is_none(sentence: str) -> None:
-    assert found(sentence) == []
+def test_a_sentence_that_asks_for_a_manner_is_a_wish_in_the_users_own_words() -> None:
+    for sentence in ASKED:
+        assert found(f"I need help with my order.\n{sentence} My order is #W123.") == [sentence]
+
+
+OTHERS = [
+    "I prefer the cheapest flight.",
+    "I'd prefer the refund to the original payment method.",
+    "I’d prefer not to type it out here, if you can pull it from my account.",
+    "Never mind, I'll do it myself.",
+    "I never received the parcel.",
+    "You don't use emojis.",
+    "You always forget the order id.",
+    "Why are your answers so short?",
+    "Did you answer in German?",
+    "don't cancel my order",
+    "please call me back tomorrow",
+    "I'd like more details about my order.",
+    "The item is too short, can I exchange it?",
+    "Do you have tables with metal legs?",
+    "use the gift card",
+    "I want you to cancel my order.",
+    "I always choose aisle seats.",
+    "I appreciate the offer, but there’s no explanation for the delay.",
+    "The flight is too long.",
+    "She told me to answer in German.",
+    "Please send him a concise message.",
+    "Always staying sharp with my investments!",
+    "I would prefer to review all the messages I've sent.",
+]
+
+
+def test_what_is_about_the_task_the_past_or_the_user_is_none() -> None:
+    for sentence in OTHERS:
+        assert found(sentence) == []
 
 
 PLAIN = """
@@ -298,29 +298,27 @@ def test_every_line_is_in_words_that_the_user_said(said: list[str]) -> None:
         assert all(word in f"{told} please keep it short" for word in line.split())
 
 
-@pytest.mark.parametrize(
-    ("said", "kept"),
-    [
-        (["Please keep your answers short.", "Keep it brief!"], ["Please keep your answers short."]),
-        (["No emojis please.", "Please don't use emojis."], ["No emojis please."]),
-        (["Answer in German.", "Please answer in French."], ["Please answer in French."]),
-        (["Keep it short.", "Be more detailed."], ["Be more detailed."]),
-        (["Keep it short.", "When I ask about code, be more detailed."], 2),
-        (["Keep it short.", "Be more detailed about prices."], 2),
-        (["Keep it short and no emojis.", "Be more detailed."], 2),
-        (["Answer in German.", "No emojis please."], 2),
-        (["Use bullet points.", "No bullet points please."], ["No bullet points please."]),
-        (
-            ["Keep it short.", "Please keep it short and put the price first."],
-            ["Please keep it short and put the price first."],
-        ),
-    ],
-)
-def test_a_wish_is_kept_once_and_a_newer_one_replaces_it_only_where_both_say_nothing_else(
-    said: list[str], kept: list[str] | int
-) -> None:
-    lines = notes(*said)
-    assert lines == tuple(said) if kept == 2 else lines == tuple(kept)  # type: ignore[arg-type]
+ONCE = [
+    (["Please keep your answers short.", "Keep it brief!"], ["Please keep your answers short."]),
+    (["No emojis please.", "Please don't use emojis."], ["No emojis please."]),
+    (["Answer in German.", "Please answer in French."], ["Please answer in French."]),
+    (["Keep it short.", "Be more detailed."], ["Be more detailed."]),
+    (["Keep it short.", "When I ask about code, be more detailed."], 2),
+    (["Keep it short.", "Be more detailed about prices."], 2),
+    (["Keep it short and no emojis.", "Be more detailed."], 2),
+    (["Answer in German.", "No emojis please."], 2),
+    (["Use bullet points.", "No bullet points please."], ["No bullet points please."]),
+    (
+        ["Keep it short.", "Please keep it short and put the price first."],
+        ["Please keep it short and put the price first."],
+    ),
+]
+
+
+def test_a_wish_is_kept_once_and_a_newer_one_replaces_it_only_where_both_say_nothing_else() -> None:
+    for said, kept in ONCE:
+        lines = notes(*said)
+        assert lines == tuple(said) if kept == 2 else lines == tuple(kept)  # type: ignore[arg-type]
 
 
 def test_notes_that_are_full_take_no_more_and_lose_nothing() -> None:
@@ -349,27 +347,25 @@ def test_lines_written_and_read_again_are_the_same_bounded_and_on_one_line_each(
     assert all(0 < len(line) <= LINE_CHARS and line.isprintable() for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("new", "old", "covered"),
-    [
-        ("Keep all answers short and clear", "short answers", True),
-        ("Short answers in bullet points", "short answers", True),
-        ("Answer in English", "Answer in German", False),
-        ("translate German quotations", "Answer in German", False),
-        ("Reply in German, in code comments too", "Answer in German", True),
-        ("use emojis", "no emojis", False),
-        ("don't use emojis", "No emojis please", True),
-        ("short answers when I ask about code", "short answers", False),
-        ("short answers", "short answers when I ask about code", False),
-        ("ask before cancelling an order", "Ask me before you cancel orders", True),
-        ("please", "please", True),
-        ("please do", "please", False),
-    ],
-)
-def test_a_line_says_what_another_does_where_it_holds_its_words_and_neither_turns_nor_narrows_it(
-    new: str, old: str, covered: bool
-) -> None:
-    assert covers(new, old) is covered
+COVERED = [
+    ("Keep all answers short and clear", "short answers", True),
+    ("Short answers in bullet points", "short answers", True),
+    ("Answer in English", "Answer in German", False),
+    ("translate German quotations", "Answer in German", False),
+    ("Reply in German, in code comments too", "Answer in German", True),
+    ("use emojis", "no emojis", False),
+    ("don't use emojis", "No emojis please", True),
+    ("short answers when I ask about code", "short answers", False),
+    ("short answers", "short answers when I ask about code", False),
+    ("ask before cancelling an order", "Ask me before you cancel orders", True),
+    ("please", "please", True),
+    ("please do", "please", False),
+]
+
+
+def test_a_line_says_what_another_does_where_it_holds_its_words_and_neither_turns_nor_narrows_it() -> None:
+    for new, old, covered in COVERED:
+        assert covers(new, old) is covered
 
 
 def test_a_line_that_was_split_in_two_is_not_lost_and_one_whose_words_are_scattered_is() -> None:
@@ -401,56 +397,54 @@ def test_forms_of_dates_and_of_address_are_wishes_and_particular_ones_are_not(me
     assert list(statements_in([message])) == wishes
 
 
-@pytest.mark.parametrize(
-    ("said", "kept"),
-    [
-        (["I prefer short answers.", "From now on, give me long answers with all details."], -1),
-        (["I prefer short answers.", "I'd like detailed explanations."], -1),
-        (["Please write long replies.", "I hate long answers."], -1),
-        (["Keep your replies in three sentences.", "From now on, ten sentences at most."], -1),
-        (["Show prices in euros.", "Please always show prices in dollars."], -1),
-        (["Ask me before each step.", "Stop asking me before each step."], -1),
-        (["Always include the tracking link.", "Never include the tracking link."], -1),
-        (["Use bullet points.", "Use tables instead of bullet points."], -1),
-        (["I prefer short answers.", "I no longer want short answers."], 0),
-        (["From now on, give me long answers with all details.", "I no longer want long answers."], 0),
-        (["Give me long answers with all details.", "I don't want long answers any more."], 0),
-        (["Answer in German.", "You no longer need to answer in German."], 0),
-        (["Ask me before each step.", "You don't have to ask me before each step any more."], 0),
-        (["No emojis please.", "Forget what I said about emojis."], 0),
-        (["No emojis please.", "You can use emojis again."], 0),
-        (["Answer in German.", "Never mind my request about the language."], 0),
-        (["Use bullet points.", "Never mind the bullet points."], 0),
-        (["Always include the tracking link.", "The tracking link is no longer needed."], 0),
-    ],
-)
-def test_a_later_wish_about_the_same_thing_replaces_the_former_and_a_wish_taken_back_is_gone(
-    said: list[str], kept: int
-) -> None:
-    others = ("Call me Al.", "Never send me to a human agent.", "Check the policy before you answer.")
-    wanted = said[kept:] if kept else []
-    assert notes(*said, before=others) == (*others, *wanted)
+LATER = [
+    (["I prefer short answers.", "From now on, give me long answers with all details."], -1),
+    (["I prefer short answers.", "I'd like detailed explanations."], -1),
+    (["Please write long replies.", "I hate long answers."], -1),
+    (["Keep your replies in three sentences.", "From now on, ten sentences at most."], -1),
+    (["Show prices in euros.", "Please always show prices in dollars."], -1),
+    (["Ask me before each step.", "Stop asking me before each step."], -1),
+    (["Always include the tracking link.", "Never include the tracking link."], -1),
+    (["Use bullet points.", "Use tables instead of bullet points."], -1),
+    (["I prefer short answers.", "I no longer want short answers."], 0),
+    (["From now on, give me long answers with all details.", "I no longer want long answers."], 0),
+    (["Give me long answers with all details.", "I don't want long answers any more."], 0),
+    (["Answer in German.", "You no longer need to answer in German."], 0),
+    (["Ask me before each step.", "You don't have to ask me before each step any more."], 0),
+    (["No emojis please.", "Forget what I said about emojis."], 0),
+    (["No emojis please.", "You can use emojis again."], 0),
+    (["Answer in German.", "Never mind my request about the language."], 0),
+    (["Use bullet points.", "Never mind the bullet points."], 0),
+    (["Always include the tracking link.", "The tracking link is no longer needed."], 0),
+]
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "I no longer want to cancel my order.",
-        "I no longer want the blue one.",
-        "I don't need the hotel any more.",
-        "Never mind, I found it.",
-        "Forget about the refund, send a new one instead.",
-        "I do not want a long flight any more.",
-        "The short answer is that I no longer need it.",
-        "I no longer want to answer the survey in German.",
-        "Don't send the order in two parcels any more.",
-        "I no longer want long answers.",
-        "I'd rather have the aisle seat instead of the window.",
-    ],
-)
-def test_a_wish_that_is_about_something_else_stays(said: str) -> None:
-    before = (
-        "I prefer short answers.", "Answer in German.", "Always confirm before you cancel an order.",
-        "Always book hotels with breakfast.", "No emojis please.", "Keep refunds and returns apart.",
-    )  # fmt: skip
-    assert notes(said, before=before)[: len(before)] == before
+def test_a_later_wish_about_the_same_thing_replaces_the_former_and_a_wish_taken_back_is_gone() -> None:
+    for said, kept in LATER:
+        others = ("Call me Al.", "Never send me to a human agent.", "Check the policy before you answer.")
+        wanted = said[kept:] if kept else []
+        assert notes(*said, before=others) == (*others, *wanted)
+
+
+ELSE = [
+    "I no longer want to cancel my order.",
+    "I no longer want the blue one.",
+    "I don't need the hotel any more.",
+    "Never mind, I found it.",
+    "Forget about the refund, send a new one instead.",
+    "I do not want a long flight any more.",
+    "The short answer is that I no longer need it.",
+    "I no longer want to answer the survey in German.",
+    "Don't send the order in two parcels any more.",
+    "I no longer want long answers.",
+    "I'd rather have the aisle seat instead of the window.",
+]
+
+
+def test_a_wish_that_is_about_something_else_stays() -> None:
+    for said in ELSE:
+        before = (
+            "I prefer short answers.", "Answer in German.", "Always confirm before you cancel an order.",
+            "Always book hotels with breakfast.", "No emojis please.", "Keep refunds and returns apart.",
+        )  # fmt: skip
+        assert notes(said, before=before)[: len(before)] == before
