@@ -295,7 +295,7 @@ def named_at(
     prompt = memory.prompt(now)
     alone = memory.suggest(now.after, history=now.history, state=now.state)
     known, here = memory.lessons.lessons("default"), PrincipleAdvice([], now.after)
-    rows = [known[lesson].row for lesson in prompt.lessons if lesson in known]
+    rows = [known.get(lesson).row for lesson in prompt.lessons]  # pyright: ignore[reportOptionalMemberAccess]
     principles = [here.advice_of(Principle.of(row)) for row in rows if row.kind == "principle"]
     experiences = [here.advice_of(Experience.of(row)) for row in rows if row.kind == "experience"]
     suggested = {one.tool for one in prompt.suggestions}

@@ -12,8 +12,7 @@ hints, and `--without-lessons` shows and distills none: what is left is the stor
 
 `--in-process` also measures sessions in an event loop of this process: how long `hint` and `afinish` take, and the
 gaps of a ticker that sleeps 1 ms, beyond that, beside those of an idle loop just before. `own` leaves out what
-neighbours cost: of each gap it counts no more than the CPU time that other threads of this process used in it. At last
-one long session, recorded call by call and with messages: what memory takes of a turn early in it, and late.
+neighbours cost: of each gap it counts no more than the CPU time that other threads of this process used in it.
 
 `--stores` keeps the stores of each size for the next call: to make one of 100,000 runs takes a quarter of an hour.
 Prints one JSON line a size, then a table.
@@ -49,7 +48,6 @@ from hepm.experience.prompt import PromptOptions
 from hepm.types import HINT
 
 DESK = make_desk(7)
-LONG = 300
 REQUESTS = 5
 WARM_UP = 3
 _TICK_S = 0.001
@@ -311,37 +309,7 @@ def in_process(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     with Memory.open(folder) as memory:
         memory.prompt([], options=options)  # what an agent's process reads at its start
         distill = not arguments.without_lessons
-        found: dict[str, Any] = asyncio.run(sessions(memory, options, arguments, distill=distill))
-        for recorded in (True, False):
-            found["long session, " + ("recorded" if recorded else "messages")] = long_session(memory, options, recorded)
-    return found
-
-
-def long_session(memory: Memory, options: PromptOptions, recorded: bool) -> dict[str, dict[str, float]]:
-    """A coding agent's: each turn says something and reads a file of 2,000 characters."""
-    session = memory.session(prompt_options=options)
-    messages: list[object] = [{"role": "user", "content": "Mend the parser."}]
-    if recorded:
-        session.say("user", "Mend the parser.")
-    turns: list[float] = []
-    for turn in range(LONG):
-        name, arguments, text = (
-            DESK.tools[turn % len(DESK.tools)],
-            {"path": f"src/{turn}.py"},
-            f"line {turn} of it\n" * 130,
-        )
-        started = time.perf_counter()
-        if recorded:
-            session.hint()
-            session.say("assistant", "I read on.")
-            session.record(name, arguments, text)
-        else:
-            session.hint(messages)
-        turns.append(time.perf_counter() - started)
-        call = {"id": f"c{turn}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
-        messages.append({"role": "assistant", "content": "I read on.", "tool_calls": [call]})
-        messages.append({"role": "tool", "tool_call_id": f"c{turn}", "content": text})
-    return {"turns 11 to 40": millis(turns[10:40]), f"last 30 of {LONG}": millis(turns[-30:])}
+        return asyncio.run(sessions(memory, options, arguments, distill=distill))
 
 
 async def sessions(

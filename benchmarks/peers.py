@@ -24,11 +24,9 @@ them, and in the bytes of all files. Prints a JSON line a measurement, then tabl
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
-import platform
 import random
 import shutil
 import signal
@@ -43,10 +41,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.parts.measured import about, options, read_records
 from hepm import Trajectory
 from hepm.errors import MissingExtraError
 from hepm.evals.environments.packages import Package
-from hepm.ingest import Rejection, read_runs, shorten
+from hepm.ingest import shorten
 from hepm.ingest.formats.hepm import write_run
 
 PARTS: Final = Path(__file__).parent / "parts" / "peers"
@@ -65,10 +66,7 @@ Found = dict[str, Any]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument(
-        "recorded", nargs="?", type=Path, default=Path(os.environ.get("HEPM_RECORDED_RUNS", "../shared/data"))
-    )
+    parser = options(__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=[100, 1_000, 10_000])
     parser.add_argument("--delays", type=float, nargs="+", default=[0, 1])
     parser.add_argument("--sides", nargs="+", choices=PACKAGES, default=[*PACKAGES])
@@ -78,11 +76,10 @@ def main() -> None:
     sizes = sorted(arguments.sizes)
     with tempfile.TemporaryDirectory(prefix="hepm-peers-") as folder, loopback_model() as model:
         runs = Path(folder) / "runs.jsonl"
-        stored = write_runs(runs, arguments.recorded, max(sizes[-1], FORGOTTEN_OF) + ASKED)
+        stored = write_runs(runs, arguments.runs, max(sizes[-1], FORGOTTEN_OF) + ASKED)
         if stored < FORGOTTEN_OF + ASKED:
-            parser.error(f"{arguments.recorded} holds {stored} runs, and {FORGOTTEN_OF + ASKED} are needed")
-        about = {"benchmark": "peers", "machine": f"{platform.machine()}, {os.cpu_count()} cores", "runs": stored}
-        print(json.dumps(about), flush=True)
+            parser.error(f"{arguments.runs} holds {stored} runs, and {FORGOTTEN_OF + ASKED} are needed")
+        print(json.dumps(about("peers") | {"runs": stored}), flush=True)
         measured: list[Found] = []
         accidents: list[Found] = []
         for name in arguments.sides:
@@ -261,7 +258,7 @@ MARKED_PLACE: Final = "the-word-of-this-run"
 
 def write_runs(path: Path, recorded: Path, most: int) -> int:
     """Write so many of the recorded runs, from all over them, as drive.py reads them; how many there are."""
-    runs = [run for _, run in read_runs([recorded]) if not isinstance(run, Rejection) and request_of(run)]
+    runs = [run for _, run in read_records(recorded) if request_of(run)]
     every = max(1, len(runs) // most)
     random.Random(7).shuffle(runs)
     with path.open("w", encoding="utf-8") as file:

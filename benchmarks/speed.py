@@ -122,7 +122,6 @@ def part_suggest(arguments: argparse.Namespace) -> dict[str, object]:
             episodic = Query(after=(tool,), history=(tool,), vector=vector)
             memory.suggest(tool, state="a state", policy="episodic", namespace="big")
             plain = micros(lambda: sorted(graph[tool].items(), key=lambda edge: -edge[1]["weight"])[:2])
-            bare = micros(lambda: sorted(graph[tool].items(), key=str)[:2])
             asked = micros(lambda: policy.suggest(mirror, Query(after=(tool,), history=(tool,))))
             through = micros(lambda: memory.suggest(tool, policy="procedural", namespace="big"))
             similar = micros(lambda: Episodic(floors=Floors(similarity=-1)).suggest(mirror, episodic))
@@ -132,7 +131,6 @@ def part_suggest(arguments: argparse.Namespace) -> dict[str, object]:
         "procedural": asked,
         "memory.suggest procedural": through,
         "baseline sorted(G[a].items()) by weight": plain,
-        "baseline sorted by text": bare,
         "episodic, vector ready": similar | {"states": states},
         "block bytes / vector bytes": round(size, 3),
         "hybrid, vectors ready": hybrid(),
@@ -260,7 +258,7 @@ def part_lessons(arguments: argparse.Namespace) -> dict[str, object]:
         rows = [Principle("guiding", text).row() for text in texts]
         for at in range(0, len(rows), 1_000):
             given = dict(zip(texts[at : at + 1_000], vectors[at : at + 1_000], strict=True))
-            store.lessons.change(LessonChange(put=rows[at : at + 1_000]), given)
+            store.lessons.change(LessonChange(put=rows[at : at + 1_000]), given, namespace="default")
         mirror = LessonMirror(store, "default")
         for query in queries:
             for name, search in (
