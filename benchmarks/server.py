@@ -26,7 +26,7 @@ import neo4j
 import numpy as np
 from parts.measured import about, options
 
-from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
+from hepm import Memory
 from hepm.embed import HashingEmbedder
 from hepm.graph.delta import RunRecord
 from hepm.graph.neo4j.login import Login
@@ -119,19 +119,6 @@ def server() -> Iterator[Server]:
             local.stop()
 
 
-def made_up(first: int, count: int, tools: int = 60) -> list[RunRecord]:
-    """Runs of six calls, all states distinct: none merges with another, so that a store grows with each."""
-    random = np.random.default_rng(SEED + first)
-    letters = np.array(list("abcdefghijklmnop"))
-    trajectories: list[Trajectory] = []
-    for number in range(first, first + count):
-        said = " ".join("".join(word) for word in random.choice(letters, (40, 3)))
-        names = [f"tool{i}" for i in random.integers(0, tools, 6)]
-        turns = (Turn("user", said), *(Turn("assistant", "", (ToolCall(name, result=said),)) for name in names))
-        trajectories.append(Trajectory(f"run{number}", turns, Outcome(1.0, bool(number % 3))))
-    return [item for _, item in prepare(trajectories, ReadOptions(), IngestOptions()) if isinstance(item, RunRecord)]
-
-
 def recorded(folder: Path, count: int) -> list[RunRecord]:
     runs: list[RunRecord] = []
     for _, item in prepare([str(folder)], ReadOptions(), IngestOptions(processes=1)):
@@ -169,8 +156,7 @@ def send_plainly(to: Server, sent: Sent) -> None:
 
 
 def part_write(to: Server, arguments: argparse.Namespace) -> dict[str, object]:
-    folder = arguments.runs
-    runs = recorded(folder, 3_000) if folder.is_dir() else made_up(0, 3_000)
+    runs = recorded(arguments.runs, 3_000)
     vectors = embed_texts(runs, EMBEDDER)
     for text in PLAIN_SCHEMA:
         to.run(text)
