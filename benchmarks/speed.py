@@ -15,6 +15,7 @@ import io
 import itertools
 import json
 import lzma
+import os
 import sqlite3
 import statistics
 import subprocess
@@ -24,6 +25,8 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: two threads on a busy machine wait for each other
 
 import networkx as nx
 import numpy as np
@@ -243,18 +246,18 @@ def part_ingest(arguments: argparse.Namespace) -> dict[str, object]:
 
 
 def part_lessons(arguments: argparse.Namespace) -> dict[str, object]:
-    """Dense vectors that are clustered, as those of a sentence model are; searches in turns."""
+    """Vectors that are clustered, as those of a sentence model are, of 384 dimensions; searches in turns."""
     del arguments
     random = np.random.default_rng(SEED)
-    topics = random.normal(size=(400, DIMENSIONS))
-    drawn = topics[random.integers(0, len(topics), 14_300)] + random.normal(size=(14_300, DIMENSIONS))
+    topics = random.normal(size=(400, 384))
+    drawn = topics[random.integers(0, len(topics), 14_300)] + random.normal(size=(14_300, 384))
     unit = (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(np.float32)
     vectors, queries = unit[:14_000], unit[14_000:]
     texts = [f"principle {number}" for number in range(len(vectors))]
     times: dict[str, list[float]] = {"top 3 in memory_ms": [], "baseline plain product_ms": []}
     with tempfile.TemporaryDirectory() as folder, Memory.open(folder) as memory:
         store = memory.lessons.store
-        store.set_embedder("bench/dense", DIMENSIONS)
+        store.set_embedder("bench/dense", 384)
         rows = [Principle("guiding", text).row() for text in texts]
         for at in range(0, len(rows), 1_000):
             given = dict(zip(texts[at : at + 1_000], vectors[at : at + 1_000], strict=True))
