@@ -311,6 +311,9 @@ def named_at(
 
 def divergence_table(found: list[Named], seed: int) -> Iterator[str]:
     lost, good = ([one for one in found if bool(one.divergence) is parted] for parted in (True, False))
+    if not lost:
+        yield "no failed run left a successful one of its task: nothing to measure"
+        return
     draws = Bootstrap([one.family for one in lost], seed=seed)
     opposed = np.mean([one.opposed for one in found])
     yield f"{len(lost)} divergences, {len(good)} calls of successful runs; first suggestion opposed: {opposed:.3f}\n"
