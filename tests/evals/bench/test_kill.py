@@ -118,8 +118,7 @@ def sent(played: Loopback) -> Counter[str]:
         ("arms", 3),
         ("users who speak", 1),
         ("rounds", 5),
-        ("users of rules", 3),
-        ("users of a model", 3),
+        *(pytest.param(name, 3, marks=pytest.mark.exhaustive) for name in ("users of rules", "users of a model")),
         pytest.param("rounds", 40, marks=pytest.mark.soak),
         *(
             pytest.param(name, 20, marks=pytest.mark.soak)
