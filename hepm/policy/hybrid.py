@@ -56,6 +56,8 @@ OF_SURE: Final = 0.5
 """The floor of such a tool's chance."""
 DONE: Final = 0.5
 """Share of the nearest runs' vote that ended here, from which on nothing is named."""
+MOSTLY: Final = 0.8
+"""What a way achieves in such situations, below which its chance is lowered."""
 FEWEST_KNOWN: Final = 3.0
 """Effective decisions that all failed, from which on no way is known to work."""
 SAME_WORDS: Final = 0.7
@@ -147,13 +149,20 @@ def spoken(
         if tool in situation.again and not _is_repeated(tool, found):
             silence = silence or "again"
             continue
-        likely = found.chance.get(tool, 0.0) * (works or {}).get(tool, 1.0)
+        likely = found.chance.get(tool, 0.0) * (works or {}).get(tool, 1.0) * _achieved(found.ways.get(tool))
         if not named and likely < _floor(tool, found, chance, floors):
             break
         if named and (likely < floors.further or score < HALF * found.rank[next(iter(named))]):
             continue
         named[tool] = likely
     return Spoken(named, warned, silence="" if named else silence or "unsure")
+
+
+def _achieved(way: Way | None) -> float:
+    """1 for a way that mostly works here, less for one that often fails: held-out successes do not show that."""
+    if way is None:
+        return 1.0
+    return min((way.worked + 1) / (way.tried + 1) / MOSTLY, 1.0)
 
 
 def _warned(ways: Sequence[Way], best: Way | None, found: Findings) -> list[Warned]:
