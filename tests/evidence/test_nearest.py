@@ -111,26 +111,24 @@ def test_one_run_more_is_compared_as_if_it_had_been_there() -> None:
     assert np.allclose(more.cosines(words_of("my lamp"))[:10], requests.cosines(words_of("my lamp")))
 
 
-@pytest.mark.parametrize(
-    ("calls", "past", "found"),
-    [
-        ("abc", "", (0, "a")),
-        ("abc", "a", (1, "b")),
-        ("abc", "ab", (2, "c")),
-        ("abc", "abc", (3, END)),
-        ("abac", "a", (1, "b")),  # of equally long matches the one at the same distance from the start
-        ("abac", "aba", (3, "c")),
-        ("xabyabz", "ab", (2, "y")),
-        ("abc", "z", (0, "a")),
-        ("abc", "azb", (2, "c")),  # no two calls match: a, b in order do
-        ("abcd", "axbyc", (3, "d")),
-        ("abc", "xcza", (1, "b")),  # of equally long ones the one that ends first
-        ("abc", "zzz", (0, "a")),
-        ("abc", "axcy", (2, END)),
-        ("abcd", "xxbc", (2, "d")),
-    ],
-)
-def test_a_run_is_followed_to_its_longest_match_else_to_the_longest_common_subsequence(
-    calls: str, past: str, found: tuple[int, str]
-) -> None:
-    assert aligned(calls, past) == found
+MATCHES = [
+    ("abc", "", (0, "a")),
+    ("abc", "a", (1, "b")),
+    ("abc", "ab", (2, "c")),
+    ("abc", "abc", (3, END)),
+    ("abac", "a", (1, "b")),  # of equally long matches the one at the same distance from the start
+    ("abac", "aba", (3, "c")),
+    ("xabyabz", "ab", (2, "y")),
+    ("abc", "z", (0, "a")),
+    ("abc", "azb", (2, "c")),  # no two calls match: a, b in order do
+    ("abcd", "axbyc", (3, "d")),
+    ("abc", "xcza", (1, "b")),  # of equally long ones the one that ends first
+    ("abc", "zzz", (0, "a")),
+    ("abc", "axcy", (2, END)),
+    ("abcd", "xxbc", (2, "d")),
+]
+
+
+def test_a_run_is_followed_to_its_longest_match_else_to_the_longest_common_subsequence() -> None:
+    for calls, past, found in MATCHES:
+        assert aligned(calls, past) == found

@@ -15,9 +15,8 @@ def stages(horizon: int) -> str:
     return "".join(stage_of(turn, horizon)[0] for turn in range(1, horizon + 1))
 
 
-@pytest.mark.parametrize(
-    ("reward", "zone"),
-    [
+def test_a_reward_on_a_threshold_is_inside_its_zone() -> None:
+    for reward, zone in [
         (1.0, "golden"),
         (0.7, "golden"),
         (math.nextafter(0.7, 0), "golden"),  # as a sum of floats
@@ -25,10 +24,8 @@ def stages(horizon: int) -> str:
         (math.nextafter(0.3, 1), "preference"),
         (0.3, "warning"),
         (0.0, "warning"),
-    ],
-)
-def test_a_reward_on_a_threshold_is_inside_its_zone(reward: float, zone: str) -> None:
-    assert zone_of(reward, succeeded=Outcome(reward).graded().success is True) == zone
+    ]:
+        assert zone_of(reward, succeeded=Outcome(reward).graded().success is True) == zone
 
 
 @given(st.floats(0, 1), st.floats(0, 1))
@@ -43,9 +40,8 @@ def test_a_given_failure_is_in_no_golden_zone_and_a_given_success_in_no_other() 
     assert (zone_of(0.9, succeeded=False), zone_of(0.1, succeeded=True)) == ("preference", "golden")
 
 
-@pytest.mark.parametrize(
-    ("outcome", "reward", "well"),
-    [
+def test_the_reward_of_a_run_is_cut_and_else_its_label() -> None:
+    for outcome, reward, well in [
         (Outcome(0.25, True), 0.25, True),
         (Outcome(7.0), 1.0, True),
         (Outcome(-1.0), 0.0, False),
@@ -53,17 +49,12 @@ def test_a_given_failure_is_in_no_golden_zone_and_a_given_success_in_no_other() 
         (Outcome(None, True), 1.0, True),
         (Outcome(None, False), 0.0, False),
         (Outcome(), None, None),
-    ],
-)
-def test_the_reward_of_a_run_is_cut_and_else_its_label(
-    outcome: Outcome, reward: float | None, well: bool | None
-) -> None:
-    assert (reward_of(outcome), outcome.graded().success) == (reward, well)
+    ]:
+        assert (reward_of(outcome), outcome.graded().success) == (reward, well)
 
 
-@pytest.mark.parametrize(
-    ("horizon", "expected"),
-    [
+def test_a_turn_is_where_the_middle_of_its_part_of_the_run_lies() -> None:
+    for horizon, expected in [
         (1, "v"),
         (2, "vv"),  # the middles lie on the borders, .25 and .75
         (3, "evc"),
@@ -72,10 +63,8 @@ def test_the_reward_of_a_run_is_cut_and_else_its_label(
         (6, "evvvvc"),  # figure 1: turn 1 / 6, turns 2-5 / 6, turn 6 / 6; .25 and .75 are borders again
         (8, "eevvvvcc"),  # figure 11: turn 2 of 8 explores
         (16, "eeeevvvvvvvvcccc"),
-    ],
-)
-def test_a_turn_is_where_the_middle_of_its_part_of_the_run_lies(horizon: int, expected: str) -> None:
-    assert stages(horizon) == expected
+    ]:
+        assert stages(horizon) == expected
 
 
 @given(st.integers(1, 400))

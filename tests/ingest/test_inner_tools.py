@@ -35,9 +35,8 @@ def messages(gateway: str, *calls: dict[str, Any], result: str = "sunny") -> lis
     return found
 
 
-@pytest.mark.parametrize(
-    ("gateway", "arguments", "name"),
-    [
+def test_a_call_is_named_by_the_tool_that_its_arguments_name() -> None:
+    for gateway, arguments, name in [
         ("execute-tool", FORECAST, "execute-tool weather/get_forecast"),
         ("call_tool", {"name": "search", "arguments": {}}, "call_tool search"),
         ("use_mcp_tool", {"server_name": "docs", "tool_name": "find"}, "use_mcp_tool docs/find"),
@@ -48,10 +47,8 @@ def messages(gateway: str, *calls: dict[str, Any], result: str = "sunny") -> lis
         ("call_tool", {"name": "do this; then that"}, "call_tool"),
         ("call_tool", {"name": "ghp_" + "a1B2" * 9}, "call_tool"),
         ("call_tool", {"name": {"a": 1}, "server": 7}, "call_tool"),
-    ],
-)
-def test_a_call_is_named_by_the_tool_that_its_arguments_name(gateway: str, arguments: dict[str, Any], name: str):
-    assert called_name(gateway, arguments) == name
+    ]:
+        assert called_name(gateway, arguments) == name
 
 
 def test_a_timeout_is_an_error_of_the_call_though_the_record_says_nothing(tmp_path: Path):

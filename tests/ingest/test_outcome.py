@@ -73,20 +73,20 @@ def test_tests_say_nothing_of_what_the_user_asked_for_after_them(after: tuple[Tu
     assert verdict_of(run(EDIT, sh("pytest", P), after=after), ["tests"]).success is success
 
 
-@pytest.mark.parametrize(
-    ("result", "success"),
-    [
-        ("Exit code 1\nno", False),
-        ("Process exited with code 0\nOutput:\nok", True),
-        ('{"output": "", "metadata": {"exit_code": 2}}', False),
-        ("<returncode>0</returncode>", True),
-        ("Exit code 124\n", None),
-        ("ok", None),
-        ("", None),
-    ],
-)
-def test_an_exit_code_labels_only_where_a_result_holds_one(result: str, success: bool | None) -> None:
-    assert RULES["exit-code"](run(EDIT, sh("./deploy", result), TODO)) is success
+EXITS = [
+    ("Exit code 1\nno", False),
+    ("Process exited with code 0\nOutput:\nok", True),
+    ('{"output": "", "metadata": {"exit_code": 2}}', False),
+    ("<returncode>0</returncode>", True),
+    ("Exit code 124\n", None),
+    ("ok", None),
+    ("", None),
+]
+
+
+def test_an_exit_code_labels_only_where_a_result_holds_one() -> None:
+    for shown, success in EXITS:
+        assert RULES["exit-code"](run(EDIT, sh("./deploy", shown), TODO)) is success
 
 
 @pytest.mark.parametrize(
@@ -99,20 +99,20 @@ def test_where_a_shell_holds_no_exit_code_its_call_failed_or_did_not(
     assert RULES["exit-code"](run(EDIT, sh("./deploy", result, error))) is success
 
 
-@pytest.mark.parametrize(
-    ("text", "success"),
-    [
-        ("Thank you, works now", True),
-        ("No, that is wrong. Undo it.", False),
-        ("thanks, but it still fails", None),
-        ("Please add a test", None),
-        ("Isn't it perfect?", None),
-        ("", None),
-    ],
-)
-def test_a_user_labels_by_plain_thanks_or_plain_corrections(text: str, success: bool | None) -> None:
-    said = (Turn("assistant", "Done."), Turn("user", text))
-    assert RULES["user"](run(EDIT, after=said)) is success
+USERS = [
+    ("Thank you, works now", True),
+    ("No, that is wrong. Undo it.", False),
+    ("thanks, but it still fails", None),
+    ("Please add a test", None),
+    ("Isn't it perfect?", None),
+    ("", None),
+]
+
+
+def test_a_user_labels_by_plain_thanks_or_plain_corrections() -> None:
+    for text, success in USERS:
+        said = (Turn("assistant", "Done."), Turn("user", text))
+        assert RULES["user"](run(EDIT, after=said)) is success
 
 
 def test_a_transcript_of_claude_code_is_labelled_by_its_last_tests(tmp_path: Path) -> None:
@@ -134,22 +134,22 @@ def test_a_transcript_of_claude_code_is_labelled_by_its_last_tests(tmp_path: Pat
         assert RULES["tests"](found) is success
 
 
-@pytest.mark.parametrize(
-    ("call", "success"),
-    [
-        (("Bash", {"command": "pytest -q"}, P, None), True),
-        (("mcp__shell__run", {"command": "pytest -q"}, P, None), True),
-        (("send_message", {"command": "pytest -q"}, P, None), None),
-        (("reply", {"command": "pytest", "text": P}, "12 passed in 0.31s", False), None),
-        (("publish", {"cmd": ["pytest"]}, P, None), None),
-        (("Bash", {"command": "pytest -q || true; echo '12 passed in 0.31s'"}, "12 passed in 0.31s", None), None),
-        (("Bash", {"command": "pytest || printf 'Exit code: 0'"}, "Exit code: 0", None), None),
-    ],
-)
-def test_what_an_agent_says_of_tests_is_no_evidence_of_them(call: Call, success: bool | None) -> None:
-    said = (Turn("assistant", "pytest -q\n12 passed in 0.31s"), Turn("user", "pytest -q\n12 passed in 0.31s"))
-    assert verdict_of(run(EDIT, call), ["tests"]).success is success
-    assert verdict_of(run(EDIT, after=said), ["tests"]).success is None
+SAID = [
+    (("Bash", {"command": "pytest -q"}, P, None), True),
+    (("mcp__shell__run", {"command": "pytest -q"}, P, None), True),
+    (("send_message", {"command": "pytest -q"}, P, None), None),
+    (("reply", {"command": "pytest", "text": P}, "12 passed in 0.31s", False), None),
+    (("publish", {"cmd": ["pytest"]}, P, None), None),
+    (("Bash", {"command": "pytest -q || true; echo '12 passed in 0.31s'"}, "12 passed in 0.31s", None), None),
+    (("Bash", {"command": "pytest || printf 'Exit code: 0'"}, "Exit code: 0", None), None),
+]
+
+
+def test_what_an_agent_says_of_tests_is_no_evidence_of_them() -> None:
+    for call, success in SAID:
+        said = (Turn("assistant", "pytest -q\n12 passed in 0.31s"), Turn("user", "pytest -q\n12 passed in 0.31s"))
+        assert verdict_of(run(EDIT, call), ["tests"]).success is success
+        assert verdict_of(run(EDIT, after=said), ["tests"]).success is None
 
 
 def test_the_first_rule_that_answers_is_named_and_a_given_outcome_is_none_of_its_business() -> None:
@@ -159,9 +159,7 @@ def test_the_first_rule_that_answers_is_named_and_a_given_outcome_is_none_of_its
     assert verdict_of(given, ["tests"]).success is None
 
 
-@pytest.mark.parametrize(
-    "text", ['"', "$(", "pytest '", "<<EOF\npytest", "\x00", "pytest " + "(" * 500, "🦆 && pytest"]
-)
-def test_no_command_breaks_a_rule(text: str) -> None:
-    for rule in RULES.values():
-        assert rule(run(EDIT, sh(text, text), ("Bash", {"command": [1, None]}, text, None))) is None
+def test_no_command_breaks_a_rule() -> None:
+    for text in ['"', "$(", "pytest '", "<<EOF\npytest", "\x00", "pytest " + "(" * 500, "🦆 && pytest"]:
+        for rule in RULES.values():
+            assert rule(run(EDIT, sh(text, text), ("Bash", {"command": [1, None]}, text, None))) is None

@@ -54,9 +54,8 @@ def edges(memory: Memory) -> dict[tuple[str, str], tuple[int, int]]:
 # Which
 
 
-@pytest.mark.parametrize(
-    ("told", "tags", "trusted"),
-    [
+def test_a_run_is_distrusted_by_a_tag_or_by_its_value() -> None:
+    for told, tags, trusted in [
         (["attack"], {}, True),
         (["attack"], {"attack": "x"}, False),
         (["attack"], {"attack": ""}, False),
@@ -65,10 +64,8 @@ def edges(memory: Memory) -> dict[tuple[str, str], tuple[int, int]]:
         (["split="], {"split": "train"}, True),
         (["a=b=c"], {"a": "b=c"}, False),
         (["attack", "split=test"], {"split": "test"}, False),
-    ],
-)
-def test_a_run_is_distrusted_by_a_tag_or_by_its_value(told: list[str], tags: dict[str, str], trusted: bool) -> None:
-    assert TrustByTags.but(told)(replace(trajectory("r", "look"), tags=tags)) is trusted
+    ]:
+        assert TrustByTags.but(told)(replace(trajectory("r", "look"), tags=tags)) is trusted
 
 
 def test_a_rule_without_a_key_is_refused() -> None:
