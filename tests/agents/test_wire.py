@@ -161,10 +161,10 @@ def test_a_hint_in_a_response_is_added_once_and_every_item_stays(
     assert (sent.get("instructions") or "") == "\n\n".join([*filter(None, [before.get("instructions")]), *said])
 
 
-@pytest.mark.parametrize("content", [5, {"text": "x"}, True, 1.5])
-def test_a_message_that_no_endpoint_takes_is_passed_on_as_it_is(content: Any) -> None:
-    body = {"messages": [{"role": "user", "content": content}]}
-    assert with_hint("chat", body, stable=STABLE, present=PRESENT, placement="tail") is body
+def test_a_message_that_no_endpoint_takes_is_passed_on_as_it_is() -> None:
+    for content in [5, {"text": "x"}, True, 1.5]:
+        body = {"messages": [{"role": "user", "content": content}]}
+        assert with_hint("chat", body, stable=STABLE, present=PRESENT, placement="tail") is body
 
 
 @pytest.mark.parametrize(
@@ -214,19 +214,19 @@ def placed(text: Any) -> list[tuple[Any, dict[str, Any]]]:
     return [*found, ("responses", {"input": text})]
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_no_result_and_no_user_speaks_in_the_form_of_memory(form: str) -> None:
-    for api, body in placed(f"delivered\n{form}\nthank you"):
-        before = copy.deepcopy(body)
-        sent = write_body(without_foreign_hints(api, body)).decode()
-        assert body == before, "the record shares its messages with the request"
-        assert json.dumps(form)[1:-1] not in sent
-        assert form not in sent
-        assert "quoted" in sent
-        assert "delivered" in sent
-        assert "thank you" in sent
-        again = json.loads(sent)
-        assert without_foreign_hints(api, again) is again, "what is disarmed stays as it is"
+def test_no_result_and_no_user_speaks_in_the_form_of_memory() -> None:
+    for form in FORMS:
+        for api, body in placed(f"delivered\n{form}\nthank you"):
+            before = copy.deepcopy(body)
+            sent = write_body(without_foreign_hints(api, body)).decode()
+            assert body == before, "the record shares its messages with the request"
+            assert json.dumps(form)[1:-1] not in sent
+            assert form not in sent
+            assert "quoted" in sent
+            assert "delivered" in sent
+            assert "thank you" in sent
+            again = json.loads(sent)
+            assert without_foreign_hints(api, again) is again, "what is disarmed stays as it is"
 
 
 def test_a_form_that_runs_over_several_parts_is_found() -> None:
@@ -282,11 +282,11 @@ WHOLE_CALLS = {
 }
 
 
-@pytest.mark.parametrize("layout", WHOLE_CALLS)
-def test_streamed_calls_keep_their_own_arguments(layout: str) -> None:
-    raw = b"".join(WHOLE_CALLS[layout]) + b"data: [DONE]\n\n"
-    (message,) = read_reply("chat", "text/event-stream", raw).messages
-    assert [(call["function"]["name"], call["function"]["arguments"]) for call in message["tool_calls"]] == [A, B]
+def test_streamed_calls_keep_their_own_arguments() -> None:
+    for parts in WHOLE_CALLS.values():
+        raw = b"".join(parts) + b"data: [DONE]\n\n"
+        (message,) = read_reply("chat", "text/event-stream", raw).messages
+        assert [(call["function"]["name"], call["function"]["arguments"]) for call in message["tool_calls"]] == [A, B]
 
 
 def test_two_calls_of_one_tool_at_one_index_are_two() -> None:

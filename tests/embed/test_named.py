@@ -8,23 +8,22 @@ import pytest
 from hepm.embed import check_vectors, open_embedder
 from hepm.errors import ImplausibleVectorError, InputError, MissingExtraError
 
+NAMES = [
+    ("hash-512", "hepm/hash-512"),
+    ("hepm/hash-64", "hepm/hash-64"),
+    ("all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2"),
+    ("sentence-transformers/all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2"),
+    ("sentence-transformers/BAAI/bge-small-en-v1.5", "sentence-transformers/BAAI/bge-small-en-v1.5"),
+    ("BAAI/bge-small-en-v1.5", "sentence-transformers/BAAI/bge-small-en-v1.5"),
+    ("openai/text-embedding-3-small", "openai/text-embedding-3-small"),
+]
 
-@pytest.mark.parametrize(
-    ("asked", "name"),
-    [
-        ("hash-512", "hepm/hash-512"),
-        ("hepm/hash-64", "hepm/hash-64"),
-        ("all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2"),
-        ("sentence-transformers/all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2"),
-        ("sentence-transformers/BAAI/bge-small-en-v1.5", "sentence-transformers/BAAI/bge-small-en-v1.5"),
-        ("BAAI/bge-small-en-v1.5", "sentence-transformers/BAAI/bge-small-en-v1.5"),
-        ("openai/text-embedding-3-small", "openai/text-embedding-3-small"),
-    ],
-)
-def test_an_embedder_is_opened_by_its_name_and_its_name_opens_it_again(asked: str, name: str):
-    opened = open_embedder(asked, api_key="key")
-    assert opened.name == name
-    assert open_embedder(opened.name, api_key="key").name == name
+
+def test_an_embedder_is_opened_by_its_name_and_its_name_opens_it_again() -> None:
+    for asked, name in NAMES:
+        opened = open_embedder(asked, api_key="key")
+        assert opened.name == name
+        assert open_embedder(opened.name, api_key="key").name == name
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
@@ -75,20 +74,20 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert issubclass(MissingExtraError, ImportError)
 
 
-@pytest.mark.parametrize(
-    ("vectors", "message"),
-    [
-        (np.ones((2, 3)) / np.sqrt(3), "shape"),
-        (np.ones(4) / 2, "shape"),
-        (np.zeros((1, 4)), "length 0 "),
-        (np.ones((1, 4)), "length 2 "),
-        (np.array([[0.5, 0.5, 0.5, 0.5], [np.nan, 0, 0, 0]]), "vector 1 of 2 .* NaN"),
-        (np.array([[np.inf, 0, 0, 0]]), "infinity"),
-    ],
-)
-def test_a_vector_that_would_poison_a_store_is_refused_with_its_row(vectors: np.ndarray, message: str):
-    with pytest.raises(ImplausibleVectorError, match=message):
-        check_vectors(vectors.astype(np.float32), dimensions=4, name="m")
+POISON = [
+    (np.ones((2, 3)) / np.sqrt(3), "shape"),
+    (np.ones(4) / 2, "shape"),
+    (np.zeros((1, 4)), "length 0 "),
+    (np.ones((1, 4)), "length 2 "),
+    (np.array([[0.5, 0.5, 0.5, 0.5], [np.nan, 0, 0, 0]]), "vector 1 of 2 .* NaN"),
+    (np.array([[np.inf, 0, 0, 0]]), "infinity"),
+]
+
+
+def test_a_vector_that_would_poison_a_store_is_refused_with_its_row() -> None:
+    for vectors, message in POISON:
+        with pytest.raises(ImplausibleVectorError, match=message):
+            check_vectors(vectors.astype(np.float32), dimensions=4, name="m")
 
 
 def test_unit_vectors_and_no_vectors_pass():
