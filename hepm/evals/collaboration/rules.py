@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import combinations
 from random import Random
 from typing import Final
+
+from hepm.evals.collaboration.data import WRITTEN
 
 # A block of code, closed or not, and code within a line.
 _FENCE: Final = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
@@ -81,78 +83,30 @@ class RulePreference:
     wordings: tuple[str, ...]
 
 
-# Before a word, in one sentence: "Please don't use lists".
-_NO: Final = r"\b(?:no|not|never|without|don['’]t)\b.*"
+def _found(pattern: re.Pattern[str], *, absent: bool = False) -> Callable[[Sequence[str]], bool]:
+    """Whether the prose of the last reply has a pattern, or lacks it."""
+    return lambda replies: bool(pattern.search(_prose(replies[-1]))) is not absent
 
+
+_KEPT: Final[Mapping[str, Callable[[Sequence[str]], bool]]] = {
+    "three sentences": lambda replies: sentences(replies[-1]) <= 3,
+    "bullets": _found(_BULLET),
+    "numbers": _found(_NUMBER),
+    "no lists": _found(re.compile(f"{_BULLET.pattern}|{_NUMBER.pattern}", re.MULTILINE), absent=True),
+    "headings": _found(_HEADING),
+    "summary": _summarized,
+    "German": _german,
+    "question first": _asked_before_code,
+    "no code": lambda replies: not _FENCE.search(replies[-1]),
+    "no emoji": _found(_EMOJI, absent=True),
+    "no exclamation": _found(re.compile("[!！]"), absent=True),
+    "closing question": _ends_with_question,
+    "bold": _found(re.compile(r"\*\*[^\s*][^*]*\*\*")),
+    "short": lambda replies: len(_prose(replies[-1]).split()) <= 50,
+}
 PREFERENCES: Final[dict[str, RulePreference]] = {
-    "three sentences": RulePreference(
-        lambda r: sentences(r[-1]) <= 3,
-        "three sentences",
-        (
-            "Use at most three sentences.",
-            "Please keep your answers to three sentences.",
-            "Never more than three sentences.",
-        ),
-    ),
-    "bullets": RulePreference(
-        lambda r: bool(_BULLET.search(_prose(r[-1]))),
-        rf"^(?!.*{_NO}bullet).*bullet",
-        ("Use bullet points.", "Please answer in bullet points.", "I prefer bullet points."),
-    ),
-    "numbers": RulePreference(
-        lambda r: bool(_NUMBER.search(_prose(r[-1]))),
-        "number(?:ed)? (?:the |each )?steps?",
-        ("Please use numbered steps.", "Always number the steps.", "Number the steps."),
-    ),
-    "no lists": RulePreference(
-        lambda r: not (_BULLET.search(_prose(r[-1])) or _NUMBER.search(_prose(r[-1]))),
-        rf"{_NO}lists?\b",
-        ("Please don't use bullet points or lists.", "Never use lists.", "Don't use lists."),
-    ),
-    "headings": RulePreference(
-        lambda r: bool(_HEADING.search(_prose(r[-1]))),
-        "heading",
-        ("Please use headings.", "Always put a heading above each part.", "Put a heading above each part."),
-    ),
-    "summary": RulePreference(
-        _summarized,
-        "summary",
-        ("End with a summary of one line.", "Please end your answers with a one-line summary."),
-    ),
-    "German": RulePreference(_german, r"\bgerman\b", ("Answer in German.", "Please write in German.")),
-    "question first": RulePreference(
-        _asked_before_code,
-        "ask .*before .*code",
-        ("Ask me first before you write code.", "Ask a question before you write code."),
-    ),
-    "no code": RulePreference(
-        lambda r: not _FENCE.search(r[-1]),
-        rf"{_NO}code",
-        ("Never show me code.", "I don't want code in your answers.", "Please don't show code."),
-    ),
-    "no emoji": RulePreference(
-        lambda r: not _EMOJI.search(_prose(r[-1])), rf"{_NO}emoji", ("No emojis, please.", "Please don't use emoji.")
-    ),
-    "no exclamation": RulePreference(
-        lambda r: not re.search("[!！]", _prose(r[-1])),
-        rf"{_NO}exclamation",
-        ("No exclamation marks, please.", "Don't use exclamation marks."),
-    ),
-    "closing question": RulePreference(
-        _ends_with_question,
-        r"\bend .*question",
-        ("Always end with a question.", "Please end your messages with a question."),
-    ),
-    "bold": RulePreference(
-        lambda r: bool(re.search(r"\*\*[^\s*][^*]*\*\*", _prose(r[-1]))),
-        r"\bbold\b",
-        ("Always put the answer in bold.", "Please put the answer in bold."),
-    ),
-    "short": RulePreference(
-        lambda r: len(_prose(r[-1]).split()) <= 50,
-        r"\b50 words",
-        ("Use at most 50 words.", "Keep your answers under 50 words."),
-    ),
+    name: RulePreference(kept, WRITTEN["rules"][name]["asked"], tuple(WRITTEN["rules"][name]["wordings"]))
+    for name, kept in _KEPT.items()
 }
 """Preferences by name."""
 CONFLICTS: Final = (
