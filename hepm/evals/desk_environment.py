@@ -5,13 +5,13 @@ No package and no model is needed, so that a training or a bench can be tried in
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Final, Literal
 
+from hepm.evals.bench.models import completion, tool_call
 from hepm.evals.environments import Ask, Schema, Task, ToolFailed
 from hepm.evals.service_desk import CHECKS, CLOSINGS, LOOKUPS, MOST_CALLS, Desk, make_desk
 from hepm.evals.service_desk import DeskRun as Trouble
@@ -169,15 +169,16 @@ class DeskAgent:
             summary = f"{trouble.user} {summary}"
         if body.get("tool_choice") == "none":  # asked whether a summary is due, or for one
             if "Write a summary" in str(messages[-1]["content"]):
-                return _message(summary)
-            return _message("Yes")
+                return completion(summary)
+            return completion("Yes")
         # Closed, or out of calls: it says so.
         if len(calls) >= MOST_CALLS or trouble.kind.outcome(calls) is not None:
-            return _message("Done.")
+            return completion("Done.")
         offered = {tool["function"]["name"] for tool in body["tools"]}
         if SUMMARY_TOOL in offered and last != SUMMARY_TOOL:
-            return _message("", SUMMARY_TOOL, {"summary": summary})
-        return _message("", self._next_call(trouble, calls, messages, body.get("follow", 1.0)), {})
+            return completion("", tool_call(SUMMARY_TOOL, {"summary": summary}, len(messages)))
+        tool = self._next_call(trouble, calls, messages, body.get("follow", 1.0))
+        return completion("", tool_call(tool, {}, len(messages)))
 
     def _next_call(
         self, trouble: Trouble, calls: tuple[ToolName, ...], messages: Sequence[dict[str, Any]], follow: float
@@ -237,11 +238,3 @@ def _first_words(parts: Sequence[str]) -> list[ToolName]:
         if word:
             tools.append(word[0])
     return tools
-
-
-def _message(text: str, tool: ToolName = "", arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": text}
-    if tool:
-        function = {"name": tool, "arguments": json.dumps(arguments)}
-        message["tool_calls"] = [{"id": "call", "type": "function", "function": function}]
-    return {"choices": [{"message": message}]}

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from hepm.agents.wire import Object, objects, resolved, with_hint
@@ -97,6 +97,7 @@ def _hinted(point: Point, arms: Sequence[Arm], scratch: ScratchMemory) -> Hinted
     return HintedPoint(point, prompts, memory_s)
 
 
+@dataclass(eq=False)
 class ReplayBench:
     """Asks a model at points of recorded runs, in each arm; an arm that says nothing there calls what "off" calls.
 
@@ -105,27 +106,18 @@ class ReplayBench:
         failed: The requests that were refused, and why.
     """
 
-    def __init__(
-        self,
-        environment: RecordedRuns,
-        points: Sequence[HintedPoint],
-        folder: Folder,
-        endpoint: Endpoint,
-        *,
-        arms: Sequence[str],
-        concurrency: int = 4,
-        options: Mapping[str, Any] | None = None,
-        on_point: Callable[[int, int], object] = lambda done, total: None,
-    ) -> None:
-        self.environment = environment
-        self.points = points
-        self.folder = folder
-        self.endpoint = endpoint
-        self.arms = arms
-        self.concurrency = concurrency
-        self.options = dict(options or {})
-        self.on_point = on_point
-        self.ended: dict[Key, Ended] = folder.runs()
+    environment: RecordedRuns
+    points: Sequence[HintedPoint]
+    folder: Folder
+    endpoint: Endpoint
+    _: KW_ONLY
+    arms: Sequence[str]
+    concurrency: int = 4
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    on_point: Callable[[int, int], object] = lambda done, total: None
+
+    def __post_init__(self) -> None:
+        self.ended: dict[Key, Ended] = self.folder.runs()
         self.failed: dict[Key, str] = {}
 
     @property
@@ -154,23 +146,9 @@ class ReplayBench:
         Raises:
             BudgetSpentError: or EndpointRefusedError; what was answered is recorded, `ended` has what was finished.
         """
-        ending: LlmError | None = None
-        with ThreadPoolExecutor(self.concurrency, thread_name_prefix="hepm-replay") as pool:
-            futures = [pool.submit(self._ask, hinted, model) for hinted in self.points]
-            for number, future in enumerate(as_completed(futures), 1):
-                try:
-                    future.result()
-                except StoppedError:
-                    continue
-                except (BudgetSpentError, EndpointRefusedError) as error:
-                    model.stop.set()
-                    ending = ending or error
-                except BaseException:
-                    model.stop.set()
-                    raise
-                self.on_point(number, len(futures))
-        if ending is not None:
-            raise ending
+        jobs = [partial(self._ask, hinted, model) for hinted in self.points]
+        for number, _ in enumerate(model.results(jobs, concurrency=self.concurrency), 1):
+            self.on_point(number, len(jobs))
 
     def _ask(self, hinted: HintedPoint, model: Model) -> None:
         """Ask at one point, without memory first: the other arms are compared with that."""

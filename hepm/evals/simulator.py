@@ -26,6 +26,8 @@ from hepm.types import DEFAULT_NAMESPACE, Speak, Suggestion, Suggestions, ToolNa
 SIZES: Final = (0, 10, 30, 100, 300)  # runs in memory at which agents are evaluated
 BATCH: Final = 5  # runs ingested together in online learning, for speed: a run counts at most four runs later
 
+Run: TypeAlias = Callable[[DeskRun], tuple[tuple[ToolName, ...], bool]]
+"""The calls of an agent in an episode, and whether it succeeded."""
 Case: TypeAlias = Literal["even", "rare", "all_failed", "other_kinds"]
 CASES: Final[Mapping[Case, str]] = {
     "even": "10 succeeded, 10 failed",
@@ -78,7 +80,12 @@ def first_tools(policy: str | Policy, *, seeds: Sequence[int] = range(10)) -> di
                     for number in range(REPEATS):
                         episode = desk.episode(f"{kind.name} question {number}", kind, seen=False)
                         _count_first_hint(counts, kind, episode, hint)
-    return {case: _first_tool(counts) for case, counts in counted.items()}
+    found: dict[Case, FirstTool] = {}
+    for case, counts in counted.items():
+        # A query that is warned counts in one of the other four too.
+        queries = counts.total() - counts["warned"]
+        found[case] = FirstTool(*(counts[name] / queries for name in ("right", "failed", "other", "none", "warned")))
+    return found
 
 
 def _count_first_hint(counts: Counter[str], kind: Kind, episode: DeskRun, hint: Hints) -> None:
@@ -94,18 +101,6 @@ def _count_first_hint(counts: Counter[str], kind: Kind, episode: DeskRun, hint: 
     else:
         counts["other"] += 1
     counts["warned"] += any(way.tool == fails.tools[1] for way in suggestions.warnings)
-
-
-def _first_tool(counts: Counter[str]) -> FirstTool:
-    """The counts as shares of all queries; a query that is warned counts in one of the other four too."""
-    queries = counts.total() - counts["warned"]
-    return FirstTool(
-        right=counts["right"] / queries,
-        failed=counts["failed"] / queries,
-        other=counts["other"] / queries,
-        none=counts["none"] / queries,
-        warned=counts["warned"] / queries,
-    )
 
 
 def case_log(desk: Desk, log: Mapping[Kind, tuple[int, int]]) -> Iterator[Trajectory]:
@@ -137,40 +132,41 @@ def success_from_logs(
 ) -> dict[tuple[str | Policy, float], list[Scores]]:
     """Success at each size, by policy and follow probability: memory grows from runs of agents without one."""
     scores: defaultdict[tuple[str | Policy, float], list[Scores]] = defaultdict(list)
-    stream = desk.training(max(sizes))
-    runs = 0
-    with _memory() as memory:
-        for size in sorted(sizes):
-            # The stream goes on where the last size ended: a larger memory holds the smaller one's runs.
-            batch = islice(stream, size - runs)
-            _learn(memory, [desk.record(episode, *desk.run(episode)) for episode in batch])
-            runs = size
-            for policy in policies:
-                hint = hints_from(memory, desk, policy)
-                for follow in follows:
-                    scores[policy, follow].append(evaluate_desk(desk, hint, follow=follow, runs=size))
+    for size, memory in _growing(desk, sizes, lambda _: desk.run, batch=max(sizes)):
+        for policy in policies:
+            hint = hints_from(memory, desk, policy)
+            for follow in follows:
+                scores[policy, follow].append(evaluate_desk(desk, hint, follow=follow, runs=size))
     return dict(scores)
 
 
 def success_online(desk: Desk, policy: str | Policy, *, follow: float, sizes: Sequence[int] = SIZES) -> list[Scores]:
     """Success at each size, where memory learns from the runs of agents that it hinted itself, `BATCH` at a time."""
+
+    # Anew for each batch: `hints_from` remembers its answers, which the runs just learned may change.
+    def hinted(memory: Memory) -> Run:
+        return partial(desk.run, hint=hints_from(memory, desk, policy), follow=follow)
+
     scores: list[Scores] = []
+    for size, memory in _growing(desk, sizes, hinted, batch=BATCH):
+        scores.append(evaluate_desk(desk, hints_from(memory, desk, policy), follow=follow, runs=size))
+    return scores
+
+
+def _growing(
+    desk: Desk, sizes: Sequence[int], runs_in: Callable[[Memory], Run], *, batch: int
+) -> Iterator[tuple[int, Memory]]:
+    """A memory at each size, which learns the runs of agents, `batch` at a time: it grows from size to size."""
     stream = desk.training(max(sizes))
     runs = 0
     with _memory() as memory:
-        hint = hints_from(memory, desk, policy)
         for size in sorted(sizes):
             while runs < size:
-                learned: list[Trajectory] = []
-                for episode in islice(stream, min(BATCH, size - runs)):
-                    calls, success = desk.run(episode, hint, follow=follow)
-                    learned.append(desk.record(episode, calls, success))
-                _learn(memory, learned)
-                runs += len(learned)
-                # Anew: `hints_from` remembers its answers, which the runs just learned may change.
-                hint = hints_from(memory, desk, policy)
-            scores.append(evaluate_desk(desk, hint, follow=follow, runs=size))
-    return scores
+                run = runs_in(memory)
+                episodes = [*islice(stream, min(batch, size - runs))]
+                _learn(memory, [desk.record(episode, *run(episode)) for episode in episodes])
+                runs += len(episodes)
+            yield size, memory
 
 
 def evaluate_desk(desk: Desk, hint: Hints | None, *, follow: float, runs: int = 0) -> Scores:

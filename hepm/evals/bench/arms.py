@@ -216,15 +216,15 @@ class KnownMemory(Memory):
         about["speak"] = "weighed"  # a model weighs what it reads
         super().__init__(*args, **about)
         self._taken: dict[str, tuple[Trajectory, tuple[str, ...]]] = {}
+        self._reading = Lock()
+        self._planned: dict[str, Policy] = {}
+        self._graphs: dict[Plans, PlanGraph] = {}
+        self._digested: dict[Digests, DigestedRuns] = {}
         self.sessions = _UnstoredSessions(self, self.sessions.journal, self._taken)
 
     def take(self, id: str) -> tuple[Trajectory, tuple[str, ...]]:
         """The run of a finished session, and the ids of the lessons that it was shown."""
         return self._taken.pop(id)
-
-    @cached_property
-    def _reading(self) -> Lock:
-        return Lock()
 
     @cached_property
     def _training(self) -> tuple[Training, list[Trajectory], np.ndarray[Any, Any]]:
@@ -251,17 +251,9 @@ class KnownMemory(Memory):
                 lessons.distill(namespace=self.namespace, runs=ids)
         self.refresh()
         self.follow_now()
-        # Cached properties that were read before these runs: read anew when they are next asked for.
-        for outdated in ("_training", "_graphs"):
-            self.__dict__.pop(outdated, None)
-
-    @cached_property
-    def _planned(self) -> dict[str, Policy]:
-        return {}
-
-    @cached_property
-    def _graphs(self) -> dict[Plans, PlanGraph]:
-        return {}
+        # Read before these runs: read anew when they are next asked for.
+        self.__dict__.pop("_training", None)
+        self._graphs.clear()
 
     def plan(self, run: str, steps: Sequence[str], plans: Plans) -> str:
         """Walk the steps of a run's plan on the graph; returns the name of the policy that follows them."""
@@ -289,10 +281,6 @@ class KnownMemory(Memory):
         except Exception as error:
             self.problem = error
             raise
-
-    @cached_property
-    def _digested(self) -> dict[Digests, DigestedRuns]:
-        return {}
 
     def digest(self, runs: Sequence[Trajectory], digests: Digests, client: Client | None) -> None:
         """Have a model digest runs, for `about`."""

@@ -116,7 +116,7 @@ class Exploration:
 
     def estimate(self, *, distiller: bool) -> tuple[int, Usage]:
         """How many runs are to be made, and about what they take, with the questions of a distilling model."""
-        runs, usage = self.bench.estimate(list(chain.from_iterable(self.plan)), like=self.arm.name)
+        runs, usage = self.bench.estimate(list(chain.from_iterable(self.plan)))
         questions = 0
         if distiller:
             questions = runs * len(self._kinds)
@@ -269,7 +269,7 @@ class Exploration:
     ) -> Mapping[str, Mapping[str, float]]:
         """Of each environment, by name: runs, success, reward, and its experiences by zone."""
         environments: dict[str, Mapping[str, float]] = {}
-        for name, runs in self._by_environment(ended).items():
+        for name, runs in self._runs_by_place(ended).items():
             measures: dict[str, float] = {
                 "runs": len(runs),
                 "success": fmean(run.facts.success for run in runs),
@@ -280,7 +280,7 @@ class Exploration:
             environments[name] = measures
         return environments
 
-    def _by_environment(self, ended: Sequence[Ended]) -> Mapping[str, list[Ended]]:
+    def _runs_by_place(self, ended: Sequence[Ended]) -> Mapping[str, list[Ended]]:
         runs: dict[str, list[Ended]] = {}
         for run in ended:
             name = place_of(self.bench.environment, self.bench.tasks[run.key.task])
@@ -371,7 +371,9 @@ def explore_tables(exploration: Exploration) -> list[Table | Text]:
         names = f"experiences by zone: {', '.join(ZONES)}; by stage: {', '.join(STAGES)}, one of two in both"
         parts += [_runs_by_round(title, rounds), _library_by_round(rounds), Text(names, style="dim")]
     if any(len(report.environments) > 1 for report in rounds):
-        parts += [_by_round(rounds, "success"), _by_round(rounds, "reward"), _zones_by_round(rounds)]
+        for measure in ("success", "reward"):
+            parts.append(_by_environment(f"{measure} by environment", rounds, partial(_measure, measure)))
+        parts.append(_by_environment("experiences by zone", rounds, _zones))
     if bench.failed:
         key, reason = next(iter(bench.failed.items()))
         again = "repeat the command to try them again; those that break off again are left out"
@@ -413,39 +415,19 @@ def _library_by_round(rounds: Sequence[RoundReport]) -> Table:
     return table
 
 
-def _environment_names(rounds: Sequence[RoundReport]) -> list[str]:
-    names: set[str] = set()
+def _by_environment(title: str, rounds: Sequence[RoundReport], cell: Callable[[Mapping[str, float]], str]) -> Table:
+    """What a cell says of each environment, round by round (after PRIME, tables 1 and 2)."""
+    names = sorted(set(chain.from_iterable(report.environments for report in rounds)))
+    table = table_of(title, "round", *names)
     for report in rounds:
-        names.update(report.environments)
-    return sorted(names)
-
-
-def _by_round(rounds: Sequence[RoundReport], measure: str) -> Table:
-    """A measure, rounds by environments (after PRIME, table 1)."""
-    names = _environment_names(rounds)
-    table = table_of(f"{measure} by environment", "round", *names)
-    for report in rounds:
-        cells = [str(report.number)]
-        for name in names:
-            measures = report.environments.get(name)
-            if measures is None:
-                cells.append("–")
-            else:
-                cells.append(f"{measures[measure]:.2f}")
-        table.add_row(*cells)
+        cells = [cell(report.environments[name]) if name in report.environments else "–" for name in names]
+        table.add_row(str(report.number), *cells)
     return table
 
 
-def _zones_by_round(rounds: Sequence[RoundReport]) -> Table:
-    names = _environment_names(rounds)
-    table = table_of("experiences by zone", "round", *names)
-    for report in rounds:
-        cells = [str(report.number)]
-        for name in names:
-            measures = report.environments.get(name)
-            if measures is None:
-                cells.append("–")
-            else:
-                cells.append(" / ".join(f"{measures[zone]:.0f}" for zone in ZONES))
-        table.add_row(*cells)
-    return table
+def _measure(name: str, measures: Mapping[str, float]) -> str:
+    return f"{measures[name]:.2f}"
+
+
+def _zones(measures: Mapping[str, float]) -> str:
+    return " / ".join(f"{measures[zone]:.0f}" for zone in ZONES)

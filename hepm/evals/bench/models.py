@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from threading import Event, Lock
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from hepm.agents.loop import ChatModel, Complete
 from hepm.agents.wire import Object
@@ -18,6 +19,7 @@ from hepm.evals.environments import Environment, PlayedUser, ScriptedEnvironment
 from hepm.llm import Budget, Client, Endpoint, Prices, Usage
 from hepm.llm.usage import estimate_tokens
 
+_Result = TypeVar("_Result")
 # Names of models that are none: the authors' actions, nothing, and the agent of an environment.
 GOLD: Final = "gold"
 NONE: Final = "none"
@@ -50,6 +52,22 @@ class Model:
     stop: Event = field(default_factory=Event)
     _longest: int = 0
     _lock: Lock = field(default_factory=Lock)
+
+    def results(self, jobs: Sequence[Callable[[], _Result]], *, concurrency: int) -> Iterator[_Result]:
+        """What jobs that ask it return, run in threads, as they end. The first error stops the others.
+
+        Answers under way are recorded before it is raised.
+        """
+        pool = ThreadPoolExecutor(concurrency, thread_name_prefix="hepm-bench")
+        try:
+            running = [pool.submit(job) for job in jobs]
+            for future in as_completed(running):
+                yield future.result()
+        except BaseException:
+            self.stop.set()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
 
     def recorded(self, key: Key, task: Task | None = None) -> Complete:
         """Answers of one run, in order, from the folder; others are asked for, and recorded before they are used."""

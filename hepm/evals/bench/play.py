@@ -7,22 +7,20 @@ or, online, of earlier tasks (H-EPM, C.1).
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from statistics import fmean
 from threading import Lock
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from hepm.agents.loop import Agent, Done
 from hepm.agents.searching import SearchingAgent
 from hepm.agents.tagged import TaggedAgent
 from hepm.agents.wire import Object
 from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, HepmError
-from hepm.evals.bench.arms import ARMS, OFF, Arm, KnownMemory, ScratchMemory, advice, reflection_on
+from hepm.evals.bench.arms import ARMS, Arm, KnownMemory, ScratchMemory, advice, reflection_on
 from hepm.evals.bench.folder import Ended, Facts, Folder, Key
 from hepm.evals.bench.models import Model, StoppedError
 from hepm.evals.domains import fold_of
@@ -35,7 +33,6 @@ from hepm.types import SUCCESS_FROM, SUMMARY_TOOL, Trajectory
 
 _log = logging.getLogger("hepm")
 
-DIGEST_TOKENS: Final = 4_000  # of a question about a run, whose record has at most 12,000 characters
 Learning: TypeAlias = Literal["train", "online"]
 
 
@@ -182,14 +179,11 @@ class Bench:
         self._model = model
         self._play([_Stream([key], memory) for key in keys], total)
 
-    def estimate(self, keys: Sequence[Key] | None = None, *, like: str = OFF) -> tuple[int, Usage]:
-        """How many runs are to be made, and about what they take: as those of the folder did, if there are any.
-
-        Else as a few of them that are rehearsed, with all that is asked beside the conversation (see `rehearsal`).
+    def estimate(self, keys: Sequence[Key] | None = None) -> tuple[int, Usage]:
+        """How many runs are to be made, and about what they take, by a few that are rehearsed (see `rehearsal`).
 
         Args:
             keys: The runs; None for those of `plan`.
-            like: The arm whose runs they are compared with.
         """
         from hepm.evals.bench import rehearsal
 
@@ -197,29 +191,7 @@ class Bench:
             first, second = self.plan()
             keys = [*first, *second]
         waiting = [key for key in keys if key not in self.ended]
-        done = [ended.facts for key, ended in self.ended.items() if key.arm == like]
-        if not done:
-            return len(waiting), rehearsal.estimate(self, waiting)
-        # What such runs took in the mean is better than a guess.
-        turns = round(fmean(facts.turns for facts in done))
-        used = round(fmean(facts.usage.tokens for facts in done))
-        calls = tokens = 0
-        for key in waiting:
-            # One question a turn, and two for summaries; a played user answers at most each turn.
-            arm = ARMS[key.arm]
-            times = 1 + 2 * (arm.strategy in ("explicit", "always")) + isinstance(self.environment, PlayedUser)
-            calls += times * turns + bool(arm.plans)
-            tokens += times * used
-        digesting = [arm for arm in self.options.arms if arm.digests]
-        digested = len(digesting) * self._learned_runs()
-        return len(waiting), Usage(calls + digested, tokens + digested * DIGEST_TOKENS, estimated=True)
-
-    def _learned_runs(self) -> int:
-        """How many runs each memory without summaries learns from."""
-        if self.given is not None:
-            return 0
-        tasks = self.training_tasks() if self.options.learn == "train" else self.tested
-        return len(self._keys([OFF], tasks, self.options.rollouts))
+        return len(waiting), rehearsal.estimate(self, waiting)
 
     def _streams(self, keys: Sequence[Key], memory: Callable[[Key], KnownMemory]) -> list[_Stream]:
         """Each run by itself, but trials of a task in order where an arm reflects on the one before."""
@@ -298,16 +270,8 @@ class Bench:
         return unlabelled
 
     def _play(self, streams: Sequence[_Stream], total: int) -> None:
-        pool = ThreadPoolExecutor(self.options.concurrency, thread_name_prefix="hepm-bench")
-        try:
-            running = [pool.submit(self._play_stream, stream, total) for stream in streams]
-            for future in as_completed(running):
-                future.result()
-        except BaseException:
-            self._model.stop.set()
-            raise
-        finally:  # answers under way are recorded
-            pool.shutdown(cancel_futures=True)
+        jobs = [partial(self._play_stream, stream, total) for stream in streams]
+        deque(self._model.results(jobs, concurrency=self.options.concurrency), maxlen=0)
 
     def _play_stream(self, stream: _Stream, total: int) -> None:
         for key in stream.keys:

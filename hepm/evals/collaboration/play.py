@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from itertools import product
 from tempfile import TemporaryDirectory
@@ -114,48 +113,34 @@ class _Known:
     heard: Callable[[Sequence[Turn]], object] = lambda turns: None
 
 
+@dataclass(eq=False)
 class UserBench:
     """Sessions of users with an agent, each user in each arm.
 
-    Args:
+    Attributes:
         users: Of the environment.
         on_session: Called with the number of sessions made, and of all.
-
-    Attributes:
         ended: All finished sessions, as runs of a bench.
         failed: Why a session broke off; those after it are not made.
         unreflected: After how many sessions the model's notes could not be read, so that the old ones stayed.
-        played: The sessions in detail.
     """
 
-    def __init__(
-        self,
-        environment: UsersEnvironment,
-        users: Sequence[User],
-        folder: Folder,
-        endpoint: Endpoint,
-        *,
-        arms: Sequence[str] = ("off", "history", "notes"),
-        sessions: int = 5,
-        max_turns: int = 10,
-        concurrency: int = 4,
-        options: Mapping[str, Any] | None = None,
-        on_session: Callable[[int, int], object] = lambda done, total: None,
-    ) -> None:
-        self.environment = environment
-        self.users = users
-        self.folder = folder
-        self.endpoint = endpoint
-        self.arms = arms
-        self.sessions = sessions
-        self.max_turns = max_turns
-        self.concurrency = concurrency
-        self.options = dict(options or {})
-        self.on_session = on_session
-        self.ended: dict[Key, Ended] = folder.runs()
+    environment: UsersEnvironment
+    users: Sequence[User]
+    folder: Folder
+    endpoint: Endpoint
+    _: KW_ONLY
+    arms: Sequence[str] = ("off", "history", "notes")
+    sessions: int = 5
+    max_turns: int = 10
+    concurrency: int = 4
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    on_session: Callable[[int, int], object] = lambda done, total: None
+
+    def __post_init__(self) -> None:
+        self.ended: dict[Key, Ended] = self.folder.runs()
         self.failed: dict[Key, str] = {}
         self.unreflected = 0
-        self.played: list[PlayedSession] = []
 
     def play(self, model: Model) -> list[PlayedSession]:
         """All sessions of each user in each arm, up to one that breaks off.
@@ -164,24 +149,12 @@ class UserBench:
             BudgetSpentError: or EndpointRefusedError; what was answered is recorded, `ended` has what was finished.
         """
         self._model = model
-        ending: LlmError | None = None
-        with ThreadPoolExecutor(self.concurrency, thread_name_prefix="hepm-users") as pool:
-            futures = [pool.submit(self._sessions, arm, user) for user, arm in product(self.users, self.arms)]
-            for future in as_completed(futures):
-                try:
-                    self.played += future.result()
-                except StoppedError:
-                    continue
-                except (BudgetSpentError, EndpointRefusedError) as error:
-                    model.stop.set()
-                    ending = ending or error
-                except BaseException:
-                    model.stop.set()
-                    raise
-                self.on_session(len(self.played), len(futures) * self.sessions)
-        if ending is not None:
-            raise ending
-        return self.played
+        played: list[PlayedSession] = []
+        jobs = [partial(self._sessions, arm, user) for user, arm in product(self.users, self.arms)]
+        for sessions in model.results(jobs, concurrency=self.concurrency):
+            played += sessions
+            self.on_session(len(played), len(jobs) * self.sessions)
+        return played
 
     def estimate(self) -> tuple[int, Usage]:
         """How many sessions there are, and the most that they ask: all turns, histories, reflections, recalls, mem0."""

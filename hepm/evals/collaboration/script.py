@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hepm.agents.wire import Object
+from hepm.evals.bench.models import completion
 from hepm.evals.collaboration.problems import PROBLEMS, steps_of
 from hepm.evals.collaboration.rules import PREFERENCES
 
@@ -22,7 +23,7 @@ def scripted(body: Object) -> Object:
     texts: list[str] = [message["content"] for message in body["messages"] if message["role"] != "assistant"]
     wanted = _preferences_in("\n".join(texts))
     problem = _problem_in(texts[1:])  # the first text is the system prompt
-    return {"choices": [{"message": {"role": "assistant", "content": _reply(PROBLEMS[problem], wanted)}}]}
+    return completion(_reply(PROBLEMS[problem], wanted))
 
 
 # What a user asks first, to the whole problem.
