@@ -57,8 +57,7 @@ def demo(runs: tuple[str, ...], page: Path) -> None:
 
 def _show_desk(memory: Memory) -> str:
     """Show what memory makes of a desk's runs; returns a title for the page."""
-    from hepm.evals.desk_tour import desk_and_runs, tour
-    from hepm.evals.simulator import hints_from
+    from hepm.evals.simulator import desk_and_runs, hints_from, tour
 
     desk, runs = desk_and_runs()
     report = memory.ingest(runs)
@@ -71,29 +70,30 @@ def _show_desk(memory: Memory) -> str:
     ended = f"{totals.successes} succeeded, {totals.failures} failed"
     _print(f"\n1. Remembered {count_of(report.stored, 'run')} of an agent without memory: {ended}.", bold=True)
     toured = tour(desk, hints_from(memory, desk, "hybrid"))
-    # Counts of right hints, wrong ones, warnings alone, and silences.
-    answers = toured.answers()
     _print("\n2. Asked in cases it has not seen:", bold=True)
-    for kind, moment in toured.shown().items():
+    for kind in ("hint", "warning", "silence"):
+        if kind not in toured.shown:
+            continue
+        moment = toured.shown[kind]
         title = "right hint" if kind == "hint" else kind
+        last_result = moment.episode.messages(moment.calls)[-1]["content"]
         _print(f"\n  A {title}", bold=True)
         _print(f"  User: {moment.episode.user}")
-        _print(f"  Calls so far: {', '.join(moment.calls)}; the last one returned: {moment.last_result}")
+        _print(f"  Calls so far: {', '.join(moment.calls)}; the last one returned: {last_result}")
         _show_answer(moment.suggestions)
         _print(f"  (what works here: {', '.join(sorted(moment.right))})", colour="green")
+    answers = toured.moments
     _print(
         f"\n  At {answers.total()} moments: {answers['hint']} right hints, {answers['wrong hint']} wrong ones, "
         f"{answers['warning']} warnings alone, {answers['silence']} silences."
     )
-    before = sum(case.before[1] for case in toured.cases)
-    after = sum(case.after[1] for case in toured.cases)
-    solved = f"it solves {before} without memory, {after} with hints that it follows"
-    _print(f"\n3. The same agent on {len(toured.cases)} new cases: {solved}. One of them:", bold=True)
-    case = toured.turned()
-    if case is not None:
-        _print(f"  User: {case.episode.user}")
-        _print(f"  before: {', '.join(case.before[0])}: failed", colour="red")
-        _print(f"  after:  {', '.join(case.after[0])}: solved", colour="green")
+    solved = f"it solves {toured.before} without memory, {toured.after} with hints that it follows"
+    _print(f"\n3. The same agent on {toured.cases} new cases: {solved}. One of them:", bold=True)
+    if toured.turned is not None:
+        episode, before, after = toured.turned
+        _print(f"  User: {episode.user}")
+        _print(f"  before: {', '.join(before)}: failed", colour="red")
+        _print(f"  after:  {', '.join(after)}: solved", colour="green")
     return "a made-up service desk"
 
 
