@@ -11,7 +11,7 @@ import pytest
 
 from hepm import Memory
 from hepm.evals.environments import Environment, Schema, Task
-from hepm.evals.environments.functions import FunctionEnvironment
+from hepm.evals.environments.gyms.functions import FunctionEnvironment
 from hepm.llm.dialect import Framed, ModelReply
 from hepm.rl.guidance import Guidance
 from hepm.rl.rollout import Attempt, Player, Sampled

@@ -190,7 +190,7 @@ def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
     """What makes each environment, by name. The imports stand here, as the modules import this one."""
     from hepm.evals import desk_environment
     from hepm.evals.collaboration import environment as collaboration
-    from hepm.evals.environments import functions, gyms, published, questions, recorded
+    from hepm.evals.environments import gyms, published, questions, recorded
 
     makers: dict[str, Callable[[], Environment]] = {}
     benchmarks: dict[str, tuple[Callable[[str], Environment], Sequence[str]]] = {
@@ -204,7 +204,7 @@ def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
         for part in parts:
             makers[published.name_of(benchmark, part)] = partial(make, part)
 
-    makers["functions"] = functions.FunctionEnvironment
+    makers["functions"] = gyms.FunctionEnvironment
     makers["users"] = partial(collaboration.UsersEnvironment, source)
     makers["users-played"] = partial(collaboration.PlayedUsersEnvironment, source)
     makers["recorded"] = partial(recorded.RecordedRuns, "divergence", source)

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from hepm.agents.loop import ChatModel
 from hepm.evals.environments import Ask, Call, Environment, Episode, GoldTurn, Task, endpoint_of_user
-from hepm.evals.environments.functions import FunctionEnvironment
 from hepm.evals.environments.gyms.episode import GymEpisode, records
+from hepm.evals.environments.gyms.functions import FunctionEnvironment
 from hepm.evals.environments.gyms.helped import PersuadeEpisode, SearchEpisode, TauEpisode
 from hepm.evals.environments.gyms.hidden import IntentionEpisode, TelepathyEpisode, TravelEpisode, TurtleEpisode
 from hepm.evals.environments.gyms.topics import FindTopics, by_model, by_words

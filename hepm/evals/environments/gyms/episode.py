@@ -51,12 +51,15 @@ class GymEpisode:
 
     Attributes:
         system: The rules for the agent.
+        argument, form: Of what type the fields of an action are, and that in words.
         topics: What a message to the user can be about.
         score: The reward of the run as it is now, in [0, 1].
     """
 
     system: str
     tools: Sequence[Schema]
+    argument: type = str
+    form = "as texts"
 
     def __init__(self, record: Mapping[str, Any], find_topics: FindTopics) -> None:
         self.record = record
@@ -76,8 +79,9 @@ class GymEpisode:
         if tool not in fields_of:
             raise ToolFailed(f"no action is called {tool}; there are {', '.join(fields_of)}")
         fields = fields_of[tool]
-        if set(arguments) != set(fields) or not all(isinstance(value, str) for value in arguments.values()):
-            raise ToolFailed(f"{tool} takes {', '.join(fields)}, as texts")
+        # `type`, not isinstance: True is an int for Python, and no integer for an agent.
+        if set(arguments) != set(fields) or any(type(value) is not self.argument for value in arguments.values()):
+            raise ToolFailed(f"{tool} takes {', '.join(fields) or 'no arguments'}, {self.form}")
         if self.over:
             raise ToolFailed("the conversation is over")
         reply = getattr(self, f"do_{tool}")(*[arguments[field] for field in fields])

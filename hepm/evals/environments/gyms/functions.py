@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
-from typing import Any, Final
+from typing import Final
 
-from hepm.evals.environments import Call, GoldTurn, Schema, Task, ToolFailed, tool_schema
+from hepm.evals.environments import Call, GoldTurn, Task, ToolFailed, tool_schema
+from hepm.evals.environments.gyms.episode import GymEpisode
+from hepm.evals.environments.gyms.topics import by_words
 
 _Function = Callable[[int, int, int, int], int]
 
@@ -45,42 +47,36 @@ TOOLS: Final = (
         "submit", "Submit the value of f at the test input; only the first submission counts.", {"value": _INTEGER}
     ),
 )
-_PARAMETERS: Final[Mapping[str, Sequence[str]]] = {
-    tool["function"]["name"]: tool["function"]["parameters"]["required"] for tool in TOOLS
-}
 
 
-class FunctionEpisode:
-    """A run; its answers depend on nothing but the calls."""
+class FunctionEpisode(GymEpisode):
+    """A run; its answers depend on nothing but the calls, and the first text ends it."""
 
-    tools: Sequence[Schema] = TOOLS
+    tools = TOOLS
+    argument = int
+    form = "all integers"
 
     def __init__(self, function: _Function, test: tuple[int, ...]) -> None:
+        super().__init__({}, by_words)
         self._function = function
         self._test = test
-        self._value = function(*test)
         self._asked = 0
-        self._submitted: int | None = None
+        self._submitted = False
 
-    def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
-        """What the tool returns; ToolFailed for a call of another form, and for one too many."""
-        if tool not in _PARAMETERS:
-            raise ToolFailed(f"no tool is called {tool}")
-        expected = _PARAMETERS[tool]
-        # `type`, not isinstance: True is an int for Python, and no integer for an agent.
-        if set(arguments) != set(expected) or any(type(value) is not int for value in arguments.values()):
-            raise ToolFailed(f"{tool} takes {', '.join(expected) or 'no arguments'}, all integers")
-        if tool == "show_test_input":
-            return ", ".join(f"{name} = {value}" for name, value in zip(_NAMES, self._test, strict=True))
-        if tool == "submit":
-            if self._submitted is not None:
-                raise ToolFailed("an answer was submitted before")
-            self._submitted = arguments["value"]
-            return "submitted"
-        return self._evaluate(tuple(arguments[name] for name in _NAMES))
+    def do_show_test_input(self) -> str:
+        """Show the input."""
+        return ", ".join(f"{name} = {value}" for name, value in zip(_NAMES, self._test, strict=True))
 
-    def _evaluate(self, point: tuple[int, ...]) -> str:
-        # Refused calls count too.
+    def do_submit(self, value: int) -> str:
+        """Judge the first submission: the reward is 1 for the right value."""
+        if self._submitted:
+            raise ToolFailed("an answer was submitted before")
+        self._submitted = True
+        self.score = float(value == self._function(*self._test))
+        return "submitted"
+
+    def do_evaluate(self, *point: int) -> str:
+        """Give a value, but for the one that is asked; refused calls count too."""
         self._asked += 1
         # Else the answer could be asked for.
         if point == self._test:
@@ -92,17 +88,6 @@ class FunctionEpisode:
     def answer(self, text: str) -> str | None:
         """None: the first text ends the run."""
         del text
-
-    def reward(self) -> float:
-        """1 for the right value."""
-        return float(self._submitted == self._value)
-
-    def scores(self) -> Mapping[str, float]:
-        """Nothing besides the reward."""
-        return {}
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 class FunctionEnvironment:
