@@ -31,7 +31,7 @@ _SPECIAL: Final = ("<pad>", "<unk>", "<end>", "<user>", "<tool>", "<agent>", BLO
 _TOOLS: Final = sorted(
     {*service_desk.LOOKUPS, *service_desk.CHECKS, *service_desk.CLOSINGS, *service_desk.ACTS, SUMMARY_TOOL}
 )
-_TELLING: Final = {*service_desk.NOUNS, *service_desk.ADJECTIVES}
+_TELLING: Final = {*service_desk.WORDS["nouns"], *service_desk.WORDS["adjectives"]}
 _WORD: Final = re.compile(rf"{BLOCK_START}|{BLOCK_END}|\w+")
 
 
@@ -39,7 +39,7 @@ class WordDialect:
     """Messages as the words of desks and agents; others and warnings are left out. A call is the name of a tool."""
 
     def __init__(self) -> None:
-        self.words = (*_SPECIAL, *_TOOLS, "done", "kept", *sorted({*_TELLING, *service_desk.ITEMS}))
+        self.words = (*_SPECIAL, *_TOOLS, "done", "kept", *sorted({*_TELLING, *service_desk.WORDS["items"]}))
         self.ids = {word: at for at, word in enumerate(self.words)}
         self.pad, self.end = self.ids["<pad>"], self.ids["<end>"]
 

@@ -17,6 +17,7 @@ from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError, LlmE
 from hepm.evals.bench.arms import OFF, Arm, ScratchMemory, find_arms
 from hepm.evals.bench.folder import Ended, Facts, Folder, Key
 from hepm.evals.bench.models import Model, StoppedError, tokens_of
+from hepm.evals.bench.play import move_of
 from hepm.evals.bench.scores import CHANGED
 from hepm.evals.domains import Domain, by_family
 from hepm.evals.environments.recorded import Point, RecordedRuns
@@ -180,7 +181,8 @@ class ReplayBench:
             body = hinted.body(self.endpoint, self.options, key.arm)
             message = model.recorded(key, hinted.point.task)(body)["choices"][0]["message"]
             usage = self.folder.usage(key)
-            moves, tools = _moves_and_tools(message)
+            moves = (move_of(message),)
+            tools = frozenset(call["function"]["name"] for call in objects(message.get("tool_calls")))
         right = not hinted.point.right.isdisjoint(tools)
         changed = off is not None and tools != _tools_of(off)
         facts = Facts(
@@ -215,18 +217,6 @@ class ReplayBench:
 
 def _tools_of(ended: Ended) -> frozenset[str]:
     return frozenset(json.loads(ended.run.tags["called"]))
-
-
-def _moves_and_tools(message: Object) -> tuple[tuple[str, ...], frozenset[str]]:
-    """What a message did, as `Facts.moves` has it, and the tools that it called."""
-    calls: list[str] = []
-    tools: set[str] = set()
-    for call in objects(message.get("tool_calls")):
-        function = call["function"]
-        calls.append(f"{function['name']}({function['arguments']})")
-        tools.add(function["name"])
-    move = "\n".join(calls) or str(message.get("content") or "")
-    return (move,), frozenset(tools)
 
 
 def point_arms(names: Sequence[str]) -> list[Arm]:

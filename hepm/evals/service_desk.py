@@ -5,10 +5,12 @@ docs/reference/environments.md says what each kind of trouble stands for, and wh
 
 from __future__ import annotations
 
+import json
 from bisect import bisect
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from pathlib import Path
 from random import Random
 from typing import Any, Final, TypeAlias
 
@@ -17,38 +19,13 @@ from hepm.types import Outcome, Suggestions, ToolName, Trajectory
 
 MOST_CALLS: Final = 8  # a run that has not closed by then has failed
 REPEATS: Final = 6  # held-out episodes of a kind of weight 1
+WORDS: Final[Mapping[str, Sequence[str]]] = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
+"""Names of tools, and what troubles are worded with."""
 # Each desk has one look-up, one check and one closing call of these, and eight acts.
-LOOKUPS: Final = ("find_case", "open_record", "fetch_profile")
-CHECKS: Final = ("inspect_archive", "query_ledger", "scan_history")
-CLOSINGS: Final = ("notify_client", "log_outcome", "send_survey")
-ACTS: Final = (
-    "issue_credit", "close_ticket", "ship_substitute", "escalate_upstairs", "grant_coupon", "book_technician",
-    "reset_account", "transfer_call", "extend_deadline", "waive_fee", "merge_duplicates", "print_label",
-)  # fmt: skip
-# What is broken at what: a kind of trouble is known by its three nouns, which no other kind has.
-NOUNS: Final = (
-    "glass", "hinge", "zipper", "cable", "battery", "lid", "handle", "screen", "motor", "lamp", "strap", "wheel",
-    "spring", "valve", "button", "drawer", "filter", "sensor", "antenna", "pump", "blade", "frame", "pedal", "fuse",
-)  # fmt: skip
-ADJECTIVES: Final = ("cracked", "loose", "wet", "missing", "noisy", "bent")
-ITEMS: Final = (
-    "kettle", "tent", "camera", "bicycle", "mixer", "radio", "mower", "stroller", "toaster", "drone", "sofa", "clock",
-    "heater", "scanner", "piano", "cooker", "scooter", "mattress", "router", "telescope", "helmet", "rucksack", "fan",
-)  # fmt: skip
-# Names and numbers differ in each run, so that no run repeats the words of another.
-_OPENERS: Final = (
-    "Hello, my {item} {number}", "It is about {item} {number}", "{item} {number}", "Again {item} {number}",
-)  # fmt: skip
-_ENDINGS: Final = ("Thanks.", "Regards, {name}", "")
-_RECORDS: Final = ("{number} {item} of {name}", "{name} has {item} {number}")
-_FIRST_NAMES: Final = (
-    "Ines", "Paul", "Mei", "Olga", "Luis", "Aisha", "Tom", "Emre", "Nora", "Ravi", "Sofia", "Jan", "Lena", "Omar",
-    "Kim", "Ada", "Bruno", "Chloe", "Dario", "Elif", "Felix", "Greta", "Hugo", "Ivana", "Jonas", "Kofi", "Lucia",
-)  # fmt: skip
-_LAST_NAMES: Final = (
-    "Okafor", "Brandt", "Tanaka", "Petrova", "Romero", "Diallo", "Byrne", "Kaya", "Lindgren", "Mehta", "Costa", "Novak",
-    "Abbott", "Berg", "Chan", "Duarte", "Eriksen", "Fischer", "Greco", "Haas", "Ito", "Jensen", "Kovacs", "Lopez",
-)  # fmt: skip
+LOOKUPS: Final = WORDS["lookups"]
+CHECKS: Final = WORDS["checks"]
+CLOSINGS: Final = WORDS["closings"]
+ACTS: Final = WORDS["acts"]
 
 Hints: TypeAlias = "Callable[[DeskRun, tuple[ToolName, ...]], Suggestions]"
 
@@ -144,18 +121,19 @@ class Desk:
         random = Random(f"{self.seed} {name}")
         left_out = random.randrange(len(kind.nouns))
         # Logs combine each pair of nouns with two thirds of the adjectives. Kinds share adjectives, but no noun.
-        fitting = [number for number in range(len(ADJECTIVES)) if ((number + left_out) % 3 != 0) == seen]
+        fitting = [number for number in range(len(WORDS["adjectives"])) if ((number + left_out) % 3 != 0) == seen]
         adjective = random.choice(fitting)
         nouns = [noun for number, noun in enumerate(kind.nouns) if number != left_out]
         random.shuffle(nouns)
-        trouble = f"{ADJECTIVES[adjective]} {' and '.join(nouns)}"
-        about = {"item": random.choice(ITEMS), "number": random.randrange(1000, 10000)}
-        about["name"] = f"{random.choice(_FIRST_NAMES)} {random.choice(_LAST_NAMES)}"
-        user = random.choice(_OPENERS).format(**about)
-        ending = random.choice(_ENDINGS).format(**about)
+        trouble = f"{WORDS['adjectives'][adjective]} {' and '.join(nouns)}"
+        # Names and numbers differ in each run, so that no run repeats the words of another.
+        about = {"item": random.choice(WORDS["items"]), "number": random.randrange(1000, 10000)}
+        about["name"] = f"{random.choice(WORDS['first_names'])} {random.choice(WORDS['last_names'])}"
+        user = random.choice(WORDS["openers"]).format(**about)
+        ending = random.choice(WORDS["endings"]).format(**about)
         if not kind.named_by:
             user += f", {trouble}"
-        record = random.choice(_RECORDS).format(**about)
+        record = random.choice(WORDS["records"]).format(**about)
         if kind.named_by in CHECKS:
             record += ", kept elsewhere"
         return DeskRun(name, kind, f"{user}. {ending}".strip(), record, trouble)
@@ -252,8 +230,8 @@ def make_desk(seed: int, *, noise: float = 0.05) -> Desk:
     check = random.choice(CHECKS)
     closing = random.choice(CLOSINGS)
     popular, a, b, c, d, e, untried, _ = acts = random.sample(ACTS, 8)
-    # Dealt to the kinds, three each.
-    nouns = iter(random.sample(NOUNS, len(NOUNS)))
+    # Dealt to the kinds, three each: a kind of trouble is known by its three nouns, which no other kind has.
+    nouns = iter(random.sample(WORDS["nouns"], len(WORDS["nouns"])))
 
     def kind(
         name: str, works: list[list[str]], fails: list[list[str]], named_by: str, right: float, weight: int = 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -96,72 +97,23 @@ class Arm:
         return self.prompt.experiences + self.prompt.principles > 0 or self.searches
 
 
-def _suggesting(policy: str, k: int = PromptOptions().suggestions) -> PromptOptions:
-    return replace(_NOTHING, suggestions=k, policy=policy)
-
-
-def _h_epm(name: str, about: str, policy: str = "adaptive", strategy: Strategy = "explicit", k: int = 2) -> Arm:
-    return Arm(name, about, strategy, _suggesting(policy, k), learns_from=SUMMARY)
-
-
-_LESSONS: Final = PromptOptions(suggestions=0, recalled=0, lesson_tokens=600, as_written=True, notes=False)
-# In our own words.
-_REACT: Final = (
-    "Before each call, write a thought: what the last result tells you, what is still missing, and what you do next "
-    "and why. Then make exactly one call. When a thought says that nothing is missing, end the task."
-)
 OFF: Final = "off"
 SUMMARY: Final = "summary"
 LESSONS: Final = "lessons"
 CHOSEN: Final = "chosen"
 TAGGED: Final = "tagged"
-_ALL_ARMS: Final = (
-    Arm(OFF, "no memory"),
-    Arm("weight", "suggestions by edge weights (H-EPM 4.2)", "weight", _suggesting("procedural")),
-    Arm(SUMMARY, "no memory, but the tool that notes a summary (H-EPM table 4 A i)", "implicit"),
-    _h_epm("implicit", "the agent summarises its state when it likes (H-EPM E.3)", strategy="implicit"),
-    _h_epm("explicit", "the agent is asked for summaries at each turn (H-EPM E.4)"),
-    _h_epm("no-weight", "explicit, but of all tools those of the nearest states (H-EPM table 4 A ii)", "states"),
-    _h_epm("no-state", "the same graph by weights alone (H-EPM table 4 A iii, B i)", "procedural", "hybrid"),
-    _h_epm("no-efficiency", "no-state with c = 0 (H-EPM table 4 B ii)", "procedural-c0", "hybrid"),
-    _h_epm("no-adapt", "states where an edge has any, else weights (H-EPM table 4 C i)", "states-first", "always"),
-    replace(_h_epm("gnn4plan", "GNN4Plan on the graph (H-EPM table 4 C ii)", "", "hybrid"), plans="compared"),
-    replace(_h_epm("gnn4plan-trained", "the same, trained", "", "hybrid"), plans="trained"),
-    _h_epm("k1", "explicit with one suggestion (H-EPM table 4 D)", k=1),
-    _h_epm("k3", "explicit with three suggestions (H-EPM table 4 D)", k=3),
-    _h_epm("c0", "explicit with c = 0 (H-EPM table 7)", "adaptive-c0"),
-    _h_epm("c5", "explicit with c = 5 (H-EPM table 7)", "adaptive-c5"),
-    _h_epm("c10", "explicit with c = 10 (H-EPM table 7)", "adaptive-c10"),
-    Arm("hybrid", "suggestions by hepm's default policy", "hybrid", _suggesting("hybrid")),
-    Arm(LESSONS, "principles and experiences (EvolveR, PRIME)", "off", _LESSONS),
-    Arm(CHOSEN, "the same, chosen by the model each turn (PRIME, equation 9)", "off", _LESSONS, chooses=True),
-    Arm(TAGGED, "an agent that acts by tags and searches principles (EvolveR)", tagged=True, searches=True),
-    Arm("tagged-alone", "the same without search of principles (EvolveR, table 3)", tagged=True),
-    Arm("searching", "an agent with tool calls that searches principles by a tool", searches=True),
-    Arm("react", "no memory; a thought before each call (ReAct, Yao et al. 2022)", instruction=_REACT),
-    Arm(
-        "all",
-        "suggestions and lessons, as memory says them by default",
-        "hybrid",
-        replace(PromptOptions(), recalled=0, notes=False),
-    ),
-    Arm("similar-1", "the most similar successful run, whole", similar=1),
-    Arm("similar-3", "the three most similar successful runs, whole", similar=3),
-    Arm(
-        _TOOLNET,
-        "transition probability x success rate of the edge (after ToolNet)",
-        "hybrid",
-        _suggesting(_TOOLNET),
-    ),
-    Arm(
-        "reasoningbank",
-        "what a model drew from the likest run (after ReasoningBank)",
-        digests="reasoningbank",
-    ),
-    Arm("agentevolver", "when to use which experience, by a model (after AgentEvolver)", digests="agentevolver"),
-    Arm("reflexion", "reflection on one's own failed trials of the task (after Reflexion)", reflects=True),
-)
-ARMS: Final = {arm.name: arm for arm in _ALL_ARMS}
+
+
+def _arms() -> dict[str, Arm]:
+    """The arms of arms.json, which has what differs from an arm without memory."""
+    arms: dict[str, Arm] = {}
+    for record in json.loads(Path(__file__).with_name("arms.json").read_text("utf-8")):
+        prompt = replace(_NOTHING, **record.pop("prompt", {}))
+        arms[record["name"]] = Arm(**record, prompt=prompt)
+    return arms
+
+
+ARMS: Final = _arms()
 """The arms by name. What stays out of "off" comes from memory, but for "reflexion"."""
 ROUND_ARMS: Final = (LESSONS, CHOSEN, TAGGED)
 """The arms that an environment can be explored in, round by round."""

@@ -392,7 +392,7 @@ class Bench:
             if call.name != SUMMARY_TOOL:  # notes to itself, no actions
                 calls += 1
                 errors += call.error is True
-        moves = [_move(message) for message in done.messages if message["role"] == "assistant"]
+        moves = [move_of(message) for message in done.messages if message["role"] == "assistant"]
         hints: list[str] = []
         memory_s: list[float] = []
         entropies: list[float | None] = []
@@ -428,7 +428,7 @@ def _agent_of(arm: Arm) -> Callable[..., Agent]:
     return Agent
 
 
-def _move(message: Object) -> str:
+def move_of(message: Object) -> str:
     """What a message did: `search({"q": "tea"})` for each call, one a line, else its text."""
     calls: list[str] = []
     for call in message.get("tool_calls") or ():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from itertools import product
 from tempfile import TemporaryDirectory
@@ -57,7 +57,6 @@ class PlayedSession:
         number: From 1.
         success: Whether the user solved the problem.
         enforced: The preferences that the user enforced, by message that did so.
-        draft: The user's answer at the end.
         notes: What memory knew of the user when the session began.
         messages: The conversation, greeting included.
         scores: See `scores_of`.
@@ -73,7 +72,6 @@ class PlayedSession:
     enforced: tuple[tuple[str, ...], ...]
     notes: str
     messages: tuple[Turn, ...]
-    draft: str
     scores: Mapping[str, float]
     closed: bool = True
     hints: tuple[str, ...] = ()
@@ -96,21 +94,39 @@ def _nothing(messages: Sequence[Object]) -> tuple[str, str]:
     return "", ""
 
 
-@dataclass(frozen=True)
-class _Known:
-    """What an agent knows when a session begins.
+@dataclass(eq=False)
+class _Agent:
+    """The agent in one session.
 
     Attributes:
+        notes: What memory knew of the user when the session began.
         hints: Given the conversation, what is added to the system prompt: first what stays, then what is of this turn.
         heard: Takes the two messages of a turn.
+        hinted, memory_s: What memory added to each of its requests, and in how many seconds.
     """
 
-    arm: str
-    number: int
+    key: Key
+    complete: Complete
+    model: str
+    options: Mapping[str, Any]
     system: str
     notes: str = ""
     hints: Callable[[Sequence[Object]], tuple[str, str]] = _nothing
     heard: Callable[[Sequence[Turn]], object] = lambda turns: None
+    hinted: list[str] = field(default_factory=list[str])
+    memory_s: list[float] = field(default_factory=list[float])
+
+    def answer(self, turns: Sequence[Turn]) -> Turn:
+        """The reply to the last of these messages."""
+        messages: list[Object] = [{"role": turn.role, "content": turn.text} for turn in turns]
+        body: Object = {"model": self.model, "messages": [{"role": "system", "content": self.system}, *messages]}
+        started = time.perf_counter()
+        stable, present = self.hints(messages)
+        self.memory_s.append(time.perf_counter() - started)
+        self.hinted.append("\n".join(part for part in (stable, present) if part))
+        body = with_hint("chat", body, stable=stable, present=present, placement="system")
+        message: Object = self.complete(body | dict(self.options))["choices"][0]["message"]
+        return Turn("assistant", str(message.get("content") or ""))
 
 
 @dataclass(eq=False)
@@ -192,9 +208,9 @@ class UserBench:
                 facts = None
                 if arm == "mem0":
                     facts = stack.enter_context(UserFacts(user.name, place))
-                for number in range(1, self.sessions + 1):
-                    known = self._known(arm, user, number, done, store, facts)
-                    session = self._session(user, known)
+                for number in range(self.sessions):
+                    agent = self._agent(Key(arm, user.name, number), user, done, store, facts)
+                    session = self._session(user, agent)
                     done.append(session)
                     self._record(session)
                     if arm == "notes":
@@ -206,27 +222,20 @@ class UserBench:
                 self.failed[Key(arm, user.name, len(done))] = str(error)
         return done
 
-    def _known(
-        self,
-        arm: str,
-        user: User,
-        number: int,
-        done: Sequence[PlayedSession],
-        store: Memory,
-        facts: UserFacts | None,
-    ) -> _Known:
-        """What the agent knows of a user when a session begins."""
-        known = _Known(arm, number, _system(arm, user, done))
-        if arm == "notes":
+    def _agent(
+        self, key: Key, user: User, done: Sequence[PlayedSession], store: Memory, facts: UserFacts | None
+    ) -> _Agent:
+        """The agent of a session, with what it knows of the user."""
+        agent = _Agent(key, self._complete(key), self.endpoint.model, self.options, _system(key.arm, user, done))
+        if key.arm == "notes":
             notes = store.preferences.notes(user.name)
-            known = replace(known, hints=partial(self._recalled, store, user.name))
+            agent.hints = partial(self._recalled, store, user.name)
             if notes:
-                known = replace(known, notes=notes.text)
-            return known
+                agent.notes = notes.text
         if facts is not None:
-            complete = self._complete(Key("mem0, memory", user.name, number - 1))
-            return replace(known, hints=facts.recalled, heard=partial(facts.add, complete=complete))
-        return known
+            agent.hints = facts.recalled
+            agent.heard = partial(facts.add, complete=self._complete(key._replace(arm="mem0, memory")))
+        return agent
 
     def _recalled(self, store: Memory, user: str, messages: Sequence[Object]) -> tuple[str, str]:
         """The notes, and the lines of them that matter in this turn, by the model where one is asked (4.1, app. B)."""
@@ -238,15 +247,15 @@ class UserBench:
     def _complete(self, key: Key) -> Complete:
         return self._model.recorded(key, Task(key.task, ""))
 
-    def _session(self, user: User, known: _Known) -> PlayedSession:
+    def _session(self, user: User, agent: _Agent) -> PlayedSession:
         """One conversation: it ends when the user ends it, or with the turns."""
-        key = Key(known.arm, user.name, known.number - 1)
-        agent = _Agent(self._complete(key), self.endpoint.model, known, self.options)
-        if known.arm == "direct":
-            return self._direct(user, known, agent)
-        if known.arm == "plain":
+        arm = agent.key.arm
+        number = agent.key.trial + 1
+        if arm == "direct":
+            return self._direct(user, number, agent)
+        if arm == "plain":
             user = user.unbiased()
-        episode = UserEpisode(user, known.number)
+        episode = UserEpisode(user, number)
         # The user speaks first.
         message = episode.answer("")
         turns: list[Turn] = []
@@ -256,31 +265,29 @@ class UserBench:
             # The greeting is left out: some chat templates refuse a conversation that the assistant begins.
             turns.append(Turn("user", message))
             turns.append(agent.answer(turns))
-            known.heard(turns[-2:])
+            agent.heard(turns[-2:])
             message = episode.answer(turns[-1].text)
         return PlayedSession(
-            known.arm,
+            arm,
             user.name,
-            known.number,
+            number,
             episode.reward() == 1,
             tuple(episode.enforced),
-            known.notes,
+            agent.notes,
             episode.messages,
-            episode.last.draft,
             episode.scores(),
             closed=episode.last.done,
-            hints=tuple(agent.hints),
+            hints=tuple(agent.hinted),
             memory_s=tuple(agent.memory_s),
         )
 
-    def _direct(self, user: User, known: _Known, agent: _Agent) -> PlayedSession:
+    def _direct(self, user: User, number: int, agent: _Agent) -> PlayedSession:
         """The agent is given the whole problem, and answers once: what it says is the draft (S1)."""
-        asked = Turn("user", user.problem(known.number))
+        asked = Turn("user", user.problem(number))
         answer = agent.answer([asked])
-        success = user.succeeded(known.number, UserTurn("", draft=answer.text))
+        success = user.succeeded(number, UserTurn("", draft=answer.text))
         # Nothing is enforced; problem and answer are two messages.
-        scores = scores_of(0, 2)
-        return PlayedSession("direct", user.name, known.number, success, (), "", (asked, answer), answer.text, scores)
+        return PlayedSession("direct", user.name, number, success, (), "", (asked, answer), scores_of(0, 2))
 
     def _record(self, session: PlayedSession) -> None:
         """Note a session as a run of the folder."""
@@ -323,33 +330,6 @@ class UserBench:
         # The notes that were there stay.
         except AnswerError:
             self.unreflected += 1
-
-
-class _Agent:
-    """The agent in one session; `hints` and `memory_s` have what memory added to each of its requests."""
-
-    def __init__(self, complete: Complete, model: str, known: _Known, options: Mapping[str, Any]) -> None:
-        self.hints: list[str] = []
-        self.memory_s: list[float] = []
-        self._complete = complete
-        self._model = model
-        self._known = known
-        self._options = options
-
-    def answer(self, turns: Sequence[Turn]) -> Turn:
-        """The reply to the last of these messages."""
-        messages: list[Object] = [{"role": turn.role, "content": turn.text} for turn in turns]
-        body: Object = {
-            "model": self._model,
-            "messages": [{"role": "system", "content": self._known.system}, *messages],
-        }
-        started = time.perf_counter()
-        stable, present = self._known.hints(messages)
-        self.memory_s.append(time.perf_counter() - started)
-        self.hints.append("\n".join(part for part in (stable, present) if part))
-        body = with_hint("chat", body, stable=stable, present=present, placement="system")
-        message: Object = self._complete(body | dict(self._options))["choices"][0]["message"]
-        return Turn("assistant", str(message.get("content") or ""))
 
 
 def _system(arm: str, user: User, done: Sequence[PlayedSession]) -> str:
