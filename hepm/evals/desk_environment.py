@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from hepm.evals.bench.models import completion, tool_call
 from hepm.evals.environments import Ask, Schema, Task, ToolFailed
@@ -17,7 +17,6 @@ from hepm.evals.service_desk import CHECKS, CLOSINGS, LOOKUPS, MOST_CALLS, Desk,
 from hepm.evals.service_desk import DeskRun as Trouble
 from hepm.types import FAILED_HINT, HINT, SUMMARY_TOOL, ToolName
 
-Split = Literal["train", "test"]
 DESKS: Final = 3
 """How many desks `hepm bench` knows by name: service-desk-0 and the next ones."""
 LOGGED_RUNS: Final = 100  # of a desk of `hepm bench`, to learn from
@@ -83,10 +82,9 @@ class DeskEnvironment:
         self.troubles = troubles
         self.most_calls = most_calls
         self.name = f"service-desk-{desk.seed}"
-        numbers: dict[Split, int] = {"train": train, "test": test}
         self._tasks: dict[str, Task] = {}
         self._worded: dict[str, list[Trouble]] = {}
-        for split, many in numbers.items():
+        for split, many in (("train", train), ("test", test)):
             for number in range(many):
                 id = f"{split}-{number}"
                 worded = self._draw(split, number)
@@ -113,7 +111,7 @@ class DeskEnvironment:
     def close(self) -> None:
         """Nothing is held."""
 
-    def _draw(self, split: Split, number: int) -> list[Trouble]:
+    def _draw(self, split: str, number: int) -> list[Trouble]:
         """The troubles of a task; the names of the episodes seed their wording."""
         kinds = self.desk.kinds
         random = Random(f"{self.desk.seed} {split} {number}")

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 
 from hepm.errors import InputError
-from hepm.evals.baselines import Hint, Method, Predictor, Training
+from hepm.evals.baselines import Hint, Method, Training
 from hepm.evals.domains import Domain, DomainRun, Event, Split, by_request, by_run, counted, splits_of
 from hepm.evals.metrics import (
     METRICS,
@@ -208,7 +208,8 @@ def _answers(methods: Sequence[Method], questions: _Questions) -> dict[str, _Ans
         predictor = method.fit(training)
         ranks: list[int] = []
         if questions.rank:
-            ranks = _ranks(predictor, questions.won)
+            ranking = predictor.rank(questions.won)
+            ranks = [rank_of(event.next, tools) for event, tools in zip(questions.won, ranking, strict=True)]
         hints: dict[int, Sequence[Hint]] = {}
         if hinted:
             hints = {k: predictor.hints(hinted, k) for k in questions.ks}
@@ -332,14 +333,6 @@ def _calls_to_predict(domain: Domain, splits: Sequence[Split], chosen: Sequence[
         if run.success and run not in left_out:
             calls += len(run.events)
     return calls
-
-
-def _ranks(predictor: Predictor, events: Sequence[Event]) -> list[int]:
-    """The rank of the tool that was called at each event."""
-    ranks: list[int] = []
-    for event, ranking in zip(events, predictor.rank(events), strict=True):
-        ranks.append(rank_of(event.next, ranking))
-    return ranks
 
 
 def _scores(domains: Sequence[_Measured], method: str, reference: str) -> MethodScores:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import Final
@@ -88,25 +87,25 @@ def gate_of(report: EvalReport) -> Gate:
     without = domain.methods[HYBRID]
     with_ranker = domain.methods[BOTH]
     low, high = with_ranker.difference["mrr"].interval
-    gate = Gate(
+    hints_without = domain.rescue.get(HYBRID)
+    hints_with = domain.rescue.get(BOTH)
+    divergences = 0
+    gain = (0.0, 0.0)
+    gain_interval = None
+    # Without them, no run failed on a way of its own.
+    if hints_without is not None and hints_with is not None:
+        divergences = hints_without.divergences
+        gain = (hints_without.gain, hints_with.gain)
+        gain_interval = hints_with.interval.get("ahead")
+    return Gate(
         calls=domain.events,
         families=domain.families,
         hit2=(without.values["hit@2"], with_ranker.values["hit@2"]),
         mrr=(without.values["mrr"], with_ranker.values["mrr"]),
         interval=(low, high),
-        divergences=0,
-        gain=(0.0, 0.0),
-        gain_interval=None,
-    )
-    hints_without = domain.rescue.get(HYBRID)
-    hints_with = domain.rescue.get(BOTH)
-    if hints_without is None or hints_with is None:  # no run failed on a way of its own
-        return gate
-    return replace(
-        gate,
-        divergences=hints_without.divergences,
-        gain=(hints_without.gain, hints_with.gain),
-        gain_interval=hints_with.interval.get("ahead"),
+        divergences=divergences,
+        gain=gain,
+        gain_interval=gain_interval,
     )
 
 

@@ -19,8 +19,8 @@ from rich.text import Text
 from hepm.errors import InputError
 from hepm.evals.bench.arms import ARMS, OFF
 from hepm.evals.bench.folder import Ended, Facts, Key
-from hepm.evals.bench.scores import CHANGED, FEWEST_TASKS, ArmScores, BenchReport, ChangedTask
-from hepm.evals.bench.sessions import SESSION_MEASURES, draw_sessions, effort_sentence, session_means, session_tables
+from hepm.evals.bench.scores import CHANGED, FEWEST_TASKS, ArmScores, BenchReport, ChangedTask, SessionMean
+from hepm.evals.bench.sessions import SESSION_MEASURES, draw_sessions, effort_sentence, session_tables
 from hepm.evals.metrics import Bootstrap, interval
 from hepm.evals.report import MethodDifference, table_of
 from hepm.text import CUT, count_of, on_one_line
@@ -102,7 +102,7 @@ def report_on(
         for arm in arms:
             scores[arm] = _scores(finished, drawn, runs[arm], runs[reference], bootstrap)
             if sessions:
-                scores[arm] = _with_sessions(scores[arm], runs[arm], runs[reference], bootstrap)
+                scores[arm] = _with_sessions(scores[arm], drawn, runs[arm], runs[reference], bootstrap)
             elif arm != reference:
                 sentences.append(_sentence(arm, scores[arm], reference, len(finished)))
     report = BenchReport(
@@ -128,12 +128,39 @@ def report_on(
 
 
 def _with_sessions(
-    scores: ArmScores, runs: Sequence[Sequence[Facts]], others: Sequence[Sequence[Facts]], bootstrap: Bootstrap
+    scores: ArmScores,
+    drawn: Sequence[str],
+    runs: Sequence[Sequence[Facts]],
+    others: Sequence[Sequence[Facts]],
+    bootstrap: Bootstrap,
 ) -> ArmScores:
+    def means(sessions: slice) -> Mapping[str, SessionMean]:
+        mine = [of_user[sessions] for of_user in runs]
+        # The reference has no difference to itself.
+        theirs = None if runs is others else [of_user[sessions] for of_user in others]
+        return session_means(drawn, mine, theirs, bootstrap)
+
     trials = len(runs[0])
-    by_session = [session_means(runs, others, bootstrap, slice(trial, trial + 1)) for trial in range(trials)]
     second = min(1, trials - 1)  # a single session is reported as it is
-    return replace(scores, sessions=by_session, later=session_means(runs, others, bootstrap, slice(second, None)))
+    by_session = [means(slice(trial, trial + 1)) for trial in range(trials)]
+    return replace(scores, sessions=by_session, later=means(slice(second, None)))
+
+
+def session_means(
+    users: Sequence[str],
+    runs: Sequence[Sequence[Facts]],
+    others: Sequence[Sequence[Facts]] | None,
+    bootstrap: Bootstrap,
+) -> Mapping[str, SessionMean]:
+    """By measure, the means of some sessions of each user; `others` are those in the reference arm."""
+    means: dict[str, SessionMean] = {}
+    for name, measure in SESSION_MEASURES.items():
+        means_U = np.array([_mean(of_user, measure) for of_user in runs], dtype=np.float64)
+        difference = None
+        if others is not None:
+            difference = _paired_difference(users, runs, others, measure, bootstrap)
+        means[name] = SessionMean(float(means_U.mean()), interval(bootstrap.means(means_U)), difference)
+    return means
 
 
 def _calls_of(ended: Mapping[Key, Ended]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +12,6 @@ from rich.table import Table
 from hepm.errors import InputError
 from hepm.evals.bench.folder import Facts
 from hepm.evals.bench.scores import FEWEST_TASKS, BenchReport, SessionMean
-from hepm.evals.metrics import Bootstrap, FloatArray, interval
 from hepm.evals.report import MethodDifference, table_of
 from hepm.text import count_of
 from hepm.uplift.drawing import drawing
@@ -29,35 +28,6 @@ _LABELS: Final = {
     EFFORT: "turns that enforce a preference",
     "length": "messages",
 }
-
-
-def session_means(
-    runs: Sequence[Sequence[Facts]], others: Sequence[Sequence[Facts]], bootstrap: Bootstrap, sessions: slice
-) -> Mapping[str, SessionMean]:
-    """By measure, the means of some sessions of each user.
-
-    Args:
-        runs, others: The sessions of each user, in an arm and in the reference; the same object for the reference.
-    """
-    means: dict[str, SessionMean] = {}
-    for name, measure in SESSION_MEASURES.items():
-        mine_U = _user_means(runs, measure, sessions)
-        difference = None
-        # The reference has no difference to itself.
-        if runs is not others:
-            gain_U = mine_U - _user_means(others, measure, sessions)
-            difference = MethodDifference(float(gain_U.mean()), interval(bootstrap.means(gain_U)))
-        means[name] = SessionMean(float(mine_U.mean()), interval(bootstrap.means(mine_U)), difference)
-    return means
-
-
-def _user_means(runs: Sequence[Sequence[Facts]], measure: Callable[[Facts], float], sessions: slice) -> FloatArray:
-    """The mean of some sessions of each user, shape (U,)."""
-    rows: list[list[float]] = []
-    for of_user in runs:
-        rows.append([measure(facts) for facts in of_user])
-    values_US = np.array(rows, dtype=np.float64)
-    return values_US[:, sessions].mean(axis=1)
 
 
 def effort_sentence(

@@ -9,16 +9,14 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
 from pathlib import Path
 from threading import Lock, Timer
 from typing import Any, Final
 
-from hepm.agents.loop import ChatModel
 from hepm.errors import EpisodeError
-from hepm.evals.environments import Ask, Call, GoldTurn, Schema, Task, ToolFailed, endpoint_of_user
+from hepm.evals.environments import Ask, Call, GoldTurn, Schema, Task, ToolFailed
+from hepm.evals.environments.asked_user import AskedUser
 from hepm.evals.environments.packages import Checkout, Package
-from hepm.llm import Endpoint
 
 _SERVE: Final = Path(__file__).with_name("backends") / "serve.py"
 _LIMIT_S: Final = 300.0
@@ -241,26 +239,12 @@ class WorkerEnvironment:
             self._workers.pop().close()
 
 
-class PlayedWorkerEnvironment(WorkerEnvironment):
+class PlayedWorkerEnvironment(AskedUser, WorkerEnvironment):
     """Tasks whose user a model plays: a `hepm.evals.environments.PlayedUser`."""
 
-    @property
-    def user(self) -> Endpoint:
-        """HEPM_USER_MODEL, at `Endpoint.of_user`."""
-        return endpoint_of_user(self.name, "plays the user")
-
-    @cached_property
-    def _chat(self) -> ChatModel:
-        return ChatModel(self.user)
+    does = "plays the user"
 
     def start(self, task: Task, *, seed: int = 0, ask: Ask | None = None) -> WorkerEpisode:
         """A fresh state; the seed is sent with each request to the model."""
         model = self.user.model
-        return super().start(task, seed=seed, ask=lambda body: (ask or self._chat)({"model": model, **body}))
-
-    def close(self) -> None:
-        """End the processes and connections."""
-        super().close()
-        chat = self.__dict__.pop("_chat", None)
-        if chat:
-            chat.__exit__()
+        return super().start(task, seed=seed, ask=lambda body: (ask or self.chat)({"model": model, **body}))

@@ -6,18 +6,16 @@ The user is a rule that hears words. In an environment whose name ends in "-user
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any, Final
 
-from hepm.agents.loop import ChatModel
-from hepm.evals.environments import Ask, Call, Environment, Episode, GoldTurn, Task, endpoint_of_user
+from hepm.evals.environments import Ask, Call, Environment, Episode, GoldTurn, Task
+from hepm.evals.environments.asked_user import AskedUser
 from hepm.evals.environments.gyms.episode import GymEpisode, records
 from hepm.evals.environments.gyms.functions import FunctionEnvironment
 from hepm.evals.environments.gyms.helped import PersuadeEpisode, SearchEpisode, TauEpisode
 from hepm.evals.environments.gyms.hidden import IntentionEpisode, TelepathyEpisode, TravelEpisode, TurtleEpisode
 from hepm.evals.environments.gyms.topics import FindTopics, by_model, by_words
 from hepm.experience.credit import CreditMethod
-from hepm.llm import Endpoint
 
 # The name of all gyms together.
 ALL: Final = "gyms"
@@ -68,33 +66,19 @@ class Gym:
         """Nothing is held."""
 
 
-class ListeningGym(Gym):
+class ListeningGym(AskedUser, Gym):
     """The same, where a model listens for the user: a `hepm.evals.environments.PlayedUser`."""
 
     def __init__(self, gym: str) -> None:
         super().__init__(gym)
         self.name = f"{gym}-user"
 
-    @property
-    def user(self) -> Endpoint:
-        """HEPM_USER_MODEL, at `Endpoint.of_user`."""
-        return endpoint_of_user(self.name, "listens for the user")
-
-    @cached_property
-    def _chat(self) -> ChatModel:
-        return ChatModel(self.user)
+    does = "listens for the user"
 
     def start(self, task: Task, *, seed: int = 0, ask: Ask | None = None) -> GymEpisode:
         """A run whose user hears by the model."""
         del seed
-        return self._run(task, by_model(ask or self._chat, self.user.model))
-
-    def close(self) -> None:
-        """Close the model's connections, if it was asked at all."""
-        # A cached property: in the instance once it was read.
-        chat = self.__dict__.pop("_chat", None)
-        if chat:
-            chat.__exit__()
+        return self._run(task, by_model(ask or self.chat, self.user.model))
 
 
 class AllGyms:
