@@ -150,7 +150,9 @@ def test_a_hidden_function_gives_neither_its_test_value_nor_a_second_chance() ->
     }
     assert tried(episode, "evaluate", point) == "failed: f is not evaluated at the test input"
     assert tried(episode, "evaluate", {"a": 1}) == "failed: evaluate takes a, b, c, d, all integers"
-    assert tried(episode, "guess", {}) == "failed: no tool is called guess"
+    assert (
+        tried(episode, "guess", {}) == "failed: no action is called guess; there are evaluate, show_test_input, submit"
+    )
     assert tried(episode, "submit", {"value": 10**9}) == "submitted"
     assert tried(episode, *[(call.tool, call.arguments) for call in task.gold[0].calls][-1]).startswith("failed")
     assert episode.reward() == 0

@@ -175,7 +175,7 @@ def test_a_call_that_cannot_be_read_and_one_that_fails_are_answered():
     (listed,) = heard(ModelReply("", [("evaluate", "[1]")]))
     assert listed.startswith("Error: the call is no JSON")
     (unknown,) = heard(ModelReply("", [("no_such_tool", "{}")]))
-    assert unknown == "Error: no tool is called no_such_tool"
+    assert unknown == "Error: no action is called no_such_tool; there are evaluate, show_test_input, submit"
     (start,) = heard(ModelReply("", [("<START>", "{}")]))
     assert start.startswith("Error: ")
 
