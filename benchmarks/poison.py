@@ -32,9 +32,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from parts.hostile_runs import HONEST, needed
+from parts.hostile import HONEST, needed, planted
 from parts.measured import about, options
-from parts.planted import planted
 
 from hepm import Memory, Trajectory, Turn
 from hepm.evals.metrics import Bootstrap, interval
