@@ -1,6 +1,6 @@
 """Recorded runs as an environment: a task is a point of a run, and what is judged is the agent's next call.
 
-Nothing is executed: `hepm.evals.replay` asks. Right are the tools that successful runs called at the point.
+Nothing is executed. Right are the tools that successful runs called at the point.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from hepm.errors import InputError
 from hepm.evals.domains import Domain, DomainRun, Event, by_request, domains_of, without_repeats
-from hepm.evals.environments import Episode, Schema, Task
+from hepm.evals.environments import Schema, Task, ToolFailed
 from hepm.evals.metrics import find_divergences
 from hepm.ingest import Rejection, read_runs
 from hepm.ingest.formats.exported import Carried
@@ -116,6 +116,36 @@ def _specs(run: DomainRun, known: Mapping[ToolName, Tool]) -> list[Schema]:
     return specs
 
 
+class PointEpisode:
+    """One point: the first call is judged, and nothing is executed."""
+
+    def __init__(self, point: Point) -> None:
+        self.tools = point.tools
+        self._point = point
+        self._called: list[ToolName] = []
+
+    def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """Note the tool; ToolFailed, as nothing is executed."""
+        self._called.append(tool)
+        raise ToolFailed("this is a recorded run: no tool is executed")
+
+    def answer(self, text: str) -> str | None:
+        """None: the first text ends the run."""
+        del text
+        return None
+
+    def reward(self) -> float:
+        """1 if the first call is of a right tool."""
+        return float(bool(self._called) and self._called[0] in self._point.right)
+
+    def scores(self) -> Mapping[str, float]:
+        """Nothing besides the reward."""
+        return {}
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
 class RecordedRuns:
     """The points of one kind in recorded runs.
 
@@ -173,9 +203,12 @@ class RecordedRuns:
         """A task for each point."""
         return [point.task for point in self.points]
 
-    def start(self, task: Task, *, seed: int = 0) -> Episode:
-        """InputError: a point is asked, not played."""
-        raise InputError(f"nothing is executed in recorded runs: `hepm bench {self.name}` asks for the next call.")
+    def start(self, task: Task, *, seed: int = 0) -> PointEpisode:
+        """The point, without the conversation before it, which `hepm bench` sends."""
+        del seed
+        # Keys are unique: the file, the run and the turn are in them.
+        [point] = [point for point in self.points if point.key == task.id]
+        return PointEpisode(point)
 
     def close(self) -> None:
         """Nothing is held."""
