@@ -442,7 +442,7 @@ class Suggestions(Sequence[Suggestion]):
     """A policy's answer: tools in order, or none and why it `abstained`; and tools to avoid, most failures first.
 
     Attributes:
-        chances: Of all tools that a policy compared, if it weighed what lessons advise; else empty.
+        chances: The part of each tool that the default policy compared, of 1 in all; lessons are chosen by them.
     """
 
     ranked: tuple[Suggestion, ...] = ()

@@ -6,13 +6,14 @@ An agent keeps what it reads, so no lesson is given twice in a session.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import compress
 from typing import Any, Final
 
 from hepm.agents.live_run import LiveRun
 from hepm.experience.actions import ACTION_CHARS, actions_of, may_be_told
 from hepm.experience.content import ContentHere, Where
 from hepm.experience.lessons import EXTRACTIVE, SOLVED_BY, counted_runs
-from hepm.experience.likeness import likeness
+from hepm.experience.likeness import like_runs
 from hepm.experience.principles import Principles
 from hepm.experience.run_steps import ERROR_CHARS, step_of
 from hepm.graph.lessons.rows import LessonRow, StoredLesson
@@ -48,8 +49,8 @@ class CodingAdvice:
             runs |= dict.fromkeys(sources[lesson.row.id])
         if not runs:
             return ""
-        bank = self._memory.lessons
-        alike = likeness(bank.like_requests(runs, namespace=run.namespace), prompt).alike
+        requests = self._memory.lessons.like_requests(runs, namespace=run.namespace)
+        alike = set(compress(requests.run_ids, like_runs(requests, prompt)))
         began_alike: list[StoredLesson] = []
         for lesson in lessons:
             behind = sources[lesson.row.id]

@@ -69,7 +69,6 @@ class Findings:
         share: The part of each tool in what worked.
         vote: What the nearest runs did next.
         rank: The tools with their scores, the one to name first first, ties by name.
-        plain: How likely each is to be called next, in [0, 1]: the rank without the nearest runs and outcomes.
         chance: How often a hint of this tool would be right (see `hepm.evidence.chance`); of unlikely tools 0.
         conditions: The facts that lead to the leaf of the small tree, the first question first.
         by_user: Whether other ways work best for other users, and who the user is is not known.
@@ -82,7 +81,6 @@ class Findings:
     share: Mapping[ToolName, float]
     vote: NearestVote
     rank: Mapping[ToolName, float]
-    plain: Mapping[ToolName, float]
     chance: Mapping[ToolName, float]
     conditions: tuple[FactTest, ...] = ()
     by_user: bool = False
@@ -149,14 +147,14 @@ class Learned:
         *,
         blind: bool = False,
         allowed: AbstractSet[ToolName] | None = None,
-        advice: Mapping[ToolName, float] | None = None,
+        witness: Mapping[ToolName, float] | None = None,
     ) -> Findings:
         """What is known in a situation.
 
         Args:
             blind: Whether nothing of it is known but the calls: then all decisions of the place are like it.
             allowed: Tools that may be called; None for all.
-            advice: Log-odds that something else adds for a tool.
+            witness: Log-odds that something else adds for a tool.
         """
         place = self.places.get(situation.place)
         cosine_R = self.requests.cosines(situation.words)
@@ -172,7 +170,7 @@ class Learned:
                 like = like._replace(forest_N=_both(like))
         said = stems_of_words(situation.facts)
         vote = self.requests.vote(cosine_R, situation.past)
-        found = self._found(place, like, cosine_R, vote, situation.past, situation.again, said, allowed, advice or {})
+        found = self._found(place, like, cosine_R, vote, situation.past, situation.again, said, allowed, witness or {})
         if place is None or like is None:
             return found
         conditions = () if blind else tuple(place.questions.tests[test] for test in place.small.path(true_UF[-1]))
@@ -245,7 +243,7 @@ class Learned:
         again: AbstractSet[ToolName],
         said: AbstractSet[str],
         allowed: AbstractSet[ToolName] | None,
-        advice: Mapping[ToolName, float],
+        witness: Mapping[ToolName, float],
     ) -> Findings:
         by_forest: dict[ToolName, Way] = {}
         asked: dict[ToolName, Way] = {}
@@ -257,7 +255,7 @@ class Learned:
             ways = counted(place, _both(like), self.base, group_N)
         share, by_request = shares(by_forest), shares(asked)
         tools = self._compared(share, by_request, vote, allowed)
-        plain = self._plain(tools, share, by_forest, cosine_R, past, said, advice)
+        plain = self._plain(tools, share, by_forest, cosine_R, past, said, witness)
         near = fitting(vote, share) if vote.likeness >= NEAR_FROM else {}
         scores: dict[ToolName, float] = {}
         for tool, part in plain.items():
@@ -272,7 +270,7 @@ class Learned:
             if max(share.get(tool, 0.0), by_request.get(tool, 0.0), vote.share.get(tool, 0.0), plain[tool]) >= LIKELY
         ]
         chance = self.chance.of(self._signs(likely, share, by_request, by_forest, vote, again, said))
-        return Findings(ways, share, vote, {tool: scores[tool] for tool in ranked}, plain, chance)
+        return Findings(ways, share, vote, {tool: scores[tool] for tool in ranked}, chance)
 
     def _compared(
         self,
@@ -299,7 +297,7 @@ class Learned:
         cosine_R: NDArray[np.float64],
         past: Sequence[ToolName],
         said: AbstractSet[str],
-        advice: Mapping[ToolName, float],
+        witness: Mapping[ToolName, float],
     ) -> dict[ToolName, float]:
         """How likely each tool is to be called next: a conditional logit."""
         if not tools:
@@ -313,7 +311,7 @@ class Learned:
         named_C = np.array([0.0 if tool in worse else self.named(tool, said) for tool in tools])
         score_C = _SHARE * np.log(share_C + _FLOOR) + _NAMED * named_C + _REMAINING * np.log(remaining_C + _FLOOR)
         score_C += _CALLED * (times_C > 0) + _TIMES * np.log1p(times_C)
-        score_C += np.array([advice.get(tool, 0.0) for tool in tools])
+        score_C += np.array([witness.get(tool, 0.0) for tool in tools])
         raised_C = np.exp(score_C - score_C.max())
         return dict(zip(tools, (raised_C / raised_C.sum()).tolist(), strict=True))
 

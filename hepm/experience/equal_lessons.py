@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, pairwise, product
 from typing import Final, NamedTuple
 
+from hepm.experience.advice import Advice
 from hepm.experience.comparison import called_before, compared_tools, compares, steps_of_way
 from hepm.experience.conditions import Conditions
 from hepm.experience.lessons import (
@@ -23,7 +24,6 @@ from hepm.experience.lessons import (
     is_content,
 )
 from hepm.experience.occasions import OccasionEvidence, Occasions
-from hepm.experience.principle_advice import Advice
 from hepm.experience.sentence import advice_sentence, evidence_of, in_own_words
 from hepm.experience.transcript import Tools
 from hepm.graph.lessons.rows import LessonRow, Source, StoredLesson, Uses

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from hepm.errors import InputError, LlmError
+from hepm.experience.advice import AdviceHere
 from hepm.experience.distilling import Distiller, DistillReport, Progress, distill_into, distiller_of
 from hepm.experience.evolution import ITERATIONS, Evolution, EvolutionReport, EvolutionSettings, Undone, undo
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Experience, Zone
-from hepm.experience.principle_advice import PrincipleAdvice
 from hepm.experience.transcript import situation_text
 from hepm.experience.zones import stage_of
 from hepm.graph.lessons.rows import Uses
@@ -88,7 +88,7 @@ class Experiences:
         horizon: int = 0,
         k: int = RETRIEVED,
         floor: float | None = None,
-        here: PrincipleAdvice | None = None,
+        here: AdviceHere | None = None,
         model: Client | None = None,
         keep: Callable[[Experience], bool] | None = None,
     ) -> list[FoundExperience]:
@@ -102,7 +102,7 @@ class Experiences:
             state: What the agent knows now; as text, what the user wants.
             turn, horizon: The agent's current turn, from 1, and its turn limit; 0 if unknown.
             floor: Minimum cosine; None for the embedder's default.
-            here: What principles say after the last tools (see `hepm.experience.principles.Principles.advice_after`).
+            here: The last tools, as `hepm.experience.advice` reads lessons.
             model: Chooses among the 20 most similar; if it cannot be reached, similarity does, and a warning is logged.
             keep: Which of these may be given; None for all.
         """

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
+import numpy as np
+
+from hepm.evidence.nearest import Requests
 from hepm.experience.comparison import says_nothing
 from hepm.experience.known_values import words_of
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, Principle, applies_in, is_content
-from hepm.experience.likeness import likeness
-from hepm.experience.principle_advice import LEAST_RUNS
+from hepm.graph.delta import request_of as first_request
+from hepm.graph.delta import words_of as requested_words
 from hepm.graph.lessons.rows import StoredLesson
 
 AS_USUAL: Final = 0.75
 """By so much fewer of the like runs than of all may be behind a principle that is about a request."""
+_LEAST_RUNS: Final = 2  # behind what counting learned: on recorded runs, principles of one run are noise
+_TEMPERATURE: Final = 0.15  # by so much a run may be less similar than the most similar one to count 1 / e of it
 
 
 def principles_for(
@@ -36,8 +41,7 @@ def principles_for(
     runs = sorted(set[str]().union(*map(_runs, candidates)))
     if not runs:
         return []
-    requests = bank.like_requests(runs, namespace=namespace)
-    weights = likeness(requests, request).weights
+    weights = _weights(bank.like_requests(runs, namespace=namespace), request)
     ranked: list[tuple[bool, float, str, StoredLesson]] = []
     for stored in candidates:
         behind = _runs(stored)
@@ -49,12 +53,22 @@ def principles_for(
     return list(_each_once(entry[-1] for entry in ranked))[:k]
 
 
+def _weights(requests: Requests, request: str) -> dict[str, float]:
+    """How much each run counts, in (0, 1]: the most similar one 1; nothing if the request has no word."""
+    words = requested_words(first_request(request))
+    if not requests.run_ids or not words:
+        return {}
+    cosine_R = requests.cosines(words)
+    weight_R = np.exp((cosine_R - cosine_R.max()) / _TEMPERATURE)
+    return dict(zip(requests.run_ids, weight_R.tolist(), strict=True))
+
+
 def _runs(stored: StoredLesson) -> set[str]:
     return {source.run for source in stored.row.sources}
 
 
 def _from_one_run(stored: StoredLesson) -> bool:
-    return stored.row.properties["distilled_by"] == EXTRACTIVE and len(stored.row.sources) < LEAST_RUNS
+    return stored.row.properties["distilled_by"] == EXTRACTIVE and len(stored.row.sources) < _LEAST_RUNS
 
 
 def _may_hold(stored: StoredLesson, request: str) -> bool:

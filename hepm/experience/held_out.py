@@ -13,16 +13,15 @@ from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import Final, TypeAlias
 
+from hepm.experience.advice import Advice, AdviceHere
 from hepm.experience.arguments import RIGHT_FROM
 from hepm.experience.claims import known_by_move, origin_held
 from hepm.experience.content import content_by_project
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import COMES_FROM, FAILS, NEEDS, REPLACED_BY, SOLVED_BY, Experience, Principle
-from hepm.experience.principle_advice import Advice, PrincipleAdvice
 from hepm.experience.run_steps import Step, steps_of_run, tools_of
 from hepm.experience.transcript import moves_of
 from hepm.graph.lessons.rows import Triple
-from hepm.graph.tool_life import ToolNames
 from hepm.text import CUT
 from hepm.types import ToolName, Trajectory
 
@@ -216,7 +215,7 @@ def _done_in(steps: Sequence[Step]) -> set[str]:
 
 def _advice_after(lessons: Mapping[str, Lesson], tools: tuple[ToolName, ...]) -> dict[str, Advice]:
     """The advice of each lesson that says something after some tools, by id."""
-    here = PrincipleAdvice((), tools, ToolNames())
+    here = AdviceHere(tools)
     found = {id: here.advice_of(lesson) for id, lesson in lessons.items()}
     return {id: advice for id, advice in found.items() if any(advice)}
 

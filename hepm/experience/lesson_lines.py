@@ -6,21 +6,19 @@ runs apart (`hepm.experience.occasions`). One that a model or a person wrote kee
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from typing import Final
 
 from hepm.evidence.decisions import known_before
+from hepm.experience.advice import Advice, AdviceHere, places_of
 from hepm.experience.comparison import compares
 from hepm.experience.conditions import Conditions
-from hepm.experience.experiences import FoundExperience
 from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, in_brackets, is_content
 from hepm.experience.occasions import FEWEST, OccasionEvidence, Occasions
-from hepm.experience.principle_advice import Advice, PrincipleAdvice, places_of
-from hepm.experience.principles import FoundPrinciple
 from hepm.experience.sentence import advice_sentence, evidence_of, in_own_words
 from hepm.experience.transcript import plain
-from hepm.graph.tool_life import ToolNames
+from hepm.graph.delta import said_text
 from hepm.ingest.facts import facts_of_message
 from hepm.llm.usage import estimate_tokens
 from hepm.text import count_of, quoted
@@ -33,8 +31,6 @@ FEWEST_ALIKE: Final = 2
 _WRITTEN_CHARS: Final = 150  # of an experience in its own words; about as many fit into `SENTENCE_TOKENS`
 _FEWEST_CHARS: Final = 30
 _WRITTEN: Final = 0.5  # how surely a lesson is right that nothing counts
-
-FoundLesson: TypeAlias = FoundPrinciple | FoundExperience
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +69,7 @@ class LessonWriter:
     """Writes lessons as lines for one turn of a run.
 
     Args:
-        here: What principles say after the last tools.
+        here: What lessons say after the last tools.
         occasions: None where runs cannot be read now: what a lesson says is then not counted.
         state: What the agent knows.
         history: All calls so far.
@@ -83,34 +79,32 @@ class LessonWriter:
 
     def __init__(
         self,
-        here: PrincipleAdvice,
+        here: AdviceHere,
         occasions: Occasions | None,
         *,
         state: StateSummary,
-        after: Sequence[ToolName],
         history: Sequence[ToolName],
-        names: ToolNames,
         environment: str = "",
         user: str = "",
         as_written: bool = False,
     ) -> None:
         self._as_written = as_written
-        self._principle_advice = here
+        self._here = here
         self._occasions = occasions
-        self._names = names
         self._environment = environment
         self._user = user
-        self._after = tuple(map(names.own, after))
+        self._said = said_text(state)
         self._failed = state.failed
         self._known = self._facts_of(state, history)
         self._evidence: dict[Advice, OccasionEvidence] = {}
 
     def _facts_of(self, state: StateSummary, history: Sequence[ToolName]) -> Facts:
         """What is known now, with the calls made and the user; tools by the names that memory has them under."""
-        past = [*map(self._names.own, history)]
+        own = self._here.names.own
+        past = [*map(own, history)]
         # A caller may give the last tools without the history that ends with them.
-        past += [tool for tool in self._after if tool not in (*past, START)]
-        facts = {self._names.own(source): of_source for source, of_source in state.facts.items()}
+        past += [tool for tool in self._here.after if tool not in (*past, START)]
+        facts = {own(source): of_source for source, of_source in state.facts.items()}
         if not facts:  # described in words, not read from messages
             facts = {SAID: facts_of_message("\n".join(state.said))}
         return known_before(replace(state, facts=facts), past, self._user)
@@ -119,7 +113,7 @@ class LessonWriter:
         """Whether a lesson may be shown now: its own condition holds, and that of what it advises here."""
         conditions = lesson.conditions
         if not self._counted(lesson):
-            return conditions.holds(self._known, self._after, environment=self._environment, user=self._user)
+            return conditions.holds(self._known, self._here.after, environment=self._environment, user=self._user)
         # Whom it is for is not a condition that runs bear out.
         if conditions.user not in ("", self._user):
             return False
@@ -138,7 +132,7 @@ class LessonWriter:
 
     def _advice(self, lesson: Principle | Experience) -> Advice:
         """What a lesson says about the next call; of one that was counted, what the runs bear out now."""
-        advice = self._principle_advice.advice_of(lesson)
+        advice = self._here.advice_of(lesson)
         if not self._counted(lesson):
             return advice
         # Tool by tool: of "call a or b", the runs may bear out a alone.
@@ -163,24 +157,24 @@ class LessonWriter:
         """What all runs say, else those of the user, else those with like requests."""
         if self._occasions is None:
             return OccasionEvidence(Conditions())
-        better = frozenset(map(self._names.own, advice.better))
-        worse = frozenset(map(self._names.own, advice.worse))
-        here = self._occasions.at(self._after, failed=self._failed)
+        better = frozenset(map(self._here.names.own, advice.better))
+        worse = frozenset(map(self._here.names.own, advice.worse))
+        here = self._occasions.at(self._here.after, failed=self._failed)
         of_all = here.evidence(right=better, wrong=worse)
-        if of_all.reliable and of_all.conditions.holds(self._known, self._after, user=self._user):
+        if of_all.reliable and of_all.conditions.holds(self._known, self._here.after, user=self._user):
             return of_all
         if self._user:
             of_user = here.evidence_of_user(self._user, right=better, wrong=worse)
             if of_user.right >= FEWEST and of_user.reliable:
                 return of_user
-        of_like = here.evidence_in(self._principle_advice.alike, right=better, wrong=worse)
+        of_like = here.evidence_of_like(self._said, right=better, wrong=worse)
         if of_like.right >= FEWEST_ALIKE and of_like.reliable:
             return of_like
         # Seen and not reliable: nothing of it is shown.
         return OccasionEvidence(of_all.conditions, seen=of_all.seen)
 
     def lines(
-        self, found: Sequence[FoundLesson], suggestions: Suggestions, fading: Mapping[str, str]
+        self, found: Iterable[Principle | Experience], suggestions: Suggestions, fading: Mapping[str, str]
     ) -> list[LessonLine]:
         """The lessons as sentences, the surest first: each thing once, nothing that `suggestions` says already.
 
@@ -201,16 +195,42 @@ class LessonWriter:
                 kept.append(line)
         return kept
 
-    def _line(self, found: FoundLesson, fading: str) -> LessonLine:
-        lesson = found.principle if isinstance(found, FoundPrinciple) else found.experience
+    def best(self, principles: Iterable[Principle], k: int) -> list[Principle]:
+        """The k principles that hold and that runs bear out best, guiding before cautionary ones, then by their runs.
+
+        One that adds nothing to those before it is skipped.
+        """
+
+        def order(principle: Principle) -> tuple[float, bool, int, str]:
+            # Ties end with the text: the order does not depend on the order of the store.
+            return -self._sure(principle), principle.kind != "guiding", -len(principle.sources), principle.text
+
+        chosen: list[Principle] = []
+        better: set[ToolName] = set()
+        worse: set[ToolName] = set()
+        for principle in sorted(filter(self.holds, principles), key=order):
+            advice = self._advice(principle)
+            if not (advice.better <= better and advice.worse <= worse):
+                chosen.append(principle)
+                better |= advice.better
+                worse |= advice.worse
+        return chosen[:k]
+
+    def _sure(self, lesson: Principle | Experience) -> float:
+        """How surely a lesson about the next call is right."""
+        if not self._counted(lesson):
+            return _WRITTEN
+        return self._evidence_for(self._advice(lesson)).sure
+
+    def _line(self, lesson: Principle | Experience, fading: str) -> LessonLine:
         runs = lesson.run_ids
         if isinstance(lesson, Principle) and is_content(lesson):
-            return LessonLine(in_brackets(lesson.row()), fading, (found.id,), runs, sure=1.0)
+            return LessonLine(in_brackets(lesson.row()), fading, (lesson.id,), runs, sure=1.0)
         # A lesson that nothing counts has only the number of its runs.
         behind = f"from {count_of(len(runs), 'run')}" if runs else ""
         text = _with_situation(lesson) if self._as_written else in_own_words(lesson)
         advice = self._advice(lesson)
-        line = LessonLine(text, _joined_evidence(behind, fading), (found.id,), runs, advice)
+        line = LessonLine(text, _joined_evidence(behind, fading), (lesson.id,), runs, advice)
         if not any(advice) or not self._counted(lesson):
             return line
         evidence = self._evidence_for(advice)

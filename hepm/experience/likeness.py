@@ -3,7 +3,6 @@
 Logs may use one id for several tasks. Of 782 pairs of one customer in τ and τ² all are found, of 1,070 of two 21 are
 taken for one. Similar requests are grouped by their first words: each wording joins the most similar leader, from a
 cosine of .75 on, else it leads; wordings of most runs come first, so that the order of runs does not matter.
-Where rules of several tasks meet at one place, the runs whose users said what this one says count most.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from hepm.embed import HashingEmbedder
+from hepm.evidence.decisions import BoolArray
 from hepm.evidence.nearest import Requests
 from hepm.graph.delta import request_of as first_request
 from hepm.graph.delta import words_of
@@ -101,39 +101,14 @@ _CAPITALS: Final = 1 / 4
 """Where more of the words inside sentences than this begin with a capital letter, as in German, it marks no names."""
 
 
-_TEMPERATURE: Final = 0.15
-"""By how much a run may be less similar than the most similar one to count 1 / e of it."""
 _ALIKE: Final = 0.5
 """Least cosine of what a user said so far and what another said in a whole run, if they may want the same."""
 
 
-class Likeness(NamedTuple):
-    """Runs compared with what a user says now.
-
-    Attributes:
-        weights: How much each run counts, in (0, 1].
-        unknown: How much one counts of which no request is known, such as those behind imported rules: as the average.
-        alike: The runs whose users may have wanted the same.
-    """
-
-    weights: Mapping[str, float] = {}
-    unknown: float = 1.0
-    alike: frozenset[str] = frozenset()
-
-
-def likeness(requests: Requests, said: str) -> Likeness:
-    """Compare the requests of some runs with what a user said, by what is rare among these.
-
-    The most similar run counts 1, others exp((cosine - best) / `_TEMPERATURE`). Ours; benchmarks/LOG.md, "Rules of
-    like requests".
-    """
+def like_runs(requests: Requests, said: str) -> BoolArray:
+    """Of which runs the users may have wanted what this one says, shape (R,); of none without a word."""
     words = words_of(first_request(said))
-    if not requests.run_ids or not words:
-        return Likeness()
-    cosines_R = requests.cosines(words)
-    weights_R = np.exp((cosines_R - cosines_R.max()) / _TEMPERATURE)
-    alike = frozenset(requests.run_ids[run] for run in np.flatnonzero(cosines_R >= _ALIKE).tolist())
-    return Likeness(dict(zip(requests.run_ids, weights_R.tolist(), strict=True)), float(weights_R.mean()), alike)
+    return (requests.cosines(words) >= _ALIKE) & bool(words)
 
 
 def request_of(run: Trajectory) -> str:

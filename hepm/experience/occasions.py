@@ -7,6 +7,7 @@ is the condition of the lesson, if the lesson is also found in runs of other fam
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
@@ -21,9 +22,10 @@ from numpy.typing import NDArray
 
 from hepm.evidence.decisions import BoolArray, Decision, FactNumbers, LabelledRun, set_families
 from hepm.evidence.facts import FactTest, TestedRows, tests_of
+from hepm.evidence.nearest import Requests
 from hepm.evidence.place import grow_small
 from hepm.experience.conditions import Conditions, FactCondition
-from hepm.experience.principle_advice import lower_bound
+from hepm.experience.likeness import like_runs
 from hepm.experience.transcript import Tools
 from hepm.types import SAID, SAID_LAST, START, USER, ToolName
 
@@ -42,9 +44,20 @@ FEWEST: Final = 3
 """Runs that bear a lesson out, below which nothing is known of it."""
 _VALUE: Final = re.compile(r"(?<=[=~]).*", re.DOTALL)  # "shipped" of "status=shipped"
 _FOLDS: Final = 5  # parts of the runs, each of which is asked about what the others teach
+_Z: Final = 1.645  # both sides of the interval together leave out 10 %, one side 5 %
 
 _Path: TypeAlias = list[tuple[int, bool]]
 """Tests by their numbers, each with its answer."""
+
+
+def lower_bound(right: float, wrong: float) -> float:
+    """Lower end of Wilson's interval of a share (Wilson 1927), one-sided 95 %: 1 of 1 gives .27, 10 of 10 .79."""
+    if not right:
+        return 0.0
+    n = right + wrong
+    share = right / n
+    spread = _Z * math.sqrt(share * (1 - share) / n + _Z * _Z / (4 * n * n))
+    return (share + _Z * _Z / (2 * n) - spread) / (1 + _Z * _Z / n)
 
 
 class OccasionEvidence(NamedTuple):
@@ -184,9 +197,14 @@ class OccasionsAt:
             self._found[key] = self._counted(did_N, under_N, conditions, works=bool(right))
         return self._found[key]
 
-    def evidence_in(self, runs: Collection[str], *, right: Tools, wrong: Tools) -> OccasionEvidence:
-        """`evidence` of the turns of some runs alone, under no other condition."""
-        return self._evidence_of([turn.run.id in runs for turn in self._rows], self._conditions, right, wrong)
+    @cached_property
+    def _requests(self) -> Requests:
+        """What users asked for in the runs of the turns, one for each turn."""
+        return Requests.of([turn.run for turn in self._rows])
+
+    def evidence_of_like(self, request: str, *, right: Tools, wrong: Tools) -> OccasionEvidence:
+        """`evidence` of the turns of runs with like requests alone, under no other condition."""
+        return self._evidence_of(like_runs(self._requests, request), self._conditions, right, wrong)
 
     def evidence_of_user(self, user: str, *, right: Tools, wrong: Tools) -> OccasionEvidence:
         """`evidence` of the turns of one user's runs alone; nothing of a user with few requests."""
@@ -194,12 +212,10 @@ class OccasionsAt:
         # Not runs: one request that was tried five times says what is right for it, not for its user.
         if len({turn.run.words for turn in self._rows if turn.run.user == user}) < FEWEST:
             return OccasionEvidence(conditions, bool(right))
-        return self._evidence_of([turn.run.user == user for turn in self._rows], conditions, right, wrong)
+        of_user_N = np.array([turn.run.user == user for turn in self._rows], dtype=np.bool_)
+        return self._evidence_of(of_user_N, conditions, right, wrong)
 
-    def _evidence_of(
-        self, among: Sequence[bool], conditions: Conditions, right: Tools, wrong: Tools
-    ) -> OccasionEvidence:
-        under_N = np.array(among, dtype=np.bool_)
+    def _evidence_of(self, under_N: BoolArray, conditions: Conditions, right: Tools, wrong: Tools) -> OccasionEvidence:
         counted = self._counted(self._did(right or wrong), under_N, conditions, works=bool(right))
         return counted._replace(seen=int(under_N.sum()))
 

@@ -1,26 +1,24 @@
 """Principles: rules of one sentence, scored by use, found by similarity or by place (EvolveR).
 
-A place is the tools just called (see `hepm.experience.principle_advice`).
+A place is the tools just called (see `hepm.experience.advice`).
 """
 
 from __future__ import annotations
 
-import logging
-from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from threading import Lock
 from typing import Final, NamedTuple
 
-from hepm.errors import InputError, StoreUnavailableError
+from hepm.errors import InputError
+from hepm.experience.advice import AdviceHere, places_of
 from hepm.experience.comparison import says_nothing
 from hepm.experience.content import ContentHere, ContentReport, learn_content
 from hepm.experience.distilling import Distiller, DistillReport, Progress, distill_into, distiller_of
 from hepm.experience.for_request import principles_for
 from hepm.experience.lesson_bank import LessonBank
+from hepm.experience.lesson_lines import LessonWriter
 from hepm.experience.lessons import Principle, applies_in, in_brackets
-from hepm.experience.likeness import likeness
 from hepm.experience.matching import (
     NEAREST,
     SENTENCE_CHARS,
@@ -31,15 +29,12 @@ from hepm.experience.matching import (
     ModelJudge,
     judge_literally,
 )
-from hepm.experience.principle_advice import PrincipleAdvice, places_of
-from hepm.graph.lessons.rows import LessonRow, Source, StoredLesson, Uses
+from hepm.graph.lessons.rows import Source, StoredLesson, Uses
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.tool_life import ToolNames
 from hepm.llm import Estimate, Usage
 from hepm.text import count_of
-from hepm.types import DEFAULT_NAMESPACE, START, ToolName
-
-_log = logging.getLogger("hepm")
+from hepm.types import DEFAULT_NAMESPACE, START, StateSummary, Suggestions, ToolName
 
 RETRIEVED: Final = 3
 """k_e: principles given on a search (EvolveR, A.2)."""
@@ -53,7 +48,6 @@ By the score alone two failures suffice (1 / 4), which of principles that change
 runs solve, would take 35 % within 30 uses. From eight uses on it takes 13 %, of those that lead to success in two
 runs of three 1 %, and still 95 % of those that do so in one of five.
 """
-_MOST_KEPT: Final = 64  # places, each with the words of up to `MOST_RUNS` requests
 
 
 class Examples(NamedTuple):
@@ -215,64 +209,52 @@ class Principles:
         self,
         after: Sequence[ToolName],
         *,
-        user_text: str = "",
-        called: Collection[ToolName] = (),
+        state: str | StateSummary = "",
+        history: Sequence[ToolName] = (),
         namespace: str = DEFAULT_NAMESPACE,
         environment: str = "",
         k: int = RETRIEVED,
     ) -> list[FoundPrinciple]:
-        """Principles about the next tool here, the best supported first (see `PrincipleAdvice.best`).
+        """Principles about the next tool that hold here, those that runs bear out best first (see `LessonWriter.best`).
 
         On recorded runs, these are right more often than those whose text is similar (benchmarks/LOG.md, "What lessons
         are worth").
 
         Args:
             after: Tools of the last turn; none before the first call.
-            user_text: What the user said so far. Runs of similar requests count most; without it all count alike.
-            called: What the run called since the user last wrote: advice to call one of these is past.
+            state: What the agent knows; as text, what the user said so far.
+            history: All calls so far. Advice to call what the run called since the user last wrote is past.
         """
-        here = self.advice_after(
-            after, user_text=user_text, called=called, namespace=namespace, environment=environment
-        )
-        return self.found(here.best(k), namespace=namespace)
-
-    def found(self, principles: Iterable[Principle], *, namespace: str = DEFAULT_NAMESPACE) -> list[FoundPrinciple]:
-        """Stored principles with their uses; those that are gone are left out."""
+        if isinstance(state, str):
+            state = StateSummary(said=(state,) if state else ())
+        # Without the agent's own names, tools go by those that memory has them under.
+        names = ToolNames.of(self._bank.marks(namespace), after, ())
+        here = AdviceHere(after, names, history[state.earlier :])
+        occasions = self._bank.occasions(namespace)
+        writer = LessonWriter(here, occasions, state=state, history=history, environment=environment)
+        principles = self.about(after, names, namespace=namespace, environment=environment)
+        best = writer.best([principle for principle in principles if here.agrees(principle, Suggestions())], k)
         known = self._bank.lessons(namespace)
-        stored = filter(None, (known.get(principle.id) for principle in principles))
+        stored = filter(None, (known.get(principle.id) for principle in best))
         return list(map(FoundPrinciple.of, stored))
 
-    def advice_after(
+    def about(
         self,
         after: Sequence[ToolName],
+        names: ToolNames,
         *,
-        user_text: str = "",
-        called: Collection[ToolName] = (),
         namespace: str = DEFAULT_NAMESPACE,
         environment: str = "",
-        names: ToolNames | None = None,
-    ) -> PrincipleAdvice:
-        """All that principles say about the next tool here (see `at`); `names` is what the agent calls its tools.
-
-        While the store does not answer, runs whose requests were not read before count alike.
-        """
-        if names is None:
-            # Without the agent's own names, tools go by those that memory has them under.
-            names = ToolNames.of(self._bank.marks(namespace), after, ())
+    ) -> list[Principle]:
+        """The principles about the next tool after some tools, under any of their names, whether they hold or not."""
         places = self._bank.lessons(namespace).cached(_Places, "principle")
-        here = places.advice_after(tuple(after), environment, names, self._bank, namespace)
-        in_run = here.in_run(called)
-        sources = here.sources
-        if not user_text.strip() or not sources:
-            return in_run
-        if here.requests is None:
-            try:
-                # Kept with the place, which later runs come to as well.
-                here.requests = self._bank.like_requests(sources, namespace=namespace)
-            except StoreUnavailableError as error:
-                _log.debug("the requests of runs cannot be read for now: %s", error)
-                return in_run
-        return in_run.weighed(likeness(here.requests, user_text))
+        tells = self._bank.tells(namespace)
+        found: dict[str, Principle] = {}
+        for name in chain.from_iterable(map(names.spellings, after or (START,))):
+            for stored, principle in places.by_tool.get(name, ()):
+                if applies_in(stored.row, environment) and tells(stored):
+                    found[principle.id] = principle
+        return list(found.values())
 
     def prune(
         self,
@@ -294,46 +276,12 @@ class Principles:
 
 
 class _Places:
-    """Principles by the tools after which they say something; what was found for a place is kept."""
+    """Principles by the tools after which they say something."""
 
     def __init__(self, lessons: Collection[StoredLesson]) -> None:
-        self._by_tool: defaultdict[ToolName, list[StoredLesson]] = defaultdict(list)
+        self.by_tool: dict[ToolName, list[tuple[StoredLesson, Principle]]] = {}
         for stored in lessons:
             if stored.row.live and not says_nothing(stored.row):
-                for tool in places_of(Principle.of(stored.row)):
-                    self._by_tool[tool].append(stored)
-        self._kept: OrderedDict[Hashable, PrincipleAdvice] = OrderedDict()
-        self._lock = Lock()
-
-    def advice_after(
-        self, after: tuple[ToolName, ...], environment: str, names: ToolNames, bank: LessonBank, namespace: str
-    ) -> PrincipleAdvice:
-        other_names = frozenset(names.aliases.items()), frozenset(names.used.items())
-        # All that decides what is found; for other lessons there is another `_Places`.
-        key = after, environment, names.retired, names.offered, other_names, bank.token
-        advice = self._kept.get(key)
-        if advice is None:
-            principles = self._principles(after, environment, names, bank.tells(namespace))
-            advice = PrincipleAdvice(principles, after, names)
-        with self._lock:
-            self._kept[key] = advice
-            self._kept.move_to_end(key)
-            while len(self._kept) > _MOST_KEPT:
-                self._kept.popitem(last=False)
-        return advice
-
-    def _principles(
-        self,
-        after: tuple[ToolName, ...],
-        environment: str,
-        names: ToolNames,
-        tells: Callable[[StoredLesson], bool],
-    ) -> list[Principle]:
-        """The principles about these tools, under any of their names."""
-        rows: dict[str, LessonRow] = {}
-        for name in chain.from_iterable(map(names.spellings, after or (START,))):
-            # `get`: a look-up would add a place to the dictionary, which threads share.
-            for stored in self._by_tool.get(name, ()):
-                if applies_in(stored.row, environment) and tells(stored):
-                    rows[stored.row.id] = stored.row
-        return list(map(Principle.of, rows.values()))
+                principle = Principle.of(stored.row)
+                for tool in places_of(principle):
+                    self.by_tool.setdefault(tool, []).append((stored, principle))

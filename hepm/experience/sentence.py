@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from hepm.experience.advice import Advice
 from hepm.experience.lessons import Experience, Principle
 from hepm.experience.occasions import OccasionEvidence
-from hepm.experience.principle_advice import Advice
 from hepm.experience.transcript import listed
 from hepm.text import count_of
 

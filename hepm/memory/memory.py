@@ -583,10 +583,9 @@ class Memory:
         policy: str | Policy,
         c: float = 1.0,
         floors: Floors,
-        advice: Mapping[ToolName, float] | None = None,
         namespace: str,
     ) -> Suggestions:
-        """`suggest` with arguments that are read, and what lessons advise."""
+        """`suggest` with arguments that are read."""
         mirror = self.mirrors.namespace(namespace)
         if isinstance(policy, str):
             policy = self._policy(policy, c, floors, mirror)
@@ -594,7 +593,7 @@ class Memory:
         embed = None
         if getattr(policy, "compares_texts", True):
             embed = self._embed
-        query = query_of(mirror, after, history, summary, available, embed=embed, k=k, advice=advice)
+        query = query_of(mirror, after, history, summary, available, embed=embed, k=k)
         return query.answer(without_refused(policy.suggest(mirror, query), mirror, query))
 
     def _policy(self, name: str, c: float, floors: Floors, mirror: NamespaceMirror) -> Policy:
@@ -643,6 +642,7 @@ class Memory:
             token: Name of the token that asks at a server: what another one's runs alone taught is not for it.
         """
         from hepm.experience.prompt import PromptOptions, Recollector, TurnState, render, render_without
+        from hepm.memory.levels import CHANCES, at_level
 
         options = options or PromptOptions()
         if isinstance(messages, TurnState):
@@ -651,29 +651,32 @@ class Memory:
             now = TurnState.of(messages, state, after, history, turn)
         mirror = self.mirrors.namespace(namespace)
         available = _names_of(tools)
+        suggestions = Suggestions()
+        if options.needs_suggestion:
+            # As `suggest`, which takes what was not said for unknown, and messages without a request for unlike others.
+            known = messages is not None or bool(now.state.text)
+            suggestions = self._suggest(
+                now.after,
+                now.history,
+                for_user(now.state, user) if known else None,
+                available,
+                k=max(options.suggestions, 1),
+                policy=options.policy,
+                floors=floors_of(self.speak or "sure", CHANCES.get(level)),
+                namespace=namespace,
+            )
         recollector = Recollector(
             self.lessons.told_to(token),
-            mirror,
             now,
+            at_level(level, suggestions),
             names=ToolNames.of(mirror.marks, map(normal, (*now.history, *now.after)), available or ()),
             user=user,
             environment=environment,
             horizon=horizon,
             options=options,
+            namespace=namespace,
         )
-        # Each needs the other: the policy weighs what lessons advise, and lessons are chosen by what it suggests.
-        suggestions = Suggestions()
-        if options.needs_suggestion:
-            suggestions = self._suggest_for_prompt(
-                now,
-                recollector.advice(),
-                available,
-                user=user,
-                options=options,
-                level=level,
-                namespace=namespace,
-            )
-        found = recollector.recollect(suggestions)
+        found = recollector.recollect()
         if leaves_out is None:
             prompt = render(found, budget=budget, redact=options.redact)
         else:
@@ -681,37 +684,6 @@ class Memory:
         if run:
             self.lessons.show(run, prompt.lessons, namespace=namespace)
         return prompt
-
-    def _suggest_for_prompt(
-        self,
-        now: TurnState,
-        advice: Mapping[ToolName, float],
-        available: Sequence[ToolName] | None,
-        *,
-        user: str,
-        options: PromptOptions,
-        level: str,
-        namespace: str,
-    ) -> Suggestions:
-        """What a policy suggests that weighs what lessons advise, with a few more tools than the prompt shows."""
-        from hepm.experience.prompt import FURTHER
-        from hepm.memory.levels import CHANCES, at_level
-
-        state = None
-        if now.state.text:
-            state = for_user(now.state, user)
-        suggestions = self._suggest(
-            now.after,
-            now.history,
-            state,
-            available,
-            k=options.suggestions + FURTHER,
-            policy=options.policy,
-            floors=floors_of(self.speak or "sure", CHANCES.get(level)),
-            advice=advice,
-            namespace=namespace,
-        )
-        return at_level(level, suggestions)
 
     def search(self, text: str, *, k: int = 5, namespace: str = DEFAULT_NAMESPACE) -> list[Recalled]:
         """The states similar to a text (cosine above 0), what agents did next, and how it ended; best first."""

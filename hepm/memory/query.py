@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -28,14 +28,12 @@ def query_of(
     *,
     embed: Callable[[list[str]], Float32Array] | None,
     k: int,
-    advice: Mapping[ToolName, float] | None = None,
 ) -> Query:
     """The query of one suggestion, with tools by the names that the memory has them under.
 
     Args:
         available: Names of the agent's tools; None for all.
         embed: Vectors of texts, shape (N, D); None where the policy compares no texts.
-        advice: What lessons say of next tools.
     """
     if isinstance(after, str):
         last = (after,)
@@ -82,7 +80,6 @@ def query_of(
         tools=None if available is None else _with_inner(mirror, frozenset(map(names.own, available))),
         k=k,
         names=names,
-        advice=advice and {names.own(tool): sure for tool, sure in advice.items()},
     )
 
 

@@ -12,7 +12,6 @@ from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 from hepm.errors import ConflictError, HepmError, InputError
-from hepm.graph.delta import said_text
 from hepm.graph.mirror.mirror import switching_often
 from hepm.graph.trials import CONTROL, LEFT_OUT_HERE, Trial, Withheld, hint_id
 from hepm.ingest.formats.turns import GrowingConversation, read_messages
@@ -456,7 +455,7 @@ class Session:
             now = agent_state(self._turns())
             last_tools = [tool for tool in now.last if tool != START]
             similar = principles.search(query, floor=floor, **about)
-            of_last_tools = principles.at(last_tools, user_text=said_text(now.state()), **about)
+            of_last_tools = principles.at(last_tools, state=now.state(), history=now.history, **about)
             found: dict[str, FoundPrinciple] = {}
             for principle in (*similar, *of_last_tools):
                 found.setdefault(principle.id, principle)

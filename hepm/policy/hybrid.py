@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 RANKER: Final = 0.2
 """Weight of the log-chances of a trained ranker, chosen by benchmarks/rank.py."""
-ADVICE: Final = 3.0
-"""Log-odds of what lessons advise: a bound of their share less that of the opposite, in [-1, 1]."""
 CHECKED: Final = 0.1
 """Chance from which on it is looked up whether a tool has begun to fail."""
 FEWEST_FAILED: Final = 1.0
@@ -125,8 +123,7 @@ def spoken(
     best = max(ways, key=lambda way: (way.bounds[0], way.tool), default=None)
     warned = [warning for warning in _warned(ways, best, found) if allows(warning.tool)][:MOST_WARNINGS]
     if not floors.chance:
-        total = sum(found.rank.values())
-        return Spoken({tool: score / total for tool, score in found.rank.items()}, warned)
+        return Spoken(_shares(found.rank), warned)
     if found.by_user:
         return Spoken({}, [], silence="user")
     avoided = {warning.tool for warning in warned}
@@ -163,6 +160,12 @@ def _achieved(way: Way | None) -> float:
     if way is None:
         return 1.0
     return min((way.worked + 1) / (way.tried + 1) / MOSTLY, 1.0)
+
+
+def _shares(rank: Mapping[ToolName, float]) -> dict[ToolName, float]:
+    """The scores of a rank, so that they sum to 1."""
+    total = sum(rank.values())
+    return {tool: score / total for tool, score in rank.items()}
 
 
 def _warned(ways: Sequence[Way], best: Way | None, found: Findings) -> list[Warned]:
@@ -228,8 +231,7 @@ class Hybrid:
     (`spoken`): where some way is warned of and one stands out, that one; else the first of the rank, if its chance
     reaches `Floors.chance`. With a state, no tool is named that the run has called since the user last wrote, unless
     like runs repeated it. The chance of a tool that has begun to fail counts as far as the tool still works
-    (`hepm.graph.drift`). What lessons advise (`Query.advice`) is added to the rank; so are a trained `ranker`'s
-    log-chances, where a state is given.
+    (`hepm.graph.drift`). The log-chances of a trained `ranker` are added to the rank, where a state is given.
 
     Ours; not in the papers.
     """
@@ -252,10 +254,10 @@ class Hybrid:
         allowed = evidence.support.keys() - query.names.retired
         if query.tools is not None:
             allowed = allowed & query.tools
-        advice = self._advice(mirror, query, sorted(allowed))
+        witness = self._witness(mirror, query, sorted(allowed))
         # Without facts no test has an answer, and none would not be "no".
         blind = query.state is None or not query.state.facts
-        found = evidence.at(situation, blind=blind, allowed=allowed, advice=advice)
+        found = evidence.at(situation, blind=blind, allowed=allowed, witness=witness)
         if self._floors.support and situation.place not in evidence.places:
             return self._nothing(mirror, query, situation, evidence)
         if self._floors.chance and _says_nothing(situation, query, evidence, found):
@@ -266,14 +268,12 @@ class Hybrid:
         said = spoken(found, situation, evidence.chance, self._floors, allows=query.allows, works=works)
         return _suggestions(_Answer(mirror, query, evidence, situation, found, said, drifts), self._floors)
 
-    def _advice(self, mirror: NamespaceMirror, query: Query, tools: Sequence[ToolName]) -> dict[ToolName, float]:
-        """Log-odds that lessons and a trained ranker add."""
-        added = {tool: ADVICE * sure for tool, sure in (query.advice or {}).items()}
-        if self._ranker is not None and query.vector is not None and tools:
-            chances = self._ranker.log_chances(mirror, query, tools)
-            for tool, likely in zip(tools, chances.tolist(), strict=True):
-                added[tool] = added.get(tool, 0.0) + RANKER * likely
-        return added
+    def _witness(self, mirror: NamespaceMirror, query: Query, tools: Sequence[ToolName]) -> dict[ToolName, float]:
+        """Log-odds that a trained ranker adds."""
+        if self._ranker is None or query.vector is None or not tools:
+            return {}
+        chances = self._ranker.log_chances(mirror, query, tools)
+        return {tool: RANKER * likely for tool, likely in zip(tools, chances.tolist(), strict=True)}
 
     def _nothing(self, mirror: NamespaceMirror, query: Query, situation: Situation, evidence: Learned) -> Suggestions:
         if situation.place.failed and any(place.tool == situation.place.tool for place in evidence.places):
@@ -293,7 +293,7 @@ def _suggestions(answer: _Answer, floors: Floors) -> Suggestions:
     """What was found, in words."""
     query, found, said = answer.query, answer.found, answer.spoken
     ways = [way for way in found.ways.values() if query.allows(way.tool)]
-    chances = dict(found.plain) if query.advice is not None else {}
+    chances = _shares(found.rank)
     better = any(warning.instead is not None for warning in said.warned)
     if floors.support and floors.chance and _all_failed(ways) and not better:
         why = f"every known way {place_of(query)} failed in runs like this one"

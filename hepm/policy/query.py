@@ -38,7 +38,6 @@ class Query:
         tools: Tools it has now; None for all.
         k: Maximum number of suggestions (H-EPM table 4(D): 2 is best).
         names: What the agent calls the tools, and which of them are retired. All other names here are the tools' own.
-        advice: How surely lessons are for a tool rather than against it, in [-1, 1]; None if none were asked.
     """
 
     after: tuple[ToolName, ...] = (START,)
@@ -50,7 +49,6 @@ class Query:
     tools: frozenset[ToolName] | None = None
     k: int = 2
     names: ToolNames = field(default_factory=ToolNames)
-    advice: Mapping[ToolName, float] | None = None
 
     def allows(self, tool: ToolName) -> bool:
         """Whether a tool may be suggested."""

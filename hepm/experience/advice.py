@@ -1,0 +1,150 @@
+"""What lessons say about the next tool after the tools just called, and which of them the evidence is against.
+
+A *place* is the tools of a run's last turn; at the start of a run there are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from typing import Final, NamedTuple
+
+from hepm.experience.comparison import compared_tools, next_in_way, place_in_words
+from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Principle
+from hepm.graph.tool_life import ToolNames
+from hepm.types import START, Suggestions, ToolName
+
+UNLIKELY: Final = 0.02
+"""Chance of a tool below which no lesson that advises it is given beside a suggestion,"""
+UNLIKELY_WAY: Final = 0.1
+"""and none that compares it with no other tool: that a way led to success says less."""
+
+
+class Advice(NamedTuple):
+    """Next tools that a lesson advises, and that it warns of."""
+
+    better: frozenset[ToolName] = frozenset()
+    worse: frozenset[ToolName] = frozenset()
+
+
+class AdviceHere:
+    """What lessons say about the next tool after the tools of the last turn, none before the first call.
+
+    Args:
+        names: What the agent calls its tools; advice is in these names.
+        called: Tools that the run has called since the user last wrote. Advice to call one of them is past, unless it
+            is to repeat the last call.
+    """
+
+    def __init__(
+        self, after: Sequence[ToolName], names: ToolNames = ToolNames(), called: Collection[ToolName] = ()
+    ) -> None:
+        self.names = names
+        self.after = tuple(map(names.own, after))
+        self._last = frozenset(map(names.shown, after or (START,)))
+        self._called = frozenset(map(names.shown, called)) - self._last
+        # Lessons name the tools as they were called when the run was recorded: with two names each for two tools,
+        # a place has four spellings.
+        spellings = [names.spellings(tool) for tool in after]
+        self._spelled = set[ToolName]().union(*spellings)
+        self._where = set(map(place_in_words, product(*spellings)))
+
+    def advice_of(self, lesson: Principle | Experience) -> Advice:
+        """What a lesson says to call here, and what not; nothing if it is about another place."""
+        if isinstance(lesson, Principle):
+            return Advice(self._targets(lesson, FOLLOWED_BY), self._targets(lesson, FAILS_AFTER))
+        following = next_in_way(lesson.lesson, lesson.tools, self._spelled)
+        if following:
+            return Advice(self._shown(following))
+        # The first precondition of an experience is its place, in words.
+        if self._where.isdisjoint(lesson.conditions.preconditions[:1]):
+            return Advice()
+        better, worse = compared_tools(lesson.lesson, lesson.tools)
+        return Advice(self._shown(better), self._shown(worse))
+
+    def _targets(self, principle: Principle, predicate: str) -> frozenset[ToolName]:
+        """The next tools that a principle names after the last ones."""
+        shown = self.names.shown
+        targets: set[ToolName] = set()
+        for source, target in _moves(principle, predicate):
+            if shown(source) in self._last:
+                targets.add(shown(target))
+        return frozenset(targets)
+
+    def _shown(self, tools: Iterable[ToolName]) -> frozenset[ToolName]:
+        return frozenset(map(self.names.shown, tools))
+
+    def concerns(self, lesson: Experience) -> bool:
+        """Whether an experience may be about what comes next: it compares what was called here, or names a last one."""
+        if any(compared_tools(lesson.lesson, lesson.tools)):
+            return any(self.advice_of(lesson))
+        return START in self._last or not self._last.isdisjoint(self._shown(lesson.tools))
+
+    def applies(self, lesson: Principle | Experience) -> bool:
+        """Whether a lesson, here or elsewhere, is about tools that the agent has, and recommends no retired one."""
+        named = set(lesson.tools)
+        if isinstance(lesson, Experience):
+            recommends = lesson.zone == "golden"
+            needed = named
+        else:
+            recommends = lesson.kind == "guiding"
+            predicate = FOLLOWED_BY if recommends else FAILS_AFTER
+            needed = {target for _, target in _moves(lesson, predicate)}
+            named |= needed
+        own = self.names.own
+        if recommends and not self.names.retired.isdisjoint(map(own, named)):
+            return False
+        # An agent that did not say which tools it has may have any.
+        offered = self.names.offered
+        if not offered or not needed:
+            return True
+        return not offered.isdisjoint(map(own, needed))
+
+    def agrees(self, lesson: Principle | Experience, suggestions: Suggestions) -> bool:
+        """Whether a lesson may stand beside what the evidence says here; where they disagree, the evidence stays.
+
+        It may not if it advises a tool that is warned of, retired, unlikely by `suggestions.chances`, less likely than
+        what it warns of, or called already; if it warns of a tool that is suggested before any that it advises; or if
+        it is about tools that the agent lacks.
+        """
+        advice = self.advice_of(lesson)
+        better, worse = advice
+        past = bool(better) and better <= self._called
+        if past or not self.applies(lesson) or not _likely(advice, suggestions.chances):
+            return False
+        if any(warning.tool in better for warning in suggestions.warnings):
+            return False
+        # Tools are suggested best first: "call a rather than b" is the order of both.
+        first = next((suggested.tool for suggested in suggestions.ranked if suggested.tool in better | worse), "")
+        return first not in worse
+
+
+def _likely(advice: Advice, chances: Mapping[ToolName, float]) -> bool:
+    """Whether what a lesson advises is likely, and likelier than what it warns of; so if nothing is known of it."""
+    if not chances:
+        return True
+    # A tool that it advises and the policy does not know is likely; one that it warns of is not.
+    better = max((chances[tool] for tool in advice.better if tool in chances), default=1.0)
+    least = max((chances.get(tool, 0.0) for tool in advice.worse), default=UNLIKELY_WAY)
+    return better >= max(UNLIKELY, least)
+
+
+def places_of(principle: Principle) -> set[ToolName]:
+    """Tools after which it says something."""
+    places: set[ToolName] = set()
+    for predicate in (FOLLOWED_BY, FAILS_AFTER):
+        for source, _ in _moves(principle, predicate):
+            places.add(source)
+    return places
+
+
+def _moves(principle: Principle, predicate: str) -> Iterator[tuple[ToolName, ToolName]]:
+    """The calls that a principle advises or warns of, each with the tool before."""
+    for triple in principle.triples:
+        if triple.predicate != predicate:
+            continue
+        # (a, followed_by, b) and (b, fails_after, a): both are about b after a.
+        if predicate == FOLLOWED_BY:
+            yield triple.subject, triple.object
+        else:
+            yield triple.object, triple.subject
