@@ -1,4 +1,4 @@
-"""What is told about one place in a run: by evidence, and in one voice with the suggestion."""
+"""What lessons say about one place in a run, and which of them stand beside what the evidence says there."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hepm import FailedWay, Memory, Trajectory
-from hepm.evidence.decisions import LabelledRun
-from hepm.evidence.nearest import Requests
+from hepm.experience.advice import AdviceHere
 from hepm.experience.comparison import compared_tools, next_in_way, says_nothing
-from hepm.experience.lessons import Experience, Principle, PrincipleKind
-from hepm.experience.likeness import Likeness, likeness
-from hepm.experience.principle_advice import FEWEST_RUNS, MOST_RUNS, PrincipleAdvice, lower_bound, reconcile
+from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, PrincipleKind
+from hepm.experience.occasions import lower_bound
 from hepm.experience.prompt import PromptOptions
-from hepm.graph.delta import words_of
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.tool_life import ToolNames
-from hepm.types import Suggestion, Suggestions
+from hepm.memory.levels import CHANCES, at_level
+from hepm.types import Speak, Suggestion, Suggestions
 from tests.runs import trajectory
 
 NS = "default"
@@ -45,10 +44,6 @@ def warns(tool: str, runs: int, text: str = "") -> Principle:
     return rule("cautionary", text or f"keep from {tool}", runs, worse=tool)
 
 
-def best(*principles: Principle, k: int = 3) -> list[str]:
-    return [one.text for one in PrincipleAdvice(principles, HERE).best(k)]
-
-
 @pytest.mark.parametrize(
     ("right", "wrong", "bound"),
     [(0, 3, 0), (1, 0, 0.27), (2, 0, 0.425), (10, 0, 0.787), (10, 5, 0.455), (100, 50, 0.6)],
@@ -57,140 +52,84 @@ def test_the_lower_bound_is_that_of_wilsons_interval(right: int, wrong: int, bou
     assert lower_bound(right, wrong) == pytest.approx(bound, abs=0.001)
 
 
-def test_a_lesson_about_tools_that_the_agent_lacks_is_left_out() -> None:
-    def told(*offered: str) -> list[str]:
-        names = ToolNames(offered=frozenset(offered))
-        place = PrincipleAdvice([advises("a", 2), warns("b", 2)], HERE, names)
-        return [one.text for one in place.best(3)]
+def stands(lesson: Principle | Experience, beside: Suggestions, here: AdviceHere | None = None) -> bool:
+    return (here or AdviceHere(HERE)).agrees(lesson, beside)
 
-    assert told() == told("a", "b", "look") == ["call a", "keep from b"]
-    assert told("b", "look") == ["keep from b"]
-    assert told("a") == ["call a"]
+
+def test_a_lesson_about_tools_that_the_agent_lacks_is_left_out() -> None:
+    def given(*offered: str) -> list[str]:
+        here = AdviceHere(HERE, ToolNames(offered=frozenset(offered)))
+        return [one.text for one in (advises("a", 2), warns("b", 2)) if stands(one, Suggestions(), here)]
+
+    assert given() == given("a", "b", "look") == ["call a", "keep from b"]
+    assert given("b", "look") == ["keep from b"]
+    assert given("a") == ["call a"]
     found = Experience("s", "a", "o", "l", "golden", "exploration", 1.0, tools=("a", "look"))
     for offered, applies in ((("a",), True), (("c",), False), ((), True)):
-        advice = PrincipleAdvice([], HERE, ToolNames(offered=frozenset(offered)))
-        assert advice.applies(found) is applies
+        assert AdviceHere(HERE, ToolNames(offered=frozenset(offered))).applies(found) is applies
 
 
-def test_a_share_of_many_runs_beats_more_runs_of_a_worse_share() -> None:
-    disputed, against = advises("a", 9), warns("a", 6)
-    assert best(disputed, against, advises("b", 5)) == ["call b", "call a"]
+# Beside a suggestion
 
 
-def test_a_rule_is_as_well_founded_as_its_weakest_part() -> None:
-    both = rule("guiding", "b rather than c", 4, better="b", worse="c")
-    assert best(both, advises("a", 6), warns("d", 3), rule("guiding", "then c", 3, better="c")) == [
-        "call a",
-        "keep from d",
-        "b rather than c",
-    ]
+def suggested(*tools: str, warnings: tuple[FailedWay, ...] = (), **chances: float) -> Suggestions:
+    ranked = tuple(Suggestion(tool, 0.5, 1, 0.0, None, "why") for tool in tools)
+    return Suggestions(ranked, warnings=warnings, chances=chances)
 
 
-def test_a_rule_with_as_many_runs_against_it_as_for_it_is_not_told() -> None:
-    assert best(advises("a", 3), warns("a", 3)) == []
+RATHER = rule("guiding", "b rather than a", 9, better="b", worse="a")
 
 
-def test_one_run_behind_two_rules_counts_once() -> None:
-    again = rule("guiding", "call a, again", ["x"], better="a")
-    assert best(rule("guiding", "call a", ["x"], better="a"), again, warns("a", 1)) == []
+def test_a_lesson_that_advises_a_tool_that_is_warned_of_is_left_out_however_many_runs_taught_it() -> None:
+    beside = suggested("b", warnings=(FailedWay("a", 9, 10),))
+    assert not stands(advises("a", 900), beside)
+    assert stands(advises("b", 2), beside)
+    assert stands(warns("a", 2), beside)
 
 
-def test_each_rule_that_is_told_says_something_that_those_before_did_not() -> None:
-    assert best(advises("a", 9), advises("a", 8, "a once more"), advises("b", 2)) == ["call a", "call b"]
+def test_a_lesson_that_warns_of_a_tool_is_left_out_where_it_is_suggested_before_any_that_it_advises() -> None:
+    assert not stands(warns("a", 900), suggested("b", "a"))
+    assert not stands(RATHER, suggested("c", "a", "b"))
+    assert stands(RATHER, suggested("b", "a"))
+    assert stands(RATHER, suggested("c"))
 
 
-def test_a_rule_of_one_run_is_told_alone_and_only_where_there_is_no_other() -> None:
-    assert best(advises("a", 1), advises("b", 1)) == ["call a"]
-    assert best(advises("a", 1), warns("b", 2)) == ["keep from b"]
-    assert best(advises("a", 1), k=0) == []
+def test_a_lesson_that_advises_what_is_unlikely_or_less_likely_than_what_it_warns_of_is_left_out() -> None:
+    assert not stands(advises("a", 9), suggested(a=0.09, b=0.9))
+    assert stands(advises("a", 9), suggested(a=0.11, b=0.9))
+    assert stands(advises("a", 9), suggested(b=0.9)), "of a tool that the policy does not know nothing is said"
+    assert not stands(RATHER, suggested(a=0.4, b=0.3))
+    assert not stands(RATHER, suggested(a=0.001, b=0.01))
+    assert stands(RATHER, suggested(a=0.01, b=0.03))
+    assert stands(RATHER, suggested())
 
 
-def test_rules_about_another_place_say_nothing_here() -> None:
-    assert best(rule("guiding", "elsewhere", 5, better="a", after="list")) == []
+def test_a_lesson_that_advises_a_retired_tool_is_left_out_and_a_warning_of_it_is_not() -> None:
+    here = AdviceHere(HERE, ToolNames(retired=frozenset("a")))
+    assert not stands(advises("a", 9), suggested("b"), here)
+    assert stands(warns("a", 9), suggested("b"), here)
 
 
-# One voice
+def test_advice_to_call_what_the_run_has_called_is_past_but_to_repeat_the_last_call() -> None:
+    lock = rule("guiding", "lock rather than start", 9, better="lock", worse="start")
+    again = rule("guiding", "look once more", 9, better="look", worse="start")
+    here = AdviceHere(HERE, called=["lock", "look"])
+    assert stands(lock, Suggestions())
+    assert not stands(lock, Suggestions(), here)
+    assert stands(again, Suggestions(), here)
 
 
-def suggested(*tools: str, warnings: tuple[FailedWay, ...] = ()) -> Suggestions:
-    return Suggestions(tuple(Suggestion(tool, 0.5, 1, 0.0, None, "why") for tool in tools), warnings=warnings)
+def test_the_agents_own_names_are_those_of_the_suggestion() -> None:
+    names = ToolNames({"refund_order": "refund"}, used={"refund": "refund_order"})
+    here = AdviceHere(HERE, names)
+    assert here.advice_of(advises("refund", 2)).better == {"refund_order"}
+    assert not stands(warns("refund", 2), suggested("refund_order"), here)
 
 
-def voiced(
-    known: Sequence[Principle], found: Suggestions, counts: dict[str, tuple[int, int]], told: Sequence[Principle] = ()
-) -> tuple[list[str], str]:
-    """The lessons that may be told, and the line beside them."""
-    kept, after = reconcile(PrincipleAdvice(known, HERE), told or known, found, lambda tool: counts.get(tool, (0, 0)))
-    return [one.text for one, keep in zip(told or known, kept, strict=True) if keep], after.prompt()
-
-
-def test_a_tool_that_lessons_warn_of_is_suggested_last_and_with_its_warning() -> None:
-    assert voiced([warns("a", 3)], suggested("a", "b"), {"a": (11, 30)}) == (
-        ["keep from a"],
-        "Suggested next tools: b, a (failed in 30 of 41 runs from here)",
-    )
-
-
-def test_where_runs_mostly_succeeded_with_it_the_lesson_beside_is_the_warning() -> None:
-    assert voiced([warns("a", 3)], suggested("a", "b"), {"a": (30, 11)}) == (
-        ["keep from a"],
-        "Suggested next tools: b, a",
-    )
-
-
-def test_a_lesson_that_advises_a_tool_that_the_suggestion_warns_of_is_not_told() -> None:
-    found = suggested("b", warnings=(FailedWay("a", 9, 10),))
-    assert voiced([advises("a", 9), advises("b", 2)], found, {}) == (
-        ["call b"],
-        "Suggested next tools: b; a: failed in 9 of 10 runs from here",
-    )
-
-
-def test_a_lesson_that_warns_of_a_tool_with_better_founded_advice_is_not_told_beside_it() -> None:
-    known = [advises("a", 9), warns("a", 2)]
-    assert voiced(known, suggested("a"), {"a": (9, 2)}) == (["call a"], "Suggested next tools: a")
-
-
-def test_a_warning_of_one_run_counts_where_it_is_told_and_else_not() -> None:
-    one = warns("a", 1)
-    assert voiced([one], suggested("a", "b"), {})[1] == "Suggested next tools: b, a"
-    assert voiced([one], suggested("a", "b"), {}, [advises("b", 2)])[1] == "Suggested next tools: a, b"
-
-
-def test_lessons_beside_a_policy_that_weighed_them_advise_nothing_unlikely_or_less_likely_than_what_they_warn_of() -> (
-    None
-):
-    found = replace(suggested("a"), chances={"a": 0.9, "b": 0.12, "c": 0.01})
-    rather = rule("guiding", "b rather than a", 9, better="b", worse="a")
-    known = [rather, advises("b", 5), advises("c", 9), advises("unknown", 9), warns("a", 20)]
-    counts = {"a": (9, 30)}
-    assert voiced(known, found, counts) == (["call b", "call unknown"], "Suggested next tools: a")
-    assert voiced([rather], replace(found, chances={"a": 0.4, "b": 0.6}), counts)[0] == []
-    assert voiced([rather], replace(suggested("b", "a"), chances={"a": 0.4, "b": 0.6}), counts) == (
-        ["b rather than a"],
-        "Suggested next tools: b, a (failed in 30 of 39 runs from here)",
-    )
-    given = [one.text for one in PrincipleAdvice(known, HERE).best(9, chances=found.chances)]
-    assert given == ["keep from a", "call b", "call unknown"]
-    unlikely = replace(found, chances={"a": 0.1, "b": 0.03})
-    assert voiced([advises("b", 5), rule("guiding", "b rather than c", 9, better="b", worse="c")], unlikely, {})[0] == [
-        "b rather than c"
-    ]
-
-
-def test_advice_to_call_what_the_run_has_called_rather_than_another_tool_is_past() -> None:
-    known = [rule("guiding", "lock rather than start", 9, better="lock", worse="start"), advises("start", 2)]
-    assert best(*known) == ["lock rather than start"]
-    place = PrincipleAdvice(known, HERE)
-    assert [one.text for one in place.in_run(["lock", "look"]).best(3)] == ["call start"]
-    assert place.in_run(["lock", "look"]).runs("start") == (2, 0)
-    again = PrincipleAdvice([rule("guiding", "look once more", 9, better="look", worse="start")], HERE)
-    assert [one.text for one in again.in_run(["look"]).best(3)] == ["look once more"]
-
-
-def test_a_warning_is_told_once() -> None:
-    found = suggested("a", "b", warnings=(FailedWay("a", 5, 5),))
-    assert voiced([warns("a", 3)], found, {"a": (11, 30)})[1].count("failed") == 1
+def test_rules_about_another_place_say_nothing_here_and_stand_beside_anything() -> None:
+    elsewhere = rule("guiding", "elsewhere", 5, better="a", after="list")
+    assert not any(AdviceHere(HERE).advice_of(elsewhere))
+    assert stands(elsewhere, suggested("b", warnings=(FailedWay("a", 9, 10),)))
 
 
 def test_what_an_experience_says_of_a_place_is_read_from_its_lesson() -> None:
@@ -208,60 +147,7 @@ def test_an_experience_of_a_successful_way_advises_what_follows_the_last_tools_i
     assert next_in_way(way, tools, ["d e"]) == next_in_way(way, tools, ["x"]) == set()
     assert next_in_way("This way led to failure: a, then b.", tools, ["a"]) == set()
     found = Experience("s", "a", "o", way, "golden", "exploration", 1.0, tools=tools)
-    assert PrincipleAdvice([], ["a"]).advice_of(found).better == {"b", "c", "d e"}
-
-
-# Runs of like requests
-
-
-def requests_of(texts: dict[str, str]) -> Requests:
-    return Requests.of([LabelledRun(1, run, True, "", "", words_of(text), ()) for run, text in texts.items()])
-
-
-def test_of_two_rules_that_contradict_each_other_that_of_like_requests_is_given() -> None:
-    words = {"x1": "my parcel is broken", "x2": "the parcel is broken", "y1": "redeliver it", "y2": "please redeliver"}
-    place = PrincipleAdvice([rule("guiding", "a, not b", ["x1", "x2"], better="a", worse="b"),
-                   rule("guiding", "b, not a", ["y1", "y2"], better="b", worse="a")], HERE)  # fmt: skip
-
-    def given(now: str) -> list[str]:
-        return [one.text for one in place.weighed(likeness(requests_of(words), now)).best(3)]
-
-    assert place.best(3) == []
-    assert given("a broken parcel") == ["a, not b"]
-    assert given("redeliver, please") == ["b, not a"]
-
-
-def test_a_rule_of_one_run_is_given_beside_others_if_that_run_had_a_like_request() -> None:
-    place = PrincipleAdvice([advises("a", 5), rule("guiding", "call b", ["this"], better="b")], HERE)
-    words = {"this": "refund the broken glass", **{f"call a-{n}": "close my account" for n in range(5)}}
-    assert [one.text for one in place.best(3)] == ["call a"]
-    like, unlike = (place.weighed(likeness(requests_of(words), now)) for now in ("a broken glass", "hello"))
-    assert [one.text for one in like.best(3)] == ["call b", "call a"]
-    assert [one.text for one in unlike.best(3)] == ["call a"]
-
-
-def test_without_known_requests_each_run_counts_one() -> None:
-    place = PrincipleAdvice([advises("a", 9), warns("a", 2)], HERE)
-    unknown = place.weighed(likeness(requests_of({}), "hello"))
-    assert unknown.runs("a") == place.runs("a") == (9, 2)
-    assert likeness(requests_of({"r": "hello"}), "12") == Likeness()
-
-
-def test_runs_of_unknown_requests_count_as_the_average_one_so_that_imported_rules_are_given_too() -> None:
-    place = PrincipleAdvice([rule("guiding", "ours", ["r1", "r2"], better="a"), advises("b", 3, "imported")], HERE)
-    found = place.weighed(likeness(requests_of({"r1": "broken glass", "r2": "a late train"}), "broken glass"))
-    assert found.runs("b")[0] == pytest.approx(1.5 * found.runs("a")[0])
-    assert {one.text for one in found.best(3)} == {"ours", "imported"}
-
-
-def test_of_a_place_with_very_many_runs_a_sample_stands_for_all() -> None:
-    place = PrincipleAdvice(
-        [advises("a", 6_000), warns("a", 3_000), advises("b", 10), rule("guiding", "c", 1, better="c")], HERE
-    )
-    assert len(place.sources) <= MOST_RUNS + 4 * FEWEST_RUNS
-    assert [place.runs(tool) for tool in "abc"] == [
-        (pytest.approx(6_000), pytest.approx(3_000)), (pytest.approx(10), 0), (1, 0),
-    ]  # fmt: skip
+    assert AdviceHere(["a"]).advice_of(found).better == {"b", "c", "d e"}
 
 
 # In a memory
@@ -341,6 +227,64 @@ def test_where_a_result_decides_no_lesson_of_a_prompt_contradicts_it(
     assert set(re.findall(r"look_up, then (\w+)", prompt.text)) <= {right}
 
 
+def looked_up(result: str, *more: str) -> list[dict[str, Any]]:
+    """Messages after the first tool, and after some more calls that returned nothing."""
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "My internet is down, customer 99"}]
+    for number, (tool, text) in enumerate([("look_up", result), *((tool, "done") for tool in more)]):
+        call = {"id": str(number), "type": "function", "function": {"name": tool, "arguments": "{}"}}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": str(number), "content": text})
+    return messages
+
+
+ASKED = [
+    [],
+    [{"role": "system", "content": "You help."}],
+    looked_up("nothing of note")[:1],
+    *(looked_up(result) for result, _, _ in LINES),
+    looked_up(LINES[0][0], "inform"),
+    looked_up(LINES[1][0], "restart", "close"),
+]
+
+
+def said(suggestions: Suggestions) -> tuple[object, ...]:
+    ranked = [(one.tool, one.score, one.support, one.reason) for one in suggestions.ranked]
+    return ranked, suggestions.warnings, suggestions.abstained
+
+
+@pytest.mark.parametrize("speak", ["sure", "weighed", "all"])
+@pytest.mark.parametrize("tools", [None, ["look_up", "inform", "restart", "close"], ["send_invoice"]])
+def test_the_suggestion_of_a_prompt_is_that_of_memory_whatever_lessons_say(
+    tmp_path: Path, tools: list[str] | None, speak: Speak
+) -> None:
+    with Memory.open(tmp_path, speak=speak) as memory:
+        memory.ingest(
+            line_run(f"{kind}-{n}", result, tool, success=tool == right)
+            for kind, (result, right, wrong) in enumerate(LINES)
+            for n in range(12)
+            for tool in (right, wrong)
+        )
+        memory.principles.distill()
+        memory.experiences.distill()
+        written = [
+            replace(rule("guiding", f"{tool} is best", 90, better=tool, worse=other, after="look_up"), distilled_by=by)
+            for tool, other, by in (("restart", "inform", "small"), ("send_invoice", "restart", EXTRACTIVE))
+        ]
+        memory.lessons.change(LessonChange(put=[one.row() for one in written], imported=True), namespace=NS)
+        told: set[str] = set()
+        for messages in ASKED:
+            for k in (1, 2, 4):
+                alone = memory.suggest(messages=messages, tools=tools, k=k)
+                prompt = memory.prompt(messages, tools=tools, options=PromptOptions(suggestions=k))
+                assert said(prompt.suggestions) == said(alone)
+                assert alone.prompt() in prompt.text
+                told |= {*prompt.lessons} & {one.id for one in written}
+            for level, floor in CHANCES.items():
+                alone = at_level(level, memory.suggest(messages=messages, tools=tools, floor=floor))
+                assert said(memory.prompt(messages, tools=tools, level=level).suggestions) == said(alone)
+        assert told or tools, "what a model wrote is shown where nothing contradicts it"
+
+
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
     with Memory.open(tmp_path, speak="weighed") as opened:
@@ -355,7 +299,7 @@ STATE = "Refund parcel 77, broken glass"
 
 
 @pytest.mark.parametrize("policy", ["hybrid", "adaptive", "procedural"])
-def test_a_prompt_names_what_worked_first_and_never_what_failed_without_its_warning(
+def test_a_prompt_names_what_worked_first_and_says_by_its_warning_or_a_lesson_what_failed(
     memory: Memory, policy: str
 ) -> None:
     memory.ingest(
@@ -371,7 +315,9 @@ def test_a_prompt_names_what_worked_first_and_never_what_failed_without_its_warn
     assert told.suggestions[0].tool == "refund"
     line = told.text.splitlines()[-2]
     assert line.startswith("Suggested next tools: refund")
-    assert "close_ticket" not in line or re.search(r"close_ticket(: | \()failed in 10 of 1[03] (like )?runs", line)
+    # The papers' policies say what the papers say: of successes alone.
+    warned = re.search(r"close_ticket(: | \()failed in 10 of 1[03] (like )?runs", line)
+    assert "close_ticket" not in line or warned or policy != "hybrid"
     rule = r"After get_order, when the user says .*, call refund rather than close_ticket.\" "
     rule += r"\(10 of 10 runs succeeded, 0 of 10 others\)"
     assert re.search(rule, told.text)
@@ -432,7 +378,7 @@ def test_in_the_airline_runs_no_suggestion_goes_against_a_lesson_beside_it(
     known = memory.lessons.list("principle", namespace=NS)
     for last in ("get_user_details", "get_reservation_details", "search_direct_flight"):
         told = memory.prompt(state=state, after=last, environment="airline")
-        here = memory.principles.advice_after((last,), namespace=NS, environment="airline")
+        here = AdviceHere((last,))
         suggested_now = {one.tool for one in told.suggestions}
         assert last != "get_user_details" or "search_direct_flight" not in suggested_now
         warned = {one.tool for one in told.suggestions.warnings}
@@ -457,7 +403,7 @@ def test_an_experience_about_what_comes_next_is_given_before_a_more_similar_one(
     memory.experiences.distill(namespace=NS)
 
     def given(*after: str) -> set[str]:
-        here = memory.principles.advice_after(after, namespace=NS)
+        here = AdviceHere(after)
         found = memory.experiences.search(f"In shop. User: {goal}", here=here, k=2, namespace=NS)
         assert here.concerns(found[0].experience)
         return {one.experience.conditions.preconditions[0] for one in found}
