@@ -14,7 +14,6 @@ from hepm.errors import InputError
 from hepm.evals.ablated import EpisodicElseProcedural
 from hepm.evals.baselines import Hint, Method, Ranking, Training, baselines
 from hepm.evals.domains import DomainRun, Event
-from hepm.graph.delta import said_text
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Float32Array
 from hepm.ingest.transitions import AgentState
@@ -174,25 +173,15 @@ def queries_of(events: Sequence[Event], embedder: Embedder) -> list[Query]:
             states_by_run[event.run] = _states_before_turns(event.run)
     states = [states_by_run[event.run][event.turn] for event in events]
 
-    texts: dict[str, None] = {}  # each once, in order of first use
-    for state in states:
-        for text in (state.text, said_text(state)):
-            if text.strip():
-                texts[text] = None
+    texts = list(dict.fromkeys(state.text for state in states if state.text.strip()))
     vectors: dict[str, Float32Array] = {}
     if texts:
-        vectors = dict(zip(texts, embedder.embed([*texts]), strict=True))
+        vectors = dict(zip(texts, embedder.embed(texts), strict=True))
 
     queries: list[Query] = []
     for event, state in zip(events, states, strict=True):
-        query = Query(
-            after=(event.last,),
-            history=event.previous,
-            state=state,
-            vector=vectors.get(state.text),
-            said_vector=vectors.get(said_text(state)),
-        )
-        queries.append(query)
+        vector = vectors.get(state.text)
+        queries.append(Query(after=(event.last,), history=event.previous, state=state, vector=vector))
     return queries
 
 

@@ -34,7 +34,7 @@ from hepm.experience.lessons import (
 from hepm.experience.run_steps import Step, steps_of_run, tools_of
 from hepm.experience.transcript import Move
 from hepm.graph.lessons.rows import Triple
-from hepm.text import quoted
+from hepm.text import CUT, quoted
 from hepm.types import JSON, SAID, SAID_LAST, START, USER, Facts, ToolCall, ToolName, Trajectory
 
 MOST_CONDITIONS: Final = 4
@@ -145,30 +145,19 @@ class Claims:
         return ""
 
     def _recipe(self, subject: str, does: str) -> str:
-        tool, _, error = subject.partition(": ")
-        first_met = -1
-        for number, step in enumerate(self._steps):
-            if error in step.errors and tool in tools_of(step):
-                first_met = number
-                break
-        if first_met < 0:
+        solved = followed(self._steps, subject, does)
+        if solved is None:
+            tool, _, error = subject.partition(": ")
             return f"no call of {tool} met the error {error!r}"
         if not self._comparison.well:
             return "the run failed, so that what it did solved nothing"
-        later = set[str]().union(*map(_texts, self._steps[first_met + 1 :]))
-        for text in does.split(", then "):
-            if text not in later:
-                return f"{text!r} was not done after it"
-        return ""
+        return "" if solved else f"{does!r} was not done after it"
 
     def _check_before(self, tool: str, reads: str) -> str:
-        called = self._tools
-        for name in (tool, reads):
-            if name not in called:
-                return f"{name} was not called"
-        if called.index(reads) >= called.index(tool):
-            return f"{reads} was not called before {tool}"
-        return ""
+        held = did_before(self._steps, tool, reads)
+        if held is None:
+            return f"{tool} was not called"
+        return "" if held else f"{reads} was not called before {tool}"
 
     def _next(self, before: str, after: str) -> str:
         for move in self._comparison.moves:
@@ -191,7 +180,7 @@ class Claims:
     def _change(self, does: str, instead: str) -> str:
         if self._comparison.well:
             return "the run succeeded"
-        if does not in set[str]().union(*map(_texts, self._steps)):
+        if does not in done_in(self._steps):
             return f"{does!r} was not done"
         if instead != _ALWAYS:
             return "what would have worked instead is not in a run that failed"
@@ -223,10 +212,6 @@ class Claims:
         found = steps_of_run(self._comparison.run)
         return found.steps if found is not None else ()
 
-    @cached_property
-    def _tools(self) -> list[ToolName]:
-        return [step.call.name for step in self._steps]
-
 
 def known_by_move(moves: Iterable[Move], user: str = "") -> Iterator[tuple[Move, Facts]]:
     """The moves of a run, each with what was known before it."""
@@ -249,11 +234,32 @@ def origin_held(run: Trajectory, subject: str, origin: str) -> Counter[bool]:
     return tried
 
 
-def _texts(step: Step) -> Iterator[str]:
-    """What a step does, in all the words that a lesson may use for it."""
-    yield step.call.name
-    for action in step.actions:
-        yield from action.texts
+def did_before(steps: Sequence[Step], tool: ToolName, reads: ToolName) -> bool | None:
+    """Whether one tool was called before the first call of another; None if this one was not called."""
+    called = [step.call.name for step in steps]
+    if tool not in called:
+        return None
+    return reads in called[: called.index(tool)]
+
+
+def followed(steps: Sequence[Step], subject: str, does: str) -> bool | None:
+    """Whether a run did what helps after the first time that an error came; None if it did not come."""
+    tool, _, error = subject.partition(": ")
+    for number, step in enumerate(steps):
+        if error in step.errors and tool in tools_of(step):
+            wanted = {text.removesuffix(f" {CUT}") for text in does.split(", then ")}
+            return wanted <= done_in(steps[number + 1 :])
+    return None
+
+
+def done_in(steps: Iterable[Step]) -> set[str]:
+    """What steps did, in all the words that a lesson may use for it."""
+    done: set[str] = set()
+    for step in steps:
+        done.add(step.call.name)
+        for action in step.actions:
+            done.update(action.texts)
+    return done
 
 
 def _stood_at(origin: str, value: JSON, known: KnownValues) -> bool:

@@ -6,7 +6,6 @@ each half of the runs is also asked about what the other half teaches by itself.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -15,14 +14,14 @@ from typing import Final, TypeAlias
 
 from hepm.experience.advice import Advice, AdviceHere
 from hepm.experience.arguments import RIGHT_FROM
-from hepm.experience.claims import known_by_move, origin_held
+from hepm.experience.claims import did_before, done_in, followed, known_by_move, origin_held
 from hepm.experience.content import content_by_project
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import COMES_FROM, FAILS, NEEDS, REPLACED_BY, SOLVED_BY, Experience, Principle
-from hepm.experience.run_steps import Step, steps_of_run, tools_of
+from hepm.experience.occasions import lower_bound
+from hepm.experience.run_steps import Step, steps_of_run
 from hepm.experience.transcript import moves_of
 from hepm.graph.lessons.rows import Triple
-from hepm.text import CUT
 from hepm.types import ToolName, Trajectory
 
 Lesson = Principle | Experience
@@ -30,8 +29,6 @@ _AdviceAfter: TypeAlias = Callable[[tuple[ToolName, ...]], Mapping[str, Advice]]
 
 FEWEST_RUNS: Final = 3
 """Held-out runs that heeded a lesson, and that did not, below which nothing is said."""
-SURE: Final = 0.9
-"""How likely heeding must be to go with success more often; ours: with 3 runs on each side, all against none."""
 MOST_RUNS: Final = 4_000
 """The latest labelled runs, which are asked."""
 
@@ -59,16 +56,9 @@ class HeldOutRuns:
 
     @property
     def supports(self) -> bool:
-        """Whether runs that heeded the lesson succeeded more often, and that is hardly chance."""
-        return self.enough and self.chance >= SURE
-
-    @property
-    def chance(self) -> float:
-        """How likely heeding goes with success more often than not heeding: Beta posteriors of uniform priors."""
-        return chance_of_more(
-            (self.heeded_successes, self.heeded - self.heeded_successes),
-            (self.others_successes, self.others - self.others_successes),
-        )
+        """Whether runs that heeded the lesson surely succeeded more often, as prompts ask of it (`lower_bound`)."""
+        sure = lower_bound(self.heeded_successes, self.heeded - self.heeded_successes)
+        return self.enough and sure > self.others_successes / self.others
 
     def count(self, *, heeded: bool, success: bool) -> None:
         """Count one run."""
@@ -78,24 +68,6 @@ class HeldOutRuns:
         else:
             self.others += 1
             self.others_successes += success
-
-
-def chance_of_more(one: tuple[int, int], other: tuple[int, int]) -> float:
-    """P(p > q) for p ~ Beta(1 + s, 1 + f) of (s, f) successes and failures, and q of the other's; in (0, 1).
-
-    In closed form, a sum over the successes of one side (Evan Miller, "Formulas for Bayesian A/B testing", 2015).
-    """
-    a, b = one[0] + 1, one[1] + 1
-    c, d = other[0] + 1, other[1] + 1
-    chance = 0.0
-    # In logarithms: the Beta function of a thousand runs is smaller than any float.
-    for i in range(a):
-        chance += math.exp(_log_beta(c + i, b + d) - math.log(b + i) - _log_beta(1 + i, b) - _log_beta(c, d))
-    return chance
-
-
-def _log_beta(a: float, b: float) -> float:
-    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
 
 
 def support_of(lessons: Mapping[str, Lesson], runs: Iterator[Trajectory]) -> dict[str, HeldOutRuns]:
@@ -175,42 +147,15 @@ def _heeds_triple(run: Trajectory, steps: Sequence[Step], triple: Triple) -> boo
         tried = origin_held(run, subject, object)
         return tried[True] >= RIGHT_FROM * tried.total() if tried else None
     if predicate == NEEDS:
-        return _read_before(steps, subject, object)
+        return did_before(steps, subject, object)
     if predicate == SOLVED_BY:
-        return _follows_recipe(steps, subject, object)
-    done = _done_in(steps)
+        return followed(steps, subject, object)
+    done = done_in(steps)
     did_instead = set(object.split(", then ")) <= done
     # Of a change that has something instead, a run that did neither says nothing.
     if predicate == FAILS or (predicate == REPLACED_BY and (subject in done or did_instead)):
         return subject not in done
     return None
-
-
-def _read_before(steps: Sequence[Step], tool: ToolName, reads: ToolName) -> bool | None:
-    """Whether one tool was called before the first call of another; None if this one was not called."""
-    called = [step.call.name for step in steps]
-    if tool not in called:
-        return None
-    return reads in called[: called.index(tool)]
-
-
-def _follows_recipe(steps: Sequence[Step], subject: str, does: str) -> bool | None:
-    """Whether a run did what helps after the first time that an error came; None if it did not come."""
-    tool, _, error = subject.partition(": ")
-    for number, step in enumerate(steps):
-        if error in step.errors and tool in tools_of(step):
-            wanted = {text.removesuffix(f" {CUT}") for text in does.split(", then ")}
-            return wanted <= _done_in(steps[number + 1 :])
-    return None
-
-
-def _done_in(steps: Sequence[Step]) -> set[str]:
-    """What steps did, in all the words for it."""
-    done: set[str] = set()
-    for step in steps:
-        for action in step.actions:
-            done.update(action.texts)
-    return done
 
 
 def _advice_after(lessons: Mapping[str, Lesson], tools: tuple[ToolName, ...]) -> dict[str, Advice]:

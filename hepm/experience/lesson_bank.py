@@ -103,11 +103,6 @@ class LessonBank:
         bank._token = token
         return bank
 
-    @property
-    def token(self) -> str | None:
-        """The token whose sessions read it; None if all is read."""
-        return self._token
-
     def tells(self, namespace: str) -> Callable[[StoredLesson], bool]:
         """Whether a lesson of a namespace is told to who reads it (see `LessonMirror.told_to`)."""
         token = self._token

@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hepm.graph.delta import said_text
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.facts import facts_of_message
 from hepm.policy import Query
-from hepm.policy.query import content_words
 from hepm.types import SAID, SAID_LAST, START, USER, Facts, StateSummary, ToolName, normal
 
 if TYPE_CHECKING:
@@ -49,21 +47,9 @@ def query_of(
 
     if state is not None and not state.facts.keys() - {USER}:
         state = replace(state, facts={**state.facts, **_facts_of_text(state)})
-    text, user_text = "", ""
-    if state is not None:
-        text, user_text = state.text, said_text(state)
-    at_start = last == (START,)
-    content = content_words(f"{text}\n{user_text}") if at_start else ""
-    # One call of the embedder for all texts, each once: the user's words may be all of the state.
-    vectors: dict[str, Float32Array] = {}
-    texts = [part for part in dict.fromkeys((text, user_text, content)) if part.strip()]
-    if texts and embed is not None:
-        vectors = dict(zip(texts, embed(texts), strict=True))
-    # At the start all that is known is the request: only its content words tell one from another.
-    content_vector = vectors.get(content)
-    if content_vector is None and at_start and text in vectors:
-        # The text has no content word: it says nothing of what is wanted, so it is similar to no request.
-        content_vector = vectors[text] * 0
+    vector = None
+    if state is not None and state.text.strip() and embed is not None:
+        (vector,) = embed([state.text])
 
     # Callers may give the last turn alone, or leave it out of the history.
     called = tuple(tool for tool in last if tool != START)
@@ -73,9 +59,7 @@ def query_of(
         after=last,
         history=past,
         state=state,
-        vector=vectors.get(text),
-        said_vector=vectors.get(user_text),
-        content_vector=content_vector,
+        vector=vector,
         # "cancel" may be the memory's name of what this agent has as "cancel_order".
         tools=None if available is None else _with_inner(mirror, frozenset(map(names.own, available))),
         k=k,

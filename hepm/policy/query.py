@@ -33,8 +33,6 @@ class Query:
         after: Tools of its last tool-bearing turn; (START,) before the first call.
         history: All calls so far, oldest first, the last turn's included.
         vector: Of the state's text.
-        said_vector: Of all that the user said.
-        content_vector: Before the first call, of the words that say what is wanted; zeros if there are none.
         tools: Tools it has now; None for all.
         k: Maximum number of suggestions (H-EPM table 4(D): 2 is best).
         names: What the agent calls the tools, and which of them are retired. All other names here are the tools' own.
@@ -44,8 +42,6 @@ class Query:
     history: tuple[ToolName, ...] = ()
     state: StateSummary | None = None
     vector: Float32Array | None = None
-    said_vector: Float32Array | None = None
-    content_vector: Float32Array | None = None
     tools: frozenset[ToolName] | None = None
     k: int = 2
     names: ToolNames = field(default_factory=ToolNames)

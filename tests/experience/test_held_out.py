@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hepm.experience.conditions import Conditions, FactCondition
-from hepm.experience.held_out import HeldOutRuns, chance_of_more, support_of
+from hepm.experience.held_out import HeldOutRuns, support_of
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Principle
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.types import Trajectory
@@ -85,9 +85,3 @@ def test_a_rule_is_supported_by_enough_runs_that_clearly_did_better(
     counts: tuple[int, int, int, int], supports: bool
 ) -> None:
     assert HeldOutRuns(*counts).supports is supports
-
-
-def test_the_chance_of_more_is_that_of_two_posteriors() -> None:
-    assert chance_of_more((0, 0), (5, 5)) == pytest.approx(0.5)
-    assert chance_of_more((1, 0), (0, 0)) == pytest.approx(2 / 3)  # the integral of 2 p · p
-    assert chance_of_more((7, 3), (3, 7)) + chance_of_more((3, 7), (7, 3)) == pytest.approx(1)
