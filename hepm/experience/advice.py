@@ -104,8 +104,8 @@ class AdviceHere:
         """Whether a lesson may stand beside what the evidence says here; where they disagree, the evidence stays.
 
         It may not if it advises a tool that is warned of, retired, unlikely by `suggestions.chances`, less likely than
-        what it warns of, or called already; if it warns of a tool that is suggested before any that it advises; or if
-        it is about tools that the agent lacks.
+        what it warns of, or called already; if it warns of a tool that is suggested before any that it advises; if it
+        advises none of the tools that the default policy names; or if it is about tools that the agent lacks.
         """
         advice = self.advice_of(lesson)
         better, worse = advice
@@ -113,6 +113,9 @@ class AdviceHere:
         if past or not self.applies(lesson) or not _likely(advice, suggestions.chances):
             return False
         if any(warning.tool in better for warning in suggestions.warnings):
+            return False
+        named = {suggested.tool for suggested in suggestions.ranked}
+        if suggestions.chances and named and better and better.isdisjoint(named):
             return False
         # Tools are suggested best first: "call a rather than b" is the order of both.
         first = next((suggested.tool for suggested in suggestions.ranked if suggested.tool in better | worse), "")

@@ -104,6 +104,13 @@ def test_a_lesson_that_advises_what_is_unlikely_or_less_likely_than_what_it_warn
     assert stands(RATHER, suggested())
 
 
+def test_a_lesson_that_advises_none_of_the_tools_that_the_default_policy_names_is_left_out() -> None:
+    assert not stands(advises("a", 900), suggested("b", a=0.3, b=0.6))
+    assert stands(advises("a", 9), suggested("b", "a", a=0.3, b=0.6))
+    assert stands(warns("a", 9), suggested("b", a=0.3, b=0.6))
+    assert stands(advises("a", 9), suggested("b")), "the papers' policies know no failures"
+
+
 def test_a_lesson_that_advises_a_retired_tool_is_left_out_and_a_warning_of_it_is_not() -> None:
     here = AdviceHere(HERE, ToolNames(retired=frozenset("a")))
     assert not stands(advises("a", 9), suggested("b"), here)
