@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,7 @@ def ranked(folder: Path, runs: Sequence[Trajectory], query: Query) -> list[tuple
     with Memory.open(folder, speak="weighed") as memory:
         memory.ingest(runs)
         assert query.state is not None
-        state, said = memory.embedder.embed([query.state.text, query.state.said[0]])
-        asked = Query(query.after, query.history, query.state, state, said, query.tools, k=99)
+        asked = replace(query, k=99)
         return [(s.tool, s.score) for s in Hybrid(floors=EVERYTHING).suggest(memory.mirror(), asked)]
 
 
