@@ -159,7 +159,7 @@ def hybrid(tools: int = 80, states: int = 268, runs: int = 1000) -> dict[str, ob
         memory.ingest(run(number) for number in range(runs))
         state = StateSummary(said=(" ".join(words[:30]),), result=" ".join(words[50:70]), tools=(chosen[0],))
         vectors = memory.embedder.embed([state.text, state.said[0]])
-        query = Query((chosen[0],), (chosen[0],), state, vectors[0], vectors[1])
+        query = Query((chosen[0],), (chosen[0],), state, vectors[0])
         policy, mirror = Hybrid(floors=Floors(chance=0.0)), memory.mirror()
         policy.suggest(mirror, query)
         return micros(lambda: policy.suggest(mirror, query)) | {
