@@ -108,8 +108,10 @@ def test_while_the_server_is_gone_suggestions_go_on_writes_are_refused_and_runs_
         patient.suggest("look", namespace="gone")
         before = [s.tool for s in plain.suggest("look", state="see to the parcel", namespace="gone")]
         assert before
-        sources = tuple(Source(run.id) for run in known[:2])
-        rule = Principle("guiding", "After look, this.", (Triple("look", "followed_by", before[0]),), sources)
+        sources = tuple(Source(run.id, words=False) for run in known[:2])
+        rule = Principle(
+            "guiding", "After look, this.", (Triple("look", "followed_by", before[0]),), sources, distilled_by="small"
+        )
         plain.lessons.change(LessonChange(put=[rule.row()]), namespace="gone")
         assert [one.id for one in plain.principles.at(("look",), namespace="gone")] == [rule.id]
         fallible.kill()
