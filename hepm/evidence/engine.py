@@ -37,7 +37,7 @@ _SHARE, _NAMED, _REMAINING, _CALLED, _TIMES = 1.1, 2.5, 0.4, -0.6, 0.95
 _FLOOR: Final = 0.01  # of shares in logarithms
 _SMALL: Final = 0.5
 """Part of what is known of ways that the small tree has; the rest is the forest's."""
-_UNLIKE: Final = 0.05  # likeness of requests that share no word that tells anything
+_UNLIKE: Final = 0.05  # likeness of requests that share no rare word
 _SMALL_TEMPERATURE: Final = 0.5  # of the likeness of requests within a leaf of it
 _SPREAD: Final = 0.3  # decisions that all others of a place count together for, where requests are compared
 _FITS: Final = 0.15  # mean weight of votes, from which on they count fully
@@ -108,11 +108,15 @@ class ToolCodes(dict[ToolName, int]):
 
 
 class _Like(NamedTuple):
-    """How like the decisions of a place are: by the forest, by the small tree, by their requests; shapes (N,)."""
+    """How like the decisions of a place are: by the forest, by the small tree, by their requests; shapes (N,).
+
+    `both` is whether the rank is by the forest and the small tree, as the ways are; else it is by the forest alone.
+    """
 
     forest_N: Float32Array
     small_N: BoolArray
     cosine_N: NDArray[np.float64]
+    both: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,20 +164,21 @@ class Learned:
         cosine_R = self.requests.cosines(situation.words)
         like = None
         true_UF = np.zeros((1, 0), dtype=np.bool_)
+        conditions: tuple[FactTest, ...] = ()
         if place is not None:
             true_UF = place.answers(situation.facts)
             like = _Like(*place.like(true_UF), cosine_R[place.run_N])
             if blind:
                 like = like._replace(forest_N=np.ones_like(like.forest_N), small_N=np.ones_like(like.small_N))
-            path = [] if blind else [place.questions.tests[test] for test in place.small.path(true_UF[-1])]
-            if path and path[-1].holds(situation.facts):
-                like = like._replace(forest_N=_both(like))
+            else:
+                conditions = tuple(place.questions.tests[test] for test in place.small.path(true_UF[-1]))
+            # What is there says more than what is missing.
+            like = like._replace(both=bool(conditions) and conditions[-1].holds(situation.facts))
         said = stems_of_words(situation.facts)
         vote = self.requests.vote(cosine_R, situation.past)
         found = self._found(place, like, cosine_R, vote, situation.past, situation.again, said, allowed, witness or {})
         if place is None or like is None:
             return found
-        conditions = () if blind else tuple(place.questions.tests[test] for test in place.small.path(true_UF[-1]))
         asks_user = USER not in situation.facts and any(test.source == USER for test in conditions)
         by_user = asks_user and len({_best_in_leaf(place, true_F) for true_F in true_UF}) > 1
         missing = [test.source in (SAID, SAID_LAST) and not test.holds(situation.facts) for test in conditions]
@@ -222,15 +227,16 @@ class Learned:
     def _ways(
         self, place: PlaceEvidence, like: _Like, past: Sequence[ToolName], group_N: NDArray[np.intp] | None
     ) -> tuple[dict[ToolName, Way], dict[ToolName, Way]]:
-        """What came of each tool, by the forest alone, and where like requests and equal last calls count more."""
-        ways = counted(place, like.forest_N, self.base, group_N)
+        """What came of each tool, for the rank, and where like requests and equal last calls count more."""
+        tree_N = _both(like) if like.both else like.forest_N
+        ways = counted(place, tree_N, self.base, group_N)
         last = [self.numbers.get(tool, -2) for tool in past[: -COMPARED - 1 : -1]]
         last += [-1] * (COMPARED - len(last))
         same_N4 = np.asarray(place.last_N4 == np.array(last), dtype=np.intp)
         matched_N = np.asarray(np.cumprod(same_N4, axis=1)).sum(axis=1)
         like_N = like.cosine_N + PER_CALL * matched_N
         near_N = np.exp((like_N - like_N.max(initial=-9.0)) / TEMPERATURE) * (like.cosine_N >= 0)
-        spread_N = like.forest_N + np.float32(_SPREAD / max(len(like_N), 1))
+        spread_N = tree_N + np.float32(_SPREAD / max(len(like_N), 1))
         return ways, counted(place, (spread_N * near_N).astype(np.float32), self.base, group_N)
 
     def _found(
