@@ -131,7 +131,7 @@ class Chance:
         families = Counter({decision.run.id: decision.run.case for decision in decisions}.values())
         per_family = Counter(decision.run.case for decision in decisions)
         signs: list[Signs] = []
-        told: list[tuple[bool, float, bool]] = []  # right, weight, new
+        hints: list[tuple[bool, float, bool]] = []  # right, weight, new
         likeness: list[float] = []
         for decision in decisions:
             weight = min(1.0, _PER_FAMILY / per_family[decision.run.case])
@@ -143,12 +143,12 @@ class Chance:
                     likeness.append(found.likeness)
                 for tool, of_tool in found.signs.items():
                     signs.append(of_tool)
-                    told.append((is_right(decision, tool, found.share), weight, not known))
+                    hints.append((is_right(decision, tool, found.share), weight, not known))
         if len(signs) < _FEWEST_ROWS:
             return cls()
         usual, sure = np.quantile(likeness, [_USUAL, _SURE]).tolist()
         unfitted = cls(SHIPPED, usual, sure, len(decisions) >= FEWEST_ASKED)
-        right, weights, new = np.array(told, dtype=np.float64).T
+        right, weights, new = np.array(hints, dtype=np.float64).T
         columns = unfitted._columns(np.array(signs, dtype=np.float64), new.astype(np.bool_))
         return cls(tuple(_fit(columns, right, weights).tolist()), usual, sure, unfitted.measured)
 

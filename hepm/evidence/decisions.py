@@ -166,9 +166,9 @@ def read_run(row: RunRow, numbers: FactNumbers) -> LabelledRun:
             else:
                 known[source] = numbers.segment(source, of_source)
         place = CallPlace(last_of(sources), bool(flags & FAILED))
-        told = flags & (USER_SPOKE | AGENT_SPOKE | ADVISED)
+        since = flags & (USER_SPOKE | AGENT_SPOKE | ADVISED)
         decision = Decision(
-            run, at, place, tuple(sorted(targets)), tuple(known.values()), told, earlier, float(row.success)
+            run, at, place, tuple(sorted(targets)), tuple(known.values()), since, earlier, float(row.success)
         )
         if run.decisions:
             run.decisions[-1].next = decision

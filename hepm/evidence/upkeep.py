@@ -38,8 +38,8 @@ FEW_CALLS: Final = 150
 SELDOM: Final = 20
 """Decisions at a place that a part of the runs is too few for: others are read from the store,"""
 MOST_AFTER: Final = 64
-"""so many runs,"""
-_MOST_PLACES: Final = 256  # for so many places, the ones asked for last
+"""this many runs,"""
+_MOST_PLACES: Final = 256  # that this is done for, the ones asked for last
 _AT_ONCE: Final = 512  # runs that are read with one statement
 _NEWEST: Final = 2**62  # above every row number
 

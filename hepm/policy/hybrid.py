@@ -31,7 +31,7 @@ FEWEST_FAILED: Final = 1.0
 FEWEST_WORKED: Final = 1.2
 """and successes with the way that did better;"""
 FEWEST_COUNTED: Final = 2
-"""as many decisions of each at least, since people are told these."""
+"""as many decisions of each at least, since these are what a warning says."""
 OUTSTANDING: Final = 0.55
 """Part of the successes that no warning is of, from which on a fork speaks for a tool,"""
 PROMISING: Final = 0.5
