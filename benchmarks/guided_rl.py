@@ -32,16 +32,16 @@ os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 warnings.filterwarnings("ignore")
 
 from hepm import Memory  # noqa: E402
-from hepm.evals.desk_environment import DeskEnvironment  # noqa: E402
-from hepm.evals.environments import find_environment  # noqa: E402
-from hepm.evals.service_desk import make_desk  # noqa: E402
+from hepm.lab.desks.desk_environment import DeskEnvironment  # noqa: E402
+from hepm.lab.desks.service_desk import make_desk  # noqa: E402
+from hepm.lab.environments import find_environment  # noqa: E402
+from hepm.lab.rl.guidance import Guidance  # noqa: E402
+from hepm.lab.rl.learning import Learner  # noqa: E402
+from hepm.lab.rl.rollout import Player  # noqa: E402
+from hepm.lab.rl.sft import example_spans, sft_examples  # noqa: E402
+from hepm.lab.rl.spans import row_of  # noqa: E402
+from hepm.lab.rl.trl import MemoryRollouts, environment_reward  # noqa: E402
 from hepm.llm.dialect import ChatDialect  # noqa: E402
-from hepm.rl.guidance import Guidance  # noqa: E402
-from hepm.rl.learning import Learner  # noqa: E402
-from hepm.rl.rollout import Player  # noqa: E402
-from hepm.rl.sft import example_spans, sft_examples  # noqa: E402
-from hepm.rl.spans import row_of  # noqa: E402
-from hepm.rl.trl import MemoryRollouts, environment_reward  # noqa: E402
 from notebooks.desk_training import (  # noqa: E402
     DeskAgents,
     SummarisingPlayer,

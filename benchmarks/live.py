@@ -43,8 +43,8 @@ import numpy as np
 from parts.measured import about, options
 
 from hepm import Memory
-from hepm.evals.service_desk import DeskRun, make_desk
 from hepm.experience.prompt import PromptOptions
+from hepm.lab.desks.service_desk import DeskRun, make_desk
 from hepm.types import HINT
 
 DESK = make_desk(7)

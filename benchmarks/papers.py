@@ -24,7 +24,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.evals.bench.parcels import clerk
+from tests.lab.bench.parcels import clerk
 from tests.loopback.server import Loopback
 
 ROOT = Path(__file__).parent.parent
@@ -35,7 +35,7 @@ H_EPM_ARMS = (
 )
 DESK_ARMS = "off,summary,explicit,implicit,no-weight,no-state,no-adapt,hybrid"
 EVOLVER_ARMS = "off,react,tagged-alone,searching,tagged"
-PARCELS = "tests.evals.bench.parcels:split_parcels"
+PARCELS = "tests.lab.bench.parcels:split_parcels"
 CLERK, GOLD = "clerk", "gold"
 
 

@@ -46,9 +46,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.parts.measured import about, options, read_records
 from hepm import Trajectory
 from hepm.errors import MissingExtraError
-from hepm.evals.environments.packages import Package
 from hepm.ingest import shorten
 from hepm.ingest.formats.hepm import write_run
+from hepm.lab.environments.packages import Package
 
 PARTS: Final = Path(__file__).parent / "parts" / "peers"
 PACKAGES: Final = {

@@ -32,15 +32,15 @@ from hepm.evals.evaluate import evaluate
 from hepm.evals.methods import FilledMemory, PolicyPredictor
 from hepm.evals.metrics import METRICS
 from hepm.evals.report import EvalOptions
+from hepm.lab.rank import sgc
+from hepm.lab.rank.data import NEXT, graph_data
+from hepm.lab.rank.gnn4plan import Gnn4Plan
+from hepm.lab.rank.train import TrainOptions, export, train
 from hepm.policy import Hybrid
-from hepm.rank import sgc
 from hepm.rank.calls import RankerQuery, read_calls
-from hepm.rank.data import NEXT, graph_data
-from hepm.rank.gnn4plan import Gnn4Plan
 from hepm.rank.policy import Gnn
 from hepm.rank.ranker import Ranker
 from hepm.rank.situations import tool_vectors
-from hepm.rank.train import TrainOptions, export, train
 
 BASELINES = ("sgc", "gnn4plan")
 TRAINED = ("sage", "gatv2", "hetero")

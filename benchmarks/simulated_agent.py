@@ -38,10 +38,10 @@ import numpy as np
 from parts.measured import about, options
 
 from hepm.evals.domains import Domain, DomainRun, fold_of, ten_domains
-from hepm.evals.environments import Call, Environment, Task, ToolFailed, environment_names, find_environment
 from hepm.evals.metrics import Bootstrap, interval
 from hepm.ingest import ReadOptions, Rejection, read_runs
 from hepm.ingest.transitions import AgentState
+from hepm.lab.environments import Call, Environment, Task, ToolFailed, environment_names, find_environment
 from hepm.memory import Memory
 from hepm.policy import POLICIES
 from hepm.types import Speak, StateSummary, ToolCall, ToolName, Turn

@@ -12,7 +12,7 @@ import click
 from hepm.cli.commands import find_command
 from hepm.cli.config import TABLES, VARIABLES, ConfigFile, allowed_values, settings_of
 from hepm.cypher import NamedQuery, questions
-from hepm.evals.bench.arms import ARMS
+from hepm.lab.bench.arms import ARMS
 
 DOCS = Path(__file__).parent
 PAGES = ("reference/settings.md", "reference/cli.md", "reference/questions.md", "use/bench.md")

@@ -16,15 +16,15 @@ from random import Random
 from statistics import fmean
 from typing import Any, Final
 
-from hepm.evals import service_desk
-from hepm.evals.desk_environment import DeskEnvironment
-from hepm.evals.service_desk import DeskRun as Trouble
-from hepm.evals.simulator import oracle
+from hepm.lab.desks import service_desk
+from hepm.lab.desks.desk_environment import DeskEnvironment
+from hepm.lab.desks.service_desk import DeskRun as Trouble
+from hepm.lab.desks.simulator import oracle
+from hepm.lab.rl.rollout import Attempt, Generate, Player, Rollout, Sampled
+from hepm.lab.rl.sft import example_of, example_spans
+from hepm.lab.rl.spans import Row, row_of
+from hepm.lab.rl.trl import MemoryRollouts, environment_reward
 from hepm.llm.dialect import Framed, ModelReply
-from hepm.rl.rollout import Attempt, Generate, Player, Rollout, Sampled
-from hepm.rl.sft import example_of, example_spans
-from hepm.rl.spans import Row, row_of
-from hepm.rl.trl import MemoryRollouts, environment_reward
 from hepm.types import BLOCK_END, BLOCK_START, FAILED_HINT, SUMMARY_TOOL, Outcome, ToolCall, ToolName, Trajectory, Turn
 
 _SPECIAL: Final = ("<pad>", "<unk>", "<end>", "<user>", "<tool>", "<agent>", BLOCK_START, BLOCK_END)

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 
 from hepm import Memory, Suggestions
-from hepm.evals.service_desk import Desk, DeskRun
 from hepm.experience.prompt import PromptOptions
+from hepm.lab.desks.service_desk import Desk, DeskRun
 from hepm.memory.session import Session
 from hepm.uplift.report import UpliftReport
 

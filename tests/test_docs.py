@@ -291,7 +291,13 @@ def is_there(dotted: str) -> bool:
 def test_the_imports_drawn_in_the_architecture_are_those_of_the_code():
     drawing = blocks_of(DOCS / "understand/architecture.md")[0]
     assert drawing.language == "mermaid"
-    assert set(re.findall(r"hepm\.(\w+) --> hepm\.(\w+)", drawing.text)) == imports_between_rooms()
+    drawn = set(re.findall(r"hepm\.(\w+) --> hepm\.(\w+)", drawing.text))
+    assert drawn == imports_between_rooms()
+    # The lab stands on the core: of its rooms the command line alone opens it, in the commands that need it.
+    assert {room for room, other in drawn if other == "lab"} == {"cli"}
+    for file in (ROOT / "hepm/cli").glob("*.py"):
+        at_once = [node.module for node in ast.parse(file.read_text("utf-8")).body if isinstance(node, ast.ImportFrom)]
+        assert not [module for module in at_once if (module or "").startswith("hepm.lab")], file
 
 
 def imports_between_rooms() -> set[tuple[str, str]]:

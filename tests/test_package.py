@@ -176,7 +176,7 @@ def datasets(installed: Installed, _: Loopback) -> None:
 
 def questions(installed: Installed, _: Loopback) -> None:
     search = "find_environment('questions').corpus().answer('Which town has a lighthouse?')"
-    lines = f"from hepm.evals.environments import find_environment; print({search})"
+    lines = f"from hepm.lab.environments import find_environment; print({search})"
     done = subprocess.run([installed.hepm.with_name("python"), "-c", lines], capture_output=True, text=True, check=True)
     assert "[3]" in done.stdout
 
@@ -211,7 +211,7 @@ def gnn(installed: Installed, _: Loopback) -> None:
 
 
 def rl(installed: Installed, _: Loopback) -> None:
-    code = "import trl; from trl import GRPOTrainer; import hepm.rl.trl, hepm.rl.sft; print(trl.__version__)"
+    code = "import trl; from trl import GRPOTrainer; import hepm.lab.rl.trl, hepm.lab.rl.sft; print(trl.__version__)"
     command = [installed.hepm.with_name("python"), "-c", code]
     environment, folder = installed.environment, installed.folder
     assert subprocess.check_output(command, env=environment, cwd=folder, text=True).startswith("1.16.")

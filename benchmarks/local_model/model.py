@@ -21,7 +21,7 @@ from typing import Any, Final, Self, TypeAlias
 from uuid import uuid4
 
 from hepm.errors import InputError, MissingExtraError
-from hepm.evals.environments.packages import Package
+from hepm.lab.environments.packages import Package
 
 Object: TypeAlias = dict[str, Any]
 

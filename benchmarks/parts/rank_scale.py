@@ -21,12 +21,12 @@ from hepm.embed import HashingEmbedder
 from hepm.graph.delta import StatePlace
 from hepm.graph.rows import Float32Array, RunRow
 from hepm.graph.store import Store
+from hepm.lab.rank.data import graph_of
+from hepm.lab.rank.train import Epoch, TrainOptions, export, train
 from hepm.policy import Query
 from hepm.rank.calls import RankerCalls, RankerQuery, read_calls
-from hepm.rank.data import graph_of
 from hepm.rank.ranker import Ranker
 from hepm.rank.situations import tool_vectors
-from hepm.rank.train import Epoch, TrainOptions, export, train
 from hepm.types import StateSummary
 
 SIZES = ((2_500, 100_000, 250_000), (5_000, 200_000, 500_000))  # tools, edges, states

@@ -41,17 +41,17 @@ from hepm.types import SUCCESS_FROM
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hepm.evals.bench.arms import Arm, KnownMemory
-    from hepm.evals.bench.explore import RoundReport
-    from hepm.evals.bench.folder import Folder
-    from hepm.evals.bench.models import Model
-    from hepm.evals.bench.play import Bench, BenchOptions
-    from hepm.evals.bench.report import BenchReport
-    from hepm.evals.collaboration.environment import UsersEnvironment
-    from hepm.evals.collaboration.play import UserBench
-    from hepm.evals.environments import Environment, Task
-    from hepm.evals.environments.recorded import Point, RecordedRuns
-    from hepm.evals.replay import HintedPoint, ReplayBench
+    from hepm.lab.bench.arms import Arm, KnownMemory
+    from hepm.lab.bench.explore import RoundReport
+    from hepm.lab.bench.folder import Folder
+    from hepm.lab.bench.models import Model
+    from hepm.lab.bench.play import Bench, BenchOptions
+    from hepm.lab.bench.replay import HintedPoint, ReplayBench
+    from hepm.lab.bench.report import BenchReport
+    from hepm.lab.collaboration.environment import UsersEnvironment
+    from hepm.lab.collaboration.play import UserBench
+    from hepm.lab.environments import Environment, Task
+    from hepm.lab.environments.recorded import Point, RecordedRuns
     from hepm.llm import Budget, Client, Endpoint, Prices, Usage
 
 MAX_TURNS: Final = 30
@@ -123,8 +123,8 @@ def bench(
     the agent learns from its runs, round after round.
     Example: `hepm bench bfcl --model gpt-5-mini --tasks 50 --dry-run`
     """
-    from hepm.evals.collaboration.environment import UsersEnvironment
-    from hepm.evals.environments.recorded import RecordedRuns
+    from hepm.lab.collaboration.environment import UsersEnvironment
+    from hepm.lab.environments.recorded import RecordedRuns
 
     endpoint = agent.endpoint(choice)
     options = (arms, trials, rounds, seed, folder, plot, dry_run, as_json)
@@ -179,7 +179,7 @@ class BenchCommand:
 
     def compare(self) -> None:
         """Run each arm on each task, and report."""
-        from hepm.evals.bench.play import Bench
+        from hepm.lab.bench.play import Bench
 
         arms = self._known_arms("off,hybrid")
         self._check_learning(arms)
@@ -198,8 +198,8 @@ class BenchCommand:
 
     def serve_users(self, environment: UsersEnvironment) -> None:
         """Let each user work with the agent in several sessions, in each arm, and report."""
-        from hepm.evals.bench.models import SCRIPTED
-        from hepm.evals.collaboration.play import NO_PREFERENCES, UserBench, check_user_arms
+        from hepm.lab.bench.models import SCRIPTED
+        from hepm.lab.collaboration.play import NO_PREFERENCES, UserBench, check_user_arms
 
         self._refuse_learning("users are remembered by the arms")
         arms = check_user_arms(_names(self.arms or "off,history,notes"))
@@ -246,7 +246,7 @@ class BenchCommand:
 
     def replay(self, environment: RecordedRuns) -> None:
         """Ask for the next call at points of recorded runs, in each arm, and report."""
-        from hepm.evals.replay import ReplayBench, hinted_points, point_arms
+        from hepm.lab.bench.replay import ReplayBench, hinted_points, point_arms
 
         self._refuse_learning("memory is made of the recorded runs of other task families")
         arms = point_arms(_names(self.arms or "off,hybrid,weight,lessons"))
@@ -293,8 +293,8 @@ class BenchCommand:
 
     def explore(self) -> None:
         """Make rounds of runs, each with the lessons of the rounds before, and report on each round."""
-        from hepm.evals.bench.explore import Exploration, explore_tables
-        from hepm.evals.bench.play import Bench
+        from hepm.lab.bench.explore import Exploration, explore_tables
+        from hepm.lab.bench.play import Bench
 
         arms = self._known_arms("lessons")
         store = self._store_of_rounds(arms)
@@ -331,7 +331,7 @@ class BenchCommand:
         return self.folder or default_folder("hepm-bench", f"{self.environment.name}-{self.endpoint.model}{suffix}")
 
     def _opened_folder(self, place: Path, settings: Mapping[str, Any]) -> Folder:
-        from hepm.evals.bench.folder import Folder
+        from hepm.lab.bench.folder import Folder
 
         return self.stack.enter_context(Folder(made_folder(place, self.dry_run, self.stack), settings))
 
@@ -347,7 +347,7 @@ class BenchCommand:
 
         `about` gives more arguments of `report_on`, of what is known once the bench was played.
         """
-        from hepm.evals.bench.report import report_on
+        from hepm.lab.bench.report import report_on
 
         if self.dry_run:
             self._tell_estimate(*made.estimate(), plan.what, place)
@@ -370,7 +370,7 @@ class BenchCommand:
 
     def _tell(self, report: BenchReport, ending: Exception | None) -> None:
         """Print the report, draw it if that is asked for, and raise what ended the bench early."""
-        from hepm.evals.bench.report import draw, tables
+        from hepm.lab.bench.report import draw, tables
 
         if self.as_json:
             print_json(report.to_json())
@@ -404,7 +404,7 @@ class BenchCommand:
                 raise click.BadParameter(f"{reason}: leave it out", param_hint=option)
 
     def _known_arms(self, default: str) -> list[Arm]:
-        from hepm.evals.bench.arms import find_arms
+        from hepm.lab.bench.arms import find_arms
 
         return find_arms(_names(self.arms or default), trials=self.trials or 1)
 
@@ -422,7 +422,7 @@ class BenchCommand:
 
     def _store_of_rounds(self, arms: Sequence[Arm]) -> str:
         """The store that rounds are learned into, after checking that the options suit rounds."""
-        from hepm.evals.bench.arms import ROUND_ARMS
+        from hepm.lab.bench.arms import ROUND_ARMS
 
         if len(arms) != 1 or arms[0].name not in ROUND_ARMS:
             message = f"rounds are made in one arm: {', '.join(ROUND_ARMS)}"
@@ -436,7 +436,7 @@ class BenchCommand:
         return self.learning.memory
 
     def _options(self, arms: Sequence[Arm], given: KnownMemory | None) -> BenchOptions:
-        from hepm.evals.bench.play import BenchOptions
+        from hepm.lab.bench.play import BenchOptions
 
         arguments = self.agent.request_arguments()
         rollouts = self.learning.rollouts or 0
@@ -532,7 +532,7 @@ def _names(text: str) -> list[str]:
 
 
 def _opened_memory(store: str, stack: ExitStack) -> KnownMemory:
-    from hepm.evals.bench.arms import KnownMemory
+    from hepm.lab.bench.arms import KnownMemory
 
     # Sessions are kept elsewhere: a later process would take those beside the store for lost runs of its own.
     sessions = stack.enter_context(TemporaryDirectory(prefix="hepm-bench-"))

@@ -47,10 +47,10 @@ def start(folder: Path, version: str | None, bolt_port: int | None, heap: str | 
     """Start a server in a folder and wait until it answers. The first start downloads 160 to 190 MB.
     Example: `hepm neo4j start`
     """
-    from hepm.evals.simulator import desk_and_runs
     from hepm.graph.neo4j.warming import warm_up
     from hepm.ingest import write_run
     from hepm.ingest.prepare import run_of
+    from hepm.lab.desks.simulator import desk_and_runs
 
     # The first start fetches a server, later ones find it in the cache.
     with Bar("jars of Neo4j fetched") as bar:

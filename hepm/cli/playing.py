@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from hepm.evals.bench.folder import Folder
-    from hepm.evals.bench.models import Model
-    from hepm.evals.bench.play import Bench
-    from hepm.evals.collaboration.play import UserBench
-    from hepm.evals.environments import Environment, Task
-    from hepm.evals.replay import ReplayBench
+    from hepm.lab.bench.folder import Folder
+    from hepm.lab.bench.models import Model
+    from hepm.lab.bench.play import Bench
+    from hepm.lab.bench.replay import ReplayBench
+    from hepm.lab.collaboration.play import UserBench
+    from hepm.lab.environments import Environment, Task
     from hepm.llm import Budget, Endpoint, Prices, Usage
 
 
@@ -69,7 +69,7 @@ def played(
 
     Returns the agent's model, and the error that ended play early, to be raised after the report.
     """
-    from hepm.evals.bench.models import open_model
+    from hepm.lab.bench.models import open_model
 
     budget, prices = limits
     user = user_of(bench.environment)
@@ -103,7 +103,7 @@ def tell_asked(model: Model, endpoint: Endpoint, kept: Folder, user: str | None 
 
 def opened_environment(name: str, stack: ExitStack, source: str = "") -> Environment:
     """The environment of a name, or of `module:function`; the stack closes it. See `find_environment`."""
-    from hepm.evals.environments import find_environment
+    from hepm.lab.environments import find_environment
 
     # "desk:environment" is the function of a user's module, "bfcl" a name of ours.
     module, colon, function = name.partition(":")
@@ -124,7 +124,7 @@ def opened_environment(name: str, stack: ExitStack, source: str = "") -> Environ
 
 def user_of(environment: Environment) -> Endpoint | None:
     """The model that plays the user; None where none does."""
-    from hepm.evals.environments import PlayedUser
+    from hepm.lab.environments import PlayedUser
 
     if isinstance(environment, PlayedUser):
         return environment.user

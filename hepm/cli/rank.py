@@ -16,8 +16,8 @@ from hepm.errors import InputError
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
+    from hepm.lab.rank.train import Epoch
     from hepm.rank.checkpoint import Checkpoint
-    from hepm.rank.train import Epoch
 
 RankerName: TypeAlias = Literal["hetero", "sage", "gatv2"]
 network_option = click.option(
@@ -45,8 +45,8 @@ def train(place: StorePlace, model: RankerName, epochs: int, as_json: bool) -> N
     Example: `hepm rank train --namespace retail`
     """
     _prepare()
-    from hepm.evals.trained import gate_of, measure
-    from hepm.rank.train import TrainOptions, build
+    from hepm.lab.rank.train import TrainOptions, build
+    from hepm.lab.rank.trained import gate_of, measure
 
     options = TrainOptions(model, epochs=epochs)
     with place.open() as memory:
@@ -75,8 +75,8 @@ def eval_(place: StorePlace, model: RankerName, as_json: bool) -> None:
     from rich.console import Console
 
     from hepm.evals.report import tables
-    from hepm.evals.trained import measure
-    from hepm.rank.train import TrainOptions
+    from hepm.lab.rank.train import TrainOptions
+    from hepm.lab.rank.trained import measure
 
     with place.open() as memory:
         options = TrainOptions(model)
@@ -113,7 +113,7 @@ def _print(checkpoint: Checkpoint, file: Path, *, as_json: bool) -> None:
 
 def _prepare() -> None:
     """One thread, unless OMP_NUM_THREADS says otherwise: several wait for each other where the machine is busy."""
-    from hepm.rank import require
+    from hepm.lab.rank import require
 
     require()
     import torch

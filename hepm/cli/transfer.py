@@ -101,8 +101,8 @@ def _export_everything(place: StorePlace, path: str) -> None:
 
 
 def _export_examples(place: StorePlace, path: str, *, hints: bool) -> None:
-    """Write what `hepm.rl.sft.sft_examples` gives, one example a line."""
-    from hepm.rl.sft import sft_examples
+    """Write what `hepm.lab.rl.sft.sft_examples` gives, one example a line."""
+    from hepm.lab.rl.sft import sft_examples
 
     with place.open() as memory:
         examples = sft_examples(memory, hints=hints, namespace=place.namespace)
@@ -116,8 +116,8 @@ def _export_examples(place: StorePlace, path: str, *, hints: bool) -> None:
 
 
 def _export_cold_start(place: StorePlace, path: Path) -> None:
-    """Write what `hepm.rl.sft.cold_start` gives, one example a line, and the settings beside."""
-    from hepm.rl.sft import COLD_START, cold_start
+    """Write what `hepm.lab.rl.sft.cold_start` gives, one example a line, and the settings beside."""
+    from hepm.lab.rl.sft import COLD_START, cold_start
 
     settings = path.with_name(f"{path.name}.settings.json")
     with place.open() as memory:

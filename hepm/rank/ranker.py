@@ -18,7 +18,7 @@ from hepm.rank.calls import RankerCalls, RankerQuery, read_calls, unit
 from hepm.rank.situations import flag_columns, own_features
 from hepm.types import ToolName
 
-STATE_SCALE: Final = 3.0  # as in `hepm.rank.scorer`
+STATE_SCALE: Final = 3.0  # as in `hepm.lab.rank.scorer`
 MOST_READ: Final = 2_048
 """The latest calls after the last tool that attention reads, and as many of all."""
 SMOOTHING: Final = 0.1  # calls that every tool has beside its own
@@ -55,7 +55,7 @@ class Snapshot:
 
 
 class Ranker:
-    """Scores candidates with the weights of a trained `hepm.rank.train.GraphRanker`.
+    """Scores candidates with the weights of a trained `hepm.lab.rank.train.GraphRanker`.
 
     Args:
         weights: Of the scorer and the attention, the vectors of the tools it was trained on, and the layers that encode

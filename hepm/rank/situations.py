@@ -37,7 +37,7 @@ class Situations(NamedTuple):
 def situations_of(
     rows: NDArray[np.intp], call: Mapping[str, NDArray[np.int64]], states_SD: Float32Array, tools: int
 ) -> Situations:
-    """The situations of recorded calls; `call` as in `hepm.rank.data.graph_data`, calls of a run in a row, in order."""
+    """The situations of recorded calls, `call` as in `hepm.lab.rank.data.graph_data`: calls of a run in a row."""
     times = np.zeros((len(rows), tools), dtype=np.float32)
     distance = np.zeros((len(rows), tools), dtype=np.float32)
     past = call["position"][rows]

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from hepm import FailedWay, Memory, Outcome, Suggestions, ToolCall, Trajectory, Turn
-from hepm.evals.simulator import first_tools
 from hepm.ingest.prepare import IngestOptions
+from hepm.lab.desks.simulator import first_tools
 from hepm.policy import Floors, Hybrid, Query, floors_of
 from tests.runs import trajectory
 

@@ -1,0 +1,316 @@
+"""The arms of a bench: what an agent is shown beside its task, and the memory that knows it."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final, Literal, Self, TypeAlias
+
+import numpy as np
+
+from hepm.agents.loop import Strategy
+from hepm.errors import InputError
+from hepm.evals.ablated import EpisodicElseProcedural, StatesOnly
+from hepm.evals.baselines import Training
+from hepm.evals.domains import DomainRun
+from hepm.experience.model_distiller import RECORD_IS_DATA, quoted_run
+from hepm.experience.prompt import Prompt, PromptOptions
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
+from hepm.graph.rows import Counting
+from hepm.ingest.pipeline import IngestReport
+from hepm.ingest.prepare import IngestOptions
+from hepm.ingest.redact import Redactor
+from hepm.lab.bench.digests import DigestedRuns, Digests, request_of
+from hepm.lab.bench.planned import PlanGraph
+from hepm.llm import Client, Message, Question
+from hepm.memory import Memory
+from hepm.memory.journal import Journal
+from hepm.memory.sessions import Sessions
+from hepm.policy import Adaptive, Floors, Policy, Procedural, Query
+from hepm.types import DEFAULT_NAMESPACE, Suggestion, Suggestions, Trajectory
+
+Plans: TypeAlias = Literal["", "compared", "trained"]
+_NOTHING: Final = PromptOptions(suggestions=0, experiences=0, principles=0, recalled=0, notes=False)
+_TOOLNET: Final = "toolnet"
+_VARIANTS: Final[Mapping[str, Policy]] = {
+    "states": StatesOnly(),
+    "states-first": EpisodicElseProcedural(),
+    "procedural-c0": Procedural(c=0),
+    "adaptive-c0": Adaptive(c=0),
+    "adaptive-c5": Adaptive(c=5),
+    "adaptive-c10": Adaptive(c=10),
+}
+"""H-EPM's ablations as policies of a bench: tables 4 and 7."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One way to run the agent.
+
+    Attributes:
+        prompt: What memory says at each step.
+        similar: Whole successful runs of similar tasks in the system prompt.
+        reflects: Whether a failed trial leaves a reflection to the next trial of its task.
+        tagged: Whether the agent acts by tags.
+        searches: Whether the agent searches principles when it likes.
+        instruction: What is said in the system prompt, behind that of the task.
+        learns_from: The arm whose runs on the train split its memory is made of, unless it learns online. From
+            `SUMMARY`, it is H-EPM's: states are the agents' own summaries alone, and of each task the shortest
+            successful run counts (4.1, D, E.1).
+        plans: Whether the model writes a plan before each run, which GNN4Plan walks on the graph.
+        chooses: Whether the agent's model chooses among the experiences found, each turn (PRIME, equation 9).
+        digests: How a model digests the runs to learn from, for the system prompt; "" for not at all.
+    """
+
+    name: str
+    about: str
+    strategy: Strategy = "off"
+    prompt: PromptOptions = _NOTHING
+    similar: int = 0
+    reflects: bool = False
+    tagged: bool = False
+    searches: bool = False
+    instruction: str = ""
+    learns_from: str = "off"
+    plans: Plans = ""
+    digests: Digests = ""
+    chooses: bool = False
+
+    @property
+    def remembers(self) -> bool:
+        """Whether it needs a memory."""
+        return self.prompt != _NOTHING or self.similar > 0 or self.searches or bool(self.digests)
+
+    @property
+    def summarises(self) -> bool:
+        """Whether the agent writes summaries of its state."""
+        return self.strategy in ("implicit", "explicit", "always")
+
+    @property
+    def lessons(self) -> bool:
+        """Whether the memory has to be distilled."""
+        return self.prompt.experiences + self.prompt.principles > 0 or self.searches
+
+
+OFF: Final = "off"
+SUMMARY: Final = "summary"
+LESSONS: Final = "lessons"
+CHOSEN: Final = "chosen"
+TAGGED: Final = "tagged"
+
+
+def _arms() -> dict[str, Arm]:
+    """The arms of arms.json, which has what differs from an arm without memory."""
+    arms: dict[str, Arm] = {}
+    for record in json.loads(Path(__file__).with_name("arms.json").read_text("utf-8")):
+        prompt = replace(_NOTHING, **record.pop("prompt", {}))
+        arms[record["name"]] = Arm(**record, prompt=prompt)
+    return arms
+
+
+ARMS: Final = _arms()
+"""The arms by name. What stays out of "off" comes from memory, but for "reflexion"."""
+ROUND_ARMS: Final = (LESSONS, CHOSEN, TAGGED)
+"""The arms that an environment can be explored in, round by round."""
+
+
+def find_arms(names: Iterable[str], *, trials: int) -> list[Arm]:
+    """Arms by name, each once; InputError for an unknown one, and for "reflexion" without a second trial."""
+    once = list(dict.fromkeys(names))
+    unknown = [name for name in once if name not in ARMS]
+    if unknown:
+        raise InputError(f"no arm is called {', '.join(unknown)}. There are: {', '.join(ARMS)}.")
+    arms = [ARMS[name] for name in once]
+    if trials < 2 and any(arm.reflects for arm in arms):
+        raise InputError("reflexion reflects on an earlier trial of the task: give --trials 2 or more.")
+    return arms
+
+
+class _UnstoredSessions(Sessions):
+    """Sessions whose runs are handed out instead of stored.
+
+    Args:
+        taken: Where ended runs go, without secrets, by id, with the lessons that they were shown.
+    """
+
+    def __init__(
+        self, memory: Memory, journal: Journal | None, taken: dict[str, tuple[Trajectory, tuple[str, ...]]]
+    ) -> None:
+        super().__init__(memory, journal=journal, guard=False)
+        self._taken = taken
+
+    def store(self, run: Trajectory, shown: Sequence[str] = (), **about: Any) -> IngestReport:
+        """Keep a session's run, without secrets."""
+        del about
+        self._taken[run.id] = Redactor()(run), tuple(shown)
+        return IngestReport()
+
+    def distill_soon(self, run: str, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Nothing: the run is not stored."""
+
+
+class KnownMemory(Memory):
+    """A memory that its sessions do not change: their runs are handed out, and learned from only by `learn`."""
+
+    namespace = DEFAULT_NAMESPACE
+    problem: Exception | None = None
+    """What a session went on without a hint for."""
+    own_states: bool = False
+    """Whether states are the agents' own summaries alone."""
+
+    def __init__(self, *args: Any, **about: Any) -> None:
+        # For "weighed" hints the floor is lower than for "sure" ones.
+        about["speak"] = "weighed"  # a model weighs what it reads
+        super().__init__(*args, **about)
+        self._taken: dict[str, tuple[Trajectory, tuple[str, ...]]] = {}
+        self._reading = Lock()
+        self._planned: dict[str, Policy] = {}
+        self._graphs: dict[Plans, PlanGraph] = {}
+        self._digested: dict[Digests, DigestedRuns] = {}
+        self.sessions = _UnstoredSessions(self, self.sessions.journal, self._taken)
+
+    def take(self, id: str) -> tuple[Trajectory, tuple[str, ...]]:
+        """The run of a finished session, and the ids of the lessons that it was shown."""
+        return self._taken.pop(id)
+
+    @cached_property
+    def _training(self) -> tuple[Training, list[Trajectory], np.ndarray[Any, Any]]:
+        """All runs; the successful ones, by id, and the vectors of their requests."""
+        runs: list[DomainRun] = []
+        success_from = self.header.success_from
+        # By the labels that the store counts by.
+        for stored in self.runs(namespace=self.namespace):
+            run = stored.graded(success_from)
+            runs.append(DomainRun(run, run.environment, run.task, run.task))
+        training = Training(runs)
+        solved = [run.trajectory for run in training.successes]
+        if not solved:
+            return training, solved, np.empty((0, 0))
+        return training, solved, self.embedder.embed([request_of(run) for run in solved])
+
+    def learn(self, runs: Sequence[Trajectory], *, distill: bool) -> None:
+        """Store runs, so that the next hint knows them; with lessons, if they are to be distilled."""
+        undated = [replace(run, ended_at=None) for run in runs]  # equal when it is resumed
+        self.ingest(undated, namespace=self.namespace, options=IngestOptions(own_states=self.own_states))
+        if distill:  # here, as what a background thread distills together depends on the time
+            ids = [run.id for run in runs]
+            for lessons in (self.experiences, self.principles):
+                lessons.distill(namespace=self.namespace, runs=ids)
+        self.refresh()
+        self.follow_now()
+        # Read before these runs: read anew when they are next asked for.
+        self.__dict__.pop("_training", None)
+        self._graphs.clear()
+
+    def plan(self, run: str, steps: Sequence[str], plans: Plans) -> str:
+        """Walk the steps of a run's plan on the graph; returns the name of the policy that follows them."""
+        with self._reading:
+            if plans not in self._graphs:
+                mirror = self.mirror(self.namespace)
+                self._graphs[plans] = PlanGraph(mirror, self.embedder, trained=plans == "trained")
+            self._planned[run] = self._graphs[plans].path(steps)
+        return run
+
+    def _policy(self, name: str, c: float, floors: Floors, mirror: NamespaceMirror) -> Policy:
+        policy = self._planned.get(name) or _VARIANTS.get(name)
+        if policy is not None:
+            return policy
+        # Counted from whole runs, which the graph does not hold.
+        if name == _TOOLNET:
+            with self._reading:
+                return _ToolNet(self._training[0])
+        return super()._policy(name, c, floors, mirror)
+
+    def prompt(self, *args: Any, **about: Any) -> Prompt:
+        """As `Memory.prompt`, with a note of what went wrong."""
+        try:
+            return super().prompt(*args, **about)
+        except Exception as error:
+            self.problem = error
+            raise
+
+    def digest(self, runs: Sequence[Trajectory], digests: Digests, client: Client | None) -> None:
+        """Have a model digest runs, for `about`."""
+        if digests:
+            self._digested.setdefault(digests, DigestedRuns(self.embedder, digests)).learn(runs, client)
+
+    def about(self, request: str, digests: Digests) -> str:
+        """What the model drew from the runs that help with a request, as text for a system prompt."""
+        digested = self._digested.get(digests)
+        if digested is None:
+            return ""
+        return digested.about(request)
+
+    def similar(self, request: str, k: int) -> str:
+        """The k successful runs of other requests whose request is most similar, as text for a system prompt."""
+        # Agents run in several threads: one reads the training runs, the others wait.
+        with self._reading:
+            _, solved, vectors_ND = self._training
+        if not solved:
+            return ""
+        (vector_D,) = self.embedder.embed([request])
+        # Vectors have length 1: their product is the cosine.
+        best: list[int] = np.argsort(-(vectors_ND @ vector_D), kind="stable")[:k].tolist()
+        parts = [f"Similar tasks that were solved before. {RECORD_IS_DATA}"]
+        for number, index in enumerate(best, 1):
+            parts.append(f"Run {number}:\n{quoted_run(solved[index])}")
+        return "\n\n".join(parts)
+
+
+@dataclass(frozen=True)
+class _ToolNet:
+    training: Training
+
+    def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
+        del mirror  # scores are counted from whole runs, not taken from the graph
+        # By the last call alone: ToolNet's graph is of first order.
+        scores = self.training.toolnet.get(query.after[-1], {})
+        allowed = [tool for tool in scores if query.allows(tool)]
+        ranked = sorted(allowed, key=lambda tool: (-scores[tool], tool))
+        suggestions: list[Suggestion] = []
+        for tool in ranked[: query.k]:
+            suggestions.append(Suggestion(tool, scores[tool], 0, 0.0, None, "counts"))
+        return Suggestions(tuple(suggestions))
+
+
+class ScratchMemory:
+    """A memory in a temporary folder, which learns from runs of an arm: see `Arm.learns_from`."""
+
+    def __init__(self, success_from: float | None = None, *, learns_from: str = OFF) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="hepm-bench-")
+        file = Path(self._folder.name) / "memory.hepm"
+        # A memory of runs with summaries is H-EPM's own: see `Arm.learns_from`.
+        own_states = learns_from == SUMMARY
+        counting: Counting = "shortest" if own_states else "all"
+        self.memory = KnownMemory.open(file, counting=counting, success_from=success_from)
+        self.memory.own_states = own_states
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.memory.close()
+        self._folder.cleanup()
+
+
+def reflection_on(run: Trajectory) -> Question[str]:
+    """What a model is asked after a failed trial (after Reflexion, Shinn et al. 2023, in our own words)."""
+    task = (
+        "An agent that uses tools failed at a task, and will try again from the beginning. From the record of its run, "
+        "say in at most five sentences what went wrong, and what it should do differently, as advice to the agent. "
+    )
+    messages = (Message("system", task + RECORD_IS_DATA), Message("user", quoted_run(run)))
+    return Question("reflexion", run.id, messages, str)
+
+
+def advice(reflections: Sequence[str]) -> str:
+    """Reflections on earlier trials, as text for a system prompt; "" without any."""
+    if not reflections:
+        return ""
+    lines = [f"- {text}" for text in reflections]
+    return "\n".join(("You tried this task before and failed. Your own advice:", *lines))

@@ -1,0 +1,433 @@
+"""Explore an environment in rounds, each with the lessons of those before it (PRIME, 3.2; EvolveR, 3.2).
+
+A round makes runs with a memory that stays as it is, then stores them, distills lessons from them, and lets experiences
+evolve by one iteration. Runs are in the folder before they are stored, so a round that was killed goes on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from itertools import chain
+from random import Random
+from statistics import fmean
+from typing import Any, Final, Literal
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from hepm.errors import BudgetSpentError, InputError
+from hepm.evals.metrics import Bootstrap, interval
+from hepm.evals.report import rounded, table_of
+from hepm.experience.distilling import ExtractiveDistiller
+from hepm.experience.evolution import ITERATIONS, EvolutionSettings
+from hepm.experience.lessons import STAGES, ZONES
+from hepm.experience.matching import ModelJudge
+from hepm.experience.model_distiller import ModelDistiller
+from hepm.lab.bench.arms import KnownMemory
+from hepm.lab.bench.folder import Ended, Key
+from hepm.lab.bench.models import Model
+from hepm.lab.bench.play import Bench
+from hepm.lab.environments import place_of
+from hepm.lab.environments.gyms import CREDIT
+from hepm.llm import Client, Usage
+from hepm.text import count_of, on_one_line
+from hepm.types import Trajectory
+
+_DISTILL_TOKENS: Final = 4_000  # of a question about a run, whose record has at most 12,000 characters
+
+
+@dataclass(frozen=True)
+class RoundReport:
+    """One round: its runs, and the library after it.
+
+    Attributes:
+        left_out: Episodes that broke off twice.
+        success, interval: Share of successful runs, and its 95 % interval over tasks.
+        reward, turns, errors, tokens: Means over runs.
+        shown: Share of the runs that memory showed a lesson.
+        zones, stages, principles: Lessons that are not retired; `supported` principles are taught by two or more runs.
+        evolved: What evolution made, by operator, and what it pruned.
+        environments: Of each environment that the tasks are from, its runs, their success and reward, and the
+            experiences that apply there by zone (PRIME, tables 1 and 2).
+    """
+
+    number: int
+    episodes: int
+    left_out: int
+    success: float
+    interval: Sequence[float]
+    reward: float
+    turns: float
+    errors: float
+    tokens: float
+    shown: float
+    zones: Mapping[str, int]
+    stages: Mapping[str, int]
+    principles: int
+    supported: int
+    evolved: Mapping[str, int]
+    environments: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
+
+
+class Exploration:
+    """Rounds that are made or known.
+
+    Args:
+        bench: Makes the runs, on its tested tasks, in its first arm. "lessons", "chosen": memory says lessons each turn
+            (PRIME).
+            "tagged": the agent searches principles (EvolveR); experiences are then neither distilled nor evolved.
+        episodes: Runs in a round (PRIME, table 2).
+        rounds: Rounds of runs, distilling and one iteration of evolution each (PRIME, table 3).
+
+    Attributes:
+        plan: The runs of each round. Tasks are dealt in an order drawn with the seed, each as often as another.
+        rounds: What is known of finished rounds.
+    """
+
+    def __init__(self, bench: Bench, *, episodes: int = 100, rounds: int = ITERATIONS) -> None:
+        self.bench = bench
+        self.folder = bench.folder
+        self.arm = bench.options.arms[0]
+        self.rounds: list[RoundReport] = []
+        self.plan = self._dealt(episodes, rounds)
+
+    def _dealt(self, episodes: int, rounds: int) -> list[list[Key]]:
+        """The runs of each round: tasks from a shuffled deck, which is shuffled anew when it is empty."""
+        # A deck, not draws: each task comes as often as another.
+        dealer = Random(f"explore {self.bench.options.seed}")
+        tasks = [task.id for task in self.bench.tested]
+        deck: list[str] = []
+        times: Counter[str] = Counter()
+        plan: list[list[Key]] = []
+        for _ in range(rounds):
+            keys: list[Key] = []
+            for _ in range(episodes):
+                if not deck:
+                    deck = dealer.sample(tasks, len(tasks))
+                task = deck.pop()
+                keys.append(Key(self.arm.name, task, times[task]))
+                times[task] += 1
+            plan.append(keys)
+        return plan
+
+    def estimate(self, *, distiller: bool) -> tuple[int, Usage]:
+        """How many runs are to be made, and about what they take, with the questions of a distilling model."""
+        runs, usage = self.bench.estimate(list(chain.from_iterable(self.plan)))
+        questions = 0
+        if distiller:
+            questions = runs * len(self._kinds)
+        return runs, usage + Usage(questions, questions * _DISTILL_TOKENS, estimated=True)
+
+    def play(
+        self,
+        model: Model,
+        memory: KnownMemory,
+        distiller: Client | None = None,
+        *,
+        on_round: Callable[[RoundReport], None] = lambda report: None,
+    ) -> None:
+        """Make and learn the rounds that are not known, up to the first with a run that breaks off for the first time.
+
+        Args:
+            memory: Where runs and lessons are stored.
+            distiller: Distills and evolves; without it, lessons are found by counting.
+        Raises:
+            InputError: the store is not the one of this folder.
+            EndpointRefusedError, BudgetSpentError: as in `Bench.play`; a repeated call goes on.
+        """
+        self._check(memory)
+        for number, keys in enumerate(self.plan, 1):
+            report = self.folder.note(f"round {number}")
+            # A round whose report is noted is not made again.
+            if report is None:
+                left_out = self._make(number, keys, memory, model)
+                if left_out is None:
+                    return
+                report = asdict(self._learn(number, keys, memory, distiller, left_out))
+                self.folder.add_note(f"round {number}", report)
+            self.rounds.append(RoundReport(**report))
+            on_round(self.rounds[-1])
+
+    @property
+    def _kinds(self) -> Sequence[Literal["experience", "principle"]]:
+        if self.arm.tagged:
+            return ("principle",)
+        return ("experience", "principle")
+
+    def _check(self, memory: KnownMemory) -> None:
+        """Refuse a store that lacks the rounds of this folder, or that holds those of another."""
+        ended = self._ended_of(self.plan[0])
+        first = self._id(str(ended[0].key if ended else self.plan[0][0]))  # the id of `_stored`
+        is_stored = memory.run(first, namespace=memory.namespace) is not None
+        learned = self.folder.note("round 1") is not None
+        if learned and not is_stored:
+            raise InputError(
+                f"the folder {self.folder.path} holds rounds whose runs are not in the store: name the store and the "
+                "namespace they are in, or another --folder to begin anew."
+            )
+        # "learning 1" is noted before the first run is stored: without it, the run came from another folder.
+        if is_stored and self.folder.note("learning 1") is None:
+            raise InputError(
+                f"the store holds the run {first} of another exploration: name its --folder to go on with it, or "
+                "another --seed or --namespace."
+            )
+
+    def _ended_of(self, keys: Sequence[Key]) -> list[Ended]:
+        return [self.bench.ended[key] for key in keys if key in self.bench.ended]
+
+    def _id(self, key: str) -> str:
+        return f"{self.bench.environment.name}/{self.bench.endpoint.model}/{key}/seed-{self.bench.options.seed}"
+
+    def _stored(self, ended: Ended, number: int) -> Trajectory:
+        """The run as it is stored."""
+        return replace(ended.run, id=self._id(str(ended.key)), tags={**ended.run.tags, "round": str(number)})
+
+    def _make(self, number: int, keys: Sequence[Key], memory: KnownMemory, model: Model) -> int | None:
+        """Make the runs of a round; how many are left out of it, None if it is not complete."""
+        self.bench.failed.clear()
+        # Runs of a command that was stopped are in the folder.
+        waiting = [key for key in keys if key not in self.bench.ended]
+        self.bench.make(waiting, memory, model, total=sum(map(len, self.plan)))
+        note = f"broke off in round {number}"
+        failed = {str(key) for key in self.bench.failed}
+        failed_before = set(self.folder.note(note) or ())
+        if failed - failed_before:  # each run has a second try, when the command is repeated
+            self.folder.add_note(note, sorted(failed_before | failed))
+            return None
+        if len(failed) == len(keys):
+            return None  # a round without a run teaches nothing: the server may be down
+        return len(failed)
+
+    def _learn(
+        self, number: int, keys: Sequence[Key], memory: KnownMemory, distiller: Client | None, left_out: int
+    ) -> RoundReport:
+        """Store, distill and evolve. Each part changes nothing when it is repeated."""
+        ended = self._ended_of(keys)
+        runs = [self._stored(run, number) for run in ended]
+        namespace = memory.namespace
+        self.folder.add_note(f"learning {number}", True)
+        # Before the runs: as these are stored, their outcomes count for the lessons they were shown.
+        for shown, run in zip(ended, runs, strict=True):
+            memory.lessons.show(run.id, shown.facts.lessons, namespace=namespace)
+        # Stored runs are skipped when this is repeated.
+        report = memory.ingest(runs, namespace=namespace)
+        if report.rejected:
+            raise InputError(f"a run of round {number} is not stored: {report.rejected[0].reason}")
+        self._distill([run.id for run in runs], memory, distiller)
+        evolved: Mapping[str, int] = {}
+        if "experience" in self._kinds:
+            evolved = self._evolve(number, memory, distiller)
+        memory.principles.prune(namespace=namespace)
+        memory.refresh()
+        memory.follow_now()
+        return self._report(number, ended, memory, left_out, evolved)
+
+    def _report(
+        self, number: int, ended: Sequence[Ended], memory: KnownMemory, left_out: int, evolved: Mapping[str, int]
+    ) -> RoundReport:
+        facts = [run.facts for run in ended]
+        usages = [run.usage for run in facts]
+        success_E = np.array([run.success for run in facts], dtype=np.float64)
+        # Over tasks: two runs of one task are no independent evidence.
+        bootstrap = Bootstrap([run.key.task for run in ended], seed=number)
+        low, high = interval(bootstrap.means(success_E))
+        lessons = memory.lessons.list("experience", namespace=memory.namespace)
+        experiences = [lesson.row.properties for lesson in lessons]
+        principles = memory.lessons.list("principle", namespace=memory.namespace)
+        supported = [principle for principle in principles if len(principle.row.sources) > 1]
+        zones: dict[str, int] = dict.fromkeys(ZONES, 0)
+        stages: dict[str, int] = dict.fromkeys(STAGES, 0)
+        for experience in experiences:
+            zones[str(experience["zone"])] += 1
+            for stage in STAGES:  # an experience of two stages counts in both
+                stages[stage] += stage in str(experience["stage"])
+        return RoundReport(
+            number,
+            episodes=len(ended),
+            left_out=left_out,
+            success=float(success_E.mean()),
+            interval=[low, high],
+            reward=fmean(run.reward for run in facts),
+            turns=fmean(run.turns for run in facts),
+            errors=fmean(run.errors for run in facts),
+            tokens=fmean(usage.tokens for usage in usages),
+            shown=fmean(bool(run.lessons) for run in facts),
+            zones=zones,
+            stages=stages,
+            principles=len(principles),
+            supported=len(supported),
+            evolved=evolved,
+            environments=self._environments(ended, experiences),
+        )
+
+    def _environments(
+        self, ended: Sequence[Ended], experiences: Sequence[Mapping[str, Any]]
+    ) -> Mapping[str, Mapping[str, float]]:
+        """Of each environment, by name: runs, success, reward, and its experiences by zone."""
+        environments: dict[str, Mapping[str, float]] = {}
+        for name, runs in self._runs_by_place(ended).items():
+            measures: dict[str, float] = {
+                "runs": len(runs),
+                "success": fmean(run.facts.success for run in runs),
+                "reward": fmean(run.facts.reward for run in runs),
+            }
+            for zone in ZONES:
+                measures[zone] = sum(_is_of(experience, zone, name) for experience in experiences)
+            environments[name] = measures
+        return environments
+
+    def _runs_by_place(self, ended: Sequence[Ended]) -> Mapping[str, list[Ended]]:
+        runs: dict[str, list[Ended]] = {}
+        for run in ended:
+            name = place_of(self.bench.environment, self.bench.tasks[run.key.task])
+            runs.setdefault(name, []).append(run)
+        return dict(sorted(runs.items()))
+
+    def _distill(self, runs: Sequence[str], memory: KnownMemory, distiller: Client | None) -> None:
+        for kind in self._kinds:
+            distill: Any = memory.experiences.distill if kind == "experience" else memory.principles.distill
+            distill = partial(distill, namespace=memory.namespace)
+            if distiller is None:
+                counting = ExtractiveDistiller(kind, methods=CREDIT)
+                # With the other runs of their tasks, as each run changes what the others teach.
+                distill(runs=runs, distiller=counting)
+                continue
+            if kind == "principle":
+                distill = partial(distill, judge=ModelJudge(distiller))
+            report = distill(distiller=ModelDistiller(distiller, kind, methods=CREDIT))
+            if report.unasked:
+                raise BudgetSpentError("the budget is spent, and runs wait to be distilled: repeat the command.")
+
+    def _evolve(self, number: int, memory: KnownMemory, distiller: Client | None) -> Mapping[str, int]:
+        """One iteration at the temperature of its round (PRIME, table 3), once."""
+        evolve = partial(
+            memory.experiences.evolve,
+            namespace=memory.namespace,
+            iterations=1,
+            settings=self._evolution_settings(number),
+            model=distiller,
+        )
+        seed = self.bench.options.seed + number
+        note = f"evolution {number}"
+        planned: Any = self.folder.note(note)
+        if planned is None:  # noted first: a repeated evolution would be another one
+            plan = evolve(seed=seed, dry_run=True)
+            if plan.count("unasked"):
+                raise BudgetSpentError("the budget is spent, and experiences wait to evolve: repeat the command.")
+            planned = {"id": plan.id, "made": {**plan.kept, "pruned": plan.count("pruned")}}
+            self.folder.add_note(note, planned)
+        if planned["id"] and not self._is_stored(planned["id"], memory):
+            evolve(seed=seed)
+        return planned["made"]
+
+    def _evolution_settings(self, number: int) -> EvolutionSettings:
+        """Those of one iteration, as hot as this one is among all rounds, which prunes when it is its turn."""
+        whole = EvolutionSettings()
+        hottest = whole.temperature(number, len(self.plan))
+        prunes = number % whole.prune_every == 0
+        return replace(
+            whole,
+            hottest=hottest,
+            coldest=min(hottest, whole.coldest),
+            prune_every=1 if prunes else whole.prune_every,
+        )
+
+    def _is_stored(self, evolution: str, memory: KnownMemory) -> bool:
+        """Whether a command that was killed stored this evolution: its id is at what it made and retired."""
+        for lesson in memory.lessons.list("experience", namespace=memory.namespace, retired=True):
+            if evolution in (lesson.row.made_by, lesson.row.retired_by):
+                return True
+        return False
+
+    def to_json(self) -> dict[str, Any]:
+        """As `hepm bench --rounds --json` prints it."""
+        values = {
+            "environment": self.bench.environment.name,
+            "model": self.bench.endpoint.model,
+            "arm": self.arm.name,
+            "rounds": [asdict(report) for report in self.rounds],
+            "failed": {str(key): reason for key, reason in self.bench.failed.items()},
+            "calls": sum(run.facts.usage.calls for run in self.bench.ended.values()),
+        }
+        return rounded(values)
+
+
+def _is_of(experience: Mapping[str, Any], zone: str, environment: str) -> bool:
+    # An experience that names no environment applies in all.
+    return experience["zone"] == zone and environment in (experience["environments"] or (environment,))
+
+
+def explore_tables(exploration: Exploration) -> list[Table | Text]:
+    """The runs and the library, round by round, and why runs broke off."""
+    bench = exploration.bench
+    rounds = exploration.rounds
+    parts: list[Table | Text] = []
+    if rounds:
+        title = f"{bench.environment.name} with {bench.endpoint.model}: {count_of(len(rounds), 'round')}"
+        names = f"experiences by zone: {', '.join(ZONES)}; by stage: {', '.join(STAGES)}, one of two in both"
+        parts += [_runs_by_round(title, rounds), _library_by_round(rounds), Text(names, style="dim")]
+    if any(len(report.environments) > 1 for report in rounds):
+        for measure in ("success", "reward"):
+            parts.append(_by_environment(f"{measure} by environment", rounds, partial(_measure, measure)))
+        parts.append(_by_environment("experiences by zone", rounds, _zones))
+    if bench.failed:
+        key, reason = next(iter(bench.failed.items()))
+        again = "repeat the command to try them again; those that break off again are left out"
+        parts.append(Text(on_one_line(f"{count_of(len(bench.failed), 'run')} broke off ({key}): {reason}; {again}.")))
+    return parts
+
+
+def _runs_by_round(title: str, rounds: Sequence[RoundReport]) -> Table:
+    table = table_of(title, "round", "runs", "success", "95 %", "reward", "turns", "errors", "tokens", "with lessons")
+    for report in rounds:
+        low, high = report.interval
+        table.add_row(
+            str(report.number),
+            str(report.episodes),
+            f"{report.success:.3f}",
+            f"{low:.2f} … {high:.2f}",
+            f"{report.reward:.2f}",
+            f"{report.turns:.2f}",
+            f"{report.errors:.2f}",
+            f"{report.tokens:,.0f}",
+            f"{report.shown:.0%}",
+        )
+    return table
+
+
+def _library_by_round(rounds: Sequence[RoundReport]) -> Table:
+    columns = ("by zone", "by stage", "principles", "of 2+ runs", "evolved")
+    table = table_of("the library after each round", "round", *columns)
+    for report in rounds:
+        made = [f"{count} {name}" for name, count in report.evolved.items() if count]
+        table.add_row(
+            str(report.number),
+            " / ".join(map(str, report.zones.values())),
+            " / ".join(map(str, report.stages.values())),
+            str(report.principles),
+            str(report.supported),
+            ", ".join(made) or "–",
+        )
+    return table
+
+
+def _by_environment(title: str, rounds: Sequence[RoundReport], cell: Callable[[Mapping[str, float]], str]) -> Table:
+    """What a cell says of each environment, round by round (after PRIME, tables 1 and 2)."""
+    names = sorted(set(chain.from_iterable(report.environments for report in rounds)))
+    table = table_of(title, "round", *names)
+    for report in rounds:
+        cells = [cell(report.environments[name]) if name in report.environments else "–" for name in names]
+        table.add_row(str(report.number), *cells)
+    return table
+
+
+def _measure(name: str, measures: Mapping[str, float]) -> str:
+    return f"{measures[name]:.2f}"
+
+
+def _zones(measures: Mapping[str, float]) -> str:
+    return " / ".join(f"{measures[zone]:.0f}" for zone in ZONES)

@@ -1,0 +1,244 @@
+"""What answers the agent of a bench: a model at an endpoint, gold actions, an environment's own script, or nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import count
+from threading import Event, Lock
+from typing import Any, Final, TypeVar
+
+from hepm.agents.loop import ChatModel, Complete
+from hepm.agents.wire import Object
+from hepm.errors import InputError, LlmError
+from hepm.lab.bench.folder import Folder, Key
+from hepm.lab.environments import Environment, PlayedUser, ScriptedEnvironment, Task
+from hepm.llm import Budget, Client, Endpoint, Prices, Usage
+from hepm.llm.usage import estimate_tokens
+
+_Result = TypeVar("_Result")
+# Names of models that are none: the authors' actions, nothing, and the agent of an environment.
+GOLD: Final = "gold"
+NONE: Final = "none"
+SCRIPTED: Final = "scripted"
+
+
+class StoppedError(LlmError):
+    """The command is ending: no further request is sent."""
+
+
+@dataclass
+class Model:
+    """What answers. Threads may share it.
+
+    Attributes:
+        complete: Answers the requests of a run of a task.
+        client: Asks for reflections and verdicts; None where no model is asked.
+        user: Answers the requests of the model that plays the user, where one does.
+        paid_before: How many answers came from the folder.
+        stop: Set when no further request is to be sent.
+    """
+
+    complete: Callable[[Task | None], Complete]
+    folder: Folder
+    client: Client | None = None
+    budget: Budget = field(default_factory=Budget)
+    prices: Prices | None = None
+    user: Complete | None = None
+    paid_before: int = 0
+    stop: Event = field(default_factory=Event)
+    _longest: int = 0
+    _lock: Lock = field(default_factory=Lock)
+
+    def results(self, jobs: Sequence[Callable[[], _Result]], *, concurrency: int) -> Iterator[_Result]:
+        """What jobs that ask it return, run in threads, as they end. The first error stops the others.
+
+        Answers under way are recorded before it is raised.
+        """
+        pool = ThreadPoolExecutor(concurrency, thread_name_prefix="hepm-bench")
+        try:
+            running = [pool.submit(job) for job in jobs]
+            for future in as_completed(running):
+                yield future.result()
+        except BaseException:
+            self.stop.set()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def recorded(self, key: Key, task: Task | None = None) -> Complete:
+        """Answers of one run, in order, from the folder; others are asked for, and recorded before they are used."""
+        return self._recorded(key, self.complete(task), asked=self.client is not None)
+
+    def recorded_user(self, key: Key) -> Complete:
+        """As `recorded`, for the model that plays the user in a run."""
+        assert self.user
+        return self._recorded(key.of_user, self.user, asked=True)
+
+    def _recorded(self, key: Key, complete: Complete, *, asked: bool) -> Complete:
+        numbers = count()  # of the requests of this run: the same request may come twice, with another answer
+
+        def answer(body: Object) -> Object:
+            number = next(numbers)
+            recorded = self.folder.answer(key, number, body)
+            if recorded is not None:
+                with self._lock:
+                    self.paid_before += 1
+                return recorded
+            if self.stop.is_set():
+                raise StoppedError("the command is ending")
+            most = self._most(body)
+            used = Usage()
+            # Held before it is sent: requests of other threads together must not go beyond the budget.
+            self.budget.hold(most)
+            try:
+                completion = complete(body)
+                used = Usage(1)
+                if asked:
+                    used = self._usage(body, completion)
+                self._longest = max(self._longest, used.output_tokens)
+                self.folder.add_answer(key, number, body, completion, used)
+            finally:
+                # Also of a request that failed: what was held for it is free again.
+                self.budget.release(most, used)
+            return completion
+
+        return answer
+
+    def _most(self, body: Object) -> Usage:
+        """What is reserved for a request: its tokens, and its limit for the answer, or else the longest one so far."""
+        # Without a limit, an answer may be longer than any so far: the budget is then exceeded once.
+        limit = body.get("max_completion_tokens") or body.get("max_tokens") or self._longest
+        return self._priced(Usage(1, tokens_of(body), 0, limit, estimated=True))
+
+    def _priced(self, usage: Usage) -> Usage:
+        return replace(usage, cost_usd=self.prices and self.prices.cost_usd(usage))
+
+    def _usage(self, body: Object, completion: Object) -> Usage:
+        """What an answer took, as the endpoint reports it; estimated if it does not."""
+        reported: Object = completion.get("usage") or {}
+        sent = reported.get("prompt_tokens")
+        answered = reported.get("completion_tokens")
+        if not isinstance(sent, int) or not isinstance(answered, int):
+            message = completion["choices"][0]["message"]
+            return self._priced(Usage(1, tokens_of(body), 0, tokens_of(message), estimated=True))
+        details: Object = reported.get("prompt_tokens_details") or {}
+        cached = min(details.get("cached_tokens") or 0, sent)  # part of what was sent, whatever a server reports
+        return self._priced(Usage(1, sent, cached, answered))
+
+
+@contextmanager
+def open_model(
+    endpoint: Endpoint,
+    folder: Folder,
+    *,
+    budget: Budget,
+    prices: Prices | None,
+    environment: Environment | None = None,
+) -> Generator[Model]:
+    """The model at an endpoint; `GOLD`, `NONE` and `SCRIPTED` need none.
+
+    Where a model plays the user of the environment, it is asked within the same budget.
+    """
+    with ExitStack() as stack:
+        user_model: Complete | None = None
+        if isinstance(environment, PlayedUser):
+            user_model = stack.enter_context(ChatModel(environment.user))
+        if endpoint.model == SCRIPTED:
+            yield Model(_scripted(environment), folder, None, budget, prices, user_model)
+            return
+        if endpoint.model == GOLD:
+            yield Model(_gold, folder, None, budget, prices, user_model)
+            return
+        if endpoint.model == NONE:
+            yield Model(lambda task: _none, folder, None, budget, prices, user_model)
+            return
+        chat = stack.enter_context(ChatModel(endpoint))
+        client = stack.enter_context(Client(endpoint, ledger=folder, budget=budget, prices=prices))
+        yield Model(lambda task: chat, folder, client, budget, prices, user_model)
+
+
+def _scripted(environment: Environment | None) -> Callable[[Task | None], Complete]:
+    """The agent that an environment brings."""
+    if not isinstance(environment, ScriptedEnvironment):
+        name = environment.name if environment else "this"
+        raise InputError(f"{name} brings no scripted agent: name a model, or gold, or none.")
+    script = environment.scripted
+
+    def complete(task: Task | None) -> Complete:
+        if task is None:
+            return _none
+        return script(task)
+
+    return complete
+
+
+def tokens_of(part: object) -> int:
+    """About how many tokens a part of a request has."""
+    return estimate_tokens(json.dumps(part, ensure_ascii=False))
+
+
+def completion(text: str, *calls: Object) -> Object:
+    """An answer of a model, of a text and calls."""
+    message: Object = {"role": "assistant", "content": text}
+    if calls:  # servers refuse an empty list of calls in a message that is sent back
+        message["tool_calls"] = list(calls)
+    return {"choices": [{"message": message}]}
+
+
+def _none(body: Object) -> Object:
+    del body
+    return completion("")
+
+
+def _in_tags(step: Object) -> Object:
+    """A completion as a `TaggedAgent` reads it, which is offered no tools."""
+    message = step["choices"][0]["message"]
+    if not message.get("tool_calls"):
+        return completion(f"<answer>{message['content'] or 'Done.'}</answer>")
+    function = message["tool_calls"][0]["function"]
+    return completion(f"<search_knowledge>{function['name']} {function['arguments']}</search_knowledge>")
+
+
+def _gold(task: Task | None) -> Complete:
+    """The gold actions of a task one after another, then nothing."""
+
+    def complete(body: Object) -> Object:
+        if body.get("tool_choice") == "none":
+            return completion("No")  # asked whether a summary is due
+        return gold_step(task, body)
+
+    return complete
+
+
+def gold_step(task: Task | None, body: Object, *, others: int = 0) -> Object:
+    """The gold action that is due in a conversation, in which `others` of the agent's messages were no gold actions."""
+    steps: list[Object] = []
+    if task:
+        steps = _gold_steps(task)
+    done = sum(message["role"] == "assistant" for message in body["messages"]) - others
+    step = completion("")
+    if done < len(steps):
+        step = steps[done]
+    if "tools" not in body:
+        return _in_tags(step)
+    return step
+
+
+def _gold_steps(task: Task) -> list[Object]:
+    """A completion for each gold call, and one for the text that ends a turn."""
+    steps: list[Object] = []
+    for turn in task.gold:
+        for call in turn.calls:
+            steps.append(completion("", tool_call(call.tool, call.arguments, len(steps))))
+        steps.append(completion(turn.text))
+    return steps
+
+
+def tool_call(tool: str, arguments: Mapping[str, Any], number: int) -> Object:
+    """A call in a message of a model, the so-manieth of its run."""
+    function = {"name": tool, "arguments": json.dumps(arguments)}
+    return {"id": f"call_{number}", "type": "function", "function": function}

@@ -1,0 +1,148 @@
+"""GNN4Plan on the tool graph of a memory (H-EPM table 4 C ii; Wu et al. 2024, arXiv:2405.19119): plan, compare, walk.
+
+A model writes the steps of a plan. Each step takes the tool whose text is most like it among those that follow the tool
+of the step before. Without training, tools' texts are smoothed along the graph; trained, GraphSAGE over them is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hepm.embed import Embedder
+from hepm.errors import InputError
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
+from hepm.graph.rows import Float32Array
+from hepm.lab.rank import sgc
+from hepm.llm import Message, Question
+from hepm.policy.query import Query
+from hepm.rank.situations import tool_vectors
+from hepm.types import START, Suggestion, Suggestions, ToolName
+
+# Steps of a plan; longer ones are cut.
+MOST_STEPS: Final = 12
+# "1. ", "Step 3: ", "- ".
+_NUMBER: Final = re.compile(r"^\W*(?:step\s*)?\d*\W*", re.IGNORECASE)
+_PLAN: Final = (
+    f"Split the user's request into the steps that solve it, at most {MOST_STEPS}, in order. Write one step a line, in "
+    "a few words that say what is done. Do not name tools."
+)
+
+
+def plan_of(task: str, request: str, system: str) -> Question[str]:
+    """What a model is asked for the steps of a task, in our own words."""
+    about = f"{system}\n\n{_PLAN}".strip()
+    return Question("plan", task, (Message("system", about), Message("user", request)), str)
+
+
+def steps_in(plan: str) -> list[str]:
+    """The steps of a plan, one a line, without numbers and bullets."""
+    lines = [_NUMBER.sub("", line).strip() for line in plan.splitlines()]
+    return [line for line in lines if line][:MOST_STEPS]
+
+
+def walked(scores_ST: Float32Array, follows: Mapping[int, Sequence[int]]) -> list[int]:
+    """The tools of a plan's steps: the best one of all, then of those that follow the one before (all if none does).
+
+    Args:
+        scores_ST: Of each tool for each step, shape (S, T); of equal ones the first is taken.
+        follows: The numbers of the tools that follow each.
+    """
+    path: list[int] = []
+    for scores_T in scores_ST:
+        candidates: Sequence[int] = ()
+        if path:
+            candidates = follows.get(path[-1], ())
+        among = np.array(sorted(candidates or range(len(scores_T))), dtype=np.intp)
+        path.append(int(among[np.argmax(scores_T[among])]))
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPath:
+    """The tools of a plan, in order, as a policy: those that were not reached yet."""
+
+    path: tuple[ToolName, ...]
+
+    def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
+        """The next k tools of the path behind the calls so far; other calls may lie between."""
+        del mirror
+        # Matched in order: a call that the plan does not have next is passed over.
+        reached = 0
+        for tool in query.history:
+            if reached < len(self.path) and tool == self.path[reached]:
+                reached += 1
+        ahead = [tool for tool in dict.fromkeys(self.path[reached:]) if query.allows(tool)]
+        suggestions = [Suggestion(tool, 1.0, 0, 0.0, None, "plan") for tool in ahead[: query.k]]
+        if not suggestions:
+            return Suggestions(abstained="the plan is at its end")
+        return Suggestions(tuple(suggestions))
+
+
+class PlanGraph:
+    """The tool graph of a memory with a vector for each tool, on which plans are walked.
+
+    Args:
+        trained: Whether the vectors are learned from the memory's successful calls; needs `hepm[gnn]`.
+    """
+
+    def __init__(self, mirror: NamespaceMirror, embedder: Embedder, *, trained: bool = False) -> None:
+        self.names = sorted(mirror.called() - {START})
+        number_of = {name: number for number, name in enumerate(self.names)}
+        self.follows: dict[int, list[int]] = {}
+        for source in mirror.sources():
+            if source in number_of:  # START is none of the tools
+                successors = mirror.successors(source)
+                self.follows[number_of[source]] = [number_of[edge.tool] for edge in successors if edge.support]
+        self._embedder = embedder
+        if trained:
+            self._tools_TD, self._map = _learned(mirror, embedder, self.names)
+        else:
+            described = {tool.name: tool.description for tool in mirror.store.tools(namespace=mirror.name)}
+            vectors_TD = tool_vectors(self.names, described, embedder)
+            pairs: list[tuple[int, int]] = []
+            for source, targets in self.follows.items():
+                pairs += [(source, target) for target in targets]
+            ends_2E: NDArray[np.int64] = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+            self._tools_TD = sgc.smoothed(vectors_TD, ends_2E)
+            self._map = None
+
+    def path(self, steps: Sequence[str]) -> PlannedPath:
+        """The tools for the steps of a plan."""
+        if not (steps and self.names):
+            return PlannedPath(())
+        steps_SD = self._embedder.embed(list(steps))
+        if self._map is not None:
+            weight_HD, bias_H = self._map
+            steps_SD = steps_SD @ weight_HD.T + bias_H
+        path = walked(steps_SD @ self._tools_TD.T, self.follows)
+        return PlannedPath(tuple(self.names[number] for number in path))
+
+
+def _learned(
+    mirror: NamespaceMirror, embedder: Embedder, names: Sequence[ToolName]
+) -> tuple[Float32Array, tuple[Float32Array, Float32Array]]:
+    """Vectors of the tools, and the linear map of a step's vector to theirs."""
+    import torch
+
+    from hepm.lab.rank.data import graph_data
+    from hepm.lab.rank.gnn4plan import Gnn4Plan
+
+    data = graph_data(mirror, embedder)
+    call = data["call"]
+    rows = np.flatnonzero(((call["last"] >= 0) & (call["state"] >= 0)).numpy())
+    if not len(rows):
+        raise InputError("GNN4Plan cannot be trained: no call in memory has a state. Name the arm without training.")
+    model = Gnn4Plan.trained(data, rows)
+    with torch.no_grad():
+        tools_TH = model.tools(data).numpy()
+        weight_HD = model.state.weight.numpy()
+        bias_H = model.state.bias.numpy()
+    # The model numbers tools as the graph data does, this class by name.
+    order = [data["tool"].name.index(name) for name in names]
+    return tools_TH[order], (weight_HD, bias_H)

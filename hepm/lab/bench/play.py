@@ -1,0 +1,437 @@
+"""Run the arms of a bench on the tasks of an environment, paired by task and seed.
+
+What memory may know of a task is never the task itself: it holds runs of the published train split, of other families,
+or, online, of earlier tasks (H-EPM, C.1).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+from threading import Lock
+from typing import Any, Literal, TypeAlias
+
+from hepm.agents.loop import Agent, Done
+from hepm.agents.searching import SearchingAgent
+from hepm.agents.tagged import TaggedAgent
+from hepm.agents.wire import Object
+from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, HepmError
+from hepm.evals.domains import fold_of
+from hepm.evals.metrics import entropy_of
+from hepm.experience.judge import OutcomeJudge
+from hepm.lab.bench.arms import ARMS, Arm, KnownMemory, ScratchMemory, advice, reflection_on
+from hepm.lab.bench.folder import Ended, Facts, Folder, Key
+from hepm.lab.bench.models import Model, StoppedError
+from hepm.lab.bench.planned import plan_of, steps_in
+from hepm.lab.environments import Environment, Episode, PlayedUser, Task, place_of
+from hepm.llm import Endpoint, Usage
+from hepm.types import SUCCESS_FROM, SUMMARY_TOOL, Trajectory
+
+_log = logging.getLogger("hepm")
+
+Learning: TypeAlias = Literal["train", "online"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchOptions:
+    """How to run.
+
+    Attributes:
+        learn: Where memory comes from, if none is given. "train": from runs without memory on the published train
+            split, or else on the task families of other folds. "online": from the arm's own earlier runs.
+        judge: Whether the model labels the runs that memory learns from; the environment's reward does otherwise.
+        rollouts: Runs of each task that memory learns from, on the train split (H-EPM, D: 3); 0 for as many as trials.
+        options: Further arguments of each request.
+        turn_rewards: Whether each turn is stored with what it added to the reward.
+        success_from: The reward from which on a run is a success.
+    """
+
+    arms: Sequence[Arm]
+    learn: Learning = "train"
+    judge: bool = False
+    trials: int = 1
+    rollouts: int = 0
+    concurrency: int = 4
+    folds: int = 5
+    seed: int = 0
+    max_turns: int = 30
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    turn_rewards: bool = False
+    success_from: float = SUCCESS_FROM
+
+
+@dataclass
+class _Stream:
+    """Runs made one after another, with what they share: trials that reflect, or the tasks of an online memory."""
+
+    keys: Sequence[Key]
+    memory: KnownMemory
+    learns: bool = False
+    reflections: list[str] = field(default_factory=list[str])
+
+
+class Bench:
+    """Runs that are made or known.
+
+    Args:
+        tested: The tasks to report on.
+        given: A memory to use as it is, instead of learning one.
+
+    Attributes:
+        ended: All finished runs, those on tasks of the train split included.
+        failed: Why a run could not be finished. Repeating the command tries it again.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        tested: Sequence[Task],
+        folder: Folder,
+        endpoint: Endpoint,
+        options: BenchOptions,
+        *,
+        given: KnownMemory | None = None,
+        on_run: Callable[[int, int], None] = lambda done, total: None,
+    ) -> None:
+        self.environment = environment
+        self.tested = tested
+        self.folder = folder
+        self.endpoint = endpoint
+        self.options = options
+        self.given = given
+        self.on_run = on_run
+        self.tasks = {task.id: task for task in environment.tasks()}
+        self.ended: dict[Key, Ended] = folder.runs()
+        self.failed: dict[Key, str] = {}
+        self._lock = Lock()
+
+    def plan(self) -> tuple[list[Key], list[Key]]:
+        """The runs without memory, and those with it, in the order they are begun."""
+        plain: list[str] = []
+        remembering: list[str] = []
+        sources: dict[str, None] = {}  # arms whose runs are learned from, each once, in order
+        for arm in self.options.arms:
+            if arm.remembers:
+                remembering.append(arm.name)
+                sources[arm.learns_from] = None
+            else:
+                plain.append(arm.name)
+        first: list[Key] = []
+        if self.given is None and self.options.learn == "train":
+            first = self._keys([*sources], self.training_tasks(), self.options.rollouts)
+        first += self._keys(plain, self.tested)
+        # Where no train split is published, runs without memory are both: learned from, and reported on.
+        return list(dict.fromkeys(first)), self._keys(remembering, self.tested)
+
+    def training_tasks(self) -> Sequence[Task]:
+        """Tasks of the train split; where none is published, the tested ones, whose families are held apart."""
+        train = [task for task in self.tasks.values() if task.split == "train"]
+        return train or self.tested
+
+    def _keys(self, arms: Sequence[str], tasks: Sequence[Task], times: int = 0) -> list[Key]:
+        """Task by task, so that a bench that is stopped has finished the first tasks in all arms."""
+        keys: list[Key] = []
+        for task in tasks:
+            for trial in range(times or self.options.trials):
+                for arm in arms:
+                    keys.append(Key(arm, task.id, trial))
+        return keys
+
+    def play(self, model: Model) -> None:
+        """Make the runs that are not there yet.
+
+        Raises:
+            EndpointRefusedError: the endpoint answers no request.
+            BudgetSpentError: the budget has no room for the next request.
+        """
+        self._model = model
+        first, second = self.plan()
+        total = len(first) + len(second)
+        with ExitStack() as stack:
+            nothing = stack.enter_context(ScratchMemory(self.options.success_from)).memory
+            self._play(self._streams(first, lambda key: nothing), total)
+            if self.failed and self.given is None and self.options.learn == "train":
+                return  # memory would lack runs that it has when the command is repeated
+            streams: list[_Stream] = []
+            if second and self.given is None and self.options.learn == "online":
+                streams = self._online_streams(second, stack)
+            elif second:
+                streams = self._streams(second, self._memories(stack))
+            self._play(streams, total)
+
+    def _online_streams(self, keys: Sequence[Key], stack: ExitStack) -> list[_Stream]:
+        """All tasks of an arm one after another, each trial with a memory of its own."""
+        chains: defaultdict[tuple[str, int], list[Key]] = defaultdict(list)
+        for key in keys:
+            chains[key.arm, key.trial].append(key)
+        streams: list[_Stream] = []
+        for (arm, _), chain in chains.items():
+            memory = self._made(stack, ARMS[arm].learns_from)
+            streams.append(_Stream(chain, memory, learns=True))
+        return streams
+
+    def make(self, keys: Sequence[Key], memory: KnownMemory, model: Model, *, total: int) -> None:
+        """Make runs with one memory, which they leave as it is; errors as in `play`."""
+        self._model = model
+        self._play([_Stream([key], memory) for key in keys], total)
+
+    def estimate(self, keys: Sequence[Key] | None = None) -> tuple[int, Usage]:
+        """How many runs are to be made, and about what they take, by a few that are rehearsed (see `rehearsal`).
+
+        Args:
+            keys: The runs; None for those of `plan`.
+        """
+        from hepm.lab.bench import rehearsal
+
+        if keys is None:
+            first, second = self.plan()
+            keys = [*first, *second]
+        waiting = [key for key in keys if key not in self.ended]
+        return len(waiting), rehearsal.estimate(self, waiting)
+
+    def _streams(self, keys: Sequence[Key], memory: Callable[[Key], KnownMemory]) -> list[_Stream]:
+        """Each run by itself, but trials of a task in order where an arm reflects on the one before."""
+        # Runs of one chain follow each other; chains run side by side.
+        chains: dict[object, list[Key]] = {}
+        for key in keys:
+            chain: object = key
+            if ARMS[key.arm].reflects:
+                chain = key.arm, key.task
+            chains.setdefault(chain, []).append(key)
+        return [_Stream(chain, memory(chain[0])) for chain in chains.values()]
+
+    def _memories(self, stack: ExitStack) -> Callable[[Key], KnownMemory]:
+        """The memory for each run: the given one, one of the train split, or one for each fold of families."""
+        given = self.given
+        if given is not None:
+            return lambda key: given
+        apart = self.training_tasks() is self.tested
+        fold_of_task = dict.fromkeys(self.tasks, 0)
+        if apart:
+            fold_of_task = self._folds()
+        made: dict[tuple[str, int], KnownMemory] = {}
+        remembering = [arm for arm in self.options.arms if arm.remembers]
+        for source in dict.fromkeys(arm.learns_from for arm in remembering):
+            arms = [arm for arm in remembering if arm.learns_from == source]
+            runs = self._runs_of(source)
+            for fold in sorted({fold_of_task[task.id] for task in self.tested}):
+                made[source, fold] = self._made(stack, source)
+                # Of a fold's own families nothing is learned: a sister task would tell the answer.
+                known = [run for task, run in runs if not apart or fold_of_task[task] != fold]
+                self._teach(made[source, fold], known, arms)
+        return lambda key: made[ARMS[key.arm].learns_from, fold_of_task[key.task]]
+
+    def _folds(self) -> dict[str, int]:
+        """The fold of each tested task; tasks of a family share one, and few families have one each."""
+        # A task without a family is one of its own.
+        families = sorted({task.family or task.id for task in self.tested})
+        few = len(families) < self.options.folds
+        folds: dict[str, int] = {}
+        for task in self.tested:
+            family = task.family or task.id
+            if few:
+                folds[task.id] = families.index(family)
+            else:
+                folds[task.id] = fold_of(family, self.options.folds)
+        return folds
+
+    def _runs_of(self, source: str) -> list[tuple[str, Trajectory]]:
+        """The runs that an arm made of the training tasks, each with its task, labelled."""
+        runs: list[tuple[str, Trajectory]] = []
+        for key in self._keys([source], self.training_tasks(), self.options.rollouts):
+            if key in self.ended:
+                runs.append((key.task, self._labelled(self.ended[key].run)))
+        return runs
+
+    def _made(self, stack: ExitStack, source: str) -> KnownMemory:
+        return stack.enter_context(ScratchMemory(self.options.success_from, learns_from=source)).memory
+
+    def _teach(self, memory: KnownMemory, runs: Sequence[Trajectory], arms: Sequence[Arm]) -> None:
+        """Store runs, with what the arms need of them."""
+        memory.learn(runs, distill=any(arm.lessons for arm in arms))
+        labelled = [replace(run, outcome=run.outcome.graded(self.options.success_from)) for run in runs]
+        by_digests = {arm.digests: arm for arm in arms}
+        for arm in by_digests.values():  # arms with equal digests share them
+            memory.digest(labelled, arm.digests, self._model.client)
+
+    def _labelled(self, run: Trajectory) -> Trajectory:
+        """The run with the label that memory learns from."""
+        if not self.options.judge or self._model.client is None:
+            return run
+        # Without the reward of the environment, which the judge must not see.
+        unlabelled = replace(run, outcome=type(run.outcome)())
+        for verdict in OutcomeJudge(self._model.client, 1).verdicts([unlabelled]):
+            if verdict.success is not None:
+                return verdict.labelled
+        return unlabelled
+
+    def _play(self, streams: Sequence[_Stream], total: int) -> None:
+        jobs = [partial(self._play_stream, stream, total) for stream in streams]
+        deque(self._model.results(jobs, concurrency=self.options.concurrency), maxlen=0)
+
+    def _play_stream(self, stream: _Stream, total: int) -> None:
+        for key in stream.keys:
+            arm = ARMS[key.arm]
+            try:
+                ended = self.ended.get(key) or self._run(key, stream)
+                if stream.learns:
+                    self._teach(stream.memory, [self._labelled(ended.run)], [arm])
+                if arm.reflects and not ended.facts.success and key != stream.keys[-1]:
+                    stream.reflections += self._reflect(ended.run)
+            except (EndpointRefusedError, BudgetSpentError):
+                raise
+            except StoppedError:
+                return
+            except HepmError as error:
+                self.failed[key] = str(error)
+                return  # what follows in this stream depends on it
+            except Exception as error:  # the other runs go on; an environment may raise anything
+                _log.debug("the run %s broke off", key, exc_info=True)
+                self.failed[key] = f"{type(error).__name__}: {error}"
+                return
+            with self._lock:
+                self.ended[key] = ended
+                self.on_run(len(self.ended), total)
+
+    def _reflect(self, run: Trajectory) -> list[str]:
+        """What the model advises itself after a failed run; none without a model."""
+        client = self._model.client
+        if client is None:
+            return []
+        try:
+            return [client.ask(reflection_on(run))]
+        except AnswerError:  # it has no advice
+            return []
+
+    def _steps(self, key: Key, task: Task, request: str) -> list[str]:
+        """The steps of a plan for a task, which the model writes; none without a model."""
+        client = self._model.client
+        if client is None:
+            return []
+        try:
+            return steps_in(client.ask(plan_of(key.task, request, task.system)))
+        except AnswerError:  # it has no plan
+            return []
+
+    def _run(self, key: Key, stream: _Stream) -> Ended:
+        """Make one run and record it."""
+        task = self.tasks[key.task]
+        episode = self._start(key, task)
+        try:
+            # Where a model plays the user, it begins: an empty answer asks for its first message.
+            request = task.request or episode.answer("") or ""
+            id = f"{self.environment.name}/{self.endpoint.model}/{key}"
+            agent = self._agent(key, task, request, id, stream, episode)
+            done = agent.run(
+                request,
+                answer=episode.answer,
+                outcome=lambda done: float(episode.reward()),
+                id=id,
+                task=task.id,
+                environment=place_of(self.environment, task),
+                namespace=stream.memory.namespace,
+            )
+            scores = dict(episode.scores())
+        finally:
+            episode.close()
+        run, shown_lessons = stream.memory.take(done.id)
+        if stream.memory.problem is not None:
+            raise stream.memory.problem  # what an agent does without hints is no run of this arm
+        run = replace(run, tags={**run.tags, "arm": key.arm, "trial": str(key.trial)})
+        ended = Ended(key, self._facts(key, run, done, shown_lessons, scores), run)
+        self.folder.add_run(ended)
+        return ended
+
+    def _start(self, key: Key, task: Task) -> Episode:
+        # The same seed in each arm: arms are compared on the same draws.
+        seed = self.options.seed + key.trial
+        if isinstance(self.environment, PlayedUser):
+            return self.environment.start(task, seed=seed, ask=self._model.recorded_user(key))
+        return self.environment.start(task, seed=seed)
+
+    def _agent(self, key: Key, task: Task, request: str, id: str, stream: _Stream, episode: Episode) -> Agent:
+        """The agent of an arm, with what its system prompt says of earlier runs."""
+        arm = ARMS[key.arm]
+        memory = stream.memory
+        prompt = arm.prompt
+        if arm.plans:
+            prompt = replace(prompt, policy=memory.plan(id, self._steps(key, task, request), arm.plans))
+        if arm.chooses:
+            prompt = replace(prompt, model=self._model.client)
+        # No arm has more than one of the three.
+        if arm.similar:
+            shown = memory.similar(request, arm.similar)
+        elif arm.digests:
+            shown = memory.about(request, arm.digests)
+        else:
+            shown = advice(stream.reflections)
+        system = [part for part in (task.system, arm.instruction, shown) if part]
+        return _agent_of(arm)(
+            endpoint=self.endpoint,
+            memory=memory,
+            tools=lambda: list(episode.tools),  # asked each turn: some environments offer more as a task goes on
+            execute=episode.call,
+            system="\n\n".join(system),
+            strategy=arm.strategy,
+            prompt_options=prompt,
+            max_turns=self.options.max_turns,
+            options=self.options.options,
+            complete=self._model.recorded(key, task),
+            reward=episode.reward if self.options.turn_rewards else None,
+        )
+
+    def _facts(
+        self, key: Key, run: Trajectory, done: Done, lessons: tuple[str, ...], scores: Mapping[str, float]
+    ) -> Facts:
+        calls = errors = 0
+        for call in run.calls():
+            if call.name != SUMMARY_TOOL:  # notes to itself, no actions
+                calls += 1
+                errors += call.error is True
+        moves = [move_of(message) for message in done.messages if message["role"] == "assistant"]
+        hints: list[str] = []
+        memory_s: list[float] = []
+        entropies: list[float | None] = []
+        for step in done.steps:
+            hints.append(step.hint)
+            memory_s.append(step.memory_s)
+            entropy = None
+            if step.first_token:  # endpoints without log-probabilities give none
+                entropy = entropy_of(step.first_token)
+            entropies.append(entropy)
+        return Facts(
+            reward=run.outcome.reward or 0.0,
+            success=run.outcome.graded(self.options.success_from).success is True,
+            ended=done.ended,
+            turns=done.turns,
+            calls=calls,
+            errors=errors + done.malformed,
+            moves=tuple(moves),
+            hints=tuple(hints),
+            memory_s=tuple(memory_s),
+            usage=self.folder.usage(key),
+            lessons=lessons,
+            scores=scores,
+            entropies=tuple(entropies),
+        )
+
+
+def _agent_of(arm: Arm) -> Callable[..., Agent]:
+    if arm.tagged:
+        return partial(TaggedAgent, searches=arm.searches)
+    if arm.searches:
+        return SearchingAgent
+    return Agent
+
+
+def move_of(message: Object) -> str:
+    """What a message did: `search({"q": "tea"})` for each call, one a line, else its text."""
+    calls: list[str] = []
+    for call in message.get("tool_calls") or ():
+        function = call["function"]
+        calls.append(f"{function['name']}({function['arguments']})")
+    return "\n".join(calls) or str(message.get("content") or "")

@@ -1,0 +1,235 @@
+"""Would hints change an agent's calls? Recorded runs, asked again at their points, with memory and without.
+
+No environment is needed: what is judged is whether the model's next call is that of a successful run.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from hepm.agents.wire import Object, objects, resolved, with_hint
+from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError, LlmError
+from hepm.evals.domains import Domain, by_family
+from hepm.experience.prompt import Prompt
+from hepm.lab.bench.arms import OFF, Arm, ScratchMemory, find_arms
+from hepm.lab.bench.folder import Ended, Facts, Folder, Key
+from hepm.lab.bench.models import Model, StoppedError, tokens_of
+from hepm.lab.bench.play import move_of
+from hepm.lab.bench.scores import CHANGED
+from hepm.lab.environments.recorded import Point, RecordedRuns
+from hepm.llm import Endpoint, Usage
+from hepm.memory.messages import as_messages
+from hepm.types import Outcome, Trajectory, Turn
+
+_OWN_KEYS: Final = ("is_error", "reward", "recalled")  # of our messages, which endpoints refuse
+
+
+@dataclass(frozen=True, eq=False)
+class HintedPoint:
+    """A point with what memory says there.
+
+    Attributes:
+        prompts: By arm, from a memory of the other task families.
+        memory_s: Seconds in memory, by arm.
+    """
+
+    point: Point
+    prompts: Mapping[str, Prompt]
+    memory_s: Mapping[str, float] = field(default_factory=dict[str, float])
+
+    def memory_text(self, arm: str) -> str:
+        """What memory says in an arm; "" for nothing."""
+        if arm not in self.prompts:
+            return ""
+        return self.prompts[arm].text
+
+    def body(self, endpoint: Endpoint, options: Mapping[str, Any], arm: str = OFF) -> Object:
+        """The request for the next call, with what memory says in an arm."""
+        messages: list[Object] = []
+        # As an endpoint takes them: without fields of ours, and with arguments as text.
+        for message in as_messages(self.point.event.turns):
+            for own in _OWN_KEYS:
+                message.pop(own, None)
+            for call in message.get("tool_calls", ()):
+                arguments = call["function"]["arguments"]
+                if not isinstance(arguments, str):
+                    call["function"]["arguments"] = json.dumps(arguments)
+            messages.append(message)
+        body = {**options, "model": endpoint.model, "messages": messages, "tools": self.point.tools}
+        prompt = self.prompts.get(arm, Prompt())
+        # As the proxy places it for this endpoint.
+        placement = resolved("auto", endpoint.base_url)
+        return with_hint("chat", body, stable=prompt.stable, present=prompt.present, placement=placement)
+
+
+def hinted_points(domain: Domain, points: Sequence[Point], arms: Sequence[Arm], *, folds: int = 5) -> list[HintedPoint]:
+    """The points of a domain with what a memory of the other task families says at each."""
+    remembering = [arm for arm in arms if arm.remembers]
+    hinted: list[HintedPoint] = []
+    for split in by_family(domain.runs, folds):
+        tested = set(split.test)
+        points_of_fold = [point for point in points if point.event.run in tested]
+        if not points_of_fold:
+            continue
+        with ScratchMemory() as scratch:
+            distill = any(arm.lessons for arm in remembering)
+            scratch.memory.learn([run.trajectory for run in split.train], distill=distill)
+            hinted += [_hinted(point, remembering, scratch) for point in points_of_fold]
+    return hinted
+
+
+def _hinted(point: Point, arms: Sequence[Arm], scratch: ScratchMemory) -> HintedPoint:
+    prompts: dict[str, Prompt] = {}
+    memory_s: dict[str, float] = {}
+    for arm in arms:
+        started = time.perf_counter()  # not time(): the wall clock may step back
+        prompts[arm.name] = scratch.memory.prompt(
+            list(as_messages(point.event.turns)),
+            tools=[spec["function"]["name"] for spec in point.tools],
+            environment=point.event.run.trajectory.environment,
+            options=arm.prompt,
+        )
+        memory_s[arm.name] = time.perf_counter() - started
+    return HintedPoint(point, prompts, memory_s)
+
+
+@dataclass(eq=False)
+class ReplayBench:
+    """Asks a model at points of recorded runs, in each arm; an arm that says nothing there calls what "off" calls.
+
+    Attributes:
+        ended: The answers so far, as runs of a bench.
+        failed: The requests that were refused, and why.
+    """
+
+    environment: RecordedRuns
+    points: Sequence[HintedPoint]
+    folder: Folder
+    endpoint: Endpoint
+    _: KW_ONLY
+    arms: Sequence[str]
+    concurrency: int = 4
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    on_point: Callable[[int, int], object] = lambda done, total: None
+
+    def __post_init__(self) -> None:
+        self.ended: dict[Key, Ended] = self.folder.runs()
+        self.failed: dict[Key, str] = {}
+
+    @property
+    def families(self) -> Mapping[str, str]:
+        """The family of each point, by task."""
+        return {hinted.point.key: hinted.point.family for hinted in self.points}
+
+    def estimate(self) -> tuple[int, Usage]:
+        """How many points there are, and what asking takes that is not in the folder."""
+        requests = tokens = 0
+        for key, body in self._requests():
+            if self.folder.answer(key, 0, body) is None:
+                requests += 1
+                tokens += tokens_of(body)
+        return len(self.points), Usage(requests, tokens, estimated=True)
+
+    def _requests(self) -> Iterator[tuple[Key, Object]]:
+        for hinted in self.points:
+            for arm in self.arms:
+                if arm == OFF or hinted.memory_text(arm):
+                    yield Key(arm, hinted.point.key, 0), hinted.body(self.endpoint, self.options, arm)
+
+    def play(self, model: Model) -> None:
+        """Ask at all points.
+
+        Raises:
+            BudgetSpentError: or EndpointRefusedError; what was answered is recorded, `ended` has what was finished.
+        """
+        jobs = [partial(self._ask, hinted, model) for hinted in self.points]
+        for number, _ in enumerate(model.results(jobs, concurrency=self.concurrency), 1):
+            self.on_point(number, len(jobs))
+
+    def _ask(self, hinted: HintedPoint, model: Model) -> None:
+        """Ask at one point, without memory first: the other arms are compared with that."""
+        for arm in self.arms:
+            key = Key(arm, hinted.point.key, 0)
+            if key in self.ended:
+                continue
+            try:
+                self._record(key, hinted, model)
+            # These end the command; another error leaves one point out.
+            except (BudgetSpentError, EndpointRefusedError, StoppedError):
+                raise
+            except LlmError as error:
+                self.failed[key] = str(error)
+                # Without its answer the other arms have nothing to be compared with.
+                if arm == OFF:
+                    return
+
+    def _record(self, key: Key, hinted: HintedPoint, model: Model) -> None:
+        """Note the answer in one arm as a run of the folder."""
+        off = self.ended.get(Key(OFF, key.task, 0))
+        usage = Usage()
+        if key.arm != OFF and off is not None and not hinted.memory_text(key.arm):
+            # Memory is silent: the request is that of "off", and its answer is not paid for twice.
+            message: Object = {"content": off.run.turns[-1].text, "tool_calls": []}
+            # The answer of "off" is this arm's answer.
+            moves, tools = off.facts.moves, _tools_of(off)
+        else:
+            body = hinted.body(self.endpoint, self.options, key.arm)
+            message = model.recorded(key, hinted.point.task)(body)["choices"][0]["message"]
+            usage = self.folder.usage(key)
+            moves = (move_of(message),)
+            tools = frozenset(call["function"]["name"] for call in objects(message.get("tool_calls")))
+        right = not hinted.point.right.isdisjoint(tools)
+        changed = off is not None and tools != _tools_of(off)
+        facts = Facts(
+            reward=float(right),
+            success=right,
+            ended="answered",
+            turns=1,
+            calls=len(tools),
+            errors=0,
+            moves=moves,
+            hints=(hinted.memory_text(key.arm),),
+            memory_s=(hinted.memory_s.get(key.arm, 0.0),),
+            usage=usage,
+            scores={CHANGED: float(changed)},
+        )
+        ended = Ended(key, facts, self._run(key, hinted.point, str(message.get("content") or ""), tools, right))
+        self.folder.add_run(ended)
+        self.ended[key] = ended
+
+    def _run(self, key: Key, point: Point, text: str, tools: frozenset[str], right: bool) -> Trajectory:
+        """The conversation up to the point, and the answer; the tools that it called stand in a tag."""
+        return Trajectory(
+            f"{self.environment.name}/{self.endpoint.model}/{key}",
+            (*point.event.turns, Turn("assistant", text)),
+            Outcome(float(right), right),
+            environment=point.event.run.trajectory.environment,
+            task=key.task,
+            model=self.endpoint.model,
+            tags={"arm": key.arm, "called": json.dumps(sorted(tools))},
+        )
+
+
+def _tools_of(ended: Ended) -> frozenset[str]:
+    return frozenset(json.loads(ended.run.tags["called"]))
+
+
+def point_arms(names: Sequence[str]) -> list[Arm]:
+    """The arms of these names, that without memory first; InputError for one that needs more than a point of a run."""
+    others = [name for name in names if name != OFF]
+    arms = find_arms([OFF, *others], trials=1)
+    unfit: list[str] = []
+    for arm in arms[1:]:
+        says = arm.prompt.suggestions > 0 or arm.lessons
+        needs_a_run = arm.summarises or arm.searches or bool(arm.plans)
+        # One point of a run has no room for summaries, searches or plans of the agent.
+        if needs_a_run or not says:
+            unfit.append(arm.name)
+    if unfit:
+        raise InputError(f"{', '.join(unfit)} cannot be shown at one point of a run.")
+    return arms

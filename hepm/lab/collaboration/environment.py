@@ -1,0 +1,159 @@
+"""Simulated users as an environment of `hepm bench`: a task is a user, a trial is a session (MultiSessionCollab 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from hepm.errors import InputError
+from hepm.lab.collaboration.problems import PROBLEMS, read_problems
+from hepm.lab.collaboration.script import scripted
+from hepm.lab.collaboration.simulator import model_users
+from hepm.lab.collaboration.users import User, UserTurn, user_names, users_of
+from hepm.lab.environments import Ask, Schema, Task, ToolFailed, endpoint_of_user
+from hepm.llm import Client, Endpoint
+from hepm.types import Turn
+
+USERS: Final = 100
+"""How many users there are, as in the paper."""
+GREETING: Final = "How can I help you?"
+SYSTEM: Final = (
+    "You help a user to solve a problem. Explain the way to the answer and give the answer, unless you need to ask "
+    "first. The user has wishes about how you answer, and may voice them."
+)
+
+
+class UserEpisode:
+    """One session of a user: a conversation without tools.
+
+    Attributes:
+        enforced: The preferences that the user enforced, by message that did so.
+        last: What the user did last.
+        replies: What the agent said, in order.
+    """
+
+    # A conversation alone.
+    tools: Sequence[Schema] = ()
+
+    def __init__(self, user: User, session: int) -> None:
+        self.enforced: list[tuple[str, ...]] = []
+        self.last = UserTurn("")
+        self.replies: list[str] = []
+        self._user = user
+        self._session = session
+        self._turns = [Turn("assistant", GREETING)]
+
+    def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """ToolFailed: there are no tools."""
+        raise ToolFailed(f"there is no tool {tool}")
+
+    def answer(self, text: str) -> str | None:
+        """What the user says to a reply; "" asks for the first message. None where the user ends the session."""
+        if self._turns[-1].role == "user":
+            self._turns.append(Turn("assistant", text))
+            self.replies.append(text)
+        # The first call comes before any reply: there is nothing to note of the agent then.
+        self.last = self._user.respond(self._session, self._turns, self.last)
+        if self.last.enforced:
+            self.enforced.append(self.last.enforced)
+        # The user sends no message then; the one that ended it is counted by `done`.
+        if self.last.done:
+            return None
+        self._turns.append(Turn("user", self.last.message))
+        return self.last.message
+
+    @property
+    def messages(self) -> tuple[Turn, ...]:
+        """The conversation, greeting included, without a message of the user that was never answered."""
+        if self._turns[-1].role == "user":
+            return tuple(self._turns[:-1])
+        return tuple(self._turns)
+
+    def reward(self) -> float:
+        """1 if the user's draft solves the problem."""
+        return float(self._user.succeeded(self._session, self.last))
+
+    def scores(self) -> Mapping[str, float]:
+        """See `scores_of`."""
+        return scores_of(len(self.enforced), len(self.messages) - 1 + self.last.done)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def scores_of(effort: int, length: int) -> Mapping[str, float]:
+    """What is measured of a session besides its success (3.3).
+
+    Args:
+        effort: Messages in which the user enforced preferences (UE).
+        length: Messages without the greeting, with the one that ended the session (Len).
+    """
+    return {"user_effort": effort, "length": length}
+
+
+class UsersEnvironment:
+    """Users whom rules play, with three preferences each.
+
+    Args:
+        source: Files of problems, separated by commas, as `read_problems` takes them; "" for our own.
+    """
+
+    name = "users"
+
+    def __init__(self, source: str = "") -> None:
+        self.files = [Path(name.strip()) for name in source.split(",") if name.strip()]
+        self.problems: Mapping[str, str] = PROBLEMS
+        if self.files:
+            self.problems = read_problems(self.files)
+
+    def tasks(self) -> Sequence[Task]:
+        """A task for each user, who speaks after the agent's greeting."""
+        return [Task(name, "", SYSTEM, family=name) for name in user_names(USERS)]
+
+    def users(self, names: Sequence[str], *, seed: int, client: Client | None = None) -> Sequence[User]:
+        """The users of these names; equal seeds give equal preferences, problems and wordings."""
+        del client  # rules ask no model
+        return [user for user in users_of(USERS, seed=seed, problems=self.problems) if user.name in names]
+
+    def start(self, task: Task, *, seed: int = 0) -> UserEpisode:
+        """A session by itself; the seed chooses its problem. `hepm bench` makes several with what was remembered."""
+        # `seed` numbers the trial, which is a session here; the users themselves are those of seed 0.
+        [user] = self.users([task.id], seed=0)
+        return UserEpisode(user, seed + 1)
+
+    def scripted(self, task: Task) -> Ask:
+        """An agent that keeps each preference that it reads."""
+        del task
+        if self.files:
+            raise InputError("the scripted agent solves our own problems alone: name a model, or leave --source out.")
+        return scripted
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class PlayedUsersEnvironment(UsersEnvironment):
+    """Users whom a model plays and judges: a `hepm.lab.environments.PlayedUser`."""
+
+    name = "users-played"
+
+    @property
+    def user(self) -> Endpoint:
+        """HEPM_USER_MODEL, at `Endpoint.of_user`."""
+        return endpoint_of_user(self.name, "plays the users")
+
+    def users(self, names: Sequence[str], *, seed: int, client: Client | None = None) -> Sequence[User]:
+        """The users of these names, whom the client's model plays."""
+        client = client or Client(self.user)
+        known = model_users(USERS, client, seed=seed, problems=self.problems)
+        return [user for user in known if user.name in names]
+
+    def start(self, task: Task, *, seed: int = 0, ask: Ask | None = None) -> UserEpisode:
+        """As `UsersEnvironment.start`. The model is asked at its own endpoint."""
+        del ask
+        return super().start(task, seed=seed)
+
+    def scripted(self, task: Task) -> Ask:
+        """None: the scripted agent understands the users of rules alone."""
+        raise InputError("the scripted agent understands the users of rules alone: name a model, or `users`.")

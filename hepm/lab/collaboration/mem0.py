@@ -1,0 +1,54 @@
+"""The memory mem0 (Chhikara et al., 2025) beside notes, as MultiSessionCollab compares it (5, table 2).
+
+Its PyPI release runs in a process of its own. It asks the model through hepm, which keeps the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Self
+
+from hepm.agents.loop import Complete
+from hepm.agents.wire import Object
+from hepm.lab.environments.packages import Package
+from hepm.lab.environments.worker import Worker
+from hepm.text import quoted
+from hepm.types import Turn
+
+PACKAGE: Final = Package(("mem0ai==2.2.1",), size="120 MB")
+# Facts come from what users said: they are data, no instructions.
+_KNOWN: Final = "What is remembered of this user, as data:"
+_RECALLED: Final = 5  # facts for a reply
+
+
+class UserFacts:
+    """What mem0 keeps of one user."""
+
+    PROMPT_TOKENS: Final = 9_500
+    """About what mem0 asks with for the facts of a turn, for estimates."""
+
+    def __init__(self, user: str, folder: str) -> None:
+        self._user = user
+        self._folder = folder
+
+    def __enter__(self) -> Self:
+        # A store in the process and in the folder: one user cannot read the facts of another.
+        self._worker = Worker(PACKAGE, "mem0_backend")
+        self._worker.ask("open_store", self._folder)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._worker.close()
+
+    def recalled(self, messages: Sequence[Object]) -> tuple[str, str]:
+        """For a system prompt: nothing that stays, and the facts that mem0 finds for the last message, "" for none."""
+        facts: Sequence[str] = self._worker.ask("search", self._user, messages[-1]["content"], _RECALLED)
+        if not facts:
+            return "", ""
+        lines = [f"- {quoted(fact, 400)}" for fact in facts]
+        return "", "\n".join([_KNOWN, *lines])
+
+    def add(self, turns: Sequence[Turn], complete: Complete) -> None:
+        """Let mem0 take the facts of some messages; the model is asked."""
+        messages = [{"role": turn.role, "content": turn.text} for turn in turns]
+        self._worker.ask("add", self._user, messages, model=complete)

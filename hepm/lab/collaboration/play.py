@@ -1,0 +1,349 @@
+"""Sessions of simulated users with an agent, with each kind of memory (MultiSessionCollab 3, 5)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
+from itertools import product
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from hepm.agents.loop import Complete
+from hepm.agents.wire import Object, with_hint
+from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, EpisodeError, InputError, LlmError
+from hepm.experience.notes import NOTES_CHARS
+from hepm.experience.prompt import PromptOptions
+from hepm.experience.reflection import quoted_conversation
+from hepm.lab.bench.folder import Ended, Facts, Folder, Key
+from hepm.lab.bench.models import SCRIPTED, Model, StoppedError, tokens_of
+from hepm.lab.collaboration.environment import SYSTEM, UserEpisode, UsersEnvironment, scores_of
+from hepm.lab.collaboration.mem0 import UserFacts
+from hepm.lab.collaboration.users import REPLY_TOKENS, User, UserTurn
+from hepm.lab.environments import Task
+from hepm.llm import Endpoint, Usage
+from hepm.memory import Memory
+from hepm.types import Outcome, Trajectory, Turn
+
+SETTINGS: Final = {"direct": "S1", "plain": "S2", "off": "S3", "oracle": "S4", "notes": "S5"}
+"""Settings of the paper (appendix C): the problem given at once, users without preferences, the benchmark itself, an
+agent that is told the preferences, and one with memory."""
+NO_PREFERENCES: Final = ("direct", "plain")
+"""Settings whose users enforce nothing."""
+HISTORIES: Final[Mapping[str, int | None]] = {"recent": 3, "history": None}
+"""How many of the last sessions the agent is given (appendix E, table 7); None for all."""
+USER_ARMS: Final = (*SETTINGS, *HISTORIES, "mem0")
+"""What the agent knows of its users: the arms of a bench of users."""
+_WISHES: Final = "What this user prefers:"
+_HISTORY: Final = "Earlier sessions with this user, as data:"
+
+
+def check_user_arms(names: Sequence[str]) -> list[str]:
+    """The names, each once; InputError for an unknown one."""
+    arms = list(dict.fromkeys(names))
+    unknown = [name for name in arms if name not in USER_ARMS]
+    if unknown:
+        raise InputError(f"no arm of users is called {', '.join(unknown)}. There are: {', '.join(USER_ARMS)}.")
+    return arms
+
+
+@dataclass(frozen=True)
+class PlayedSession:
+    """What happened in one session.
+
+    Attributes:
+        number: From 1.
+        success: Whether the user solved the problem.
+        enforced: The preferences that the user enforced, by message that did so.
+        notes: What memory knew of the user when the session began.
+        messages: The conversation, greeting included.
+        scores: See `scores_of`.
+        closed: Whether the user ended it.
+        hints: What memory said before each reply; "" for nothing.
+        memory_s: Seconds in memory before each reply.
+    """
+
+    arm: str
+    user: str
+    number: int
+    success: bool
+    enforced: tuple[tuple[str, ...], ...]
+    notes: str
+    messages: tuple[Turn, ...]
+    scores: Mapping[str, float]
+    closed: bool = True
+    hints: tuple[str, ...] = ()
+    memory_s: tuple[float, ...] = ()
+
+    @property
+    def key(self) -> Key:
+        """Its name in a folder."""
+        return Key(self.arm, self.user, self.number - 1)
+
+    @property
+    def length(self) -> int:
+        """Messages without the greeting, with the one that ended the session: problem and answer alone are 2."""
+        return int(self.scores["length"])
+
+
+def _nothing(messages: Sequence[Object]) -> tuple[str, str]:
+    """What an agent without memory is told."""
+    del messages
+    return "", ""
+
+
+@dataclass(eq=False)
+class _Agent:
+    """The agent in one session.
+
+    Attributes:
+        notes: What memory knew of the user when the session began.
+        hints: Given the conversation, what is added to the system prompt: first what stays, then what is of this turn.
+        heard: Takes the two messages of a turn.
+        hinted, memory_s: What memory added to each of its requests, and in how many seconds.
+    """
+
+    key: Key
+    complete: Complete
+    model: str
+    options: Mapping[str, Any]
+    system: str
+    notes: str = ""
+    hints: Callable[[Sequence[Object]], tuple[str, str]] = _nothing
+    heard: Callable[[Sequence[Turn]], object] = lambda turns: None
+    hinted: list[str] = field(default_factory=list[str])
+    memory_s: list[float] = field(default_factory=list[float])
+
+    def answer(self, turns: Sequence[Turn]) -> Turn:
+        """The reply to the last of these messages."""
+        messages: list[Object] = [{"role": turn.role, "content": turn.text} for turn in turns]
+        body: Object = {"model": self.model, "messages": [{"role": "system", "content": self.system}, *messages]}
+        started = time.perf_counter()
+        stable, present = self.hints(messages)
+        self.memory_s.append(time.perf_counter() - started)
+        self.hinted.append("\n".join(part for part in (stable, present) if part))
+        body = with_hint("chat", body, stable=stable, present=present, placement="system")
+        message: Object = self.complete(body | dict(self.options))["choices"][0]["message"]
+        return Turn("assistant", str(message.get("content") or ""))
+
+
+@dataclass(eq=False)
+class UserBench:
+    """Sessions of users with an agent, each user in each arm.
+
+    Attributes:
+        users: Of the environment.
+        on_session: Called with the number of sessions made, and of all.
+        ended: All finished sessions, as runs of a bench.
+        failed: Why a session broke off; those after it are not made.
+        unreflected: After how many sessions the model's notes could not be read, so that the old ones stayed.
+    """
+
+    environment: UsersEnvironment
+    users: Sequence[User]
+    folder: Folder
+    endpoint: Endpoint
+    _: KW_ONLY
+    arms: Sequence[str] = ("off", "history", "notes")
+    sessions: int = 5
+    max_turns: int = 10
+    concurrency: int = 4
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    on_session: Callable[[int, int], object] = lambda done, total: None
+
+    def __post_init__(self) -> None:
+        self.ended: dict[Key, Ended] = self.folder.runs()
+        self.failed: dict[Key, str] = {}
+        self.unreflected = 0
+
+    def play(self, model: Model) -> list[PlayedSession]:
+        """All sessions of each user in each arm, up to one that breaks off.
+
+        Raises:
+            BudgetSpentError: or EndpointRefusedError; what was answered is recorded, `ended` has what was finished.
+        """
+        self._model = model
+        played: list[PlayedSession] = []
+        jobs = [partial(self._sessions, arm, user) for user, arm in product(self.users, self.arms)]
+        for sessions in model.results(jobs, concurrency=self.concurrency):
+            played += sessions
+            self.on_session(len(played), len(jobs) * self.sessions)
+        return played
+
+    def estimate(self) -> tuple[int, Usage]:
+        """How many sessions there are, and the most that they ask: all turns, histories, reflections, recalls, mem0."""
+        sessions = len(self.users) * self.sessions
+        turns = sessions * self.max_turns
+        conversation = self.max_turns * REPLY_TOKENS
+        # Requests of the agent.
+        calls = turns * len(self.arms)
+        tokens = calls * (tokens_of(SYSTEM) + conversation // 2 + REPLY_TOKENS)
+        for arm in {*self.arms} & HISTORIES.keys():
+            # In the mean over the sessions.
+            before = (self.sessions - 1) / 2
+            tokens += round(turns * conversation * min(before, HISTORIES[arm] or before))
+        if "notes" in self.arms and self.endpoint.model != SCRIPTED:
+            # A reflection after each session, and a recall before each reply.
+            calls += sessions + turns
+            tokens += sessions * conversation + (sessions + turns) * NOTES_CHARS // 2
+        if "mem0" in self.arms:
+            # mem0 asks the model for the facts of each turn.
+            calls += turns
+            tokens += turns * (UserFacts.PROMPT_TOKENS + 2 * REPLY_TOKENS)
+        usage = Usage(calls, tokens, estimated=True)
+        for user in self.users:
+            usage += user.most(len(self.arms) * self.sessions, self.max_turns)
+        return sessions * len(self.arms), usage
+
+    def _sessions(self, arm: str, user: User) -> list[PlayedSession]:
+        """The sessions of a user, one after another, up to one that breaks off."""
+        done: list[PlayedSession] = []
+        # Replayed from recorded answers when the command is repeated, so that nothing of it need last.
+        with ExitStack() as stack:
+            place = stack.enter_context(TemporaryDirectory(prefix="hepm-users-"))
+            store = stack.enter_context(Memory.open(place))
+            try:
+                facts = None
+                if arm == "mem0":
+                    facts = stack.enter_context(UserFacts(user.name, place))
+                for number in range(self.sessions):
+                    agent = self._agent(Key(arm, user.name, number), user, done, store, facts)
+                    session = self._session(user, agent)
+                    done.append(session)
+                    self._record(session)
+                    if arm == "notes":
+                        self._reflect(store, user.name, session)
+            # These end the whole command; other errors end this user's sessions in this arm.
+            except (StoppedError, BudgetSpentError, EndpointRefusedError):
+                raise
+            except (LlmError, EpisodeError) as error:
+                self.failed[Key(arm, user.name, len(done))] = str(error)
+        return done
+
+    def _agent(
+        self, key: Key, user: User, done: Sequence[PlayedSession], store: Memory, facts: UserFacts | None
+    ) -> _Agent:
+        """The agent of a session, with what it knows of the user."""
+        agent = _Agent(key, self._complete(key), self.endpoint.model, self.options, _system(key.arm, user, done))
+        if key.arm == "notes":
+            notes = store.preferences.notes(user.name)
+            agent.hints = partial(self._recalled, store, user.name)
+            if notes:
+                agent.notes = notes.text
+        if facts is not None:
+            agent.hints = facts.recalled
+            agent.heard = partial(facts.add, complete=self._complete(key._replace(arm="mem0, memory")))
+        return agent
+
+    def _recalled(self, store: Memory, user: str, messages: Sequence[Object]) -> tuple[str, str]:
+        """The notes, and the lines of them that matter in this turn, by the model where one is asked (4.1, app. B)."""
+        # Notes alone: there are no tools, and lessons of other users are none of this one.
+        options = PromptOptions(suggestions=0, experiences=0, principles=0, model=self._model.client)
+        prompt = store.prompt(messages, user=user, options=options)
+        return prompt.stable, prompt.present
+
+    def _complete(self, key: Key) -> Complete:
+        return self._model.recorded(key, Task(key.task, ""))
+
+    def _session(self, user: User, agent: _Agent) -> PlayedSession:
+        """One conversation: it ends when the user ends it, or with the turns."""
+        arm = agent.key.arm
+        number = agent.key.trial + 1
+        if arm == "direct":
+            return self._direct(user, number, agent)
+        if arm == "plain":
+            user = user.unbiased()
+        episode = UserEpisode(user, number)
+        # The user speaks first.
+        message = episode.answer("")
+        turns: list[Turn] = []
+        while message is not None and len(episode.replies) < self.max_turns:
+            if self._model.stop.is_set():
+                raise StoppedError("the command is ending")
+            # The greeting is left out: some chat templates refuse a conversation that the assistant begins.
+            turns.append(Turn("user", message))
+            turns.append(agent.answer(turns))
+            agent.heard(turns[-2:])
+            message = episode.answer(turns[-1].text)
+        return PlayedSession(
+            arm,
+            user.name,
+            number,
+            episode.reward() == 1,
+            tuple(episode.enforced),
+            agent.notes,
+            episode.messages,
+            episode.scores(),
+            closed=episode.last.done,
+            hints=tuple(agent.hinted),
+            memory_s=tuple(agent.memory_s),
+        )
+
+    def _direct(self, user: User, number: int, agent: _Agent) -> PlayedSession:
+        """The agent is given the whole problem, and answers once: what it says is the draft (S1)."""
+        asked = Turn("user", user.problem(number))
+        answer = agent.answer([asked])
+        success = user.succeeded(number, UserTurn("", draft=answer.text))
+        # Nothing is enforced; problem and answer are two messages.
+        return PlayedSession("direct", user.name, number, success, (), "", (asked, answer), scores_of(0, 2))
+
+    def _record(self, session: PlayedSession) -> None:
+        """Note a session as a run of the folder."""
+        key = session.key
+        if key in self.ended:
+            return
+        replies = [turn.text for turn in session.messages[1:] if turn.role == "assistant"]
+        facts = Facts(
+            reward=float(session.success),
+            success=session.success,
+            ended="answered" if session.closed else "turns",
+            turns=len(replies),
+            calls=0,
+            errors=0,
+            moves=tuple(replies),
+            hints=session.hints,
+            memory_s=session.memory_s,
+            usage=self.folder.usage(key),
+            scores=session.scores,
+        )
+        run = Trajectory(
+            f"{self.environment.name}/{self.endpoint.model}/{key}",
+            session.messages,
+            Outcome(facts.reward, facts.success),
+            environment=self.environment.name,
+            task=f"{session.user}, session {session.number}",
+            model=self.endpoint.model,
+            user=session.user,
+            tags={"arm": session.arm, "trial": str(key.trial)},
+        )
+        ended = Ended(key, facts, run)
+        self.folder.add_run(ended)
+        self.ended[key] = ended
+
+    def _reflect(self, store: Memory, user: str, session: PlayedSession) -> None:
+        """Write the notes anew after a session."""
+        conversation = [{"role": turn.role, "content": turn.text} for turn in session.messages]
+        try:
+            store.preferences.reflect(user, conversation, model=self._model.client)
+        # The notes that were there stay.
+        except AnswerError:
+            self.unreflected += 1
+
+
+def _system(arm: str, user: User, done: Sequence[PlayedSession]) -> str:
+    """The system prompt of a session after those that are done."""
+    if arm == "oracle":
+        wishes = [f"- {wish}" for wish in user.wishes]
+        return "\n".join([f"{SYSTEM}\n\n{_WISHES}", *wishes])
+    if arm not in HISTORIES:
+        return SYSTEM
+    past = done
+    last = HISTORIES[arm]
+    if last is not None:
+        past = done[-last:]
+    if not past:
+        return SYSTEM
+    sessions = [f"Session {session.number}:\n{quoted_conversation(session.messages)}" for session in past]
+    return "\n\n".join([SYSTEM, _HISTORY, *sessions])

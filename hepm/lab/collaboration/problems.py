@@ -1,0 +1,161 @@
+"""Problems that users bring: 60 of our own, or files in the formats of MultiSessionCollab's five benchmarks (5)."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from hepm.errors import InputError
+from hepm.lab.collaboration.data import WRITTEN
+
+PROBLEMS: Final[Mapping[str, str]] = WRITTEN["problems"]
+"""Problems and their answers, which no problem contains."""
+
+_LETTERS: Final = "ABCDEFGHIJ"
+# "B. A mitral stenosis": the letter and the text of an option.
+_CHOICE: Final = re.compile(r"([A-J])\. (.+)", re.DOTALL)
+# The comma of "12,000", which others write without.
+_THOUSANDS: Final = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+
+
+def is_answered(answer: str, message: str) -> bool:
+    """Whether a message contains the answer, not as a part of a longer number or word.
+
+    Of a choice, which is "B. its text", the message must call the letter or the text its answer.
+    """
+    text = _THOUSANDS.sub("", message.replace("**", " ")).strip()
+    choice = _CHOICE.fullmatch(answer)
+    if choice is None:
+        # Not the 5 of "25", "2.5", "5.3" or "−5"; "5.0" and "5." are 5.
+        return bool(re.search(rf"(?<![\w.,−-]){re.escape(_THOUSANDS.sub('', answer))}(?!\w|,\d|\.0*[1-9])", text))
+    letter = choice[1]
+    option = re.escape(_THOUSANDS.sub("", choice[2]).strip())
+    # The message is the option and nothing else: "B", "(B) mitral stenosis".
+    if re.fullmatch(rf"\(?{letter}[).]?(?:\s*(?i:{option}))?\.?|(?i:{option})\.?", text):
+        return True
+    # "The answer is B", "\boxed{\text{B}}".
+    named = rf"(?:\(?{letter}\b|(?i:{option})(?!\w))"
+    return bool(re.search(rf"(?i:\banswer(?: is)?(?: option)?)\W*{named}|\\boxed\{{(?:\\text\{{)?{named}", text))
+
+
+def problem_of(user: str, session: int, *, seed: int = 0, problems: Mapping[str, str] = PROBLEMS) -> str:
+    """The problem of a session, numbered from 1, the same for all memories; none comes again before all came."""
+    # Of a user: arms and models get the same problems in the same sessions.
+    order = [*problems]
+    Random(f"{seed}/{user}/problems").shuffle(order)
+    return order[(session - 1) % len(order)]
+
+
+def steps_of(problem: str) -> list[str]:
+    """A problem as a user tells it: first what is asked, then the rest, a sentence at a time, the options at once."""
+    text, has_options, options = problem.partition("\nA. ")
+    sentences = [part.strip() for part in re.split(r"(?<=[.?!])\s+(?=[A-Z\d])", text) if part.strip()]
+    asked = len(sentences) - 1  # of several questions the last one, without one the last sentence
+    for number, sentence in enumerate(sentences):
+        if "?" in sentence:
+            asked = number
+    question = sentences.pop(asked)
+    steps = [question, *sentences]
+    if has_options:
+        steps.append(f"A. {options}")
+    return steps
+
+
+def read_problems(files: Iterable[Path]) -> dict[str, str]:
+    """Problems and answers of files, in their order.
+
+    JSON or JSON lines as MATH-500, MATH-Hard (the answer is the last box of the solution) and MedQA have them, CSV
+    without a header as MMLU, and the text files of LogiQA. An answer to choose is "B. its text".
+
+    Raises:
+        InputError: a file cannot be read, or has another form.
+    """
+    problems: dict[str, str] = {}
+    for file in files:
+        try:
+            text = file.read_text("utf-8-sig")
+            read = _READERS.get(file.suffix.lower(), _of_json)
+            problems |= dict(read(text))
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise InputError(
+                f"{file} holds no problems in the form of MATH-500, MATH-Hard, MedQA (.json, .jsonl), MMLU (.csv) or "
+                f"LogiQA (.txt): {type(error).__name__}: {error}."
+            ) from error
+    if not problems:
+        raise InputError("the files hold no problem.")
+    return problems
+
+
+def _choice(context: str, question: str, options: Sequence[str], right: int) -> tuple[str, str]:
+    """A problem with options, and the right one, counted from 0."""
+    listed = [f"{letter}. {option.strip()}" for letter, option in zip(_LETTERS, options, strict=False)]
+    asked = " ".join(filter(None, (context.strip(), question.strip())))
+    return "\n".join((asked, *listed)), listed[right]
+
+
+def _of_json(text: str) -> list[tuple[str, str]]:
+    """One record, a list of them, or one a line."""
+    if text.lstrip().startswith("["):
+        return [_of_record(record) for record in json.loads(text)]
+    # Records may stand on several lines each, so that a split by lines would cut them.
+    listed = re.sub(r"(?<=})\s*\n\s*(?={)", ",", text)
+    return [_of_record(record) for record in json.loads(f"[{listed}]")]
+
+
+def _of_record(record: Mapping[str, Any]) -> tuple[str, str]:
+    if "options" in record:  # MedQA
+        letters = sorted(record["options"])
+        options = [str(record["options"][letter]) for letter in letters]
+        return _choice("", record["question"], options, letters.index(record["answer_idx"]))
+    if "answer" in record:  # MATH-500
+        answer = record["answer"]
+    else:  # MATH-Hard
+        answer = _boxed(record["solution"])
+    return str(record["problem"]).strip(), str(answer).strip()
+
+
+def _boxed(solution: str) -> str:
+    """What the last box of a solution holds, braces in braces included."""
+    # The last box: solutions box steps on the way, too.
+    begin = solution.rindex("\\boxed{") + len("\\boxed{")
+    depth = 1
+    for end in range(begin, len(solution)):
+        if solution[end] == "{":
+            depth += 1
+        elif solution[end] == "}":
+            depth -= 1
+        if depth == 0:
+            return solution[begin:end]
+    raise ValueError("a box of a solution does not end")
+
+
+def _of_mmlu(text: str) -> list[tuple[str, str]]:
+    """Lines of: question, four options, letter."""
+    problems: list[tuple[str, str]] = []
+    for row in csv.reader(text.splitlines(keepends=True)):
+        if row:
+            question, *options, right = row
+            problems.append(_choice("", question, options, _LETTERS.index(right)))
+    return problems
+
+
+def _of_logiqa(text: str) -> list[tuple[str, str]]:
+    """Groups of lines: letter, context, question, four options "A.text"."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    # An answer letter, a context, a question and four options.
+    if len(lines) % 7:
+        raise ValueError("its lines are not groups of seven")
+    problems: list[tuple[str, str]] = []
+    for start in range(0, len(lines), 7):
+        right, context, question, *marked = lines[start : start + 7]
+        options = [option.partition(".")[2] for option in marked]
+        problems.append(_choice(context, question, options, _LETTERS.index(right.upper())))
+    return problems
+
+
+_READERS: Final = {".csv": _of_mmlu, ".txt": _of_logiqa}

@@ -1,0 +1,133 @@
+"""Preferences of simulated users that a rule can check on an assistant's message (after MultiSessionCollab)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from itertools import combinations
+from random import Random
+from typing import Final
+
+from hepm.lab.collaboration.data import WRITTEN
+
+# A block of code, closed or not, and code within a line.
+_FENCE: Final = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
+_INLINE: Final = re.compile(r"`[^`\n]+`")
+_BULLET: Final = re.compile(r"^[ \t]*[-*+•][ \t]+\S", re.MULTILINE)
+_NUMBER: Final = re.compile(r"^[ \t]*\d{1,3}[.)][ \t]+", re.MULTILINE)
+_HEADING: Final = re.compile(r"^#{1,6}[ \t]+\S", re.MULTILINE)
+# Bullets and the signs of headings.
+_MARKS: Final = re.compile(r"^[ \t]*(?:[-*+•]|#{1,6})[ \t]+", re.MULTILINE)
+_ABBREVIATION: Final = re.compile(r"\b(?:e\.g|i\.e|etc|vs|Dr|Mr|Mrs|Ms|Prof|approx|No|Fig)\.(?=\s+\S)")
+# The end of a sentence, with closing quotes and emphasis behind it, or of a paragraph.
+_SENTENCE: Final = re.compile(r"[.!?…]+[\"'”’)*_]*(?=\s|$)|\n\s*\n|[。！？]")
+# Pictographs, and the older signs and dingbats.
+_EMOJI: Final = re.compile("[\U0001f300-\U0001faff\u2600-\u27bf]")
+_SUMMARY: Final = re.compile(
+    r"\W*(?:in summary|summary|in short|to sum up|tl;?dr|zusammenfassung|kurz gesagt)\b", re.IGNORECASE
+)
+_GERMAN: Final = re.compile(r"(?:der|die|das|und|ist|nicht|eine?|mit|von|zu|auf|für|sie|wir|ich|es|de[mn]|im)")
+_ENGLISH: Final = re.compile(r"(?:the|and|is|not|an?|with|of|to|on|for|you|we|i|it|in|that|this|are|be)")
+
+
+def _prose(text: str) -> str:
+    """A message without code."""
+    return _INLINE.sub("code", _FENCE.sub("", text)).strip()
+
+
+def sentences(text: str) -> int:
+    """Count the sentences of a message's prose; a list item without a full stop counts when a blank line ends it."""
+    plain = _NUMBER.sub("", _prose(text))
+    plain = _MARKS.sub("", plain)
+    plain = _ABBREVIATION.sub("abbreviation", plain)  # the full stop of "e.g." ends no sentence
+    return sum(bool(re.search(r"\w", part)) for part in _SENTENCE.split(plain))
+
+
+def _german(replies: Sequence[str]) -> bool:
+    """Whether the last reply has more of the commonest German words than of the English ones."""
+    german = english = 0
+    for word in re.findall(r"\w+", _prose(replies[-1]).casefold()):
+        german += bool(_GERMAN.fullmatch(word))
+        english += bool(_ENGLISH.fullmatch(word))
+    return german > english
+
+
+def _asked_before_code(replies: Sequence[str]) -> bool:
+    if not _FENCE.search(replies[-1]):
+        return True
+    return any("?" in _prose(reply) for reply in replies[:-1])
+
+
+def _summarized(replies: Sequence[str]) -> bool:
+    paragraphs = re.split(r"\n\s*\n", _prose(replies[-1]))
+    return bool(_SUMMARY.match(paragraphs[-1]))
+
+
+def _ends_with_question(replies: Sequence[str]) -> bool:
+    return _prose(replies[-1]).rstrip("*_ \"'”)").endswith(("?", "？"))
+
+
+@dataclass(frozen=True, slots=True)
+class RulePreference:
+    """A preference of a simulated user.
+
+    Attributes:
+        kept: Whether the last of the assistant's messages, in order and at least one, keeps it.
+        asked: What a sentence that asks for it contains, whatever its case.
+        wordings: How the user enforces it.
+    """
+
+    kept: Callable[[Sequence[str]], bool]
+    asked: str
+    wordings: tuple[str, ...]
+
+
+def _found(pattern: re.Pattern[str], *, absent: bool = False) -> Callable[[Sequence[str]], bool]:
+    """Whether the prose of the last reply has a pattern, or lacks it."""
+    return lambda replies: bool(pattern.search(_prose(replies[-1]))) is not absent
+
+
+_KEPT: Final[Mapping[str, Callable[[Sequence[str]], bool]]] = {
+    "three sentences": lambda replies: sentences(replies[-1]) <= 3,
+    "bullets": _found(_BULLET),
+    "numbers": _found(_NUMBER),
+    "no lists": _found(re.compile(f"{_BULLET.pattern}|{_NUMBER.pattern}", re.MULTILINE), absent=True),
+    "headings": _found(_HEADING),
+    "summary": _summarized,
+    "German": _german,
+    "question first": _asked_before_code,
+    "no code": lambda replies: not _FENCE.search(replies[-1]),
+    "no emoji": _found(_EMOJI, absent=True),
+    "no exclamation": _found(re.compile("[!！]"), absent=True),
+    "closing question": _ends_with_question,
+    "bold": _found(re.compile(r"\*\*[^\s*][^*]*\*\*")),
+    "short": lambda replies: len(_prose(replies[-1]).split()) <= 50,
+}
+PREFERENCES: Final[dict[str, RulePreference]] = {
+    name: RulePreference(kept, WRITTEN["rules"][name]["asked"], tuple(WRITTEN["rules"][name]["wordings"]))
+    for name, kept in _KEPT.items()
+}
+"""Preferences by name."""
+CONFLICTS: Final = (
+    {"bullets", "numbers"},
+    {"bullets", "no lists"},
+    {"numbers", "no lists"},
+    {"question first", "no code"},
+    {"summary", "closing question"},
+)
+"""Preferences that no message keeps together, or of which one makes the other idle."""
+# Preferences of a user, as in the paper (3.2).
+PER_USER: Final = 3
+
+
+def drawn_preferences(
+    user: str, names: Iterable[str], conflicts: Collection[Set[str]], *, seed: int = 0
+) -> tuple[str, ...]:
+    """Three compatible preferences, drawn for a user."""
+    # By name and seed: a user has the same ones in each arm and however many users there are.
+    compatible: list[tuple[str, ...]] = []
+    for chosen in combinations(names, PER_USER):
+        if not any(pair <= {*chosen} for pair in conflicts):
+            compatible.append(chosen)
+    return Random(f"{seed}/{user}").choice(compatible)

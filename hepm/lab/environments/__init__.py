@@ -1,0 +1,249 @@
+"""Environments in which an agent works on tasks that have a reward: one file each, on the package its authors publish.
+
+Packages are imported when an environment is used. One whose pins collide with ours runs in a virtual environment and a
+process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
+
+from hepm.errors import InputError, NotFoundError
+
+if TYPE_CHECKING:
+    from hepm.llm import Endpoint
+
+Ask: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
+"""Gives the chat completion for the body of a request."""
+FROM_SOURCE: Final = ("acebench", "toolsandbox", "users", "recorded", "questions-files")
+"""What runs from its authors' checkout, or on files, begins so."""
+Schema: TypeAlias = Mapping[str, Any]
+"""A tool as endpoints take it: {"type": "function", "function": {"name", "description", "parameters"}}."""
+
+
+class ToolFailed(Exception):
+    """A call that the environment refused or that raised: the agent reads the text and goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool with its arguments."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class GoldTurn:
+    """What the environment's authors give as right between one text of the user and the next.
+
+    `text` is the answer they expect after the calls, "" where any will do.
+    """
+
+    calls: tuple[Call, ...]
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task.
+
+    Attributes:
+        id: Unique in its environment.
+        request: The user's first text; "" where a model plays the user, who speaks after the agent's greeting.
+        system: The instructions and policy that the agent works by.
+        family: Tasks that share what they are about: they are held apart together.
+        split: "train" or "test" as published, "" where nothing is.
+        gold: Empty where the authors give none.
+    """
+
+    id: str
+    request: str
+    system: str = ""
+    family: str = ""
+    split: str = ""
+    gold: tuple[GoldTurn, ...] = ()
+
+
+class Episode(Protocol):
+    """One run of a task, with a state of its own."""
+
+    @property
+    def tools(self) -> Sequence[Schema]:
+        """Those that can be called now; some environments add tools between the user's texts."""
+        ...
+
+    def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """What the tool returns, as the agent reads it.
+
+        Raises:
+            ToolFailed: the call was refused or raised.
+        """
+        ...
+
+    def answer(self, text: str) -> str | None:
+        """What the user says to a text of the agent; None ends the run."""
+        ...
+
+    def reward(self) -> float:
+        """Of the run as it is now, in [0, 1] by the environment's own judgement; 1 is full success."""
+        ...
+
+    def scores(self) -> Mapping[str, float]:
+        """What the environment judges besides, by name, in [0, 1] with 1 the best: "security" under attack."""
+        ...
+
+    def close(self) -> None:
+        """Free what the run holds; it is not used any more."""
+        ...
+
+
+class Environment(Protocol):
+    """Tasks, and a way to work on them."""
+
+    @property
+    def name(self) -> str:
+        """As `hepm bench` knows it; runs are stored under it."""
+        ...
+
+    def tasks(self) -> Sequence[Task]:
+        """All tasks, in an order that does not change."""
+        ...
+
+    def start(self, task: Task, *, seed: int = 0) -> Episode:
+        """A fresh state. Two runs of one task with one seed and the same calls are equal."""
+        ...
+
+    def close(self) -> None:
+        """End what the environment started: processes, connections."""
+        ...
+
+
+@runtime_checkable
+class PlayedUser(Environment, Protocol):
+    """An environment where a model plays the user."""
+
+    @property
+    def user(self) -> Endpoint:
+        """The model; InputError if none is named."""
+        ...
+
+    def start(self, task: Task, *, seed: int = 0, ask: Ask | None = None) -> Episode:
+        """As `Environment.start`; `ask` answers the requests to the model, in place of its endpoint."""
+        ...
+
+
+@runtime_checkable
+class ScriptedEnvironment(Environment, Protocol):
+    """An environment that brings an agent, which no model plays: the model "scripted" of a bench."""
+
+    def scripted(self, task: Task) -> Ask:
+        """The agent of one run of a task; what it does depends on the requests alone."""
+        ...
+
+
+@runtime_checkable
+class JoinedEnvironment(Environment, Protocol):
+    """Several environments as one, so that one memory serves all."""
+
+    def part_of(self, task: Task) -> str:
+        """The name of the environment that a task is from."""
+        ...
+
+
+def endpoint_of_user(environment: str, does: str) -> Endpoint:
+    """The model HEPM_USER_MODEL, at `Endpoint.of_user`; `does` says what the environment needs it for.
+
+    Raises:
+        InputError: no model is named.
+    """
+    from hepm.llm import Endpoint
+
+    model = os.environ.get("HEPM_USER_MODEL")
+    # Asked for when it is needed: most environments play without a model.
+    if not model:
+        raise InputError(
+            f"{environment} needs a model that {does}: name it in HEPM_USER_MODEL, its endpoint in "
+            "HEPM_USER_BASE_URL (default: OPENAI_BASE_URL), and its key in HEPM_USER_API_KEY (OPENAI_API_KEY)."
+        )
+    return Endpoint.of_user(model)
+
+
+def tool_schema(name: str, description: str, properties: Mapping[str, Any]) -> Schema:
+    """A tool that needs each of its parameters and takes no other."""
+    parameters = {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
+
+
+def place_of(environment: Environment, task: Task) -> str:
+    """The environment that runs of a task, and what they teach, are noted under."""
+    if isinstance(environment, JoinedEnvironment):
+        return environment.part_of(task)
+    return environment.name
+
+
+def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
+    """What makes each environment, by name. The imports stand here, as the modules import this one."""
+    from hepm.lab.collaboration import environment as collaboration
+    from hepm.lab.desks import desk_environment
+    from hepm.lab.environments import gyms, published, questions, recorded
+
+    makers: dict[str, Callable[[], Environment]] = {}
+    benchmarks: dict[str, tuple[Callable[[str], Environment], Sequence[str]]] = {
+        "bfcl": (published.bfcl, published.BFCL_PARTS),
+        "agentdojo": (published.agentdojo, published.AGENTDOJO_PARTS),
+        "tau2": (published.tau2, published.TAU2_PARTS),
+        "acebench": (partial(published.acebench, source=source), published.ACEBENCH_PARTS),
+        "toolsandbox": (partial(published.toolsandbox, source=source), published.TOOLSANDBOX_PARTS),
+    }
+    for benchmark, (make, parts) in benchmarks.items():
+        for part in parts:
+            makers[published.name_of(benchmark, part)] = partial(make, part)
+
+    makers["functions"] = gyms.FunctionEnvironment
+    makers["users"] = partial(collaboration.UsersEnvironment, source)
+    makers["users-played"] = partial(collaboration.PlayedUsersEnvironment, source)
+    makers["recorded"] = partial(recorded.RecordedRuns, "divergence", source)
+    makers["recorded-calls"] = partial(recorded.RecordedRuns, "call", source)
+    makers["questions"] = questions.island_questions
+    makers["questions-files"] = partial(questions.file_questions, source)
+
+    # "service-desk-0" and the next ones.
+    for seed in range(desk_environment.DESKS):
+        makers[f"service-desk-{seed}"] = partial(desk_environment.bench_desk, seed)
+    for gym in gyms.GYMS:
+        makers[gym] = partial(gyms.Gym, gym)
+    for gym in gyms.GYMS:
+        if gym != "search":  # its user only asks: there is nothing to listen for
+            makers[f"{gym}-user"] = partial(gyms.ListeningGym, gym)
+    makers[gyms.ALL] = gyms.AllGyms
+    return makers
+
+
+def environment_names() -> list[str]:
+    """What `find_environment` knows: the package, and which of its tasks."""
+    return [*_environments()]
+
+
+def find_environment(name: str, source: str = "") -> Environment:
+    """The environment of that name. Its package is installed when its tasks are first asked for.
+
+    Args:
+        source: The checkout that it runs from, for those that are on no package index; files of problems for users, of
+            questions for `questions-files`; recorded runs.
+
+    Raises:
+        NotFoundError: there is none; the message lists the known ones.
+        InputError: it takes no source.
+    """
+    makers = _environments(source)
+    if name not in makers:
+        raise NotFoundError(f"no environment {name!r}: known are {', '.join(makers)}")
+    # Ignored, a source would pass for what was measured.
+    if source and not name.startswith(FROM_SOURCE):
+        raise InputError(f"{name} takes no source: leave --source out.")
+    return makers[name]()

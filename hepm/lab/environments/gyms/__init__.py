@@ -1,0 +1,114 @@
+"""The gyms of PRIME (4.1, appendix C), after UserRL (Qian et al., 2025), with data of our own: no package is needed.
+
+The user is a rule that hears words. In an environment whose name ends in "-user", a model listens instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from hepm.experience.credit import CreditMethod
+from hepm.lab.environments import Ask, Call, Environment, Episode, GoldTurn, Task
+from hepm.lab.environments.asked_user import AskedUser
+from hepm.lab.environments.gyms.episode import GymEpisode, records
+from hepm.lab.environments.gyms.functions import FunctionEnvironment
+from hepm.lab.environments.gyms.helped import PersuadeEpisode, SearchEpisode, TauEpisode
+from hepm.lab.environments.gyms.hidden import IntentionEpisode, TelepathyEpisode, TravelEpisode, TurtleEpisode
+from hepm.lab.environments.gyms.topics import FindTopics, by_model, by_words
+
+# The name of all gyms together.
+ALL: Final = "gyms"
+CREDIT: Final[Mapping[str, CreditMethod]] = {"intention": "equalised", "travel": "equalised"}
+"""How turns are credited, by gym: equally where information is gathered in parallel (PRIME, appendix D)."""
+
+
+GYMS: Final[Mapping[str, type[GymEpisode]]] = {
+    "travel": TravelEpisode,
+    "turtle": TurtleEpisode,
+    "telepathy": TelepathyEpisode,
+    "intention": IntentionEpisode,
+    "persuade": PersuadeEpisode,
+    "search": SearchEpisode,
+    "tau": TauEpisode,
+}
+
+
+class Gym:
+    """20 tasks of a gym; the last four are the test split. Two runs of a task with the same actions are equal."""
+
+    def __init__(self, gym: str) -> None:
+        self.gym = self.name = gym
+
+    def tasks(self) -> Sequence[Task]:
+        """The tasks, in a fixed order."""
+        tasks: list[Task] = []
+        known = records(self.gym)
+        for number, record in enumerate(known):
+            calls = tuple(Call(tool, arguments) for tool, arguments in record["right"])
+            # By number, so that the split is the same everywhere: the last fifth is held out.
+            split = "train" if number < len(known) * 4 / 5 else "test"
+            about: Any = {"family": record["kind"], "split": split, "gold": (GoldTurn(calls),)}
+            tasks.append(Task(f"{self.gym}-{number}", record["request"], GYMS[self.gym].system, **about))
+        return tasks
+
+    def start(self, task: Task, *, seed: int = 0) -> GymEpisode:
+        """A run; nothing in it is drawn."""
+        del seed
+        return self._run(task, by_words)
+
+    def _run(self, task: Task, find_topics: FindTopics) -> GymEpisode:
+        # "turtle-7" is the task of line 7.
+        number = int(task.id.rpartition("-")[2])
+        return GYMS[self.gym](records(self.gym)[number], find_topics)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class ListeningGym(AskedUser, Gym):
+    """The same, where a model listens for the user: a `hepm.lab.environments.PlayedUser`."""
+
+    def __init__(self, gym: str) -> None:
+        super().__init__(gym)
+        self.name = f"{gym}-user"
+
+    does = "listens for the user"
+
+    def start(self, task: Task, *, seed: int = 0, ask: Ask | None = None) -> GymEpisode:
+        """A run whose user hears by the model."""
+        del seed
+        return self._run(task, by_model(ask or self.chat, self.user.model))
+
+
+class AllGyms:
+    """The seven gyms and `functions` as one environment, so that one library serves all (PRIME, tables 1 and 2)."""
+
+    name = ALL
+
+    def __init__(self) -> None:
+        self._parts: Mapping[str, Environment] = {name: Gym(name) for name in GYMS} | {
+            "functions": FunctionEnvironment()
+        }
+
+    def tasks(self) -> Sequence[Task]:
+        """The tasks of all parts, part by part."""
+        tasks: list[Task] = []
+        for part in self._parts.values():
+            tasks.extend(part.tasks())
+        return tasks
+
+    def part_of(self, task: Task) -> str:
+        """The gym that a task is from, which its run and its lessons name as their environment."""
+        # "turtle-7" is of the gym turtle.
+        name = task.id.rpartition("-")[0]
+        if name in GYMS:
+            return name
+        return "functions"  # whose tasks are named after their kind: "linear-3"
+
+    def start(self, task: Task, *, seed: int = 0) -> Episode:
+        """A run in the part that the task is from."""
+        return self._parts[self.part_of(task)].start(task, seed=seed)
+
+    def close(self) -> None:
+        """Nothing is held."""

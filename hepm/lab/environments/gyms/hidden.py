@@ -1,0 +1,154 @@
+"""Gyms in which the agent uncovers what a user knows or wants: telepathy, turtle, intention and travel (PRIME 4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from hepm.lab.environments.answers import plain_answer
+from hepm.lab.environments.gyms.episode import GymEpisode, action_tool, words
+from hepm.lab.environments.gyms.topics import FindTopics, Topic, matched
+
+MOST_AT_ONCE: Final = 2
+"""Questions of one message that a user answers: related ones may be paired (PRIME, figure 9), all at once may not."""
+MOST_QUESTIONS: Final = 20
+"""Questions that the user of telepathy answers."""
+_ONE: Final = "Ask one thing at a time."
+
+
+class TelepathyEpisode(GymEpisode):
+    """A thing is guessed by questions of yes and no; the reward is 1 for the right guess.
+
+    `Topic.says` is what is true: "Yes." or "No.".
+    """
+
+    system = (
+        "The user thinks of something. Find out what by at most "
+        f"{MOST_QUESTIONS} questions of yes and no, each of which should halve what is left. Then answer once, by its "
+        "name alone. Actions: action (a question), answer."
+    )
+    tools = (action_tool("action"), action_tool("answer"))
+
+    def __init__(self, record: Mapping[str, Any], find_topics: FindTopics) -> None:
+        super().__init__(record, find_topics)
+        self._questions = 0
+        traits = record["traits"].split()
+        for trait, pattern in words()["traits"].items():
+            truth = "Yes." if trait in traits else "No."
+            self.topics.append(Topic(f"whether it is {trait}", pattern, truth))
+
+    def do_action(self, text: str) -> str:
+        """Answer a question about one trait."""
+        self._questions += 1
+        if self._questions > MOST_QUESTIONS:
+            return f"That was question {self._questions}: only {MOST_QUESTIONS} are answered. Guess."
+        heard = self.heard(text)
+        if not heard:
+            return "I cannot say."
+        if len(heard) > 1:
+            return _ONE
+        return self.topics[heard[0]].says
+
+    def do_answer(self, text: str) -> str:
+        """Judge the guess."""
+        # Among the last four words: "I think that it is the violin" is a guess, a list of all things is none.
+        self.score = float(plain_answer(self.record["thing"]) in plain_answer(text).split()[-4:])
+        return "Right." if self.score else "Wrong."
+
+
+class TurtleEpisode(GymEpisode):
+    """What happened behind a strange story; the reward is the share of its points that the first answer has."""
+
+    system = (
+        "The user tells a strange story. Find out what happened by questions of yes and no, one thing at a time: begin "
+        "with what is odd, and narrow down. Then answer once, with all of it. Actions: action (a question), answer."
+    )
+    tools = (action_tool("action"), action_tool("answer"))
+
+    def __init__(self, record: Mapping[str, Any], find_topics: FindTopics) -> None:
+        super().__init__(record, find_topics)
+        for truth in ("yes", "no"):
+            for pattern in record[truth]:
+                about = f"it has to do with one of these: {pattern}"
+                self.topics.append(Topic(about, pattern, f"{truth.capitalize()}."))
+
+    def do_action(self, text: str) -> str:
+        """Answer a question by yes or no."""
+        truths = {self.topics[position].says for position in self.heard(text)}
+        if not truths:
+            return "That does not matter."
+        if len(truths) > 1:  # "Was it night, or did he drown?" has no single answer
+            return _ONE
+        return truths.pop()
+
+    def do_answer(self, text: str) -> str:
+        """Judge the story."""
+        points = self.record["points"]
+        self.score = sum(bool(matched(point, text)) for point in points) / len(points)
+        return "That is the story." if self.score == 1 else "That is not the whole story."
+
+
+class IntentionEpisode(GymEpisode):
+    """A user with open details, who answers at most two questions of a message; the reward is the share that came out.
+
+    A record has the details by their name among the aspects: {"age": "She turns eight.", ...}.
+    """
+
+    system = (
+        "The user's request is vague. Find out all that it leaves open by questions, at most two related ones in a "
+        "message, then finish with what you understood. Actions: action (a question), finish."
+    )
+    tools = (action_tool("action"), action_tool("finish"))
+
+    def __init__(self, record: Mapping[str, Any], find_topics: FindTopics) -> None:
+        super().__init__(record, find_topics)
+        self._uncovered: set[int] = set()
+        aspects = words()["aspects"]
+        for name, detail in record.items():
+            if name in aspects:
+                self.topics.append(Topic(f"{name}: {detail}", aspects[name], detail))
+
+    def do_action(self, text: str) -> str:
+        """Answer up to two questions."""
+        heard = self.heard(text)[:MOST_AT_ONCE]
+        self._uncovered.update(heard)
+        self.score = len(self._uncovered) / len(self.topics)
+        return " ".join(self.topics[position].says for position in heard) or "I do not know what to say to that."
+
+
+class TravelEpisode(IntentionEpisode):
+    """Half of the reward is for wishes that came out, half for those that the recommendation meets."""
+
+    system = (
+        "You plan a trip for a user. Find out by questions what the user wants of climate, days, budget, lodging and "
+        "food, at most two at once, then search what there is, and finish with a recommendation that names one of the "
+        "options for each. Actions: action (a question), search, finish."
+    )
+    tools = (action_tool("action"), action_tool("search"), action_tool("finish"))
+
+    def __init__(self, record: Mapping[str, Any], find_topics: FindTopics) -> None:
+        super().__init__(record, find_topics)
+        self._met = 0.0
+        for name, wish in record["wished"].items():
+            self.topics.append(Topic(f"{name}: {wish}", words()["wishes"][name], f"For the {name}: {wish}."))
+
+    def do_search(self, text: str) -> str:
+        """List what there is to choose from."""
+        lines: list[str] = []
+        for name, options in words()["options"].items():
+            if matched(words()["wishes"][name], text):
+                lines.append(f"{name}: {', '.join(options)}")
+        return "\n".join(lines) or "Nothing is found. Search for climate, days, budget, lodging or food."
+
+    def do_finish(self, text: str) -> str:
+        """Judge the recommendation."""
+        met = 0
+        for name, wish in self.record["wished"].items():
+            recommended = [value for value in words()["options"][name] if matched(value, text)]
+            met += recommended == [wish]  # a text that names every option recommends none
+        self._met = met / len(self.topics)
+        return "That is the trip I want." if self._met == 1 else "That is not quite it, but thank you."
+
+    def reward(self) -> float:
+        """The mean of both shares."""
+        return (self.score + self._met) / 2

@@ -1,0 +1,192 @@
+"""Question answering over a corpus that the agent searches, as EvolveR measures it (4, A.2): exact match and F1.
+
+The questions and the corpus come from files, or are our own (`hepm.lab.environments.island`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from importlib import import_module
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final
+
+from hepm.errors import InputError, MissingExtraError
+from hepm.lab.environments import Call, GoldTurn, Schema, Task, ToolFailed, tool_schema
+from hepm.lab.environments.answers import exact_match, f1
+from hepm.lab.environments.island import AskedQuestion, Paragraph, paragraphs, questions
+from hepm.lab.environments.question_files import read_corpus, read_questions
+
+FOUND: Final = 3
+"""k_d, the paragraphs that a search gives (EvolveR, A.2)."""
+CORPUS: Final = "corpus="
+"""Marks the files of a corpus among those of questions."""
+SEARCH: Final = "search"
+_SYSTEM: Final = (
+    "Answer the user's question. Search the corpus as often as you need: what you know by heart may be wrong there. A "
+    "question may need several searches, each with a name that the last one gave. Your last message is the answer "
+    "alone, in as few words as it takes, without a sentence around it."
+)
+
+
+def search_tool(name: str) -> Schema:
+    """The search, as endpoints take it."""
+    query = {"type": "string", "description": "Names and words to look for"}
+    return tool_schema(name, f"The {FOUND} paragraphs of the corpus that fit a query best", {"query": query})
+
+
+class Corpus:
+    """Paragraphs that are found by BM25. Threads may share it.
+
+    Raises:
+        InputError: there is no paragraph.
+        MissingExtraError: bm25s is not installed.
+    """
+
+    def __init__(self, known: Sequence[Paragraph]) -> None:
+        try:
+            bm25s: Any = import_module("bm25s")  # it has no types
+        except ImportError as error:
+            raise MissingExtraError("searching a corpus needs bm25s: pip install 'hepm[questions]'") from error
+        if not known:
+            raise InputError(
+                "there is no paragraph to search: the files of questions give none, so name a corpus: "
+                f"--source QUESTIONS,{CORPUS}FILE"
+            )
+        # Each once: files of several questions repeat paragraphs.
+        self.paragraphs = list(dict.fromkeys(known))
+        self._tokens = bm25s.tokenize
+        self._index = bm25s.BM25()
+        texts = [f"{paragraph.title} {paragraph.text}" for paragraph in self.paragraphs]
+        self._index.index(self._tokens(texts, show_progress=False), show_progress=False)
+
+    def search(self, query: str, k: int = FOUND) -> list[Paragraph]:
+        """The k best paragraphs that share a word with the query, best first, ties in the corpus' order."""
+        (words,) = self._tokens([query], return_ids=False, show_progress=False)
+        known = [word for word in words if word in self._index.vocab_dict]  # bm25s raises for others
+        if not known:
+            return []
+        scores_N = self._index.get_scores(known)
+        # Stable, so that ties keep the corpus' order.
+        best = (-scores_N).argsort(kind="stable")[:k].tolist()
+        return [self.paragraphs[number] for number in best if scores_N[number] > 0]
+
+    def answer(self, query: str) -> str:
+        """What a search returns, as an agent reads it."""
+        lines: list[str] = []
+        for number, paragraph in enumerate(self.search(query), 1):
+            lines.append(f"[{number}] {paragraph.title}: {paragraph.text}")
+        return "\n".join(lines) or "Nothing in the corpus has a word of this query."
+
+
+class QuestionEpisode:
+    """A run: the agent's first text without a call is its answer."""
+
+    tools: Sequence[Schema] = (search_tool(SEARCH),)
+
+    def __init__(self, corpus: Callable[[], Corpus], asked: AskedQuestion) -> None:
+        self._corpus = corpus
+        self._question = asked
+        self._answer = ""
+
+    def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """The paragraphs found; ToolFailed for anything but a search."""
+        query = arguments.get("query")
+        if tool != SEARCH or set(arguments) != {"query"} or not isinstance(query, str):
+            raise ToolFailed(f"the only tool is {SEARCH}, with a query")
+        return self._corpus().answer(query)
+
+    def answer(self, text: str) -> str | None:
+        """Keep the answer; None ends the run."""
+        self._answer = text
+
+    def reward(self) -> float:
+        """1 for an exact match."""
+        return exact_match(self._answer, self._question.answers)
+
+    def scores(self) -> Mapping[str, float]:
+        """F1 of the words."""
+        return {"f1": f1(self._answer, self._question.answers)}
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class QuestionEnvironment:
+    """Questions over a corpus. Both are read when they are first needed."""
+
+    def __init__(self, name: str, read: Callable[[], tuple[Sequence[AskedQuestion], Sequence[Paragraph]]]) -> None:
+        self.name = name
+        self._read = read
+        self._lock = Lock()
+
+    @cached_property
+    def _contents(self) -> tuple[Mapping[str, AskedQuestion], Sequence[Paragraph]]:
+        """The questions by id, and the paragraphs."""
+        asked, paragraphs = self._read()
+        return {question.id: question for question in asked}, paragraphs
+
+    @cached_property
+    def _corpus(self) -> Corpus:
+        return Corpus(self._contents[1])
+
+    def corpus(self) -> Corpus:
+        """What is searched; indexed once."""
+        with self._lock:
+            return self._corpus
+
+    def tasks(self) -> Sequence[Task]:
+        """A task for each question, in their order."""
+        asked = self._contents[0].values()
+        return [question_task(question, _SYSTEM, SEARCH) for question in asked]
+
+    def start(self, task: Task, *, seed: int = 0) -> QuestionEpisode:
+        """A run; nothing in it is drawn."""
+        del seed
+        # The corpus as a function: indexing takes long and waits for the first search.
+        return QuestionEpisode(self.corpus, self._contents[0][task.id])
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def question_task(asked: AskedQuestion, system: str, tool: str) -> Task:
+    """A question as a task; where its searches are known, they are the gold calls."""
+    # Questions of files have no known searches: a task without gold calls.
+    calls = tuple(Call(tool, {"query": query}) for query in asked.searches)
+    gold = (GoldTurn(calls, asked.answers[0]),)
+    return Task(asked.id, asked.text, system, family=asked.kind or asked.id, split=asked.split, gold=gold)
+
+
+def island_questions() -> QuestionEnvironment:
+    """40 questions of our own over 120 paragraphs."""
+    return QuestionEnvironment("questions", lambda: (questions(), paragraphs()))
+
+
+def file_questions(source: str) -> QuestionEnvironment:
+    """Questions from files, separated by commas, over a corpus, or over their own paragraphs.
+
+    Args:
+        source: "dev.json,corpus=wiki.jsonl", say.
+    """
+    return QuestionEnvironment("questions-files", partial(_from_files, source))
+
+
+def _from_files(source: str) -> tuple[Sequence[AskedQuestion], Sequence[Paragraph]]:
+    asked: list[AskedQuestion] = []
+    given: list[Paragraph] = []
+    corpus: list[Paragraph] = []
+    for name in source.split(","):
+        if name.startswith(CORPUS):
+            corpus += read_corpus(Path(name.removeprefix(CORPUS)))
+        elif name:
+            questions_of_file, paragraphs_of_file = read_questions(Path(name))
+            asked += questions_of_file
+            given += paragraphs_of_file
+    if not asked:
+        raise InputError(
+            "questions-files needs files of questions: name them by --source, separated by commas, and a corpus to "
+            f"search as {CORPUS}FILE."
+        )
+    return asked, corpus or given

@@ -1,0 +1,214 @@
+"""Recorded runs as an environment: a task is a point of a run, and what is judged is the agent's next call.
+
+Nothing is executed. Right are the tools that successful runs called at the point.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, Literal, TypeAlias
+
+from hepm.errors import InputError
+from hepm.evals.domains import Domain, DomainRun, Event, by_request, domains_of, without_repeats
+from hepm.evals.metrics import find_divergences
+from hepm.ingest import Rejection, read_runs
+from hepm.ingest.formats.exported import Carried
+from hepm.ingest.records import Remark
+from hepm.lab.environments import Schema, Task, ToolFailed
+from hepm.types import SUMMARY_TOOL, Tool, ToolName, Trajectory
+
+PointKind: TypeAlias = Literal["divergence", "call"]
+# Parameters of a tool whose record has none: a model may call it with anything.
+ANY_ARGUMENTS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}, "additionalProperties": True}
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A place in a recorded run, before a turn of the agent.
+
+    Attributes:
+        right: Tools that successful runs called here.
+        tools: Those that the run had, as endpoints take them; of a record without them, all of its domain.
+    """
+
+    kind: PointKind
+    event: Event
+    right: frozenset[ToolName]
+    tools: Sequence[Schema] = ()
+
+    @property
+    def key(self) -> str:
+        """Its name as a task."""
+        run = self.event.run
+        return f"{run.domain}/{run.trajectory.source}/{run.id}/{self.event.turn}"
+
+    @property
+    def family(self) -> str:
+        """Points of one family are no independent evidence."""
+        return f"{self.event.run.domain}/{self.event.run.family}"
+
+    @property
+    def task(self) -> Task:
+        """As a task of an environment."""
+        return Task(self.key, self.event.user, family=self.family)
+
+
+def points_in(domain: Domain, kind: PointKind) -> list[Point]:
+    """The points of a domain: where a failed run diverged from successful ones, or each call of successful runs."""
+    points = _divergences(domain) if kind == "divergence" else _calls(domain)
+    # Without a message before it there is nothing to ask a model.
+    return [point for point in points if point.event.turns]
+
+
+def _divergences(domain: Domain) -> list[Point]:
+    known = _known_tools(domain)
+    points: list[Point] = []
+    for divergence in find_divergences(domain.all_runs)[0]:
+        right: set[ToolName] = set()
+        for fork in divergence.forks:
+            right |= fork.theirs
+        # What the agent could call there; the tools of other runs stay out.
+        tools = _specs(divergence.event.run, known)
+        points.append(Point("divergence", divergence.event, frozenset(right), tools))
+    return points
+
+
+def _calls(domain: Domain) -> list[Point]:
+    known = _known_tools(domain)
+    points: list[Point] = []
+    successful = [run for run in domain.all_runs if run.success]
+    for run in sorted(successful, key=lambda run: run.id):
+        # The parallel calls of a turn are one point.
+        turns: defaultdict[int, list[Event]] = defaultdict(list)
+        for event in run.all_events:
+            turns[event.turn].append(event)
+        for events in turns.values():
+            right = frozenset(event.next for event in events)
+            points.append(Point("call", events[0], right, _specs(run, known)))
+    return points
+
+
+def _known_tools(domain: Domain) -> Mapping[ToolName, Tool]:
+    """Every tool that a run of the domain called or was offered, with its last description."""
+    known: dict[ToolName, Tool] = {}
+    for run in domain.runs:
+        for name in run.calls:
+            known.setdefault(name, Tool(name))
+    for run in domain.runs:
+        # A description replaces the bare name.
+        known |= {tool.name: tool for tool in run.trajectory.tools}
+    return known
+
+
+def _specs(run: DomainRun, known: Mapping[ToolName, Tool]) -> list[Schema]:
+    """The tools of a run as endpoints take them; `known` ones where its record has none."""
+    specs: list[Schema] = []
+    for tool in run.trajectory.tools or known.values():
+        if tool.name == SUMMARY_TOOL:
+            continue
+        parameters = dict(tool.parameters or ANY_ARGUMENTS)
+        function = {"name": tool.name, "description": tool.description, "parameters": parameters}
+        specs.append({"type": "function", "function": function})
+    return specs
+
+
+class PointEpisode:
+    """One point: the first call is judged, and nothing is executed."""
+
+    def __init__(self, point: Point) -> None:
+        self.tools = point.tools
+        self._point = point
+        self._called: list[ToolName] = []
+
+    def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """Note the tool; ToolFailed, as nothing is executed."""
+        self._called.append(tool)
+        raise ToolFailed("this is a recorded run: no tool is executed")
+
+    def answer(self, text: str) -> str | None:
+        """None: the first text ends the run."""
+        del text
+        return None
+
+    def reward(self) -> float:
+        """1 if the first call is of a right tool."""
+        return float(bool(self._called) and self._called[0] in self._point.right)
+
+    def scores(self) -> Mapping[str, float]:
+        """Nothing besides the reward."""
+        return {}
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class RecordedRuns:
+    """The points of one kind in recorded runs.
+
+    Args:
+        source: Files, folders, globs or archives of runs, separated by commas.
+
+    Attributes:
+        rejected: What could not be read; known once the runs are.
+    """
+
+    def __init__(self, kind: PointKind, source: str) -> None:
+        self.kind: PointKind = kind
+        self.name = "recorded" if kind == "divergence" else "recorded-calls"
+        self.sources = [name.strip() for name in source.split(",") if name.strip()]
+        self.rejected: list[Rejection] = []
+
+    @cached_property
+    def domains(self) -> Sequence[Domain]:
+        """The runs by their environment; tasks without an id are grouped by request."""
+        if not self.sources:
+            raise InputError(f"{self.name} needs recorded runs: name them by --source FILE,FOLDER,...")
+        records: list[tuple[str, Trajectory]] = []
+        for reader, item in read_runs(self.sources):
+            if isinstance(item, Carried | Remark):  # a lesson or the like, in an export
+                continue
+            if isinstance(item, Rejection):
+                self.rejected.append(item)
+            else:
+                records.append((reader, item))
+        if not records:
+            raise InputError(f"no run could be read from {', '.join(self.sources)}.")
+        domains = domains_of(without_repeats(records))
+        return [by_request(domain) for domain in domains if not domain.derived]
+
+    @cached_property
+    def points(self) -> Sequence[Point]:
+        """All points, domain by domain."""
+        points: list[Point] = []
+        for domain in self.domains:
+            points += points_in(domain, self.kind)
+        return points
+
+    def drawn(self, most: int, *, seed: int) -> list[Point]:
+        """At most so many points of each domain, drawn with the seed."""
+        draws = random.Random(seed)
+        drawn: list[Point] = []
+        for domain in self.domains:
+            points = [point for point in self.points if point.event.run.domain == domain.name]
+            if len(points) > most:
+                points = draws.sample(points, most)
+            drawn += points
+        return drawn
+
+    def tasks(self) -> Sequence[Task]:
+        """A task for each point."""
+        return [point.task for point in self.points]
+
+    def start(self, task: Task, *, seed: int = 0) -> PointEpisode:
+        """The point, without the conversation before it, which `hepm bench` sends."""
+        del seed
+        # Keys are unique: the file, the run and the turn are in them.
+        [point] = [point for point in self.points if point.key == task.id]
+        return PointEpisode(point)
+
+    def close(self) -> None:
+        """Nothing is held."""

@@ -1,0 +1,250 @@
+"""An environment whose package runs in processes of its own: one for each running episode, reused when it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock, Timer
+from typing import Any, Final
+
+from hepm.errors import EpisodeError
+from hepm.lab.environments import Ask, Call, GoldTurn, Schema, Task, ToolFailed
+from hepm.lab.environments.asked_user import AskedUser
+from hepm.lab.environments.packages import Checkout, Package
+
+_SERVE: Final = Path(__file__).with_name("backends") / "serve.py"
+_LIMIT_S: Final = 300.0
+"""How long a request may take, without the time in which a model is asked."""
+# A hash seed, so that sets keep their order; no request to the network for prices of models.
+_OURS: Final = {"PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+
+
+class Worker:
+    """A process that runs `backends/serve.py`."""
+
+    def __init__(self, package: Package | Checkout, backend: str) -> None:
+        self._name = package.name
+        # Ours would point the package's Python at our modules.
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        command = [package.interpreter(), _SERVE, backend]
+        variables = kept | _OURS | package.variables
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 lives as long as the process
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,
+            env=variables, encoding="utf-8",
+        )  # fmt: skip
+
+    def ask(self, do: str, *arguments: Any, model: Ask | None = None) -> Any:
+        """What a function of the backend returns, which may ask a model. Raises what the model raises.
+
+        Raises:
+            EpisodeError: it raised, or the process ended or took too long; the latter two end the process.
+        """
+        message: dict[str, Any] = {"do": do, "with": arguments}
+        problem: Exception | None = None
+        reply = self._exchange(message, do)
+        # The backend may ask a model several times before it answers.
+        while "ask" in reply:
+            try:
+                if problem or model is None:
+                    raise problem or EpisodeError(f"{self._name} asks a model during {do}, and there is none")
+                message = {"answer": model(reply["ask"])}
+            except Exception as error:  # the backend hears of it, so that it can take its next request
+                problem, message = error, {"refused": str(error)}
+            reply = self._exchange(message, do)
+        if problem is not None:
+            raise problem
+        if "broke" in reply:
+            raise EpisodeError(f"{self._name} raised during {do}: {reply['broke']}")
+        return reply["value"]
+
+    def _exchange(self, message: dict[str, Any], do: str) -> dict[str, Any]:
+        assert self._process.stdin
+        assert self._process.stdout
+        # Killing the process ends the blocking read below.
+        timer = Timer(_LIMIT_S, self._process.kill)
+        timer.start()
+        began = time.monotonic()
+        try:
+            self._process.stdin.write(json.dumps(message) + "\n")
+            self._process.stdin.flush()
+            return json.loads(self._process.stdout.readline())
+        except (OSError, ValueError) as error:
+            slow = time.monotonic() - began >= _LIMIT_S
+            why = self._end()
+            if slow:
+                why = f"no answer in {_LIMIT_S:g} s"
+            raise EpisodeError(f"the process of {self._name} ended during {do} ({why})") from error
+        finally:
+            timer.cancel()
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process.poll() is None
+
+    def _end(self) -> str:
+        """End the process; returns its last words."""
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+        with self._log:
+            self._log.seek(0)
+            lines = self._log.read().decode("utf-8", "replace").strip().splitlines()
+        if not lines:
+            return f"exit status {self._process.returncode}"
+        return lines[-1]
+
+    def close(self) -> None:
+        """End the process."""
+        if not self._log.closed:
+            self._end()
+
+
+class WorkerEpisode:
+    """An episode in a worker, which is its own until it is closed; `ask` asks the model that plays its user."""
+
+    def __init__(
+        self,
+        worker: Worker,
+        schema_of: Callable[[Any], Schema],
+        release: Callable[[Worker], None],
+        ask: Ask | None = None,
+    ) -> None:
+        self.worker = worker
+        self._schema_of = schema_of
+        self._release = release
+        self._ask = ask
+        self._tools: Sequence[Schema] | None = None
+
+    @property
+    def tools(self) -> Sequence[Schema]:
+        """Those of this turn of the user: a text of the user may bring others."""
+        if self._tools is None:
+            self._tools = [self._schema_of(tool) for tool in self.worker.ask("tools")]
+        return self._tools
+
+    def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """What the tool returns in the worker; ToolFailed if it raised there."""
+        text, failed = self.worker.ask("call", tool, dict(arguments))
+        if failed:
+            raise ToolFailed(text)
+        return text
+
+    def answer(self, text: str) -> str | None:
+        """What the user says; the model that plays the user is asked from here."""
+        self._tools = None
+        return self.worker.ask("answer", text, model=self._ask)
+
+    def reward(self) -> float:
+        """By the package's own judgement."""
+        return self.worker.ask("reward")
+
+    def scores(self) -> Mapping[str, float]:
+        """What the package judges besides."""
+        return self.worker.ask("scores")
+
+    def close(self) -> None:
+        """End the run; its worker is free for the next one."""
+        # A process that died has nothing to close; it is not taken again.
+        if self.worker.alive:
+            with suppress(EpisodeError):
+                self.worker.ask("close")
+        self._release(self.worker)
+
+
+def schema_of(tool: Mapping[str, Any]) -> Schema:
+    """The schema of a tool as endpoints take it, from its name, description and parameters."""
+    return {"type": "function", "function": tool}
+
+
+def task_of(record: dict[str, Any]) -> Task:
+    """A task as backends give it: the fields of `Task`, and gold as [[[[tool, arguments], ...], text], ...]."""
+    gold: list[GoldTurn] = []
+    for calls, text in record.pop("gold"):
+        gold.append(GoldTurn(tuple(Call(*call) for call in calls), text))
+    return Task(**record, gold=tuple(gold))
+
+
+class WorkerEnvironment:
+    """`name` of a package, whose `backend` takes `part` to know which of its tasks are meant."""
+
+    def __init__(
+        self,
+        name: str,
+        package: Package | Checkout,
+        *,
+        backend: str,
+        part: str,
+        task_of: Callable[[Any], Task] = task_of,
+        schema_of: Callable[[Any], Schema] = schema_of,
+    ) -> None:
+        self.name = name
+        self._package = package
+        self._backend = backend
+        self._part = part
+        self._task_of = task_of
+        self._schema_of = schema_of
+        self._tasks: Sequence[Task] | None = None
+        self._workers: list[Worker] = []
+        self._idle: list[Worker] = []
+        self._lock = Lock()
+
+    def tasks(self) -> Sequence[Task]:
+        """The tasks, asked for once; the package is installed first."""
+        with self._lock:
+            if self._tasks is None:
+                worker = self._take()
+                self._tasks = [self._task_of(record) for record in worker.ask("tasks", self._part)]
+                self._idle.append(worker)
+            return self._tasks
+
+    def start(self, task: Task, *, seed: int = 0, ask: Ask | None = None) -> WorkerEpisode:
+        """A fresh state, in an idle worker or a new one."""
+        with self._lock:
+            worker = self._take()
+        try:
+            # Outside the lock: making a state may take seconds.
+            worker.ask("start", self._part, task.id, seed)
+        except EpisodeError:
+            self._idle.append(worker)
+            raise
+        return WorkerEpisode(worker, self._schema_of, self._idle.append, ask)
+
+    def _take(self) -> Worker:
+        while self._idle:
+            worker = self._idle.pop()
+            if worker.alive:
+                return worker
+        self._workers.append(Worker(self._package, self._backend))
+        return self._workers[-1]
+
+    def close(self) -> None:
+        """End the workers."""
+        while self._workers:
+            self._workers.pop().close()
+
+
+class PlayedWorkerEnvironment(AskedUser, WorkerEnvironment):
+    """Tasks whose user a model plays: a `hepm.lab.environments.PlayedUser`."""
+
+    does = "plays the user"
+
+    def start(self, task: Task, *, seed: int = 0, ask: Ask | None = None) -> WorkerEpisode:
+        """A fresh state; the seed is sent with each request to the model."""
+        model = self.user.model
+        return super().start(task, seed=seed, ask=lambda body: (ask or self.chat)({"model": model, **body}))

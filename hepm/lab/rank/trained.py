@@ -1,0 +1,131 @@
+"""What a trained ranker (`hepm.rank`) adds to the hybrid policy, on families of its memory that it did not see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from typing import Final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from hepm.evals.baselines import Method, Training
+from hepm.evals.domains import Domain, DomainRun, families_of, task_of
+from hepm.evals.evaluate import evaluate
+from hepm.evals.methods import FilledMemory, PolicyPredictor
+from hepm.evals.report import EvalOptions, EvalReport
+from hepm.lab.rank.data import families_of as alike
+from hepm.lab.rank.train import TrainOptions, build
+from hepm.memory import Memory
+from hepm.policy import Floors, Hybrid, Policy
+from hepm.rank.checkpoint import Gate
+from hepm.rank.policy import Gnn
+from hepm.rank.ranker import Ranker
+
+# Each fold trains a ranker of its own, which takes minutes.
+FOLDS: Final = 3
+MOST_RUNS: Final = 2_000
+"""The latest runs of a larger memory that are measured on: every fold is stored and trained anew."""
+HYBRID, ALONE, BOTH = "hybrid", "gnn", "hybrid + gnn"
+
+
+def measure(
+    memory: Memory,
+    namespace: str,
+    options: TrainOptions = TrainOptions(),
+    *,
+    folds: int = FOLDS,
+    alone: bool = False,
+    on_fold: Callable[[int], None] = lambda _: None,
+) -> EvalReport:
+    """The hybrid policy without and with a ranker, and the ranker `alone` if asked; each fold trains one of its own.
+
+    Raises:
+        InputError: too few families, or none of the runs has an outcome.
+    """
+    domain = _domain(memory, namespace)
+    number = count(1)
+    rankers: WeakKeyDictionary[Training, Ranker] = WeakKeyDictionary()
+
+    def ranker(training: Training) -> Ranker:
+        if training not in rankers:
+            on_fold(next(number))
+            filled = FilledMemory.of(training)
+            checkpoint = build(filled.mirror, filled.embedder, options)
+            rankers[training] = checkpoint.ranker({}, filled.embedder)
+        return rankers[training]
+
+    # As a closure: the methods of one fold share its ranker, whose training takes almost all of the time.
+    def method(name: str, about: str, make: Callable[[Floors, Ranker], Policy]) -> Method:
+        def fit(training: Training) -> PolicyPredictor:
+            trained = ranker(training)
+            return PolicyPredictor(lambda floors: make(floors, trained), training)
+
+        return Method(name, about, fit)
+
+    methods = [
+        Method(HYBRID, "the default policy", partial(PolicyPredictor, lambda floors: Hybrid(floors=floors))),
+        method(BOTH, "the same with the ranker as one more feature", _both),
+    ]
+    if alone:
+        methods.append(method(ALONE, f"the trained ranker alone ({options.model})", _alone))
+    return evaluate([domain], methods, EvalOptions(folds=folds, seed=options.seed, reference=HYBRID, seen=False))
+
+
+def _both(floors: Floors, ranker: Ranker) -> Policy:
+    return Hybrid(floors=floors, ranker=ranker)
+
+
+def _alone(floors: Floors, ranker: Ranker) -> Policy:
+    return Gnn(ranker, floors=floors)
+
+
+def gate_of(report: EvalReport) -> Gate:
+    """Whether the hybrid policy gains by the ranker, from `measure`."""
+    [domain] = report.domains.values()
+    without = domain.methods[HYBRID]
+    with_ranker = domain.methods[BOTH]
+    low, high = with_ranker.difference["mrr"].interval
+    hints_without = domain.rescue.get(HYBRID)
+    hints_with = domain.rescue.get(BOTH)
+    divergences = 0
+    gain = (0.0, 0.0)
+    gain_interval = None
+    # Without them, no run failed on a way of its own.
+    if hints_without is not None and hints_with is not None:
+        divergences = hints_without.divergences
+        gain = (hints_without.gain, hints_with.gain)
+        gain_interval = hints_with.interval.get("ahead")
+    return Gate(
+        calls=domain.events,
+        families=domain.families,
+        hit2=(without.values["hit@2"], with_ranker.values["hit@2"]),
+        mrr=(without.values["mrr"], with_ranker.values["mrr"]),
+        interval=(low, high),
+        divergences=divergences,
+        gain=gain,
+        gain_interval=gain_interval,
+    )
+
+
+def _domain(memory: Memory, namespace: str) -> Domain:
+    """The runs of a namespace as one domain; runs that `hepm.lab.rank.data` holds out together are of one family."""
+    success_from = memory.header.success_from
+    # Untrusted runs teach nothing, here as elsewhere.
+    trusted = [run.graded(success_from) for run in memory.runs(namespace=namespace) if run.trusted]
+    runs = trusted[-MOST_RUNS:]
+    records = [("hepm", run) for run in runs]
+    families = families_of(records)
+    ids = [run.id for run in runs]
+    requests: list[str] = []
+    for run in runs:
+        requests.append(" \n".join(turn.text for turn in run.turns if turn.role == "user"))
+    # A run without a text of the user gets no vector: it is like no other.
+    has_text = np.array([[bool(request.strip())] for request in requests])
+    vectors = memory.embedder.embed(requests) * has_text
+    together = alike(ids, dict(zip(ids, families, strict=True)), vectors.astype(np.float32), fewest=2 * FOLDS)
+    members: list[DomainRun] = []
+    for run, record, family in zip(runs, records, together.tolist(), strict=True):
+        members.append(DomainRun(run, namespace, str(family), task_of(record)))
+    return Domain(namespace, members)

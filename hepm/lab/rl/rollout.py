@@ -1,0 +1,274 @@
+"""Rollouts over any environment: the stream of tokens only grows, so that a trainer gets one row and one mask of each.
+
+In `hepm.agents.loop` a hint is part of one request. Here it stays, at the end of the message of the user or the tool
+that it followed, as what was sampled after it was sampled with it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+
+from hepm.lab.environments import Environment, Episode, Schema, Task, ToolFailed
+from hepm.lab.rl.guidance import Guidance, Guided
+from hepm.lab.rl.spans import SpanKind, TokenSpan
+from hepm.llm.dialect import Dialect, Framed
+from hepm.text import disarmed
+from hepm.types import START, SUMMARY_TOOL, ToolCall, Turn
+
+SUMMARY: Final[Schema] = {
+    "type": "function",
+    "function": {
+        "name": SUMMARY_TOOL,
+        "description": "Note the state of the task: what the user wants, what the tools returned, what is still open.",
+        "parameters": {"type": "object", "properties": {"summary": {"type": "string"}}, "required": ["summary"]},
+    },
+}
+_IMPLICIT: Final = (
+    f"Call {SUMMARY_TOOL}, and nothing beside it, whenever what you have learned should decide your next step, and at "
+    "least once in each task."
+)
+_UNREADABLE: Final = "unreadable_call"  # what the record names a call that names no tool
+_ALONE: Final = f"Error: {SUMMARY_TOOL} is called alone. Call this tool in a message of its own."
+
+
+class Sampled(NamedTuple):
+    """Tokens that a model sampled, its end of message included, and their log-probabilities if they are known."""
+
+    ids: Sequence[int]
+    logprobs: Sequence[float] = ()
+
+
+Generate: TypeAlias = Callable[[list[list[int]]], Sequence[Sampled]]
+"""The next message of the model after each of these streams of tokens."""
+GenerateAsync: TypeAlias = Callable[[list[int]], Awaitable[Sampled]]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A rollout to make: the task, its index in the group of rollouts of this task, and whether it is for training.
+
+    In evaluation there are no hints, and nothing is learned. `seed` is of the environment's state.
+    """
+
+    task: Task
+    index: int = 0
+    training: bool = True
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """A finished rollout.
+
+    Attributes:
+        reward: The environment's, in [0, 1].
+        guided: Whether it could get hints; the turns say where it did.
+        ended: "answered" if the environment ended it; "cut" if the model did not end its last message.
+    """
+
+    attempt: Attempt
+    spans: tuple[TokenSpan, ...]
+    turns: tuple[Turn, ...]
+    tools: tuple[Schema, ...]
+    reward: float
+    guided: bool
+    ended: Literal["answered", "turns", "tokens", "cut"]
+
+    @property
+    def steps(self) -> int:
+        """The agent's turns (n of H-EPM)."""
+        return sum(turn.is_step for turn in self.turns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Player:
+    """Makes rollouts.
+
+    Attributes:
+        guidance: None for plain rollouts.
+        summaries: Whether the summary tool is offered, with one instruction at the start (H-EPM C.4, "implicit").
+        max_tokens: Of the stream before a message of the model.
+    """
+
+    environment: Environment
+    dialect: Dialect
+    guidance: Guidance | None = None
+    summaries: bool = True
+    max_turns: int = 30
+    max_tokens: int = 16_000
+
+    def play(self, attempts: Sequence[Attempt], generate: Generate) -> list[Rollout]:
+        """Make rollouts side by side: each call of `generate` is for all that wait for the model."""
+        runs = [self._rollout(attempt) for attempt in attempts]
+        ended: dict[int, Rollout] = {}
+        try:
+            # The streams of tokens that wait for the model, by the index of their attempt.
+            waiting = {index: next(run) for index, run in enumerate(runs)}
+            while waiting:
+                streams = list(waiting.values())
+                for index, sampled in zip(list(waiting), generate(streams), strict=True):
+                    try:
+                        waiting[index] = runs[index].send(sampled)
+                    except StopIteration as stop:
+                        ended[index] = stop.value
+                        del waiting[index]
+        finally:
+            # Also after an exception: an episode may hold a process of its own.
+            for run in runs:
+                run.close()
+        return [ended[index] for index in range(len(runs))]
+
+    async def play_async(self, attempt: Attempt, generate: GenerateAsync) -> Rollout:
+        """Make one rollout."""
+        with closing(self._rollout(attempt)) as run:
+            stream = next(run)
+            while True:
+                sampled = await generate(stream)
+                try:
+                    stream = run.send(sampled)
+                except StopIteration as stop:
+                    return cast(Rollout, stop.value)
+
+    def _rollout(self, attempt: Attempt) -> Generator[list[int], Sampled, Rollout]:
+        """Yields the stream of tokens wherever the model is to write, takes what it wrote, returns the rollout."""
+        episode = self.environment.start(attempt.task, seed=attempt.seed)
+        try:
+            return (yield from _Stream(self, attempt, episode).run())
+        finally:
+            episode.close()
+
+
+class _Stream:
+    """A rollout under way."""
+
+    def __init__(self, player: Player, attempt: Attempt, episode: Episode) -> None:
+        self.player = player
+        self.attempt = attempt
+        self.episode = episode
+        self.guidance = player.guidance
+        if self.guidance and not (attempt.training and self.guidance.guides(attempt.index)):
+            self.guidance = None
+        self.spans: list[TokenSpan] = []
+        self.turns: list[Turn] = []
+        self.hint = Guided()  # the hint that the next message of the model will have read
+
+    def run(self) -> Generator[list[int], Sampled, Rollout]:
+        """See `Player._rollout`."""
+        ended = yield from self._converse()
+        return Rollout(
+            self.attempt,
+            tuple(self.spans),
+            tuple(self.turns),
+            tuple(self.episode.tools),
+            reward=float(self.episode.reward()),
+            guided=self.guidance is not None,
+            ended=ended,
+        )
+
+    def _converse(self) -> Generator[list[int], Sampled, Literal["answered", "turns", "tokens", "cut"]]:
+        self._open()
+        for turn in range(1, self.player.max_turns + 1):
+            sampled = yield self._tokens()
+            reply = self.player.dialect.read(sampled.ids)
+            called = [name for name, _ in reply.calls]
+            summary = self.player.summaries and SUMMARY_TOOL in called
+            kind: SpanKind = "summary" if summary else "model"
+            self._add(kind, sampled.ids, sampled.logprobs)
+            # Cut by the limit of tokens: a call may be half written.
+            if not reply.whole:
+                self.turns.append(Turn("assistant", reply.text, hinted=self.hint.tools))
+                return "cut"
+            calls = tuple(self._call(name, arguments, summary=summary) for name, arguments in reply.calls)
+            self.turns.append(Turn("assistant", reply.text, calls, hinted=self.hint.tools))
+            if calls:
+                messages = [_tool_message(call) for call in calls]
+                kind = "summary" if summary else "tool"
+            else:
+                user_text = self.episode.answer(reply.text)
+                if user_text is None:
+                    return "answered"
+                self.turns.append(Turn("user", user_text))
+                messages = [{"role": "user", "content": disarmed(user_text)}]
+                kind = "user"
+            if turn == self.player.max_turns:
+                break  # trainers take a row that ends in a result for a message that was cut
+            framed = self.player.dialect.following(messages)
+            # Without the hint that memory may add.
+            length = len(self._tokens()) + len(framed.before) + len(framed.after)
+            if length > self.player.max_tokens:
+                return "tokens"
+            self._hear(framed, kind)
+        return "turns"
+
+    def _tokens(self) -> list[int]:
+        """The stream so far."""
+        tokens: list[int] = []
+        for span in self.spans:
+            tokens += span.ids
+        return tokens
+
+    def _open(self) -> None:
+        """The rules, the tools and the user's request."""
+        task = self.attempt.task
+        # Where a model plays the user, it begins: an empty answer asks for its first message.
+        request = task.request or self.episode.answer("") or ""
+        self.turns.append(Turn("user", request))
+        tools = list(self.episode.tools)
+        system = task.system
+        if self.player.summaries:
+            tools.append(SUMMARY)
+            system = f"{system}\n\n{_IMPLICIT}" if system else _IMPLICIT
+        messages: list[dict[str, Any]] = []
+        if system:
+            messages.append({"role": "system", "content": system})
+        messages.append({"role": "user", "content": disarmed(request)})
+        self._hear(self.player.dialect.opening(messages, tools), "user")
+
+    def _hear(self, framed: Framed, kind: SpanKind) -> None:
+        """Add messages, and what memory says at the end of the last one."""
+        self.hint = Guided()
+        if self.guidance is not None:
+            tools = [tool["function"]["name"] for tool in self.episode.tools]
+            self.hint = self.guidance.hint(self.turns, tools, self.attempt.task.id, self.attempt.index)
+        self._add(kind, framed.before)
+        # A span of its own, so that it can stay out of the loss.
+        if self.hint.text:
+            self._add("hint", self.player.dialect.encode(f"\n\n{self.hint.text}"))
+        self._add(kind, framed.after)
+
+    def _add(self, kind: SpanKind, ids: Sequence[int], logprobs: Sequence[float] = ()) -> None:
+        self.spans.append(TokenSpan(kind, tuple(ids), tuple(logprobs)))
+
+    def _call(self, name: str, text: str, *, summary: bool) -> ToolCall:
+        """Call a tool as the model asks. What it may read of a failure is the result."""
+        arguments = _arguments(text)
+        # START is no tool of any environment: a call of that name would read as the beginning of a run in the graph.
+        if arguments is None or not name.strip() or name == START:
+            return ToolCall(_UNREADABLE, {}, "Error: the call is no JSON object with name and arguments", True)
+        if summary:
+            if name == SUMMARY_TOOL:
+                return ToolCall(name, arguments, "Noted.", False)
+            return ToolCall(name, arguments, _ALONE, True)
+        try:
+            return ToolCall(name, arguments, str(self.episode.call(name, arguments)), False)
+        except ToolFailed as failed:
+            return ToolCall(name, arguments, f"Error: {failed}", True)
+
+
+def _tool_message(call: ToolCall) -> dict[str, Any]:
+    """A result as the model reads it; disarmed, so that no tool can speak as memory does."""
+    return {"role": "tool", "name": call.name, "content": disarmed(call.result or "")}
+
+
+def _arguments(text: str) -> dict[str, Any] | None:
+    try:
+        arguments = json.loads(text or "{}")  # some models write nothing for a call without arguments
+    except (ValueError, RecursionError):  # RecursionError: thousands of open brackets
+        return None
+    if not isinstance(arguments, dict):
+        return None
+    return cast("dict[str, Any]", arguments)

@@ -1,0 +1,189 @@
+"""Successful runs of a memory as training data: the baseline of every training with rewards, and its cold start."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import chain
+from typing import Any, Final, TypeAlias
+
+from hepm.agents.tagged import read_action, spans_of, tag_instructions
+from hepm.agents.wire import appended, tagged
+from hepm.ingest.redact import Redactor
+from hepm.ingest.transitions import own_tool, tool_names
+from hepm.lab.rl.spans import TokenSpan
+from hepm.llm.dialect import Dialect, ModelReply
+from hepm.memory import Memory
+from hepm.memory.messages import as_messages
+from hepm.text import tool_in_prompt
+from hepm.types import DEFAULT_NAMESPACE, HINT, SUCCESS_FROM, Tool, ToolName, Trajectory, Turn
+
+Example: TypeAlias = dict[str, Any]
+"""{"messages": [...], "tools": [...]}, as TRL's `SFTTrainer` takes it: the assistant's messages count in the loss."""
+
+
+_KEYS: Final = ("role", "content", "tool_calls", "tool_call_id")
+
+
+def sft_examples(memory: Memory, *, hints: bool = False, namespace: str = DEFAULT_NAMESPACE) -> Iterator[Example]:
+    """The successful runs as chat examples: of each task the shortest run, equal conversations once; lazy.
+
+    Secrets are removed again. Summaries are left out, and what memory wrote. Tools are those that successful runs of
+    the environment called.
+
+    Args:
+        hints: Put the tools that hints named back where the agent read them.
+    """
+    # Two passes, as runs are read one by one: the first finds what to keep of each task, the second writes it.
+    shortest: dict[tuple[str, str], tuple[int, str]] = {}
+    called: dict[str, set[ToolName]] = {}
+    for run in _successes(memory, namespace):
+        of_environment = called.setdefault(run.environment, set())
+        for turn in run.turns:
+            of_environment.update(tool_names(turn))
+        if not run.task:
+            continue
+        other = shortest.get((run.environment, run.task))
+        if other is None or (run.steps, run.id) < other:
+            shortest[run.environment, run.task] = run.steps, run.id
+    described = _described_tools(memory, namespace)
+    redactor = Redactor()
+    seen: set[int] = set()  # hashes and no texts: conversations may be long, and there may be many
+    for run in _successes(memory, namespace):
+        # Of each task the shortest success alone; runs without a task all count.
+        if run.task and shortest[run.environment, run.task][1] != run.id:
+            continue
+        tools = tuple(described.get(name) or Tool(name) for name in sorted(called[run.environment]))
+        example = example_of(redactor(replace(run, tools=tools)), hints=hints)
+        key = hash(json.dumps(example["messages"], sort_keys=True))
+        if key not in seen:
+            seen.add(key)
+            yield example
+
+
+def _described_tools(memory: Memory, namespace: str) -> dict[ToolName, Tool]:
+    tools: dict[ToolName, Tool] = {}
+    for row in memory.tools.list(namespace=namespace):
+        tools[row.name] = Tool(row.name, row.description, json.loads(row.parameters))
+    return tools
+
+
+COLD_START: Final[Mapping[str, Any]] = {
+    "num_train_epochs": 3,
+    "learning_rate": 1e-4,
+    "warmup_steps": 0.1,  # a share, below 1
+    "per_device_train_batch_size": 16,
+    "assistant_only_loss": True,
+}
+"""How EvolveR trains on its cold start data (A.2), as arguments of TRL's `SFTConfig`."""
+
+
+def cold_start(memory: Memory, *, namespace: str = DEFAULT_NAMESPACE) -> Iterator[Example]:
+    """The successful runs of agents that act by tags as chat examples (EvolveR 4, A.4.1); lazy.
+
+    The agent's texts are the assistant's messages; experience and information are the user's, and outside of the loss.
+    The system prompt is what such agents are told of the tags; that of the task is not stored whole. Of each task there
+    is the shortest run. The paper has a large model write some 700 such runs from known answers;
+    here they are runs that were made.
+    """
+    shortest: dict[tuple[str, str], Trajectory] = {}
+    for run in _successes(memory, namespace):
+        if not any(read_action(turn.text)[1] for turn in run.turns):
+            continue  # no agent that acts by tags
+        key = run.environment, run.task or run.id
+        other = shortest.get(key)
+        if other is None or (run.steps, run.id) < (other.steps, other.id):
+            shortest[key] = run
+    described = _described_tools(memory, namespace)
+    redactor = Redactor()
+    for run in shortest.values():
+        specs: list[dict[str, Any]] = []
+        for name in sorted({call.name for call in run.calls()}):
+            if name in described:
+                specs.append({"type": "function", "function": _function_of(described[name])})
+        messages = [{"role": "system", "content": tag_instructions(specs)}]
+        turns = tuple(turn for turn in redactor(run).turns if turn.role != "system")
+        for span in spans_of(replace(run, turns=turns)):
+            role = "assistant" if span.trained else "user"
+            messages.append({"role": role, "content": span.text})
+        yield {"messages": messages}
+
+
+def _successes(memory: Memory, namespace: str) -> Iterator[Trajectory]:
+    """The successful runs that may teach, in the order of the store."""
+    # An older store counted a reward of 1 alone as a success, and has no mark of its own: its runs are graded anew.
+    success_from = memory.header.success_from if memory.header.rewards_read else SUCCESS_FROM
+    for run in memory.runs(namespace=namespace):
+        if run.trusted and run.graded(success_from).outcome.success and any(map(_is_shown, run.turns)):
+            yield run
+
+
+def _is_shown(turn: Turn) -> bool:
+    """Whether an example has something of this turn: a text, or a call that is not of memory itself."""
+    if not turn.is_step:
+        return False
+    if turn.text:
+        return True
+    return any(not own_tool(call.name, call.arguments) for call in turn.calls)
+
+
+def example_of(run: Trajectory, *, hints: bool = False) -> Example:
+    """A run as a chat example."""
+    turns: list[Turn] = []
+    for turn in _without_own(run.turns):
+        # `hinted` stands at the turn that read the hint; the agent read it at the end of the turn before.
+        if hints and turn.hinted and turns:
+            line = tagged(HINT + ", ".join(map(tool_in_prompt, turn.hinted)))
+            turns[-1] = _ending_in(turns[-1], line)
+        turns.append(turn)
+    messages: list[dict[str, Any]] = []
+    for message in as_messages(turns):
+        messages.append({key: value for key, value in message.items() if key in _KEYS})
+    tools = [{"type": "function", "function": _function_of(tool)} for tool in run.tools]
+    return {"messages": messages, "tools": tools}
+
+
+def _function_of(tool: Tool) -> dict[str, Any]:
+    return {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+
+
+def _ending_in(turn: Turn, line: str) -> Turn:
+    """A turn whose last message ends in a line of memory."""
+    if not turn.calls:
+        return replace(turn, text=appended(turn.text, line))
+    last = replace(turn.calls[-1], result=appended(turn.calls[-1].result, line))
+    return replace(turn, calls=(*turn.calls[:-1], last))
+
+
+def _without_own(turns: Iterable[Turn]) -> Iterator[Turn]:
+    """The turns of the conversation, without calls of hepm's own tools and turns that have nothing else."""
+    for turn in turns:
+        calls = tuple(call for call in turn.ran if not own_tool(call.name, call.arguments))
+        if not turn.hidden and (calls or not turn.calls):
+            yield replace(turn, calls=calls)
+
+
+def example_spans(example: Mapping[str, Any], dialect: Dialect) -> list[TokenSpan]:
+    """An example as tokens, in the form of a rollout: `row_of` gives the tokens and their loss mask."""
+    messages: list[Any] = example["messages"]
+    first = [message["role"] for message in messages].index("assistant")
+    spans = [TokenSpan("user", _joined(dialect.opening(messages[:first], example["tools"])))]
+    heard: list[Any] = []  # since the last message of the model: a template writes neighbouring results as one block
+    for message in messages[first:]:
+        if message["role"] != "assistant":
+            heard.append(message)
+            continue
+        if heard:
+            spans.append(TokenSpan("tool", _joined(dialect.following(heard))))
+            heard = []
+        calls: list[tuple[str, str]] = []
+        for call in message.get("tool_calls", ()):
+            function = call["function"]
+            calls.append((function["name"], json.dumps(function["arguments"])))
+        spans.append(TokenSpan("model", tuple(dialect.write(ModelReply(message["content"], calls)))))
+    return spans
+
+
+def _joined(framed: Iterable[Iterable[int]]) -> tuple[int, ...]:
+    return tuple(chain.from_iterable(framed))

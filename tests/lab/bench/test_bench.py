@@ -1,0 +1,371 @@
+"""`hepm bench` on a small environment, with a model played by a real server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hepm import Memory
+from hepm.errors import BudgetSpentError
+from hepm.lab.bench.folder import Folder, Key
+from hepm.lab.bench.models import open_model, tokens_of
+from hepm.llm import Budget, Endpoint
+from tests.faults.command import Answer, quick
+from tests.lab.bench.parcels import RIGHT, clerk, customer_or_clerk
+from tests.loopback import Loopback, completion, error, loopback  # noqa: F401
+
+PARCELS = "tests.lab.bench.parcels:Parcels"
+
+
+def bench(folder: Path, url: str, *options: str, env: str = PARCELS, model: str = "small") -> Answer:
+    known = ("--model", model, "--base-url", url, "--folder", str(folder))
+    return quick("bench", env, *known, *options)
+
+
+def report(answer: Answer) -> Any:
+    assert answer.code == 0, answer.err
+    return answer.json
+
+
+@pytest.fixture
+def clerks(loopback: Loopback) -> Loopback:  # noqa: F811
+    loopback.script = clerk
+    return loopback
+
+
+def test_hints_help_an_agent_that_guesses_and_the_sentence_says_so(clerks: Loopback, tmp_path: Path) -> None:
+    found = report(bench(tmp_path, clerks.url, "--json"))
+    off, hybrid = found["arms"]["off"], found["arms"]["hybrid"]
+    assert found["tasks"] == 24
+    assert off["means"]["success"] < 0.6 < hybrid["means"]["success"]
+    assert len(hybrid["won"]) - len(hybrid["lost"]) == round(24 * hybrid["difference"]["success"]["value"])
+    assert hybrid["interval"][0] <= hybrid["means"]["success"] <= hybrid["interval"][1]
+    won = hybrid["won"][0]
+    assert "Suggested next tools" in won["hint"]
+    assert won["without"][0] != won["with_memory"][0]
+    assert won["with_memory"][-1] == "Done."
+    said = found["sentences"][0]
+    assert said.startswith("hybrid beside off: Memory raised success by ")
+    assert f") in 24 tasks. It solved {len(hybrid['won'])} tasks that failed with off, and failed" in said
+    assert found["calls"] == len(clerks.requests) == 2 * 24 * 3
+    assert off["means"]["tokens"] == 20 + 5 + 2 * 15
+    assert off["hinted"] == 0 < hybrid["hinted"]
+    shown = bench(tmp_path, clerks.url)
+    assert len(clerks.requests) == 2 * 24 * 3
+    for part in (
+        "memory beside off; adjusted: paired by task",
+        "hybrid: success",
+        "won with hybrid",
+        "memory said: Suggested next tools:",
+    ):
+        assert part in shown.out
+
+
+def test_the_folder_is_an_archive_of_runs(clerks: Loopback, tmp_path: Path) -> None:
+    report(bench(tmp_path / "runs", clerks.url, "--tasks", "[bl]*-Ada,[bl]*-Ben", "--json"))
+    answer = quick("ingest", str(tmp_path / "runs"), "--store", str(tmp_path / "m.hepm"), "--json")
+    assert answer.code == 0, answer.err
+    assert (answer.json["stored"], answer.json["rejected"]) == (12, [])
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        run = memory.run("parcels/small/hybrid/broken-Ada/0")
+        assert run is not None
+        assert run.tags["arm"] == "hybrid"
+        assert run.outcome.success is not None
+        assert "Suggested next tools" not in str(run)
+        assert memory.suggest(after="get_parcel", speak="all")
+
+
+def test_memory_never_holds_a_run_of_the_tasks_family(clerks: Loopback, tmp_path: Path) -> None:
+    report(bench(tmp_path, clerks.url, "--arms", "similar-3", "--tasks", "[bl]*", "--json"))
+    shown = [request.body["messages"] for request in clerks.requests if "solved before" in str(request.body)]
+    assert len(shown) >= 12
+    for messages in shown:
+        name = messages[-1 if len(messages) == 2 else 1]["content"].split()[2].rstrip(".")
+        assert f"I am {name}" not in messages[0]["content"]
+        assert "get_parcel" in messages[0]["content"]
+
+
+def test_a_published_split_is_kept(clerks: Loopback, tmp_path: Path) -> None:
+    found = report(bench(tmp_path, clerks.url, "--tasks", "l*", "--json", env="tests.lab.bench.parcels:split_parcels"))
+    assert found["tasks"] == 4
+    runs = (tmp_path / "runs.jsonl").read_text("utf-8").splitlines()
+    by_arm = [(one["tags"]["arm"], one["task"].split("-")[1]) for one in map(json.loads, runs)]
+    assert {name for arm, name in by_arm if arm == "hybrid"} == {"Cleo", "Dana"}
+    assert {name for arm, name in by_arm if arm == "off"} == {"Ada", "Ben", "Cleo", "Dana"}
+
+
+def test_online_a_task_sees_what_came_before_it(clerks: Loopback, tmp_path: Path) -> None:
+    options = ("--learn-from", "online", "--arms", "off,hybrid", "--trials", "2", "--tasks", "*-Ada,*-Cleo", "--json")
+    found = report(bench(tmp_path, clerks.url, *options))
+    hints = [
+        [line for line in str(request.body["messages"]).split("\\n") if "Suggested next tools" in line]
+        for request in clerks.requests
+    ]
+    assert any(hints)
+    first = [request for request in clerks.requests if "parcel 0 is late" in str(request.body)]
+    assert len(first) == 4 * 3
+    assert not any("Suggested" in str(request.body) for request in first)
+    assert len(found["arms"]["hybrid"]["pass_k"]) == 2
+
+
+def test_a_given_memory_is_used_and_left_as_it_was(clerks: Loopback, tmp_path: Path) -> None:
+    report(bench(tmp_path / "runs", clerks.url, "--arms", "off", "--tasks", "*-Ada,*-Ben", "--json"))
+    store = tmp_path / "m.hepm"
+    quick("ingest", str(tmp_path / "runs"), "--store", str(store))
+    before = sorted(tmp_path.iterdir())
+    with Memory.open(store) as memory:
+        revision = memory.header.revision
+    found = report(bench(tmp_path / "more", clerks.url, "--memory", str(store), "--tasks", "l*-Cleo", "--json"))
+    assert found["arms"]["hybrid"]["hinted"] > 0
+    fits = tmp_path / "m.hepm-fit"  # what was measured in it
+    assert sorted({*tmp_path.iterdir()} - {fits}) == sorted([*before, tmp_path / "more"])
+    with Memory.open(store) as memory:
+        assert memory.header.revision == revision
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("verdict", "hinted"), [("yes", True), ("I cannot tell", False)])
+def test_a_model_may_label_what_memory_learns_from_and_is_asked_once(
+    verdict: str,
+    hinted: bool,
+    clerks: Loopback,
+    tmp_path: Path,
+) -> None:
+    judged: list[Any] = []
+
+    def judge(request: Any) -> Any:
+        if "You judge whether an agent" not in str(request.body):
+            return clerk(request)
+        judged.append(request)
+        return completion(verdict)
+
+    clerks.script = judge
+    options = ("--learn-from", "judged", "--tasks", "l*-Ada,l*-Ben", "--json")
+    found = report(bench(tmp_path, clerks.url, *options))
+    assert len(judged) == 4
+    assert (found["arms"]["hybrid"]["hinted"] > 0) is hinted
+    assert report(bench(tmp_path, clerks.url, *options))["arms"] == found["arms"]
+    assert len(judged) == 4
+
+
+@pytest.mark.exhaustive
+def test_a_plot_is_drawn_where_it_is_asked_for(clerks: Loopback, tmp_path: Path) -> None:
+    assert bench(tmp_path, clerks.url, "--tasks", "*-Ada", "--plot", str(tmp_path / "plot.png")).code == 0
+    assert (tmp_path / "plot.png").stat().st_size > 5_000
+    answer = bench(tmp_path, clerks.url, "--tasks", "*-Ada", "--plot", str(tmp_path / "plot.txt"))
+    assert "the plot cannot be written" in answer.err
+
+
+@pytest.mark.parametrize(
+    "arm",
+    [
+        "lessons",
+        "explicit",
+        *(pytest.param(arm, marks=pytest.mark.exhaustive) for arm in ("toolnet", "all", "implicit", "similar-1")),
+    ],
+)
+def test_each_arm_shows_what_it_is_called_after(arm: str, clerks: Loopback, tmp_path: Path) -> None:
+    found = report(bench(tmp_path, clerks.url, "--arms", f"off,{arm}", "--tasks", "l*-Ada,l*-Ben,[bd]*-Ada", "--json"))
+    sent = [str(request.body["messages"]) for request in clerks.requests]
+    shown = {
+        "lessons": "What earlier runs taught",
+        "similar-1": "Similar tasks that were solved before",
+        "implicit": "summarize_the_task whenever",
+        "explicit": "does the conversation need to be summarized",
+    }
+    assert any(shown.get(arm, "Suggested next tools") in text for text in sent)
+    assert any("Suggested next tools" in text for text in sent) == (arm not in ("lessons", "similar-1"))
+    assert found["arms"][arm]["means"]["turns"] is None or found["arms"][arm]["means"]["turns"] >= 3
+
+
+def test_reflexion_shows_an_agent_its_own_advice_after_a_failure_alone(clerks: Loopback, tmp_path: Path) -> None:
+    options = ("--arms", "off,reflexion", "--trials", "3", "--tasks", "*-Ada", "--json")
+    found = report(bench(tmp_path, clerks.url, *options))
+    asked = [request for request in clerks.requests if "An agent that uses tools failed" in str(request.body)]
+    off, own = found["arms"]["off"], found["arms"]["reflexion"]
+    failed = round(6 * (1 - off["means"]["success"]))
+    assert 0 < failed < len(asked) <= 2 * failed
+    advised = [request for request in clerks.requests if "Your own advice" in str(request.body)]
+    assert len(advised) == 2 * 3 * failed
+    assert own["means"]["success"] > off["means"]["success"]
+    before = len(clerks.requests)
+    report(bench(tmp_path, clerks.url, *options))
+    assert len(clerks.requests) == before
+    refused = bench(tmp_path / "one", clerks.url, "--arms", "reflexion")
+    assert "give --trials 2 or more" in refused.err
+
+
+def test_what_an_environment_judges_besides_is_compared_over_the_runs_it_judges(
+    clerks: Loopback, tmp_path: Path
+) -> None:
+    found = report(bench(tmp_path, clerks.url, "--json"))
+    runs = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
+    judged = [run for run in runs if RIGHT[run["task"].partition("-")[0]] != "refund"]
+    for arm in ("off", "hybrid"):
+        of_arm = [run for run in judged if run["tags"]["arm"] == arm]
+        thrifty = [
+            run for run in of_arm if not any(c["name"] == "refund" for t in run["turns"] for c in t.get("calls", ()))
+        ]
+        assert found["arms"][arm]["means"]["thrift"] == pytest.approx(len(thrifty) / 16, abs=1e-3)
+    change = found["arms"]["hybrid"]["difference"]["thrift"]
+    assert change["value"] > 0
+    assert f"Thrift was 93.8 %, +{100 * change['value']:.1f} points [" in found["sentences"][0]
+    table = bench(tmp_path, clerks.url).out.splitlines()
+    # Beside "arm", or in a line of its own where the columns are too wide for one table.
+    assert any("thrift" in line for line in table)
+
+
+@pytest.mark.parametrize(("model", "success"), [("gold", 1.0), pytest.param("none", 0.0, marks=pytest.mark.exhaustive)])
+def test_gold_and_none_ask_no_model(model: str, success: float, loopback: Loopback, tmp_path: Path) -> None:  # noqa: F811
+    found = report(bench(tmp_path, loopback.url, "--json", model=model))
+    assert [found["arms"][arm]["means"]["success"] for arm in ("off", "hybrid")] == [success, success]
+    solved = "each task was solved as often as with off: too few tasks, or no effect"
+    if not success:
+        solved = "no task was solved, as with off: too hard for this model, or its limits are too low"
+    assert found["sentences"] == [f"With hybrid hints {solved}. Thrift was 100.0 %, as with off."]
+    assert not loopback.requests
+
+
+def test_a_dry_run_asks_nothing_and_leaves_nothing(clerks: Loopback, tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+    found = report(bench(folder, clerks.url, "--tasks", "6", "--dry-run", "--json"))
+    assert (found["runs"], found["calls"]) == (12, 12 * 3)
+    assert not folder.exists()
+    report(bench(folder, clerks.url, "--tasks", "6", "--arms", "off", "--json"))
+    found = report(bench(folder, clerks.url, "--tasks", "6", "--dry-run", "--json"))
+    assert (found["runs"], found["calls"]) == (6, 6 * 3)
+    assert len(clerks.requests) == 6 * 3
+
+
+def test_a_spent_budget_ends_a_bench_which_then_goes_on(clerks: Loopback, tmp_path: Path) -> None:
+    stopped = bench(tmp_path, clerks.url, "--tasks", "*-Ada", "--budget", "20 calls")
+    assert stopped.code == 1
+    assert "the budget of 20 calls is spent" in stopped.err
+    assert len(clerks.requests) == 20
+    report(bench(tmp_path, clerks.url, "--tasks", "*-Ada", "--json"))
+    assert len(clerks.requests) == 12 * 3
+
+
+def test_requests_of_a_model_that_plays_the_user_count_in_the_budget(
+    loopback: Loopback,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", loopback.url)
+    loopback.script = customer_or_clerk
+    talking, one_task = "tests.lab.bench.parcels:TalkingParcels", ("--arms", "off", "--tasks", "1")
+    stopped = bench(tmp_path, loopback.url, *one_task, "--budget", "220 tokens", env=talking)
+    assert "the budget of 220 tokens has" in stopped.err
+    assert "asked small and customer: " in stopped.err
+    asked = len(loopback.requests)
+    done = bench(tmp_path, loopback.url, *one_task, "--json", env=talking)
+    assert len(loopback.requests) == 3 + 2  # three of the agent; the customer begins and ends
+    assert report(done)["paid_before"] == asked
+    assert f"{5 - asked} calls" in done.err
+    assert report(done)["arms"]["off"]["means"]["tokens"] == 20 + 5 + 2 * 15  # what the agent took
+
+
+@pytest.mark.parametrize("rounds", ["0", "2"])
+def test_without_a_model_for_the_user_nothing_is_installed_and_the_variable_is_named(
+    rounds: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("HEPM_USER_MODEL", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    refused = quick("bench", "tau2-retail-user", "--model", "none", "--rounds", rounds, "--memory", tmp_path / "m.hepm")
+    assert refused.code == 1
+    assert "name it in HEPM_USER_MODEL" in refused.err
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_without_a_limit_of_answers_the_longest_so_far_is_reserved(loopback: Loopback, tmp_path: Path) -> None:  # noqa: F811
+    loopback.script = lambda request: completion("text", usage=(10, 400))
+    budget, endpoint = Budget(tokens=900), Endpoint("small", loopback.url)
+    with Folder(tmp_path, {}) as folder, open_model(endpoint, folder, budget=budget, prices=None) as model:
+        answer = model.recorded(Key("off", "a", 0))
+        for number in range(2):
+            answer({"model": "small", "messages": [{"role": "user", "content": str(number)}]})
+        with pytest.raises(BudgetSpentError):
+            answer({"model": "small", "messages": []})
+    assert budget.used.tokens == 820
+
+
+def test_the_limit_of_answers_is_sent_with_each_request(clerks: Loopback, tmp_path: Path) -> None:
+    report(bench(tmp_path, clerks.url, "--tasks", "1", "--option", "max_tokens=50", "--json"))
+    assert {request.body["max_tokens"] for request in clerks.requests} == {50}
+
+
+@pytest.mark.parametrize("limit", ["max_tokens", "max_completion_tokens"])
+def test_a_budget_reserves_the_answers_that_requests_limit(loopback: Loopback, tmp_path: Path, limit: str) -> None:  # noqa: F811
+    body = {"model": "small", "messages": [{"role": "user", "content": "Where is it?"}], limit: 150}
+    each = tokens_of(body)
+    loopback.script = lambda _: completion("Here.", usage=(each, 150)).after(0.02)
+    budget, endpoint = Budget(tokens=1_000), Endpoint("small", loopback.url)
+    with Folder(tmp_path, {}) as folder, open_model(endpoint, folder, budget=budget, prices=None) as model:
+        with ThreadPoolExecutor(8) as pool:
+            asked = [pool.submit(model.recorded(Key("off", f"task-{n}", 0)), body) for n in range(16)]
+        refused = [one for one in asked if isinstance(one.exception(), BudgetSpentError)]
+    assert budget.used.tokens <= 1_000
+    assert len(asked) - len(refused) == len(loopback.requests) == 1_000 // (each + 150)
+
+
+def test_runs_whose_model_failed_are_named_and_made_again(clerks: Loopback, tmp_path: Path) -> None:
+    def moody(request: Any) -> Any:
+        return error(400, "too long") if "parcel 2 is damp" in str(request.body) else clerk(request)
+
+    clerks.script = moody
+    options = ("--arms", "off,similar-1", "--learn-from", "online", "--tasks", "[dl]*-Ben,[dl]*-Cleo")
+    found = report(bench(tmp_path, clerks.url, *options, "--json"))
+    assert list(found["failed"]) == ["off/damp-Cleo/0", "similar-1/damp-Cleo/0"]
+    assert "too long" in found["failed"]["off/damp-Cleo/0"]
+    assert found["unfinished"] == 6 - 5
+    shown = bench(tmp_path, clerks.url, *options)
+    assert "2 runs broke off (off/damp-Cleo/0)" in " ".join(shown.out.split())
+    clerks.script = clerk
+    found = report(bench(tmp_path, clerks.url, *options, "--json"))
+    assert (found["failed"], found["unfinished"]) == ({}, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--arms", "of"], "no arm is called of. There are: off, weight"),
+        (["--tasks", "nobody*"], "no task is called nobody*; there are late-Ada"),
+        (["--memory", "m.hepm", "--learn-from", "online"], "--memory and --learn-from exclude each other"),
+        (["--budget", "1 usd"], "a budget in usd needs the prices"),
+        (["--budget", "1 dollar"], "is no limit: write '100 calls'"),
+        (["--option", "temperature"], "'temperature' is not NAME=VALUE"),
+        (["--rounds", "2"], "name the store that rounds are learned into"),
+        (["--rounds", "2", "--memory", "new.hepm", "--arms", "off,lessons"], "one arm: lessons, chosen, tagged"),
+        (["--rounds", "2", "--memory", "new.hepm", "--learn-from", "online"], "rounds have no use for it"),
+    ],
+)
+def test_what_cannot_be_benched_is_refused_in_a_sentence(
+    options: Sequence[str],
+    message: str,
+    clerks: Loopback,
+    tmp_path: Path,
+) -> None:
+    answer = bench(tmp_path, clerks.url, *options)
+    assert answer.code in (1, 2)
+    assert message in " ".join(answer.err.split())
+    assert not clerks.requests
+
+
+def test_a_folder_without_an_answer_takes_other_options(clerks: Loopback, tmp_path: Path) -> None:
+    failed = bench(tmp_path, "http://127.0.0.1:9/v1", "--tasks", "*-Ada", "--arms", "off", "-o", "temperature=1")
+    assert failed.code == 1
+    assert "no endpoint can be reached" in failed.err
+    assert "success" not in failed.out  # no table without a task
+    report(bench(tmp_path, clerks.url, "--tasks", "*-Ada", "--arms", "off", "--json"))
+
+
+def test_a_folder_of_another_bench_is_refused(clerks: Loopback, tmp_path: Path) -> None:
+    report(bench(tmp_path, clerks.url, "--tasks", "*-Ada", "--arms", "off", "--json"))
+    answer = bench(tmp_path, clerks.url, "--tasks", "*-Ada", "--arms", "off", "-o", "temperature=0")
+    assert 'holds runs with another options ({}, now {"temperature": 0}): name another --folder' in answer.err
+    assert bench(tmp_path, clerks.url, env="tests.lab.bench.parcels:nothing").code == 1

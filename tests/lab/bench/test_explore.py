@@ -1,0 +1,176 @@
+"""`hepm bench --rounds` on a small environment, with a model played by a real server."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hepm import Memory
+from hepm.agents.tagged import spans_of
+from tests.faults.command import Answer, quick
+from tests.lab.bench.parcels import learner, tagging
+from tests.loopback import Loopback, Request, answer_well, error, loopback  # noqa: F401
+
+ENV = "tests.lab.bench.parcels:Parcels"
+AT_ONCE = 3
+
+
+def arguments(place: Path, url: str, *options: str) -> list[str]:
+    known = ("--model", "small", "--base-url", url, "--folder", place / "folder", "--memory", place / "m.hepm")
+    return ["bench", ENV, *map(str, known), "--concurrency", str(AT_ONCE), *options]
+
+
+def explore(place: Path, url: str, *options: str) -> Answer:
+    return quick(*arguments(place, url, "--rounds", "3", *options))
+
+
+def rounds(answer: Answer) -> Any:
+    assert answer.code == 0, answer.err
+    return answer.json["rounds"]
+
+
+@pytest.fixture
+def played(loopback: Loopback) -> Loopback:  # noqa: F811
+    loopback.script = learner
+    return loopback
+
+
+@pytest.fixture(scope="module")
+def explored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, list[Request], Any, Loopback]]:
+    """A place that was explored in three rounds of twelve, the requests, the rounds, and the endpoint."""
+    place, played = tmp_path_factory.mktemp("explored"), Loopback()
+    played.script = learner
+    found = rounds(explore(place, played.url, "--rollouts", "12", "--tasks", "*-Ada,*-Ben", "--json"))
+    yield place, [*played.requests], found, played
+    played.stop()
+
+
+def test_each_round_is_made_with_the_lessons_of_the_rounds_before_and_the_first_with_none(explored: Any) -> None:
+    _, requests, found, _ = explored
+    assert len(requests) == 3 * 12 * 3
+    by_round = [str([request.body for request in requests[at : at + 36]]) for at in range(0, 108, 36)]
+    assert ["What earlier runs taught" in text for text in by_round] == [False, True, True]
+    assert found[0]["shown"] == 0 < found[1]["shown"] <= found[2]["shown"]
+    assert found[0]["success"] < found[2]["success"]
+    assert all(request.body["temperature"] == 1 for request in requests)
+
+
+def test_runs_are_stored_with_rewards_of_turns_and_lessons_are_credited_with_their_outcome(explored: Any) -> None:
+    with Memory.open(explored[0] / "m.hepm") as memory:
+        run = memory.run("parcels/small/lessons/late-Ada/0/seed-0")
+        assert run is not None
+        assert [turn.reward for turn in run.turns if turn.role == "assistant"] == [0, run.outcome.reward, 0]
+        used = [one for one in memory.lessons.list("experience", retired=True) if one.uses.uses]
+        assert used
+        for one in used:
+            outcomes = memory.lessons.shown_in(one.row.id)
+            assert one.uses.uses == len(outcomes)
+            assert one.uses.successes == sum(outcome is True for outcome in outcomes.values())
+
+
+def test_a_library_that_one_model_taught_serves_another_by_export_and_import(explored: Any, tmp_path: Path) -> None:
+    place, _, _, played = explored
+    file, other = tmp_path / "lessons.jsonl", tmp_path / "other.hepm"
+    assert quick("export", "--form", "lessons", file, "--store", place / "m.hepm").code == 0
+    assert quick("import", file, "--store", other).code == 0
+    before = len(played.requests)
+    known = ("--model", "big", "--base-url", played.url, "--memory", other, "--folder", tmp_path / "bench")
+    tested = ("--arms", "off,lessons", "--tasks", "*-Cleo,*-Dana", "--json")
+    found = quick("bench", ENV, *map(str, known), *tested).json["arms"]
+    assert found["off"]["means"]["success"] < found["lessons"]["means"]["success"]
+    assert {request.body["model"] for request in played.requests[before:]} == {"big"}
+
+
+def test_a_model_may_distill_and_is_asked_once(played: Loopback, tmp_path: Path) -> None:
+    asked: list[Request] = []
+
+    def both(request: Request) -> Any:
+        if request.body["model"] != "writer":
+            return learner(request)
+        asked.append(request)
+        return answer_well(request)
+
+    played.script = both
+    options = ("--rollouts", "6", "--distiller", "writer", "--json")
+    stopped = explore(tmp_path, played.url, *options, "--budget", "24 calls")
+    assert stopped.code == 1
+    assert "the budget" in stopped.err
+    assert len(played.requests) == 24
+    found = rounds(explore(tmp_path, played.url, *options))
+    assert sum(found[0]["zones"].values()) > 0
+    assert found[0]["principles"] > 0
+    runs = Counter(str(request.body["messages"]) for request in asked)
+    assert max(runs.values()) == 1
+    assert len(played.requests) - len(asked) == 3 * 6 * 3
+
+
+def test_an_agent_with_tags_searches_principles_which_are_credited_and_recorded(
+    played: Loopback, tmp_path: Path
+) -> None:
+    played.script = tagging
+    found = rounds(explore(tmp_path, played.url, "--arms", "tagged", "--rollouts", "8", "--json"))
+    assert [one["shown"] for one in found] == [0, 1, 1]
+    assert [one["errors"] for one in found] == [1, 1, 1]  # its first text has no action
+    assert found[2]["evolved"] == {}
+    assert all(sum(one["zones"].values()) == 0 for one in found)
+    texts = [message["content"] for request in played.requests for message in request.body["messages"]]
+    assert "<experience>\nNo principle is like this.\n</experience>" in texts
+    assert not any("invented" in text for text in texts)
+    assert not any("tools" in request.body for request in played.requests)
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        runs = list(memory.runs())
+        searched = next(run for run in runs if run and run.tags["round"] == "2")
+        recalled = [id for turn in searched.turns for id in turn.recalled]
+        assert recalled
+        assert all(searched.id in memory.lessons.shown_in(id) for id in recalled)
+        assert {one.tool for one in memory.suggest(after="get_parcel")} <= {"apologise", "refund", "replace"}
+        for absorb in (False, True):
+            spans = spans_of(searched, absorb=absorb)
+            assert {span.by: span.trained for span in spans} == {
+                "prompt": False,
+                "agent": True,
+                "memory": absorb,
+                "tool": False,
+            }
+
+
+def test_a_run_that_breaks_off_twice_is_left_out_of_its_round(played: Loopback, tmp_path: Path) -> None:
+    def moody(request: Request) -> Any:
+        return error(400, "too long") if "parcel 2 is damp" in str(request.body) else learner(request)
+
+    played.script = moody
+    options = ("--rollouts", "6", "--tasks", "*-Cleo")
+    first = explore(tmp_path, played.url, *options)
+    assert "1 run broke off (lessons/damp-Cleo/0)" in first.out
+    assert "too long" in first.out
+    answers = [explore(tmp_path, played.url, *options, "--json") for _ in range(3)]
+    assert [len(answer.json["rounds"]) for answer in answers] == [1, 2, 3]
+    assert [one["left_out"] for one in rounds(answers[-1])] == [1, 1, 1]
+
+
+def test_a_dry_run_asks_and_leaves_nothing(played: Loopback, tmp_path: Path) -> None:
+    found = explore(tmp_path, played.url, "--rollouts", "6", "--distiller", "writer", "--dry-run", "--json").json
+    assert (found["runs"], found["calls"]) == (18, 18 * 3 + 18 * 2)
+    assert [*tmp_path.iterdir()] == []
+    assert not played.requests
+
+
+def test_another_store_another_folder_and_other_settings_are_refused_in_a_sentence(
+    played: Loopback, tmp_path: Path
+) -> None:
+    options = ("--rollouts", "2")
+    assert explore(tmp_path, played.url, *options).code == 0
+    asked = len(played.requests)
+    for more, message in (
+        (("--memory", tmp_path / "new.hepm"), "holds rounds whose runs are not in the store"),
+        (("--folder", tmp_path / "new"), "of another exploration: name its --folder"),
+        (("--seed", "1"), "holds runs with another seed (0, now 1)"),
+    ):
+        answer = explore(tmp_path, played.url, *options, *map(str, more))
+        assert answer.code == 1
+        assert message in " ".join(answer.err.split())
+    assert len(played.requests) == asked

@@ -1,0 +1,62 @@
+"""What a dry run says a bench will ask, beside what a model at an endpoint was asked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hepm.lab.bench.models import tokens_of
+from tests.lab.bench.parcels import clerk, customer_or_clerk
+from tests.lab.bench.test_bench import bench, report
+from tests.loopback import Loopback, Reply, Request, completion, loopback  # noqa: F401
+
+SPLIT = "tests.lab.bench.parcels:split_parcels"
+TALKING = "tests.lab.bench.parcels:TalkingParcels"
+
+
+def answering(request: Request) -> Reply:
+    """The clerk, who also judges, digests, plans and reflects."""
+    text = str(request.body["messages"])
+    if "You study the record of an agent" in text:
+        return completion(json.dumps({"items": [{"title": "A", "description": "late.", "content": "Be kind."}]}))
+    if "tools" not in request.body:
+        return completion(json.dumps({"success": "yes", "steps": []}))
+    return clerk(request)
+
+
+@pytest.mark.parametrize(
+    ("arms", "more", "env"),
+    [
+        ("off", (), SPLIT),
+        ("off,hybrid,weight", (), SPLIT),
+        ("explicit", (), SPLIT),
+        ("summary,implicit", (), SPLIT),
+        ("no-adapt", (), SPLIT),
+        ("similar-3", (), SPLIT),
+        ("lessons", (), SPLIT),
+        ("off,reasoningbank", (), SPLIT),
+        ("off,hybrid", ("--trials", "3"), SPLIT),
+        ("off,hybrid", ("--learn-from", "judged"), SPLIT),
+        ("off,hybrid", ("--learn-from", "online"), SPLIT),
+        ("off", (), TALKING),
+    ],
+)
+def test_a_dry_run_says_within_a_fifth_what_a_model_is_then_asked(
+    loopback: Loopback,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    arms: str,
+    more: tuple[str, ...],
+    env: str,
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", loopback.url)
+    loopback.script = customer_or_clerk if env == TALKING else answering
+    options = ("--arms", arms, *more, "--json")
+    planned = report(bench(tmp_path / "f", loopback.url, *options, "--dry-run", env=env))
+    assert not loopback.requests
+    report(bench(tmp_path / "f", loopback.url, *options, env=env))
+    bodies = [request.body for request in loopback.requests]
+    assert planned["calls"] == pytest.approx(len(bodies), rel=0.2)
+    assert planned["tokens"] == pytest.approx(sum(map(tokens_of, bodies)), rel=0.25)

@@ -1,0 +1,149 @@
+"""`hepm bench recorded`: a model at points of recorded runs, with hints and without, played by a real server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hepm.lab.environments import ToolFailed
+from hepm.lab.environments.recorded import RecordedRuns
+from tests.faults.command import Answer, quick
+from tests.lab.bench.parcels import clerk
+from tests.loopback import Loopback, error, loopback  # noqa: F401
+
+
+@pytest.fixture
+def clerks(loopback: Loopback) -> Loopback:  # noqa: F811
+    loopback.script = clerk
+    return loopback
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs of a bench, some of which failed where others of their task succeeded."""
+    folder, played = tmp_path_factory.mktemp("bench"), Loopback()
+    played.script = clerk
+    try:
+        known = ("--model", "small", "--base-url", played.url, "--folder", str(folder), "--json")
+        answer = quick("bench", "tests.lab.bench.parcels:Parcels", *known)
+    finally:
+        played.stop()
+    assert answer.code == 0, answer.err
+    return folder / "runs.jsonl"
+
+
+def replay(runs: Path, played: Loopback, folder: Path, *options: str, env: str = "recorded") -> Answer:
+    known = ("--model", "small", "--base-url", played.url, "--folder", str(folder), "--source", str(runs))
+    return quick("bench", env, *known, *options)
+
+
+def test_it_says_how_often_hints_change_a_call_and_asks_for_nothing_twice(
+    runs: Path, clerks: Loopback, tmp_path: Path
+) -> None:
+    planned = replay(runs, clerks, tmp_path / "replay", "--arms", "hybrid", "--dry-run", "--json").json
+    assert not clerks.requests
+    assert not (tmp_path / "replay").exists()
+    answer = replay(runs, clerks, tmp_path / "replay", "--arms", "hybrid", "--json")
+    assert answer.code == 0, answer.err
+    assert planned["calls"] == len(clerks.requests)
+    assert planned["points"] == answer.json["tasks"] >= 15
+    off, hybrid = answer.json["arms"]["off"], answer.json["arms"]["hybrid"]
+    assert (off["hinted"], off["means"]["changed"]) == (0, 0)
+    assert hybrid["hinted"] > 0.9
+    gain = hybrid["difference"]["success"]
+    assert (len(hybrid["won"]) - len(hybrid["lost"])) / answer.json["tasks"] == pytest.approx(gain["value"], abs=1e-3)
+    assert 0 < gain["value"] <= hybrid["means"]["changed"] <= hybrid["hinted"]
+    assert hybrid["means"]["success"] - off["means"]["success"] == pytest.approx(gain["value"], abs=1e-3)
+    assert gain["interval"][0] <= gain["value"] <= gain["interval"][1]
+    assert all(request.body["temperature"] == 0 for request in clerks.requests)
+
+    asked = len(clerks.requests)
+    again = replay(runs, clerks, tmp_path / "replay", "--arms", "hybrid")
+    assert len(clerks.requests) == asked
+    assert "It changed" in " ".join(again.out.split())
+
+
+def test_calls_of_successful_runs_are_points_of_another_environment(
+    runs: Path, clerks: Loopback, tmp_path: Path
+) -> None:
+    options = ("--arms", "weight", "--tasks", "10", "--json")
+    answer = replay(runs, clerks, tmp_path / "replay", *options, env="recorded-calls")
+    assert answer.json["tasks"] == 10
+    other = replay(runs, clerks, tmp_path / "other", *options, "--seed", "1", env="recorded-calls")
+    assert other.json["arms"] != answer.json["arms"]  # other points are drawn
+
+
+def test_each_request_is_the_recorded_conversation_with_at_most_one_hint(
+    runs: Path, clerks: Loopback, tmp_path: Path
+) -> None:
+    assert replay(runs, clerks, tmp_path / "replay", "--tasks", "4", "--arms", "weight,lessons").code == 0
+    with_hints = 0
+    for request in clerks.requests:
+        messages: list[Any] = request.body["messages"]
+        assert [message["role"] for message in messages[:2]] == ["system", "user"]
+        assert {tool["function"]["name"] for tool in request.body["tools"]} >= {"get_parcel", "refund"}
+        text = str(messages)
+        with_hints += "Suggested next tools" in text or "<hepm-memory>" in text
+        assert text.count("Suggested next tools") <= 1
+    assert 0 < with_hints < len(clerks.requests)
+
+
+def test_a_point_that_the_endpoint_refuses_is_left_out_and_named(runs: Path, clerks: Loopback, tmp_path: Path) -> None:
+    clerks.script = lambda request: error(400, "bad tools") if "Cleo" in str(request.body) else clerk(request)
+    answer = replay(runs, clerks, tmp_path / "replay", "--arms", "weight")
+    assert "broke off (off/" in " ".join(answer.out.split())
+    assert "bad tools" in " ".join(answer.out.split())
+    assert "left out, not finished: repeat the command." in " ".join(answer.out.split())
+
+
+@pytest.mark.parametrize("cause", ["budget", "endpoint"])
+def test_what_was_answered_before_the_end_is_reported_and_the_command_goes_on(
+    runs: Path, clerks: Loopback, tmp_path: Path, cause: str
+) -> None:
+    common = ("--arms", "weight", "--concurrency", "2")
+    if cause == "budget":
+        stopped = replay(runs, clerks, tmp_path / "replay", *common, "--budget", "20 calls")
+        assert "the budget of 20 calls is spent" in stopped.err
+    else:
+        clerks.script = lambda request: clerk(request) if len(clerks.requests) <= 20 else error(401, "no such key")
+        stopped = replay(runs, clerks, tmp_path / "replay", *common)
+        assert "no such key" in stopped.err
+    assert stopped.code == 1
+    shown = " ".join(stopped.out.split())
+    assert "weight beside off" in shown
+    assert "left out, not finished: repeat the command." in shown
+    clerks.script, asked = clerk, len(clerks.requests)
+    whole = replay(runs, clerks, tmp_path / "replay", *common, "--json")
+    assert whole.json["unfinished"] == 0
+    # Each point was finished in both arms or is asked about again for the missing one alone.
+    assert 0 < len(clerks.requests) - asked <= 2 * whole.json["tasks"] - 18
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--arms", "implicit,similar-1,hybrid"], "implicit, similar-1 cannot be shown at one point of a run"),
+        (["--memory", "m.hepm"], "memory is made of the recorded runs of other task families: leave it out"),
+        (["--source", ""], "recorded needs recorded runs: name them by --source"),
+    ],
+)
+def test_what_cannot_be_replayed_is_refused_in_a_sentence(
+    runs: Path, clerks: Loopback, tmp_path: Path, options: list[str], message: str
+) -> None:
+    answer = replay(runs, clerks, tmp_path / "replay", *options)
+    assert answer.code in (1, 2)
+    assert message in " ".join(answer.err.split())
+    assert not clerks.requests
+
+
+def test_a_point_is_an_episode_whose_first_call_is_judged(runs: Path) -> None:
+    environment = RecordedRuns("call", str(runs))
+    task = environment.tasks()[0]
+    [right] = next(point.right for point in environment.points if point.key == task.id)
+    for tool, reward in ((right, 1.0), ("another", 0.0)):
+        episode = environment.start(task)
+        with pytest.raises(ToolFailed, match="no tool is executed"):
+            episode.call(tool, {})
+        assert episode.reward() == reward

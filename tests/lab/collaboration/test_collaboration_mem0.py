@@ -1,0 +1,44 @@
+"""`hepm bench users --arms mem0` with the release of mem0 from PyPI, in a process of its own."""
+
+import json
+
+import pytest
+
+from hepm.lab.bench.folder import Folder
+from hepm.lab.bench.models import Model
+from hepm.lab.collaboration.environment import UsersEnvironment
+from hepm.lab.collaboration.play import UserBench
+from hepm.lab.collaboration.rules import PREFERENCES
+from hepm.lab.collaboration.script import scripted
+from hepm.lab.collaboration.users import RuleUser
+from hepm.llm import Endpoint
+
+
+@pytest.mark.soak
+def test_facts_that_mem0_takes_of_each_turn_reach_the_agent_in_the_next_session_and_are_paid_once(tmp_path):
+    asked: list[str] = []
+
+    def model(body):
+        if "response_format" not in body:
+            return scripted(body)
+        said = body["messages"][-1]["content"].partition("## New Messages\nuser: ")[2].splitlines()[0]
+        asked.append(said)
+        facts = {"memory": [{"id": "0", "text": said}]}
+        return {"choices": [{"message": {"role": "assistant", "content": json.dumps(facts)}}]}
+
+    user = RuleUser("Ada", {name: PREFERENCES[name] for name in ("bullets", "no emoji", "German")})
+
+    def efforts() -> list[int]:
+        with Folder(tmp_path / "f", {}) as folder:
+            endpoint = Endpoint("small", "http://localhost:9/v1")
+            made = UserBench(UsersEnvironment(), [user], folder, endpoint, arms=["mem0"], sessions=2)
+            played = made.play(Model(lambda task: model, folder))
+        assert made.failed == {}
+        return [len(one.enforced) for one in played]
+
+    assert efforts() == [1, 0]
+    # By hand: two turns in the first session and one in the second; the repeated command takes them from the folder.
+    assert len(asked) == 3
+    assert efforts() == [1, 0]
+    assert len(asked) == 3
+    assert "bullet" in asked[1]

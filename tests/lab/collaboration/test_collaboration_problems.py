@@ -1,0 +1,93 @@
+"""Problems of simulated users, from files in the five published formats."""
+
+import json
+
+import pytest
+
+from hepm.errors import InputError
+from hepm.lab.collaboration.problems import is_answered, problem_of, read_problems, steps_of
+from tests.faults.command import quick
+
+MATH_500 = {"problem": "What is $1+1$?", "solution": "It is $\\boxed{2}$.", "answer": "2", "subject": "Algebra"}
+MATH_HARD = {
+    "problem": "Halve $\\frac{1}{2}$.",
+    "level": "Level 5",
+    "solution": "First \\boxed{1}, so $\\boxed{\\frac{1}{4}}$.",
+}
+MEDQA = {
+    "question": "He coughs. What is it?",
+    "answer": "Asthma",
+    "options": {"A": "Gout", "B": "Asthma"},
+    "answer_idx": "B",
+}
+MMLU = 'Which is even?,1,3,"4, of course",5,C\n'
+LOGIQA = "\nb\nAll cats sleep. Tom is a cat.\nWhat follows?\nA.Tom runs.\nB.Tom sleeps.\nC.No cat runs.\nD.Tom eats.\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem", "answer"),
+    [
+        ("math500.jsonl", json.dumps(MATH_500), "What is $1+1$?", "2"),
+        ("1.json", json.dumps(MATH_HARD, indent=1), "Halve $\\frac{1}{2}$.", "\\frac{1}{4}"),
+        ("medqa.jsonl", json.dumps(MEDQA), "He coughs. What is it?\nA. Gout\nB. Asthma", "B. Asthma"),
+        ("mmlu.csv", MMLU, "Which is even?\nA. 1\nB. 3\nC. 4, of course\nD. 5", "C. 4, of course"),
+        (
+            "logiqa.txt",
+            LOGIQA,
+            "All cats sleep. Tom is a cat. What follows?\nA. Tom runs.\nB. Tom sleeps.\nC. No cat runs.\nD. Tom eats.",
+            "B. Tom sleeps.",
+        ),
+    ],
+)
+def test_each_published_format_gives_problem_and_answer(tmp_path, name, text, problem, answer):
+    (tmp_path / name).write_text(text)
+    assert read_problems([tmp_path / name]) == {problem: answer}
+
+
+def test_lines_and_lists_of_records_are_read_and_files_are_joined(tmp_path):
+    (tmp_path / "lines.jsonl").write_text(f"{json.dumps(MATH_500)}\n{json.dumps(MEDQA)}\n")
+    (tmp_path / "list.json").write_text(json.dumps([MATH_HARD, MATH_500]))
+    assert len(read_problems([tmp_path / "lines.jsonl", tmp_path / "list.json"])) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("a.jsonl", '{"text": 1}'), ("a.txt", "one\ntwo"), ("a.csv", "x"), ("a.json", "[]")]
+)
+def test_a_file_of_another_form_is_refused(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError):
+        read_problems([tmp_path / name])
+
+
+@pytest.mark.parametrize(
+    "right", ["B", "B.", "(B)", "The answer is B.", "**Answer:** (B) Asthma", "The answer is asthma."]
+)
+def test_a_choice_is_answered_by_its_letter_or_its_text(right):
+    assert is_answered("B. Asthma", right)
+
+
+@pytest.mark.parametrize("wrong", ["A", "The answer is A.", "B. Asthma and A. Gout are the options.", "Both fit."])
+def test_a_list_of_options_answers_no_choice(wrong):
+    assert not is_answered("B. Asthma", wrong)
+
+
+def test_thousands_are_the_same_with_and_without_commas():
+    assert is_answered("12,000", "It is 12000.")
+    assert is_answered("12000", "It is 12,000.")
+
+
+def test_options_are_told_at_once_after_the_rest():
+    told = steps_of("He coughs. What is it?\nA. Gout\nB. Asthma")
+    assert told == ["What is it?", "He coughs.", "A. Gout\nB. Asthma"]
+
+
+def test_no_problem_comes_again_before_all_came():
+    problems = {str(number): "" for number in range(20)}
+    assert {problem_of("Ada", session, problems=problems) for session in range(1, 21)} == problems.keys()
+
+
+def test_the_scripted_agent_refuses_problems_of_files(tmp_path):
+    (tmp_path / "mmlu.csv").write_text(MMLU)
+    answer = quick("bench", "users", "--model", "scripted", "--source", tmp_path / "mmlu.csv", cwd=tmp_path)
+    assert answer.code == 1
+    assert "our own problems" in answer.err

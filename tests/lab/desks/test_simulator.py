@@ -1,0 +1,369 @@
+from __future__ import annotations
+
+import json
+import math
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from hepm import Memory
+from hepm.evals.metrics import Interval
+from hepm.evidence.engine import stems
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
+from hepm.lab.desks.service_desk import ACTS, CHECKS, CLOSINGS, LOOKUPS, Desk, DeskRun, make_desk
+from hepm.lab.desks.simulator import (
+    Scores,
+    Setting,
+    case_log,
+    evaluate_desk,
+    first_tools,
+    hints_from,
+    mean_over_desks,
+    measure_desk,
+    oracle,
+    simulate,
+    success_from_logs,
+    success_online,
+)
+from hepm.policy import Query
+from hepm.types import FailedWay, Suggestion, Suggestions, ToolName, Trajectory
+
+DESKS = [make_desk(seed) for seed in range(5)]
+ROOT = Path(__file__).parents[3]
+
+
+@dataclass(frozen=True)
+class Says:
+    """A policy with one answer."""
+
+    answer: Suggestions
+
+    def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
+        """The answer, whatever is asked."""
+        return self.answer
+
+    def hint(self, episode: DeskRun, calls: Sequence[ToolName]) -> Suggestions:
+        """The same without a memory."""
+        return self.answer
+
+
+class WordCounts:
+    """A plain reader of a log: of the tools that successful runs called next, the one whose runs had these words.
+
+    It looks at words that came four times or more, and knows neither grammar nor what names and things are.
+    """
+
+    def __init__(self, runs: Iterable[Trajectory]) -> None:
+        self.all_events: list[tuple[tuple[ToolName, ...], ToolName, set[str], bool]] = []
+        for run in runs:
+            calls = [call.name for call in run.calls()]
+            texts = [run.turns[0].text, *(call.result or "" for call in run.calls())]
+            for step, tool in enumerate(calls):
+                last = tuple(calls[max(0, step - 1) : step])
+                self.all_events.append((last, tool, words_of(texts[: step + 1]), run.outcome.success is True))
+
+    def hint(self, episode: DeskRun, calls: Sequence[ToolName]) -> Suggestions:
+        """The likeliest tool by naive Bayes over the moments after the same last call."""
+        here = [(tool, words, won) for last, tool, words, won in self.all_events if last == tuple(calls[-1:])]
+        often = Counter(word for _, words, _ in here for word in words)
+        said = words_of(str(message["content"]) for message in episode.messages(calls))
+        known = [word for word in said if often[word] >= 4]
+
+        def score(tool: ToolName) -> float:
+            mine = [words for called, words, won in here if called == tool and won]
+            likelihood = [
+                (sum(word in words for words in mine) + 2 * often[word] / len(here)) / (len(mine) + 2) for word in known
+            ]
+            return sum(map(math.log, likelihood))
+
+        tools = sorted({tool for tool, _, won in here if won}, key=lambda tool: (-score(tool), tool))
+        return hint(tools[0]) if tools else Suggestions()
+
+
+def words_of(texts: Iterable[str]) -> set[str]:
+    return {word for text in texts for word in re.findall("[a-z]+", text.lower())}
+
+
+def hint(*tools: ToolName) -> Suggestions:
+    return Suggestions(tuple(Suggestion(tool, 1.0, 1, 0.0, None, "fixed") for tool in tools))
+
+
+def warning(*tools: ToolName) -> Suggestions:
+    return Suggestions(warnings=tuple(FailedWay(tool, 5, 5) for tool in tools))
+
+
+def log_of(desk: Desk, runs: int) -> list[Trajectory]:
+    return [desk.record(episode, *desk.run(episode)) for episode in desk.training(runs)]
+
+
+# The desk
+
+
+def test_a_seed_gives_the_same_desk_and_the_same_runs_again():
+    assert make_desk(3) == make_desk(3)
+    assert log_of(make_desk(3), 20) == log_of(make_desk(3), 20)
+    assert make_desk(3).held_out() == make_desk(3).held_out()
+
+
+def test_another_seed_gives_another_desk():
+    assert make_desk(3).kinds != make_desk(4).kinds
+
+
+@pytest.mark.parametrize("desk", DESKS)
+def test_no_trouble_of_the_exam_was_ever_worded_so_in_a_log(desk: Desk):
+    logged = {frozenset(words_of([episode.trouble])) for episode in desk.training(1000)}
+
+    assert not any(frozenset(words_of([episode.trouble])) in logged for episode in desk.held_out())
+
+
+@pytest.mark.parametrize("desk", DESKS)
+def test_each_exam_shares_a_noun_with_every_run_of_its_kind_and_with_no_other(desk: Desk):
+    of_kind = {kind.name: set(kind.nouns) for kind in desk.kinds}
+    for question in desk.held_out():
+        nouns = words_of([question.trouble])
+        for logged in islice(desk.training(100), 100):
+            shared = bool(nouns & words_of([logged.trouble]) & set().union(*of_kind.values()))
+            assert shared == (logged.kind is question.kind)
+
+
+@pytest.mark.parametrize("desk", DESKS)
+def test_a_trouble_is_named_either_by_the_user_or_by_one_result(desk: Desk):
+    for episode in desk.held_out():
+        naming = [tool for tool in desk.tools if episode.trouble in episode.messages([tool])[-1]["content"]]
+        by_user = episode.trouble in episode.user
+        assert (naming, by_user) == (([], True) if not episode.kind.named_by else ([episode.kind.named_by], False))
+
+
+@pytest.mark.parametrize("desk", DESKS)
+def test_no_word_of_a_tool_name_is_said_by_anybody(desk: Desk):
+    named = stems(" ".join(desk.tools).replace("_", " "))
+    said = stems(" ".join(f"{episode.user} {episode.record} {episode.trouble}" for episode in desk.training(300)))
+
+    assert not named & said
+
+
+@pytest.mark.parametrize("desk", DESKS)
+def test_each_tool_that_fails_in_the_kinds_of_the_exact_logs_works_elsewhere(desk: Desk):
+    for kind in desk.kinds[:3]:
+        failing = kind.ways[1].tools[1]
+        assert any(way.works and failing in way.tools for other in desk.kinds for way in other.ways)
+
+
+@pytest.mark.parametrize("desk", DESKS)
+def test_agents_of_the_logs_go_each_way_as_often_as_the_desk_says(desk: Desk):
+    for kind in desk.kinds:
+        episodes = [desk.episode(f"draw {number}", kind, seen=True) for number in range(400)]
+        gone = Counter(desk.run(episode) for episode in episodes)
+        for way in kind.ways:
+            assert gone[way.tools, way.works] / 400 == pytest.approx(way.share, abs=0.09)
+        assert sum(gone[way.tools, way.works] for way in kind.ways) == 400
+
+
+def test_no_run_of_a_log_ever_settled_the_kind_whose_ways_failed():
+    desk = make_desk(1, noise=0.0)
+    (dead,) = [kind for kind in desk.kinds if not kind.known]
+
+    assert all(not desk.run(episode)[1] for episode in desk.training(1000) if episode.kind is dead)
+
+
+def test_the_share_of_wrong_labels_is_the_noise():
+    for noise in (0.0, 0.2):
+        desk = make_desk(0, noise=noise)
+        ran = [(desk.run(episode), episode) for episode in desk.training(1000)]
+        wrong = sum(desk.record(episode, *run).outcome.success != run[1] for run, episode in ran)
+        assert wrong / 1000 == pytest.approx(noise, abs=0.04)
+
+
+def test_each_run_has_an_id_and_a_task_of_its_own():
+    runs = log_of(DESKS[0], 300)
+
+    assert len({run.id for run in runs}) == len({run.task for run in runs}) == 300
+
+
+# The agents
+
+
+@pytest.mark.parametrize("desk", DESKS)
+def test_an_oracle_settles_every_trouble(desk: Desk):
+    assert evaluate_desk(desk, oracle, follow=1.0).success == 1.0
+
+
+@pytest.mark.parametrize("desk", DESKS)
+def test_an_agent_that_never_follows_fares_as_without_memory(desk: Desk):
+    lie = Says(hint(CLOSINGS[0]))
+
+    assert evaluate_desk(desk, lie.hint, follow=0.0) == evaluate_desk(desk, None, follow=0.0)
+
+
+def test_an_agent_that_follows_takes_the_first_tool_of_a_hint():
+    desk = DESKS[0]
+    calls, success = desk.run(desk.held_out()[0], Says(hint("log_outcome", "find_case")).hint, follow=1.0)
+
+    assert set(calls) == {"log_outcome"}
+    assert not success
+
+
+@pytest.mark.parametrize("desk", DESKS)
+def test_an_agent_that_is_warned_of_the_failing_way_takes_the_other_one(desk: Desk):
+    for episode in desk.held_out():
+        works, fails = episode.kind.ways[:2]
+        if len(episode.kind.ways) == 2 and episode.kind.known and fails.tools[1] in ACTS and works.tools[1] in ACTS:
+            warned = Says(warning(fails.tools[1])).hint
+            assert desk.run(episode, warned, follow=1.0) == (works.tools, True)
+
+
+@pytest.mark.parametrize("desk", DESKS)
+def test_an_agent_that_is_warned_of_all_known_ways_tries_something_else_and_may_find_the_way(desk: Desk):
+    dead = next(kind for kind in desk.kinds if not kind.known)
+    failing = [way.tools[1] for way in dead.ways if not way.works]
+    episodes = [desk.episode(f"try {number}", dead, seen=True) for number in range(200)]
+    ran = [desk.run(episode, Says(warning(*failing)).hint, follow=1.0) for episode in episodes]
+
+    assert not any(set(calls) & set(failing) for calls, _ in ran)
+    assert 0.02 < sum(success for _, success in ran) / 200 < 0.5
+
+
+def test_an_act_for_other_trouble_spoils_a_run_and_a_lookup_does_not():
+    kind = DESKS[0].kinds[0]
+    look, act, closing = kind.ways[0].tools
+    foreign = next(tool for tool in DESKS[0].tools if tool in ACTS and tool != act)
+    harmless = next(tool for tool in DESKS[0].tools if tool in CHECKS)
+
+    assert kind.outcome((look, act)) is None
+    assert kind.outcome((look, harmless, act, closing)) is True
+    assert kind.outcome((look, foreign, act, closing)) is False
+
+
+def test_a_step_too_early_can_be_made_good_before_closing():
+    kind = next(kind for kind in DESKS[0].kinds if kind.name == "check first")
+    look, check, act, closing = kind.ways[0].tools
+
+    assert kind.outcome((look, act, check, act, closing)) is True
+    assert kind.outcome((look, act, closing)) is False
+
+
+def test_a_run_that_never_closes_fails_after_eight_calls():
+    desk = DESKS[0]
+    calls, success = desk.run(desk.held_out()[0], Says(hint(LOOKUPS[0])).hint, follow=1.0)
+
+    assert (len(calls), success) == (8, False)
+
+
+# What a log can teach
+
+
+def test_counting_words_is_enough_to_find_the_way_in_the_exact_logs():
+    right = {"even": 0, "rare": 0}
+    for seed in range(6):
+        desk = make_desk(seed, noise=0.0)
+        for case, counts in (("even", (10, 10)), ("rare", (3, 12))):
+            reader = WordCounts(case_log(desk, dict.fromkeys(desk.kinds[:3], counts)))
+            for kind in desk.kinds[:3]:
+                for number in range(10):
+                    episode = desk.episode(f"question {number}", kind, seen=False)
+                    right[case] += reader.hint(episode, kind.ways[0].tools[:1])[0].tool == kind.ways[0].tools[1]
+
+    assert right["even"] / 180 > 0.95
+    assert right["rare"] / 180 > 0.8
+
+
+def test_counting_words_of_three_hundred_runs_is_enough_for_agents_that_follow():
+    fared = [evaluate_desk(desk, WordCounts(log_of(desk, 300)).hint, follow=1.0).known for desk in DESKS]
+    alone = [evaluate_desk(desk, None, follow=0.0).known for desk in DESKS]
+
+    assert sum(fared) / 5 > sum(alone) / 5 + 0.3
+
+
+# What is measured
+
+
+def test_shares_of_first_hints_sum_to_one_and_come_again():
+    found = first_tools("adaptive", seeds=range(2))
+
+    assert found == first_tools("adaptive", seeds=range(2))
+    assert list(found) == ["even", "rare", "all_failed", "other_kinds"]
+    for shares in found.values():
+        assert shares.right + shares.failed + shares.other + shares.none == pytest.approx(1.0)
+        assert 0 <= shares.warned <= 1
+
+
+def test_a_policy_that_always_names_the_popular_tool_is_found_to_name_the_failing_one():
+    popular = make_desk(0).kinds[3].ways[0].tools[1]
+    found = first_tools(Says(hint(popular)), seeds=[0])
+
+    assert found["even"].failed == pytest.approx(2 / 3)  # in the third kind another tool fails
+    assert found["even"].other == pytest.approx(1 / 3)
+    assert found["even"].right == 0
+
+
+def test_a_policy_that_warns_and_says_nothing_is_found_to_do_so():
+    popular = make_desk(0).kinds[3].ways[0].tools[1]
+    found = first_tools(Says(warning(popular)), seeds=[0])
+
+    assert (found["all_failed"].none, found["all_failed"].warned, found["all_failed"].failed) == (1.0, 1.0, 0.0)
+
+
+def test_with_nothing_in_memory_all_policies_fare_as_without_one():
+    found = measure_desk(0, policies={"adaptive": "adaptive", "hybrid": "hybrid"}, follows=[1.0], sizes=[0])
+    alone = found.pop(Setting("", "no memory", 0.0))
+    del found[Setting("", "oracle", 1.0)]
+
+    assert len(found) == 4
+    assert all(successes == alone for successes in found.values())
+
+
+def test_success_is_measured_alike_twice_and_lies_between_0_and_1():
+    sizes = (0, 5, 20)
+    logs = success_from_logs(DESKS[1], ["procedural"], [0.5], sizes=sizes)["procedural", 0.5]
+    online = success_online(DESKS[1], "procedural", follow=0.5, sizes=sizes)
+
+    assert logs == success_from_logs(DESKS[1], ["procedural"], [0.5], sizes=sizes)["procedural", 0.5]
+    assert online == success_online(DESKS[1], "procedural", follow=0.5, sizes=sizes)
+    assert [success.runs for success in logs] == [success.runs for success in online] == [0, 5, 20]
+    assert all(0 <= success.success <= 1 and 0 <= success.known <= 1 for success in (*logs, *online))
+
+
+def test_agents_learn_online_from_the_runs_they_were_hinted_in():
+    (_, spoilt) = success_online(DESKS[0], Says(hint(CLOSINGS[0])), follow=1.0, sizes=(0, 10))
+
+    assert spoilt == Scores(10, 0.0, 0.0, spoilt.calls)
+
+
+def test_means_over_desks_come_with_an_interval_from_resampling_desks():
+    setting = Setting("logs", "hybrid", 1.0)
+    (mean,) = mean_over_desks([{setting: [Scores(10, share, share, 4.0)]} for share in (0.2, 0.4)])[setting]
+
+    assert (mean.runs, mean.success, mean.known, mean.calls) == (10, pytest.approx(0.3), pytest.approx(0.3), 4.0)
+    assert mean.interval == Interval(pytest.approx(0.2), pytest.approx(0.4))
+
+
+def test_a_simulation_has_scores_for_each_setting_and_first_tools_for_each_log():
+    found = simulate({"mine": Says(hint("log_outcome"))}, seeds=[0, 1], follows=[1.0], sizes=[0, 5]).to_json()
+
+    mine = [(score["learning"], score["runs"]) for score in found["scores"] if score["policy"] == "mine"]
+    assert mine == [("logs", 0), ("logs", 5), ("online", 0), ("online", 5)]
+    assert len(found["first_tools"]["mine"]) == 4
+
+
+def test_the_same_question_is_asked_once_as_long_as_memory_stays(tmp_path: Path):
+    desk = replace(DESKS[0], noise=0.0)
+    episode = desk.held_out()[0]
+    with Memory.open(tmp_path) as memory:
+        ask = hints_from(memory, desk, "adaptive")
+        assert ask(episode, ()) is ask(episode, ())
+
+
+def test_the_benchmark_prints_its_measures_as_one_line():
+    command = [sys.executable, "benchmarks/followed_hints.py", "--quick", "--desks", "1", "--policy", "procedural"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+
+    assert found["first_tools"]["procedural"].keys() == {"even", "rare", "all_failed", "other_kinds"}
+    assert {row["policy"] for row in found["scores"]} == {"no memory", "oracle", "procedural"}

@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hepm.errors import EpisodeError, MissingExtraError, NotFoundError
+from hepm.lab.environments import Environment, Episode, Task, ToolFailed, environment_names, find_environment
+from hepm.lab.environments.packages import Package
+from hepm.lab.environments.worker import WorkerEpisode
+from tests.faults.command import quick
+from tests.loopback import Loopback, Reply, Request, completion, loopback  # noqa: F401
+
+WON_BY_DOING_NOTHING = {
+    "agentdojo": {f"banking/user_task_{number}" for number in (5, 6, 8, 9, 10)},
+    "tau2-retail": {"10", "12", "25", "50", "57", "65", "105"},
+    "tau2-airline": {str(number) for number in (0, 1, 4, 5, 6, 10, 13, 26, 28, 31, 34, 36, 41, 43, 45, 46, 47, 48, 49)},
+}
+"""AgentDojo's checks find what they look for among past payments; in τ²-bench the right end changes nothing."""
+
+
+@pytest.fixture(scope="module")
+def bfcl() -> Iterator[Environment]:
+    environment = find_environment("bfcl")
+    yield environment
+    environment.close()
+
+
+def play(environment: Environment, task: Task, *, gold: bool) -> tuple[float, dict[str, float], list[str]]:
+    """Reward, further scores and every text that the environment gave."""
+    episode, texts = environment.start(task), []
+    for turn in task.gold:
+        for call in turn.calls if gold else ():
+            texts.append(tried(episode, call.tool, call.arguments))
+        said = episode.answer((turn.text if gold else "") or "Done.")
+        texts.append(str(said))
+        if said is None:
+            break
+    ended = episode.reward(), dict(episode.scores()), texts
+    episode.close()
+    return ended
+
+
+def tried(episode: Episode, tool: str, arguments: object) -> str:
+    try:
+        return episode.call(tool, arguments)  # type: ignore[arg-type]
+    except ToolFailed as error:
+        return f"failed: {error}"
+
+
+def test_right_calls_win_a_bfcl_task_and_idleness_does_not(bfcl: Environment) -> None:
+    for task in bfcl.tasks()[::20]:
+        assert play(bfcl, task, gold=True)[0] == 1, task.id
+        assert play(bfcl, task, gold=False)[0] == 0, task.id
+
+
+def test_two_runs_of_a_task_are_equal(bfcl: Environment) -> None:
+    task = bfcl.tasks()[60]
+    assert play(bfcl, task, gold=True) == play(bfcl, task, gold=True)
+
+
+def test_a_run_that_ends_before_the_user_does_wins_nothing(bfcl: Environment) -> None:
+    task = bfcl.tasks()[0]
+    episode = bfcl.start(task)
+    for call in task.gold[0].calls:
+        episode.call(call.tool, call.arguments)
+    assert episode.reward() == 0
+    episode.close()
+
+
+def test_episodes_at_the_same_time_have_states_of_their_own(bfcl: Environment) -> None:
+    task = bfcl.tasks()[0]
+    one, other = bfcl.start(task), bfcl.start(task)
+    one.call("mkdir", {"dir_name": "mine"})
+    assert "mine" in one.call("ls", {})
+    assert "mine" not in other.call("ls", {})
+    one.close()
+    other.close()
+
+
+def test_a_call_that_is_no_call_is_refused_and_never_evaluated(bfcl: Environment) -> None:
+    episode = bfcl.start(bfcl.tasks()[0])
+    for tool, arguments in [
+        ("__import__", {"name": "os"}),
+        ("nothing", {}),
+        ("ls", {"a=__import__('os').getpid(), b": 1}),
+        ("ls", {"no": 1}),
+        ("cat", {"file_name": "absent"}),
+        ("echo", {"content": float("nan")}),
+    ]:
+        with pytest.raises(ToolFailed):
+            episode.call(tool, arguments)
+    episode.close()
+
+
+def test_a_process_that_dies_ends_its_run_with_a_sentence_and_no_other(bfcl: Environment) -> None:
+    task = bfcl.tasks()[1]
+    episode = bfcl.start(task)
+    assert isinstance(episode, WorkerEpisode)
+    os.kill(episode.worker.pid, signal.SIGKILL)
+    with pytest.raises(EpisodeError, match=r"^the process of bfcl-eval==\S+ ended during call \(exit status -9\)$"):
+        episode.call("ls", {})
+    episode.close()
+    assert play(bfcl, task, gold=True)[0] == 1
+
+
+def test_tools_of_miss_func_come_when_the_user_says_so() -> None:
+    environment = find_environment("bfcl-miss_func")
+    task = environment.tasks()[0]
+    episode = environment.start(task)
+    names = [len(episode.tools)]
+    while episode.answer("I cannot.") is not None:
+        names.append(len(episode.tools))
+    assert len(set(names)) == 2
+    assert sorted(names) == names
+    environment.close()
+
+
+def test_an_unknown_environment_names_the_known_ones() -> None:
+    with pytest.raises(NotFoundError, match=r"^no environment 'chess': known are bfcl, bfcl-miss_func, "):
+        find_environment("chess")
+
+
+def test_a_package_that_cannot_be_installed_says_why(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(MissingExtraError, match=r"^hepm-no-such==1 could not be installed \(.+\): check the network"):
+        Package(("hepm-no-such==1",)).interpreter()
+
+
+def test_right_calls_find_every_hidden_function_and_others_do_not() -> None:
+    environment = find_environment("functions")
+    for task in environment.tasks():
+        ended = play(environment, task, gold=True)
+        assert ended == play(environment, task, gold=True)
+        assert ended[0] == 1
+        assert not [text for text in ended[2] if text.startswith("failed")]
+        assert play(environment, task, gold=False)[0] == 0
+
+
+def test_a_hidden_function_gives_neither_its_test_value_nor_a_second_chance() -> None:
+    environment = find_environment("functions")
+    task = environment.tasks()[0]
+    episode = environment.start(task)
+    point = {
+        name: int(value) for name, value in (p.split(" = ") for p in episode.call("show_test_input", {}).split(", "))
+    }
+    assert tried(episode, "evaluate", point) == "failed: f is not evaluated at the test input"
+    assert tried(episode, "evaluate", {"a": 1}) == "failed: evaluate takes a, b, c, d, all integers"
+    assert (
+        tried(episode, "guess", {}) == "failed: no action is called guess; there are evaluate, show_test_input, submit"
+    )
+    assert tried(episode, "submit", {"value": 10**9}) == "submitted"
+    assert tried(episode, *[(call.tool, call.arguments) for call in task.gold[0].calls][-1]).startswith("failed")
+    assert episode.reward() == 0
+
+
+NEEDS_MORE = "-user$|-.+-attacked$|-files$|^acebench|^toolsandbox"  # a model, much time, files, or a checkout
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", [name for name in environment_names() if not re.search(NEEDS_MORE, name)])
+def test_right_calls_win_every_task_and_idleness_none(name: str) -> None:
+    environment = find_environment(name)
+    won = next((tasks for start, tasks in WON_BY_DOING_NOTHING.items() if name.startswith(start)), set[str]())
+    for task in environment.tasks():
+        ended = play(environment, task, gold=True)
+        assert ended == play(environment, task, gold=True), task.id
+        assert ended[0] == 1, task.id
+        idle = play(environment, task, gold=False)[0] == 1
+        assert idle == (task.family in won or task.id in won), task.id
+    environment.close()
+
+
+@pytest.mark.soak
+def test_a_bench_keeps_and_counts_the_answers_of_the_user_of_tau2(
+    loopback: Loopback,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("HEPM_USER_MODEL", "user")
+    monkeypatch.setenv("OPENAI_BASE_URL", loopback.url)
+
+    def both(request: Request) -> Reply:
+        texts = [message["content"] for message in request.body["messages"] if message["role"] == "assistant"]
+        if request.body["model"] == "user":
+            return completion("Thanks. ###STOP###" if texts else "Where is my order?")
+        return completion("It is on its way.")
+
+    loopback.script = both
+    asked = ["bench", "tau2-retail-user", "--model", "small", "--folder", tmp_path / "bench", "--arms", "off"]
+    stopped = quick(*asked, "--tasks", "2", "--concurrency", "1", "--budget", "4 calls")
+    assert "the budget of 4 calls is spent" in stopped.err
+    assert len(loopback.requests) == 4  # the user begins, the agent answers, and the user ends
+    done = quick(*asked, "--tasks", "2", "--concurrency", "1", "--json")
+    assert done.code == 0, done.err
+    assert "asked small and user: 2 calls" in done.err
+    assert len(loopback.requests) == 6
+    assert done.json["paid_before"] == 1
+
+
+@pytest.mark.soak
+def test_a_model_plays_the_user_of_tau2(
+    loopback: Loopback,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HEPM_USER_MODEL", "user")
+    monkeypatch.setenv("HEPM_USER_BASE_URL", loopback.url)
+    loopback.replies = [completion("My phone is broken."), completion("Thanks. ###STOP###")]
+    environment = find_environment("tau2-telecom-user")
+    episode = environment.start(environment.tasks()[0], seed=3)
+    assert episode.answer("") == "My phone is broken."
+    assert "John Smith" in episode.call("get_customer_by_phone", {"phone_number": "555-123-2002"})
+    assert episode.answer("It is well again.") is None
+    assert episode.reward() == 0
+    assert [request.body["seed"] for request in loopback.requests] == [3, 3]
+    environment.close()

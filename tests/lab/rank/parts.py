@@ -1,0 +1,33 @@
+"""What the tests of rankers use of torch and PyTorch Geometric, in one import that takes seconds."""
+
+import torch
+from torch_geometric.data import HeteroData
+
+from hepm.lab.rank.data import AFTER, BEFORE, NEXT, families_of, graph_data
+from hepm.lab.rank.gnn4plan import Gnn4Plan, bpr_loss
+from hepm.lab.rank.leave_out import without
+from hepm.lab.rank.scorer import AttendedCalls, Batch
+from hepm.lab.rank.train import Epoch, TrainOptions, build, export, train
+
+__all__ = [
+    "AFTER",
+    "BEFORE",
+    "NEXT",
+    "QUICK",
+    "AttendedCalls",
+    "Batch",
+    "Epoch",
+    "Gnn4Plan",
+    "HeteroData",
+    "TrainOptions",
+    "bpr_loss",
+    "build",
+    "export",
+    "families_of",
+    "graph_data",
+    "torch",
+    "train",
+    "without",
+]  # fmt: skip
+
+QUICK = TrainOptions("sage", epochs=20, batch=16, patience=20)

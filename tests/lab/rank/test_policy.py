@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import weakref
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hepm import Memory
+from hepm.errors import InputError
+from hepm.policy import Floors
+from hepm.rank.checkpoint import Checkpoint, Gate
+from hepm.rank.policy import Gnn
+from tests.faults.command import quick
+from tests.lab.rank.conftest import runs
+
+pytestmark = pytest.mark.xdist_group("torch")
+
+WON = Gate(200, 20, hit2=(0.7, 0.75), mrr=(0.6, 0.65), interval=(0.02, 0.08), divergences=0, gain=(0.0, 0.0))
+LESS = replace(WON, divergences=10, gain=(0.2, 0.1), gain_interval=(-0.2, -0.01))
+ASKED = {"after": "look_up", "history": ["look_up"], "state": "refund money paid back card"}
+
+
+@pytest.fixture
+def shop(tmp_path: Path, checkpoint: Checkpoint) -> Path:
+    """A store with a ranker beside it that passed its gate."""
+    file = tmp_path / "shop.hepm"
+    with Memory.open(file, speak="all") as memory:
+        memory.ingest(runs())
+        memory.rankers.save(replace(checkpoint, gate=WON))
+    return file
+
+
+def test_the_ranker_suggests_what_follows_from_the_request_and_says_why(shop: Path) -> None:
+    with Memory.open(shop, speak="all") as memory:
+        (first, *_) = memory.suggest(**ASKED, policy="gnn")
+        assert first.tool == "send_refund"
+        assert first.reason.startswith("the trained ranker gives it ")
+        assert first.reason.endswith("8 successful runs called it after look_up")
+        assert first.runs
+
+
+def test_a_tool_that_no_run_called_is_named_only_without_a_support_floor(shop: Path) -> None:
+    with Memory.open(shop, speak="all") as memory:
+        tools = ["send_refund_by_mail", "exchange_item"]
+        assert all(s.tool == "exchange_item" for s in memory.suggest(**ASKED, tools=tools, policy="gnn"))
+        ranker = memory.rankers.get(memory.mirror(), memory.embedder).ranker
+        floors = Floors(support=0, chance=0.0, further=0.0)
+        found = {s.tool: s for s in memory.suggest(**ASKED, tools=tools, policy=Gnn(ranker, floors=floors))}
+        assert found["send_refund_by_mail"].reason.endswith("%: no run called it, so it is placed by its words")
+
+
+def test_without_a_ranker_the_policy_says_how_to_train_one(tmp_path: Path) -> None:
+    with Memory.open(tmp_path, speak="all") as memory, pytest.raises(InputError, match="run `hepm rank train`"):
+        memory.suggest("look_up", policy="gnn")
+
+
+def test_the_hybrid_policy_uses_a_ranker_only_if_it_passed_its_gate(shop: Path, checkpoint: Checkpoint) -> None:
+    with Memory.open(shop, speak="all") as memory:
+        heard = memory.suggest(**ASKED)[0].score
+        for gate in (None, replace(WON, interval=(-0.01, 0.08)), replace(WON, hit2=(0.7, 0.69))):
+            memory.rankers.save(replace(checkpoint, gate=gate))
+            assert memory.suggest(**ASKED)[0].score < heard
+        fewer = replace(WON, divergences=10, gain=(0.2, 0.1))
+        assert not fewer.passed
+        assert replace(fewer, gain=(0.1, 0.2)).passed
+
+
+@pytest.mark.parametrize(
+    ("gate", "said"),
+    [
+        (WON, "uses it. On 200 calls of 20 held-out families"),
+        (replace(WON, interval=(-0.01, 0.08)), "does not use it: it did not predict better beyond chance. "),
+        (replace(WON, hit2=(0.7, 0.69)), "does not use it: it did not predict better beyond chance. "),
+        (LESS, "does not use it: it predicts better, but its hints gained less where failed runs diverged. "),
+        (
+            replace(LESS, gain_interval=(-0.2, 0.1)),
+            "does not use it: it predicts better, but its hints gained less where failed runs diverged, which may be "
+            "chance. ",
+        ),
+    ],
+)
+def test_the_gate_names_the_measure_that_decided(gate: Gate, said: str) -> None:
+    assert gate.sentence().startswith(f"The hybrid policy {said}")
+    if gate.gain_interval:
+        assert f"+0.200 → +0.100 (difference -0.200 to {gate.gain_interval[1]:+.3f})." in gate.sentence()
+
+
+def test_a_ranker_that_does_not_fit_is_refused_and_the_hybrid_policy_goes_on(
+    shop: Path, checkpoint: Checkpoint, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Memory.open(shop, speak="all") as memory:
+        for other, reason in (
+            (replace(checkpoint, embedder="other/model", gate=WON), "reads vectors of 'other/model'"),
+            (replace(checkpoint, tools=("a", "b"), gate=WON), "2 of the 2 tools of the ranker in .* are gone"),
+        ):
+            memory.rankers.save(other)
+            with pytest.raises(InputError, match=reason):
+                memory.suggest(**ASKED, policy="gnn")
+            assert memory.suggest(**ASKED)
+        assert "goes on without its trained ranker" in caplog.text
+
+
+def test_a_ranker_that_was_trained_again_replaces_the_former_one_in_memory(shop: Path, checkpoint: Checkpoint) -> None:
+    with Memory.open(shop, speak="all") as memory:
+        mirror = memory.mirror()
+        memory.suggest(**ASKED, policy="gnn")
+        former = weakref.ref(memory.rankers.get(mirror, memory.embedder).ranker)
+        memory.rankers.save(replace(checkpoint, seed=10_000))
+        memory.suggest(**ASKED, policy="gnn")
+        gc.collect()
+        assert former() is None
+
+
+def test_a_damaged_file_is_refused_in_a_sentence(shop: Path) -> None:
+    with Memory.open(shop, speak="all") as memory:
+        file = memory.rankers.file("default")
+        file.write_bytes(file.read_bytes()[:100])
+        with pytest.raises(InputError, match="is no ranker of hepm, or it is damaged"):
+            memory.suggest(**ASKED, policy="gnn")
+
+
+def test_a_ranker_learns_nothing_and_still_answers_after_new_runs(shop: Path) -> None:
+    with Memory.open(shop, speak="all") as memory:
+        memory.suggest(**ASKED, policy="gnn")
+        memory.ingest(replace(run, id=f"{run.id} again") for run in runs(3))
+        memory.refresh()
+        assert memory.suggest(**ASKED, policy="gnn")[0].tool == "send_refund"
+
+
+def test_suggesting_by_a_trained_ranker_loads_no_torch(shop: Path) -> None:
+    code = (
+        "import sys; from hepm import Memory; memory = Memory.open(sys.argv[1])\n"
+        "found = memory.suggest('look_up', state='refund money', policy='gnn'), memory.suggest('look_up', state='x')\n"
+        "print(found[0][0].tool, {'torch', 'torch_geometric'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(shop)], capture_output=True, text=True, check=True)
+    assert done.stdout == "send_refund set()\n"
+
+
+def test_a_memory_without_a_ranker_loads_nothing_of_it(tmp_path: Path) -> None:
+    code = (
+        "import sys; from hepm import Memory; memory = Memory.open(sys.argv[1]); memory.suggest('x', state='y')\n"
+        "print({name for name in sys.modules if name.startswith(('hepm.rank', 'torch', 'safetensors'))})"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+def test_the_command_trains_measures_and_says_whether_the_ranker_is_used(of: object, tmp_path: Path) -> None:
+    store = tmp_path / "shop.hepm"
+    with Memory.open(store, speak="all") as memory:
+        memory.ingest(runs())
+    trained = quick("rank", "train", "--store", store, "--model", "sage", "--epochs", "3")
+    assert trained.code == 0, trained.err
+    assert "A sage ranker of 4 tools, trained on 72 runs of 'default'. The hybrid policy" in trained.out
+    assert "held-out families, without → with it: MRR" in trained.out
+    assert "epoch 1: loss" in trained.err
+    said = quick("rank", "info", "--store", store)
+    assert said.out == trained.out
+    about = quick("rank", "info", "--store", store, "--json").json
+    assert (about["model"], about["runs"], about["used"]) == ("sage", 72, about["gate"]["interval"][0] > 0)
+    asked = ("suggest", "--store", store, "--policy", "gnn", "--after", "look_up", "--state", "refund money paid back")
+    assert quick(*asked).code == 0
+
+
+def test_the_command_compares_without_storing_anything(of: object, tmp_path: Path) -> None:
+    store = tmp_path / "shop.hepm"
+    with Memory.open(store, speak="all") as memory:
+        memory.ingest(runs())
+    found = quick("rank", "eval", "--store", store, "--model", "sage", "--json").json
+    assert set(found["macro"]) == {"hybrid", "hybrid + gnn", "gnn"}
+    assert quick("rank", "info", "--store", store).err.startswith("hepm: no ranker was trained for the namespace")

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hepm import Memory
+from hepm.lab.rank import sgc
+from hepm.policy import Query
+from hepm.rank.calls import RankerQuery, read_calls
+from hepm.rank.checkpoint import Checkpoint
+from hepm.rank.ranker import Ranker
+from hepm.rank.situations import Situations, situations_of, tool_vectors
+from hepm.types import StateSummary
+from tests.lab.rank.conftest import runs
+
+pytestmark = pytest.mark.xdist_group("torch")
+
+
+def tensors(of: ModuleType, found: Situations) -> Any:
+    return of.Batch(*map(of.torch.from_numpy, found))
+
+
+@pytest.mark.parametrize("model", ["sage", "gatv2", "hetero"])
+def test_the_ranker_in_numpy_scores_as_the_trained_network(of: ModuleType, model: str, memory: Memory) -> None:
+    mirror = memory.mirror()
+    data = of.graph_data(mirror, memory.embedder)
+    network = of.train(data, replace(of.QUICK, model=model, epochs=2))
+    ranker = Ranker(of.export(network, data), data["tool"].name, lambda names: tool_vectors(names, {}, memory.embedder))
+    here = ranker.on(read_calls(mirror.store, mirror.name))
+    calls = here.calls
+    call = {name: values.numpy() for name, values in data["call"].items() if name != "num_nodes"}
+    about = call, data["state"].x.numpy(), len(data["tool"].name)
+    read = tensors(of, situations_of(here.read, *about))
+    remembered = of.AttendedCalls(
+        read.state_QD, read.before_Q2, read.flags_QF, of.torch.from_numpy(call["next"][here.read])
+    )
+    rows = np.flatnonzero(calls.position_N > 0)[::7]
+    graph = of.without(data, of.torch.zeros(len(data["run"].id), dtype=of.torch.bool))
+    with of.torch.no_grad():
+        expected = network(graph, tensors(of, situations_of(rows, *about)), remembered).numpy()
+    names, now = list(calls.number), situations_of(rows, *about)
+    for place, row in enumerate(rows.tolist()):
+        query = RankerQuery(
+            before_2=now.before_Q2[place],
+            times_T=now.times_QT[place],
+            distance_T=now.distance_QT[place],
+            flags=int(calls.flags_N[row]),
+            state_D=now.state_QD[place],
+        )
+        assert ranker.scores(here, query, names) == pytest.approx(expected[place], abs=1e-4)
+
+
+def test_the_same_seed_gives_the_same_bytes(
+    of: ModuleType, memory: Memory, checkpoint: Checkpoint, tmp_path: Path
+) -> None:
+    checkpoint.save(tmp_path / "one")
+    of.build(memory.mirror(), memory.embedder, of.QUICK).save(tmp_path / "two")
+    of.build(memory.mirror(), memory.embedder, replace(of.QUICK, seed=1, epochs=1)).save(tmp_path / "other")
+    one, two, other = ((tmp_path / name).read_bytes() for name in ("one", "two", "other"))
+    assert one == two != other
+
+
+def test_a_ranker_learns_what_follows_from_the_request(of: ModuleType, memory: Memory) -> None:
+    epochs: list[Any] = []
+    of.train(of.graph_data(memory.mirror(), memory.embedder), of.QUICK, on_epoch=epochs.append)
+    assert min(epoch.held_out_loss for epoch in epochs) < 0.5 < np.log(3)
+
+
+@pytest.mark.parametrize("model", ["sage", "hetero"])
+def test_a_ranker_of_shuffled_calls_predicts_no_better_than_frequency(
+    of: ModuleType, model: str, tmp_path: Path
+) -> None:
+    with Memory.open(tmp_path / "many.hepm") as many:
+        many.ingest(run for run in runs(75) if run.id.startswith("good"))
+        data = of.graph_data(many.mirror(), many.embedder)
+    second = data["call"]["position"] == 1
+    order = of.torch.from_numpy(np.random.default_rng(0).permutation(int(second.sum())))
+    data["call"]["next"][second] = data["call"]["next"][second][order]
+    epochs: list[Any] = []
+    of.train(data, replace(of.QUICK, model=model, epochs=12), on_epoch=epochs.append)
+    # Three tools are as frequent as each other. The least loss of 12 epochs on 12 families is a little below ln 3.
+    assert min(epoch.held_out_loss for epoch in epochs) > np.log(3) - 0.15
+
+
+def test_training_writes_a_log_for_tensorboard(of: ModuleType, memory: Memory, tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    of.train(of.graph_data(memory.mirror(), memory.embedder), replace(of.QUICK, epochs=2, log=tmp_path))
+    read = EventAccumulator(str(tmp_path))
+    read.Reload()
+    assert [(at.step, at.value > 0) for at in read.Scalars("loss/held_out")] == [(0, True), (1, True)]
+
+
+def test_alpha_one_ranks_as_without_the_graph(of: ModuleType, memory: Memory) -> None:
+    data = of.graph_data(memory.mirror(), memory.embedder)
+    vectors, ends = data["tool"].x.numpy(), data[of.NEXT].edge_index.numpy()
+    assert sgc.smoothed(vectors, ends, alpha=1.0) == pytest.approx(vectors, abs=1e-6)
+    assert abs(sgc.smoothed(vectors, ends, alpha=0.5) - vectors).max() > 0.01
+
+
+def test_smoothing_takes_the_mean_of_neighbours_in_either_direction() -> None:
+    vectors = np.eye(3, dtype=np.float32)
+    found = sgc.smoothed(vectors, np.array([[0, 0], [1, 2]]), alpha=0.5)
+    raw = np.array([[0.5, 0.25, 0.25], [0.5, 0.5, 0], [0.5, 0, 0.5]])
+    assert found == pytest.approx(raw / np.linalg.norm(raw, axis=1, keepdims=True))
+
+
+def test_equal_scores_give_a_bpr_loss_of_log_two(of: ModuleType) -> None:
+    assert of.bpr_loss(of.torch.zeros(4), of.torch.zeros(4, 3)).item() == pytest.approx(0.6931, abs=1e-4)
+
+
+def test_gnn4plan_learns_to_score_what_was_called_above_other_successors(of: ModuleType, memory: Memory) -> None:
+    data = of.graph_data(memory.mirror(), memory.embedder)
+    rows = np.flatnonzero((data["call"]["position"] > 0).numpy() & data["run"].success[data["call"]["run"]].numpy())
+    model = of.Gnn4Plan.trained(data, rows, epochs=60)
+    with of.torch.no_grad():
+        scores = model(data["state"].x[data["call"]["state"][rows]], data)
+    ways = of.torch.unique(data["call"]["next"][rows])
+    found = ways[scores[:, ways].argmax(1)]
+    assert (found == data["call"]["next"][rows]).float().mean() > 0.9
+
+
+def test_a_tool_never_seen_gets_a_score_from_its_text(memory: Memory, checkpoint: Checkpoint) -> None:
+    described = {"pay_back": "Send a refund: money paid back to the card."}
+    ranker = checkpoint.ranker(described, memory.embedder)
+    here = ranker.here(memory.mirror())
+    state = memory.embedder.embed(["U: refund money paid back card"])[0]
+    [query] = RankerQuery.each_of(Query(("look_up",), ("look_up",), StateSummary(), state), here.calls)
+    names = list(here.calls.number)
+    scores = ranker.scores(here, query, [*names, "pay_back", "zzz"])
+    assert np.isfinite(scores).all()
+    assert scores[-2] != scores[-1]
+    known = ranker.scores(here, query, names)
+    assert scores[: len(known)].tolist() == known.tolist()
+    # Its words are those of the state: second place. Words of nothing: last among the tools that runs called.
+    assert sum(scores > scores[-2]) == 1
+    assert sum(scores > scores[-1]) >= 4
+
+
+def test_an_unknown_model_is_refused(of: ModuleType, memory: Memory) -> None:
+    with pytest.raises(ValueError, match="no ranker is called 'gcn'; there are gatv2, hetero, sage"):
+        of.train(of.graph_data(memory.mirror(), memory.embedder), of.TrainOptions("gcn"))

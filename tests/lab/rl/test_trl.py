@@ -1,0 +1,211 @@
+"""Rollouts with memory in the real GRPOTrainer of TRL, with a model of 0.1 million weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hepm import Memory
+from hepm.errors import InputError
+from hepm.lab.rl.guidance import Guidance
+from hepm.lab.rl.learning import Learner
+from hepm.lab.rl.rollout import Attempt, Player, Rollout, Sampled
+from hepm.lab.rl.spans import row_of
+from hepm.lab.rl.trl import MemoryRollouts, environment_reward
+from hepm.lab.rl.verl import VerlRollouts
+from hepm.types import SUMMARY_TOOL
+from notebooks.desk_training import grpo, new_model
+from tests.lab.rl.playing import WORDS, desk, remembering, written
+
+pytestmark = [
+    pytest.mark.xdist_group("torch"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+ENVIRONMENT = desk()
+TASKS = [task.id for task in ENVIRONMENT.tasks() if task.split == "train"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    import torch  # by the process that runs the tests, not by each that collects them
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    new_model().save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    with Memory.open(tmp_path / "m.hepm") as opened:
+        yield remembering(opened, ENVIRONMENT)
+
+
+def rollouts(memory: Memory | None = None, *, learner: Learner | None = None, **options: Any) -> MemoryRollouts:
+    guidance = None if memory is None else Guidance(memory=memory, policy="adaptive", p_skip=0, share="half")
+    player = Player(environment=ENVIRONMENT, dialect=WORDS, guidance=guidance, max_turns=4)
+    return MemoryRollouts(player, ENVIRONMENT.tasks(), learner=learner, **options)
+
+
+def test_in_training_the_gradient_at_masked_tokens_is_exactly_zero_and_elsewhere_it_is_not(
+    folder: Path, memory: Memory
+):
+    import torch
+
+    trainer = grpo(folder, rollouts(memory), TASKS, steps=1, beta=0.0)
+    rows = [row_of(rollout.spans) for rollout in trainer.rollout_func.last]
+    length = max(len(row.completion) for row in rows)
+    prompt = max(len(row.prompt) for row in rows)
+    states: list[torch.Tensor] = []  # of the last layer: what follows them is a function of one place each
+
+    def keep(module: Any, given: Any, output: torch.Tensor) -> None:
+        output.retain_grad()
+        states.append(output)
+
+    hook = trainer.model.model.norm.register_forward_hook(keep)
+    pad = WORDS.pad
+    inputs = {
+        "prompt_ids": torch.tensor([[pad] * (prompt - len(row.prompt)) + [*row.prompt] for row in rows]),
+        "prompt_mask": torch.tensor([[0] * (prompt - len(row.prompt)) + [1] * len(row.prompt) for row in rows]),
+        "completion_ids": torch.tensor([[*row.completion] + [pad] * (length - len(row.completion)) for row in rows]),
+        "completion_mask": torch.tensor(
+            [[1] * len(row.completion) + [0] * (length - len(row.completion)) for row in rows]
+        ),
+        "tool_mask": torch.tensor([[*row.mask] + [1] * (length - len(row.mask)) for row in rows]),
+        "advantages": torch.linspace(-1, 1, len(rows)),
+        "num_items_in_batch": sum(sum(row.mask) for row in rows),
+    }
+    trainer.model.train()
+    trainer.compute_loss(trainer.model, inputs).backward()
+    hook.remove()
+    assert states[0].grad is not None
+    gradient = states[0].grad[:, prompt - 1 : prompt - 1 + length]  # a token's loss is at the place before it
+    assert any(0 in row.mask for row in rows)
+    for row, at in zip(rows, gradient, strict=True):
+        trained = torch.tensor([*row.mask, *[0] * (length - len(row.mask))]).bool()
+        assert torch.all(at[~trained] == 0)
+        assert torch.all(at[trained].abs().sum(-1) > 0)
+
+
+def test_each_prompt_comes_once_for_every_rollout_and_half_of_each_group_is_guided(folder: Path, memory: Memory):
+    trainer = grpo(folder, rollouts(memory), TASKS, steps=1)
+    groups: dict[str, list[Rollout]] = {}
+    for rollout in trainer.rollout_func.last:
+        groups.setdefault(rollout.attempt.task.id, []).append(rollout)
+    assert [sorted(one.attempt.index for one in group) for group in groups.values()] == [[*range(8)]] * 8
+    assert [sum(one.guided for one in group) for group in groups.values()] == [4] * 8
+
+
+def test_evaluation_in_the_trainer_has_no_hints_and_teaches_nothing(folder: Path, memory: Memory):
+    learner = Learner(memory=memory, name="t", environment=ENVIRONMENT.name, success_from=0.0)
+    made = rollouts(memory, learner=learner)
+    trainer = grpo(folder, made, TASKS, steps=1)
+    learned = len(list(memory.runs()))
+    trainer.model.eval()
+    made([TASKS[0]] * 8, trainer)
+    assert not any(span.kind == "hint" for rollout in made.last for span in rollout.spans)
+    assert len(list(memory.runs())) == learned
+    trainer.model.train()
+    made([TASKS[1]] * 8, trainer)
+    assert any(span.kind == "hint" for rollout in made.last for span in rollout.spans)
+
+
+def test_successes_of_a_step_are_in_memory_after_it(folder: Path, memory: Memory):
+    learner = Learner(memory=memory, name="t", environment=ENVIRONMENT.name, success_from=0.0)
+    before = len(list(memory.runs()))
+    grpo(folder, rollouts(memory, learner=learner), TASKS, steps=1)
+    assert len(list(memory.runs())) == before + 8  # the shortest of each of 8 tasks, as 0 counts as success here
+
+
+def trainer_that(say: Sampled, **options: Any) -> Any:
+    """What `MemoryRollouts` uses of a trainer, whose model writes one message."""
+    about = {"vllm_mode": "colocate", "vllm_importance_sampling_correction": True}
+    options = {"tools": None, "use_vllm": False, "training": True, "logprobs": None} | options
+    return SimpleNamespace(
+        model=SimpleNamespace(training=options["training"]),
+        num_generations=8,
+        num_generations_eval=8,
+        tools=options["tools"],
+        use_vllm=options["use_vllm"],
+        args=SimpleNamespace(**{key: options.get(key, value) for key, value in about.items()}),
+        _tokenizer=SimpleNamespace(pad_token_id=WORDS.pad),
+        _generate_single_turn=lambda streams, *_: ([[*say.ids]] * len(streams), options["logprobs"]),
+    )
+
+
+DONE = written("done")
+
+
+@pytest.mark.parametrize(
+    ("options", "added", "complaint"),
+    [
+        ({"tools": [print]}, "mask", "makes TRL ignore the mask"),
+        ({"use_vllm": True, "vllm_mode": "server"}, "mask", "hang a vLLM server"),
+        ({"use_vllm": True}, "discard", "vllm_importance_sampling_correction=False"),
+    ],
+    ids=["tools", "vLLM server", "vLLM with discard"],
+)
+def test_settings_that_train_wrong_tokens_or_hang_are_refused(options: dict[str, Any], added: Any, complaint: str):
+    with pytest.raises(InputError, match=complaint):
+        rollouts(added=added)([TASKS[0]] * 8, trainer_that(DONE, **options))
+
+
+def test_a_prompt_that_is_no_task_is_refused():
+    with pytest.raises(InputError, match="no task is called 'Hello'"):
+        rollouts()(["Hello"], trainer_that(DONE))
+
+
+def test_a_rollout_of_a_summary_alone_has_one_token_without_loss_where_summaries_are_discarded():
+    player = Player(environment=ENVIRONMENT, dialect=WORDS, max_turns=1)
+    made = MemoryRollouts(player, ENVIRONMENT.tasks(), added="discard")
+    found = made([TASKS[0]], trainer_that(written(SUMMARY_TOOL, "lid")))
+    assert found["completion_ids"] == [[WORDS.pad]]
+    assert found["env_mask"] == [[0]]
+
+
+def test_rewards_are_the_environments():
+    assert environment_reward([None, None], reward=[0.0, 1.0], other="x") == [0.0, 1.0]
+
+
+def test_one_rollout_has_equal_tokens_and_masks_in_trl_and_in_verl(memory: Memory):
+    say = written(ENVIRONMENT.desk.tools[0])
+    made = rollouts(memory)
+    trl = made([TASKS[0]], trainer_that(say, use_vllm=True, logprobs=[[-0.5] * len(say.ids)]))
+    verl = _in_verl(VerlRollouts(player=made.player), say, TASKS[0])
+    assert trl["prompt_ids"] == [verl["prompt_ids"]]
+    assert trl["completion_ids"] == [verl["response_ids"]]
+    assert trl["env_mask"] == [verl["response_mask"]]
+    assert trl["logprobs"] == [verl["response_logprobs"]]
+    assert trl["reward"] == [verl["reward_score"]]
+    assert 0 < sum(verl["response_mask"]) < len(verl["response_mask"])
+
+
+def _in_verl(loop: VerlRollouts, say: Sampled, task: str) -> dict[str, Any]:
+    import asyncio
+
+    class Server:
+        async def generate(self, request_id: str, *, prompt_ids: Sequence[int], sampling_params: Any) -> Any:
+            return SimpleNamespace(token_ids=[*say.ids], log_probs=[-0.5] * len(say.ids))
+
+    row = {"extra_info": {"task": task, "split": "train"}, "session_id": 0, "global_steps": 1}
+    return asyncio.run(loop.fields(Server(), {}, row))
+
+
+def test_the_attempts_of_a_group_have_the_same_hints_alone_and_in_the_batch(memory: Memory):
+    made = rollouts(memory)
+    made([TASKS[0]] * 8, trainer_that(DONE))
+    task = ENVIRONMENT.tasks()[0]
+    alone = [made.player.play([Attempt(task, at)], lambda s: [DONE] * len(s))[0] for at in range(8)]
+    assert [one.spans for one in made.last] == [one.spans for one in alone]
