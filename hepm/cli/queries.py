@@ -348,14 +348,13 @@ def _open(store: str, namespace: str | None, *, write: bool) -> Generator[tuple[
             param_hint="--write",
         )
     from hepm.graph.sqlite import SQLiteStore
-    from hepm.ingest.pipeline import replay_with
 
     options.check_store(store)
     # Not a Memory: the copy needs no embedder.
     with contextlib.closing(SQLiteStore(file)) as embedded:
         if namespace is not None:
             namespace = options.known_namespace(embedded, namespace, store)
-        yield partial(embedded.ask, replay=replay_with(None)), namespace
+        yield embedded.ask, namespace
 
 
 def _values(given: Sequence[str], namespace: str, named: NamedQuery | None) -> dict[str, Any]:

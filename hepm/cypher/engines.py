@@ -227,7 +227,7 @@ def _tokens(text: str) -> list[str]:
     return tokens
 
 
-_LAYOUT: Final = 3  # incremented when the tables change, so that no older copy is read
+_LAYOUT: Final = 4  # incremented when the tables change, so that no older copy is read
 _MEMORY_BYTES: Final = 1 << 30  # of the engine's buffers: a query that needs more fails with a sentence
 _ABANDONED_S: Final = 3600.0  # age from which on an unfinished copy is one of a killed process
 _BUILDING: Final = "building-"  # beginning of the name of a copy that is not finished
@@ -236,7 +236,7 @@ _END, _EMPTY = "\x1ehepm\x1f", "\x1f\x1f"  # between the texts of a list in a ce
 _TYPES: Final = {"string": "STRING", "integer": "INT64", "float": "DOUBLE", "boolean": "BOOLEAN", "strings": "STRING[]"}
 
 Rows: TypeAlias = Iterable[tuple[Table, Iterable[Sequence[object]]]]
-"""Tables of the model with their rows (see `hepm.graph.projection.tables`); one may come in parts."""
+"""Tables of the model with their rows (see `hepm.graph.sqlite.projection`); one may come in parts."""
 
 
 class Projection(contextlib.AbstractContextManager["Projection"]):
@@ -408,7 +408,7 @@ def _create(name: str, properties: Properties) -> str:
             pairs.append(f"FROM `{source}` TO `{target}`")
     if pairs:
         return f"CREATE REL TABLE `{name}`({', '.join(pairs)}{columns})"
-    return f"CREATE NODE TABLE `{name}`(pk INT64 PRIMARY KEY{columns})"
+    return f"CREATE NODE TABLE `{name}`(pk STRING PRIMARY KEY{columns})"
 
 
 def _copy(table: Table, path: Path) -> str:
@@ -416,10 +416,10 @@ def _copy(table: Table, path: Path) -> str:
     kinds: dict[str, PropertyType] = {}
     ends = ""
     if table.ends:
-        kinds["a"] = kinds["b"] = "integer"  # the numbers of both nodes
+        kinds["a"] = kinds["b"] = "string"  # the keys of both nodes
         ends = f" (from='{table.ends[0]}', to='{table.ends[1]}')"
     else:
-        kinds["pk"] = "integer"
+        kinds["pk"] = "string"
     for number, kind in enumerate(PROPERTIES[table.name].values()):
         kinds[f"c{number}"] = kind
     # A list of texts is one text in the file, taken apart here. The engine's splitting drops empty texts. A CASE in

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from hepm.graph.delta import Edge, RunRecord
 from hepm.graph.lessons.rows import HeldLesson, LessonRow
-from hepm.graph.rows import Float32Array, Header, HeldRun, RecordParser, StateBatch, Vectors
+from hepm.graph.rows import Float32Array, Header, HeldRun, StateBatch, Vectors
 from hepm.graph.transaction import Transaction
 from hepm.types import Evidence, ToolName
 
@@ -69,13 +69,11 @@ class Backend(ABC):
         """The rows of a named statement."""
 
     @abstractmethod
-    def iterate(self, name: str, /, *, namespace: str) -> Iterator[Sequence[Any]]:
+    def iterate(self, name: str, /, *, namespace: str, **values: Any) -> Iterator[Sequence[Any]]:
         """The rows of a named statement; lazy."""
 
     @abstractmethod
-    def ask(
-        self, text: str, parameters: Mapping[str, Any], *, replay: RecordParser, timeout_s: float, limit: int
-    ) -> Result:
+    def ask(self, text: str, parameters: Mapping[str, Any], *, timeout_s: float, limit: int) -> Result:
         """Run a user's Cypher query that only reads (see `hepm.cypher.engines`), in the dialect of the backend.
 
         Raises:

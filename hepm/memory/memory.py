@@ -723,7 +723,6 @@ class Memory:
             MissingExtraError: the embedded engine is not installed.
         """
         from hepm.cypher import question
-        from hepm.ingest.pipeline import replay_with
 
         if query.isidentifier():
             # A bare word is no Cypher: it is the name of a question.
@@ -734,7 +733,7 @@ class Memory:
             parameters = named.values(parameters)
         else:
             parameters["namespace"] = namespace
-        return self.store.ask(query, parameters, replay=replay_with(None), timeout_s=timeout_s, limit=limit)
+        return self.store.ask(query, parameters, timeout_s=timeout_s, limit=limit)
 
     # The graph, and the store
 

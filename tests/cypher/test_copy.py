@@ -21,9 +21,8 @@ from hepm.errors import StoreError
 from hepm.experience.lessons import Experience, Notes, Principle
 from hepm.graph.lessons.rows import Source, Triple, to_record
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.graph.projection.copy import FOLDER, folders_of, open_copy
 from hepm.graph.sqlite import SQLiteStore
-from hepm.ingest.pipeline import replay_with
+from hepm.graph.sqlite.projection import FOLDER, folders_of, open_copy
 from tests.cypher.engines import table
 from tests.runs import trajectory
 
@@ -39,7 +38,7 @@ def ingest(file: Path, *names: str) -> None:
 def ask(file: Path, text: str = COUNT, **values: object) -> Result:
     store = SQLiteStore(file)
     try:
-        with open_copy(store, file, replay_with(None)) as copy:
+        with open_copy(store) as copy:
             return copy.ask(text, values)
     finally:
         store.close()
@@ -163,13 +162,13 @@ def test_a_store_with_lessons_and_without_runs_has_a_copy(tmp_path: Path):
     assert counted(file) == {ADVICE.id: 0, RULE.id: 0}
 
 
-def test_a_lesson_with_a_property_of_another_type_than_the_model_says_is_left_out(tmp_path: Path):
+def test_a_property_of_a_lesson_that_is_of_another_type_than_the_model_says_is_left_out(tmp_path: Path):
     file = tmp_path / "odd.hepm"
     store = SQLiteStore(file)
     row = replace(RULE.row(), properties={"kind": 3, "environments": "shop", "more": True})
     store.lessons.change(LessonChange(put=[row], imported=True), {}, namespace=NS)
     store.close()
-    assert ask(file, "MATCH (p:Principle) RETURN p.kind, p.environments").rows == ()
+    assert ask(file, "MATCH (p:Principle) RETURN p.kind, p.environments").rows == ((None, []),)
 
 
 def test_a_store_that_moved_on_is_copied_anew_and_the_old_copy_is_swept_away(file: Path):
@@ -202,7 +201,7 @@ def test_a_store_that_was_made_anew_in_the_same_place_is_not_mistaken_for_the_ol
 
 def test_what_changes_while_the_copy_is_open_is_seen_by_the_next_one(file: Path):
     store = SQLiteStore(file)
-    with open_copy(store, file, replay_with(None)) as copy:
+    with open_copy(store) as copy:
         ingest(file, "r3")
         assert ask(file).rows == ((3,),)
         assert copy.ask(COUNT, {}).rows == ((2,),)

@@ -14,11 +14,10 @@ from hepm.cypher.engines import Projection, ask_server
 from hepm.experience.lessons import Notes
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.open_store import open_store
-from hepm.graph.projection.copy import open_copy
 from hepm.graph.rows import Selection
 from hepm.graph.sqlite import SQLiteStore
+from hepm.graph.sqlite.projection import open_copy
 from hepm.graph.store import Store
-from hepm.ingest.pipeline import replay_with
 from tests.cypher.engines import EXTRA_LABELS, LESSON, as_set, clear_server, fresh
 from tests.cypher.remembered import DO_NOT_RETURN, GO_ON, LOOK_TWICE, RETURN, learn, shop
 from tests.neo4j_server import Neo4jServer
@@ -121,7 +120,7 @@ def lived(
             store.add(runs, {}, namespace=namespace, replay=RUNS.replay)
             for happens in (learn, *HISTORIES[history]):
                 happens(store, namespace)
-    with open_copy(file, file.path, replay_with(None)) as copy:
+    with open_copy(file) as copy:
         yield copy, namespaces
     clear_server(driver, neo4j_server.database, [*namespaces.values()])
 

@@ -18,10 +18,8 @@ from hepm.cypher.engines import Projection, ask_server
 from hepm.cypher.model import Result
 from hepm.errors import QueryError
 from hepm.graph.open_store import open_store
-from hepm.graph.projection.copy import open_copy
-from hepm.graph.projection.tables import ModelTables
 from hepm.graph.sqlite import SQLiteStore
-from hepm.ingest.pipeline import replay_with
+from hepm.graph.sqlite.projection import model_tables, open_copy
 from tests.cypher.engines import clear_server, comparable, fresh, load_server
 from tests.cypher.remembered import (
     BY_QUESTION,
@@ -48,10 +46,9 @@ class Engines:
     """The same memory in both engines: in an embedded copy, and on the server by plain statements."""
 
     def __init__(self, store: SQLiteStore, driver: neo4j.Driver, database: str) -> None:
-        replay = replay_with(None)
         self._store, self._driver, self._database = store, driver, database
-        self.copy: Projection = open_copy(store, store.path, replay)
-        load_server(driver, database, ModelTables(store, replay).tables())
+        self.copy: Projection = open_copy(store)
+        load_server(driver, database, model_tables(store))
 
     def embedded(self, name: str, values: Mapping[str, Any]) -> Result:
         return self.copy.ask(questions()[name].embedded, questions()[name].values(values))

@@ -36,7 +36,6 @@ from hepm.graph.rows import (
     Float32Array,
     Header,
     HeldRun,
-    RecordParser,
     StateBatch,
     StoredRun,
     Vectors,
@@ -213,12 +212,10 @@ class Neo4jStore(Store):
             rows.sort()
         return rows
 
-    def iterate(self, name: str, /, *, namespace: str) -> Iterator[Sequence[Any]]:
-        return self._connection.iterate(name, space=uid(namespace))
+    def iterate(self, name: str, /, *, namespace: str, **values: Any) -> Iterator[Sequence[Any]]:
+        return self._connection.iterate(name, space=uid(namespace), **values)
 
-    def ask(
-        self, text: str, parameters: Mapping[str, Any], *, replay: RecordParser, timeout_s: float, limit: int
-    ) -> Result:
+    def ask(self, text: str, parameters: Mapping[str, Any], *, timeout_s: float, limit: int) -> Result:
         return self._connection.ask(text, parameters, timeout_s=timeout_s, limit=limit)
 
     def set_embedder(self, name: str, dimensions: int) -> None:

@@ -31,8 +31,8 @@ _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
 
 def load_statements() -> Mapping[str, str]:
-    """The statements of both query files by name."""
-    text = _resource("queries.sql") + _resource("lesson_queries.sql")
+    """The statements of all query files by name."""
+    text = _resource("queries.sql") + _resource("lesson_queries.sql") + _resource("projection.sql")
     parts = _NAME.split(text)[1:]
     return {name: body.strip() for name, body in zip(parts[::2], parts[1::2], strict=True)}
 

@@ -19,7 +19,6 @@ from hepm.graph.rows import (
     Float32Array,
     Header,
     HeldRun,
-    RecordParser,
     StateBatch,
     StoredRun,
     Vectors,
@@ -138,16 +137,14 @@ class SQLiteStore(Store):
         with self._connections.reading() as db:
             return db.execute(self._statements[name], parameters).fetchall()
 
-    def iterate(self, name: str, /, *, namespace: str) -> Iterator[Sequence[Any]]:
+    def iterate(self, name: str, /, **values: Any) -> Iterator[Sequence[Any]]:
         with self._connections.reading() as db:
-            yield from db.execute(self._statements[name], {"namespace": namespace})
+            yield from db.execute(self._statements[name], values)
 
-    def ask(
-        self, text: str, parameters: Mapping[str, Any], *, replay: RecordParser, timeout_s: float, limit: int
-    ) -> Result:
-        from hepm.graph.projection.copy import open_copy
+    def ask(self, text: str, parameters: Mapping[str, Any], *, timeout_s: float, limit: int) -> Result:
+        from hepm.graph.sqlite.projection import open_copy
 
-        with open_copy(self, self.path, replay) as copy:
+        with open_copy(self) as copy:
             return copy.ask(text, parameters, timeout_s=timeout_s, limit=limit)
 
     def set_embedder(self, name: str, dimensions: int) -> None:

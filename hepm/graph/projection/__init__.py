@@ -1,1 +1,0 @@
-"""A store as tables of the graph model, and its read-only copy in the embedded Cypher engine."""
