@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Which tests `make test` runs. One process more than there are cores, as many tests wait for a server or a clock.
 ONLY ?= not soak and not exhaustive
 PROCESSES := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
-EXTRAS := view,embed,openai,llm,serve,zstd,datasets,neo4j-fast,neo4j-local,cypher,gnn,questions,ray,rl
+EXTRAS := embed,openai,llm,serve,zstd,datasets,neo4j-fast,neo4j-local,cypher,gnn,questions,ray,rl
 
 # Where Python may not keep what it compiled, each of the thousands of processes that tests start compiles all it loads.
 unexport PYTHONDONTWRITEBYTECODE
@@ -66,7 +66,7 @@ $(VENV)/uv:
 	touch $@
 
 $(VENV)/base: $(VENV)/uv pyproject.toml
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[view]'
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable .
 	touch $@
 
 $(VENV)/dev: $(VENV)/base

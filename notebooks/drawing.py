@@ -10,7 +10,7 @@ from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path
 from matplotlib.patheffects import withStroke
 
-from hepm.graph.page.layout import layout
+from hepm.web.layout import layout
 
 INK, GREY, PALE, BLUE, GREEN, RED = "#1f2933", "#8d99a6", "#d5dae1", "#0b7285", "#37b24d", "#c92a2a"
 COLOURS = [BLUE, "#e8590c", "#5f3dc4", "#2b8a3e", "#c2255c", "#b08900", "#1864ab", "#7b4b2a", "#94d82d", "#f783ac"]

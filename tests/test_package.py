@@ -137,14 +137,9 @@ def test_a_base_install_runs_what_the_readme_shows(install: Install) -> None:
     assert "1. Remembered" in base.said("demo")
     assert "24 runs stored" in base.said("ingest", "runs.jsonl")
     assert "get_order" in base.said("suggest", "--after", "find_user")
-    assert "pip install 'hepm[view]'" in base.said("view")
+    assert "drawn in graph.html" in base.said("view")
+    assert (base.folder / "graph.html").stat().st_size > 10_000
     assert "pip install 'hepm[cypher]'" in base.said("cypher", "first_tools")
-
-
-def view(installed: Installed, _: Loopback) -> None:
-    installed.said("ingest", "runs.jsonl")
-    assert "drawn in graph.html" in installed.said("view")
-    assert (installed.folder / "graph.html").stat().st_size > 10_000
 
 
 def cypher(installed: Installed, _: Loopback) -> None:
@@ -196,7 +191,7 @@ def serve(installed: Installed, _: Loopback) -> None:
         assert (answer.status_code, answer.content) == (200, b"")
         assert statuses_of_cut_off_bodies(url) == {400}
         assert httpx2.post(f"{url}/outcome", json={"session": "s-1", "success": True}).status_code == 200
-        assert httpx2.get(url).status_code == 200  # the page, which gravis draws
+        assert httpx2.get(url).status_code == 200  # the page
     assert '"name":"find_user"' in installed.said("export")
 
 
@@ -263,12 +258,12 @@ def protobuf(session: str) -> bytes:
 
 
 USES = {
-    "view": view, "openai": openai, "llm": llm, "serve": serve, "zstd": zstd, "datasets": datasets, "cypher": cypher,
+    "openai": openai, "llm": llm, "serve": serve, "zstd": zstd, "datasets": datasets, "cypher": cypher,
     "neo4j": neo4j, "neo4j-fast": neo4j, "neo4j-local": neo4j_local,
     "embed": embed, "gnn": gnn, "ray": ray, "rl": rl,
     "questions": questions,
 }  # fmt: skip
-SHARE = ("cypher", "llm", "serve", "view")  # each is an environment of its own, of some seconds
+SHARE = ("cypher", "llm", "serve")  # each is an environment of its own, of some seconds
 
 
 @pytest.mark.parametrize(

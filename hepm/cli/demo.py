@@ -13,7 +13,7 @@ from hepm.cli import options
 from hepm.cli.commands import PATH, Argument, Command
 from hepm.cli.options import plain
 from hepm.cli.reports import read_records, write_page
-from hepm.errors import InputError, MissingExtraError
+from hepm.errors import InputError
 from hepm.text import CUT, count_of, on_one_line
 
 if TYPE_CHECKING:
@@ -47,12 +47,8 @@ def demo(runs: tuple[str, ...], page: Path) -> None:
             title = _show_runs(memory, runs)
         else:
             title = _show_desk(memory)
-        try:
-            tools, edges, _ = write_page(memory, options.NAMESPACE, page, title)
-            drawn = f"Drawn: open {page} ({tools}, {edges})"
-        except MissingExtraError as error:
-            drawn = f"Drawn nothing: {error}"
-        _print(f"\n4. {drawn}.", bold=True)
+        tools, edges, _ = write_page(memory, options.NAMESPACE, page, title)
+        _print(f"\n4. Drawn: open {page} ({tools}, {edges}).", bold=True)
 
 
 def _show_desk(memory: Memory) -> str:

@@ -234,20 +234,10 @@ def write_page(
 ) -> tuple[str, str, str]:
     """Write the page; returns how many tools and edges it has, and what is left out, in words."""
     from hepm.atomic_file import atomic_file
-    from hepm.graph.page import left_out_of, part_of, read_content, render_page
-    from hepm.memory.latest import read_latest
+    from hepm.web.graph_page import content_of, left_out_of, render_page
 
     # The page holds all it shows: it opens without a server or a network.
-    totals, mirror = memory.totals(namespace=namespace), memory.mirror(namespace)
-    content = read_content(
-        part_of(mirror, focus=focus, max_tools=max_tools),
-        evidence=mirror.evidence_of,
-        lessons=memory.lessons.texts_by_tool(namespace=namespace),
-        outcomes=(totals.successes, totals.failures),
-        focus=focus,
-        max_tools=max_tools,
-        latest=read_latest(memory.lessons.store, namespace=namespace),
-    )
+    content = content_of(memory, namespace, focus=focus, max_tools=max_tools)
     html = render_page(content, title=title).encode("utf-8")
     with atomic_file(page, "the page") as file:
         file.write_bytes(html)

@@ -52,8 +52,8 @@ def serve(store: str, port: int, upstream: str, holdout: float) -> None:
     # Web frameworks are an extra: the message names it.
     try:
         from hepm.agents.guard import Access, read_tokens
-        from hepm.agents.server import ServeOptions, serve
         from hepm.ingest.inner_tools import set_inner_tools
+        from hepm.web.server import ServeOptions, serve
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"`hepm serve` needs {error.name}: pip install 'hepm[serve]'") from error
 

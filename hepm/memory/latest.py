@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import pairwise, product
-from typing import Final
+from typing import Final, NamedTuple
 
 from hepm.errors import StoreDamagedError
 from hepm.experience.likeness import request_of
-from hepm.graph.page.latest import LatestRuns, RequestKind, ToolEnds
 from hepm.graph.store import Store
 from hepm.ingest.formats.hepm import parse_stored
 from hepm.ingest.transitions import tool_names
@@ -24,6 +23,48 @@ PAGE_RUNS: Final = 500
 # Kinds of requests that a page shows.
 _KINDS: Final = 24
 _LABEL_CHARS: Final = 80
+
+
+class ToolEnds(NamedTuple):
+    """Of the latest runs those that called a tool, and those of them that ended with it, by outcome."""
+
+    runs: int
+    succeeded: int
+    failed: int
+    unlabelled: int
+
+    @property
+    def ended(self) -> int:
+        """All that ended with it."""
+        return self.succeeded + self.failed + self.unlabelled
+
+
+class RequestKind(NamedTuple):
+    """Runs of one task, or of like requests.
+
+    Attributes:
+        label: The task, or what the first of them asked for.
+        edges: Pairs of tools, the second called in the turn after the first.
+    """
+
+    label: str
+    runs: int
+    succeeded: int
+    failed: int
+    edges: frozenset[tuple[ToolName, ToolName]]
+
+
+class LatestRuns(NamedTuple):
+    """What some latest runs show.
+
+    Attributes:
+        runs: How many were read.
+        kinds: Kinds of requests that two or more of them have, those of most runs first.
+    """
+
+    runs: int
+    ends: Mapping[ToolName, ToolEnds]
+    kinds: tuple[RequestKind, ...]
 
 
 def latest_trajectories(store: Store, *, namespace: str, most: int = PAGE_RUNS) -> Iterator[Trajectory]:

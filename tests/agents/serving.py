@@ -12,7 +12,7 @@ from typing import Any
 import uvicorn
 
 from hepm import Memory
-from hepm.agents.server import ServeOptions, Server, uvicorn_config
+from hepm.web.server import ServeOptions, Server, uvicorn_config
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ from hepm import Memory, from_messages
 from hepm.agents import guard, protocol, runs
 from hepm.agents.bounds import has_too_many_fields, is_too_dense
 from hepm.agents.guard import Access
-from hepm.agents.server import ServeOptions
+from hepm.web.server import ServeOptions
 from hepm.errors import InputError
 from tests.agents.raw import RawEndpoint, Taken, answer_to, connected, raw_endpoint, request_bytes, status_of
 from tests.agents.serving import serving, until

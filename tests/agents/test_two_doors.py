@@ -14,7 +14,7 @@ import pytest
 
 from hepm import Memory
 from hepm.agents.guard import Access
-from hepm.agents.server import Server
+from hepm.web.server import Server
 from hepm.types import SUMMARY_TOOL
 from tests.agents.raw import RawEndpoint, raw_endpoint
 from tests.agents.serving import serving

@@ -13,9 +13,9 @@ import pytest
 from hepm import Memory
 from hepm.cli.stores import PartName
 from hepm.graph.examination.doctor import PARTS, Part
-from hepm.graph.page import left_out_of, part_of, read_content
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.sqlite.connection import load_statements
+from hepm.web.graph_page import left_out_of, part_of, read_content
 from tests.runs import trajectory
 
 

@@ -22,7 +22,6 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from hepm.agents import page
 from hepm.agents.claude_code import ClaudeCode
 from hepm.agents.guard import (
     DOORS,
@@ -45,6 +44,7 @@ from hepm.errors import ConflictError, HepmError, InputError, MissingExtraError,
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
 from hepm.ingest.redact import Redactor
 from hepm.memory import Memory
+from hepm.web import live_page
 
 if TYPE_CHECKING:
     import uvicorn
@@ -138,7 +138,7 @@ class Server:
             Route("/outcome", self._outcome, methods=["POST"]),
             Route("/hooks/claude-code", self._hook, methods=["POST"]),
             *mcp.routes,
-            *page.routes(self.runs),
+            *live_page.routes(self.runs),
             *Traces(self.runs, max_body=options.max_body).routes,
         ]
         # The guard is outside: nothing that it refuses reaches a route.
@@ -366,7 +366,7 @@ def uvicorn_config(app: ASGIApp, options: ServeOptions) -> uvicorn.Config:
     """How uvicorn serves the application: silently, and with the upstream's own headers."""
     import uvicorn
 
-    from hepm.agents.protocol import Protocol
+    from hepm.web.protocol import Protocol
 
     return uvicorn.Config(
         app,

@@ -7,7 +7,6 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.errors import InputError, MissingExtraError
-from hepm.graph.page import PageContent, read_content, render_page
+from hepm.errors import InputError
+from hepm.memory.latest import LatestRuns, RequestKind
 from hepm.types import START, Evidence
+from hepm.web.graph_page import PageContent, read_content, render_page
 
 HOSTILE = {
     "quotes": "\"'`\\",
@@ -239,15 +239,6 @@ def test_two_tools_never_lie_in_one_place():
 def test_start_lies_left_of_what_comes_after_it():
     tools = data_of(render(shop(), title="shop"))["tools"]
     assert tools[0]["x"] == min(tool["x"] for tool in tools)
-
-
-@pytest.mark.parametrize("installed", [False, True], ids=["no gravis", "gravis without the file"])
-def test_a_missing_graph_library_is_named(installed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    spec = ModuleSpec("gravis", None, is_package=True)
-    spec.submodule_search_locations = [str(tmp_path)]
-    monkeypatch.setattr("hepm.graph.page.find_spec", lambda name: spec if installed else None)
-    with pytest.raises(MissingExtraError, match=r"pip install .*hepm\[view\]"):
-        render(shop(), title="shop")
 
 
 # From here on in a real browser.
@@ -531,5 +522,8 @@ def test_an_empty_page_opens_without_a_complaint(look: Callable[..., Sheet]):
 def test_a_narrow_window_keeps_graph_and_panel_in_sight(look: Callable[..., Sheet]):
     sheet = look(shop(), width=400, height=800)
     assert sheet.page.evaluate("document.documentElement.scrollWidth") <= 400
+    assert sheet.page.evaluate("plane.clientHeight") > 150
+    kinds = tuple(RequestKind(f"kind {number}", 2, 1, 1, frozenset({("find_user", "get_order")})) for number in (1, 2))
+    sheet = look(shop(), width=400, height=800, latest=LatestRuns(4, {}, kinds))
     assert sheet.page.evaluate("plane.clientHeight") > 150
     assert sheet.page.locator("#panel").bounding_box()["height"] > 150

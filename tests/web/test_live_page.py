@@ -20,9 +20,9 @@ from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.trials import CONTROL, MEMORY, Trial
 from hepm.types import TRIAL
 from tests.agents.serving import serving, until
-from tests.graph.test_page import HOSTILE
 from tests.loopback import Loopback, completion, tool_call
 from tests.neo4j_server import Neo4jServer, emptied
+from tests.web.test_graph_page import HOSTILE
 
 WISH = "Refund parcel 7, the glass is broken."
 SPECS = ("get_order", "refund", "close_ticket")

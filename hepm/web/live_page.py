@@ -12,9 +12,8 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
-from importlib import resources
 from typing import Any, Final, TypeAlias
 
 from starlette.requests import Request
@@ -24,20 +23,20 @@ from starlette.routing import Route
 from hepm.agents.guard import access_of, json_object, namespace_of, refused
 from hepm.agents.live_run import LiveRun
 from hepm.agents.runs import LiveRuns
-from hepm.errors import InputError, MissingExtraError, NotFoundError, StoreDamagedError
+from hepm.errors import InputError, NotFoundError, StoreDamagedError
 from hepm.experience.equal_lessons import EqualLessons
 from hepm.experience.likeness import request_of
 from hepm.graph.lessons.rows import Kind, StoredLesson
 from hepm.graph.mirror.mirror import switching_often
-from hepm.graph.page import counts_of, fill, graph_data, graph_scripts, part_of, read_content, texts_of
-from hepm.graph.rows import Totals
 from hepm.graph.trials import Trial
 from hepm.ingest.fields import is_list
 from hepm.ingest.formats.hepm import parse_stored
 from hepm.ingest.records import without_surrogates
-from hepm.memory.latest import latest_trajectories, read_latest
+from hepm.memory.latest import latest_trajectories
 from hepm.types import Trajectory, Turn
 from hepm.uplift.effect_text import ADJUSTED, COLUMNS, figures
+from hepm.web.document import filled
+from hepm.web.graph_page import content_of, counts_of, graph_data, texts_of
 
 Json: TypeAlias = dict[str, Any]
 _Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
@@ -51,7 +50,7 @@ MOST_TURNS: Final = 200
 MOST_LISTED: Final = 100
 """Hints, runs or lessons of one answer."""
 
-_GRAPHS: Final = 16
+_KEPT: Final = 24  # graphs, counts and advice
 # A graph is drawn anew after so many times the time that this took, so that runs under way go first.
 _PAUSE_FACTOR: Final = 10.0
 # The part of a user's request that is read, and the part that is shown.
@@ -60,7 +59,7 @@ _REQUEST_CHARS: Final = 160
 _TURN_CHARS: Final = 1_000
 _MOST_REQUESTS: Final = 2_000
 _EXAMPLES: Final = 3  # lessons of single runs that are shown below the sentence which they say
-_SCRIPTS: Final = ("api.js", "uplift.js", "runs.js", "hints.js", "lessons.js", "live.js")
+_SCRIPTS: Final = ("main.js", "api.js", "uplift.js", "runs.js", "hints.js", "lessons.js", "live.js")
 _HEADERS: Final = {
     "cache-control": "no-store",
     "x-content-type-options": "nosniff",
@@ -71,21 +70,11 @@ _KINDS: Final[Mapping[str, Kind]] = {"principle": "principle", "experience": "ex
 
 
 @dataclass(frozen=True, slots=True)
-class _Drawn:
-    """A graph as JSON, with the places of its tools; it stands until a time on the monotonic clock."""
+class _Kept:
+    """What was made at a revision; it stands until a time on the monotonic clock."""
 
     revision: int
-    data: Json
-    places: Mapping[str, tuple[int, int]]
-    until: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Advised:
-    """Advice at a revision; it stands until a time on the monotonic clock."""
-
-    revision: int
-    advice: list[Json]
+    value: Any
     until: float
 
 
@@ -120,9 +109,8 @@ class _Page:
     def __init__(self, runs: LiveRuns) -> None:
         self._runs = runs
         self._memory = runs.memory
-        self._graphs: OrderedDict[tuple[str, str | None], _Drawn] = OrderedDict()
-        self._totals: dict[str, tuple[int, Totals]] = {}
-        self._advice: dict[str, _Advised] = {}
+        # By what it is and the namespace; of a graph also by the tool that it is drawn around.
+        self._kept: OrderedDict[tuple[str, ...], _Kept] = OrderedDict()
         self._requests: OrderedDict[tuple[str, str], str] = OrderedDict()
         # One thread of its own, so that no number of open pages takes the threads that answer agents.
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="hepm-page")
@@ -131,18 +119,16 @@ class _Page:
 
     async def document(self, request: Request) -> Response:
         del request
-        try:
-            html, policy = self._document
-        except MissingExtraError as error:
-            return refused(501, str(error))
-        policy += "; connect-src 'self'; img-src data:; frame-ancestors 'none'"
-        return HTMLResponse(html, headers={**_HEADERS, "content-security-policy": policy})
+        html, policy = self._document
+        headers = {**_HEADERS, "content-security-policy": f"{policy}; frame-ancestors 'none'"}
+        return HTMLResponse(html, headers=headers)
 
     @cached_property
     def _document(self) -> tuple[str, str]:
-        scripts = [*graph_scripts("hepm[serve]"), *map(_read, _SCRIPTS)]
         nothing: Json = {"start": None, "focus": None, "base": None, "tools": [], "edges": []}
-        return fill(_read("page.html"), scripts, nothing, {}, _read("page.css"))
+        rules = ("connect-src 'self'", "img-src data:")
+        values = {"title": "hepm"}
+        return filled("live.html", nothing, values, scripts=_SCRIPTS, styles=("live.css",), rules=rules)
 
     def answering(self, read: Callable[[Request], Json]) -> _Endpoint:
         """An endpoint that answers with JSON, or with 304 if the client has it already."""
@@ -182,13 +168,29 @@ class _Page:
             return Response(status_code=304, headers=headers)
         return Response(text, media_type="application/json", headers=headers)
 
+    def _made(self, key: tuple[str, ...], make: Callable[[Any], Any], pause: float = _PAUSE_FACTOR) -> Any:
+        """What `make` gives, kept until the memory changed and `pause` times the time that it took has passed.
+
+        `make` is called with what it gave before, or None.
+        """
+        revision = self._memory.header.revision
+        kept = self._kept.get(key)
+        if kept is None or (kept.revision != revision and time.monotonic() > kept.until):
+            began = time.monotonic()
+            value = make(kept and kept.value)
+            ended = time.monotonic()
+            kept = self._kept[key] = _Kept(revision, value, ended + pause * (ended - began))
+        self._kept.move_to_end(key)
+        while len(self._kept) > _KEPT:
+            self._kept.popitem(last=False)
+        return kept.value
+
     # Runs and hints
 
     def now(self, request: Request) -> Json:
         """What is under way in a namespace, the latest hints, and the counts of what it holds."""
         namespace, access = namespace_of(request), access_of(request)
-        revision = self._memory.header.revision
-        totals = self._totals_of(namespace, revision)
+        totals = self._made(("totals", namespace), lambda _: asdict(self._memory.totals(namespace=namespace)), pause=0)
         recent = list(self._runs.recent.get(namespace, ()))[: -MOST_LISTED - 1 : -1]
         recent_runs = [hint.run for hint in recent]
         outcomes = self._memory.lessons.outcomes(recent_runs, namespace=namespace)
@@ -206,8 +208,8 @@ class _Page:
             "namespace": namespace,
             "namespaces": sorted({namespace, *filter(access.to, self._memory.namespaces())}),
             "write": access.write,
-            "revision": revision,
-            "totals": asdict(totals),
+            "revision": self._memory.header.revision,
+            "totals": totals,
             "counts": counts,
             "runs": [self._summary(run) for run in under_way[:MOST_LISTED]],
             "open_runs": len(under_way),
@@ -219,14 +221,15 @@ class _Page:
     def _uplift(self, namespace: str) -> Json:
         """What memory does here, and how that became known."""
         uplift = self._memory.sessions.trials.lately(namespace=namespace)
+        success, shadow = uplift.success, uplift.shadow
         rows: list[Sequence[str]] = []
         if uplift.sessions:
             rows = [measure.cells for measure in (*uplift.measures, *uplift.parts)]
-        shown: Json = {
+        return {
             "sentence": uplift.sentence,
-            "success": None,
-            "sure": 0,
-            "figures": None,
+            "success": success and success._asdict(),
+            "sure": success.sure if success else 0,
+            "figures": success and figures(success),
             "sessions": uplift.sessions,
             "controls": uplift.controls,
             "rows": rows,
@@ -234,16 +237,9 @@ class _Page:
             "adjusted": ADJUSTED,
             "points": [point._asdict() for point in uplift.points],
             "followed": uplift.followed._asdict(),
-            "shadow": None,
+            "shadow": shadow and shadow.sentence,
             "holdout": self._memory.holdout,
         }
-        if uplift.success is not None:
-            shown["success"] = uplift.success._asdict()
-            shown["sure"] = uplift.success.sure
-            shown["figures"] = figures(uplift.success)
-        if uplift.shadow is not None:
-            shown["shadow"] = uplift.shadow.sentence
-        return shown
 
     def _guard_sentence(self, namespace: str) -> str:
         """Which level of chance is in force for sessions, and why."""
@@ -251,49 +247,21 @@ class _Page:
             return "off"
         return self._memory.sessions.guard(namespace=namespace).sentence
 
-    def _totals_of(self, namespace: str, revision: int) -> Totals:
-        counted = self._totals.get(namespace)
-        if counted is None or counted[0] != revision:
-            counted = self._totals[namespace] = revision, self._memory.totals(namespace=namespace)
-        return counted[1]
-
     # The graph
 
     def graph(self, request: Request) -> Json:
         """The graph as the scripts draw it; with `tool`, that tool and its neighbours."""
         namespace, tool = namespace_of(request), request.query_params.get("tool") or None
-        revision = self._memory.header.revision
-        key = namespace, tool
-        drawn = self._graphs.get(key)
-        if drawn is None or (drawn.revision != revision and time.monotonic() > drawn.until):
-            self._memory.refresh(defer=True)
-            drawn = self._graphs[key] = self._drawn(namespace, tool, revision, drawn)
-        self._graphs.move_to_end(key)
-        while len(self._graphs) > _GRAPHS:
-            self._graphs.popitem(last=False)
-        return drawn.data
+        return self._made(("graph", namespace, tool or ""), partial(self._drawn, namespace, tool))
 
-    def _drawn(self, namespace: str, tool: str | None, revision: int, before: _Drawn | None) -> _Drawn:
-        began = time.monotonic()
-        totals = self._totals_of(namespace, revision)
-        content = read_content(
-            part_of(self._memory.mirror(namespace), focus=tool, max_tools=MOST_TOOLS),
-            evidence=None,
-            lessons=self._memory.lessons.texts_by_tool(namespace=namespace),
-            outcomes=(totals.successes, totals.failures),
-            focus=tool,
-            max_tools=MOST_TOOLS,
-            latest=read_latest(self._memory.lessons.store, namespace=namespace),
-        )
+    def _drawn(self, namespace: str, tool: str | None, before: Json | None) -> Json:
+        self._memory.refresh(defer=True)
+        content = content_of(self._memory, namespace, focus=tool, max_tools=MOST_TOOLS, evidence=False)
         # Tools stay where they were drawn before, so that the eye finds them again.
-        former_places = None
+        places = None
         if before is not None:
-            former_places = before.places
-        data = graph_data(content, former_places)
-        data |= {"counts": counts_of(content), "others": content.left_out}
-        places = {tool["name"]: (tool["x"], tool["y"]) for tool in data["tools"]}
-        ended = time.monotonic()
-        return _Drawn(revision, data, places, ended + _PAUSE_FACTOR * (ended - began))
+            places = {known["name"]: (known["x"], known["y"]) for known in before["tools"]}
+        return {**graph_data(content, places), "counts": counts_of(content), "others": content.left_out}
 
     def edge(self, request: Request) -> Json:
         """Runs and summaries behind the edge between two tools."""
@@ -337,16 +305,13 @@ class _Page:
 
     def advice(self, request: Request) -> Json:
         """What keeps memory from helping here, as it was known lately."""
-        namespace, now = namespace_of(request), time.monotonic()
-        revision = self._memory.header.revision
-        advised = self._advice.get(namespace)
-        if advised is None or (advised.revision != revision and now > advised.until):
-            from hepm.memory.obstacles import obstacles
+        from hepm.memory.obstacles import obstacles
 
-            advice = [obstacle.to_json() for obstacle in obstacles(self._memory, namespace=namespace)]
-            ended = time.monotonic()
-            advised = self._advice[namespace] = _Advised(revision, advice, ended + _PAUSE_FACTOR * (ended - now))
-        return {"advice": advised.advice}
+        def known(_: object) -> list[Json]:
+            return [obstacle.to_json() for obstacle in obstacles(self._memory, namespace=namespace)]
+
+        namespace = namespace_of(request)
+        return {"advice": self._made(("advice", namespace), known)}
 
     def _summary(self, run: LiveRun) -> Json:
         return {"id": run.id, "door": run.door, "at": run.touched, "request": self._request(run)}
@@ -432,10 +397,6 @@ class _Page:
         if not isinstance(version, int) or isinstance(version, bool):
             raise InputError('"version" is no number: give the version that was edited')
         return asdict(self._memory.preferences.edit(user, text, namespace=namespace, version=version))
-
-
-def _read(name: str) -> str:
-    return resources.files("hepm.agents.page").joinpath(name).read_text(encoding="utf-8")
 
 
 def _query(request: Request, name: str) -> str:

@@ -6,28 +6,23 @@ are not trusted: they are embedded as JSON and written as text, never as HTML.
 
 from __future__ import annotations
 
-import base64
 import difflib
-import hashlib
 import html
-import json
-import re
 import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, Final
 
 import networkx as nx
 
-from hepm.errors import MissingExtraError, NotFoundError
+from hepm.errors import NotFoundError
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
-from hepm.graph.page.latest import LatestRuns
-from hepm.graph.page.layout import layout
+from hepm.memory import Memory
+from hepm.memory.latest import LatestRuns, read_latest
 from hepm.text import count_of
 from hepm.types import START, Evidence, ToolName
+from hepm.web.document import filled
+from hepm.web.layout import layout
 
 _LABEL_CHARACTERS: Final = 36  # of a tool's name beside its dot
 _EDGES_PER_TOOL: Final = 10  # on average; more would hide one another
@@ -36,8 +31,6 @@ _SUMMARIES: Final = 6
 _RUNS: Final = 30
 _LESSONS: Final = 8
 _TEXT_CHARACTERS: Final = 600
-# In the order they are loaded.
-_SCRIPTS: Final = ("graph.js", "drawing.js", "panel.js", "search.js", "main.js")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +54,22 @@ class PageContent:
     outcomes: tuple[int, int]
     edges_left_out: int = 0
     latest: LatestRuns | None = None
+
+
+def content_of(
+    memory: Memory, namespace: str, *, focus: ToolName | None, max_tools: int, evidence: bool = True
+) -> PageContent:
+    """What a page shows of a namespace (see `read_content`), with runs and summaries behind edges if `evidence`."""
+    totals, mirror = memory.totals(namespace=namespace), memory.mirror(namespace)
+    return read_content(
+        part_of(mirror, focus=focus, max_tools=max_tools),
+        evidence=mirror.evidence_of if evidence else None,
+        lessons=memory.lessons.texts_by_tool(namespace=namespace),
+        outcomes=(totals.successes, totals.failures),
+        focus=focus,
+        max_tools=max_tools,
+        latest=read_latest(memory.lessons.store, namespace=namespace),
+    )
 
 
 def part_of(mirror: NamespaceMirror, *, focus: ToolName | None, max_tools: int) -> nx.DiGraph[ToolName]:
@@ -203,21 +212,17 @@ def _strongest(
     """The strongest edge from and to each tool, and of the others those that most runs took, up to `most` in all."""
     if len(edges) <= most:
         return list(edges)
-    runs: dict[tuple[ToolName, ToolName], int] = {}
-    weights: dict[tuple[ToolName, ToolName], float] = {}
+    rank: dict[tuple[ToolName, ToolName], tuple[float, int]] = {}
     for edge in edges:
         counts = graph.edges[edge]
-        runs[edge] = counts["support"] + counts["failures"]
-        weights[edge] = counts["weight"]
+        rank[edge] = -counts["weight"], -counts["support"] - counts["failures"]
     strongest_from: dict[ToolName, tuple[ToolName, ToolName]] = {}
     strongest_to: dict[ToolName, tuple[ToolName, ToolName]] = {}
-    by_weight = sorted(edges, key=lambda edge: (-weights[edge], -runs[edge], edge))
-    for edge in reversed(by_weight):  # a stronger edge of the same tool replaces a weaker one
-        source, target = edge
-        strongest_from[source] = edge
-        strongest_to[target] = edge
-    by_runs = sorted(edges, key=lambda edge: (-runs[edge], -weights[edge], edge))
-    ordered = [*strongest_from.values(), *strongest_to.values(), *by_runs]
+    for edge in sorted(edges, key=lambda edge: (*rank[edge], edge)):
+        strongest_from.setdefault(edge[0], edge)
+        strongest_to.setdefault(edge[1], edge)
+    by_runs = sorted(edges, key=lambda edge: (*reversed(rank[edge]), edge))
+    ordered = [*reversed(strongest_from.values()), *reversed(strongest_to.values()), *by_runs]
     return list(dict.fromkeys(ordered))[:most]
 
 
@@ -349,82 +354,11 @@ def _latest_data(content: PageContent, latest: LatestRuns) -> dict[str, Any]:
 
 
 def render_page(content: PageContent, *, title: str) -> str:
-    """The page as HTML, the same for the same content.
-
-    Raises:
-        MissingExtraError: the graph library is not installed.
-    """
+    """The page as HTML, the same for the same content."""
     # A lone surrogate, which JSON may contain, has no UTF-8.
     title = title.encode("utf-8", "replace").decode("utf-8")
     values = {"title": html.escape(title), "counts": html.escape(counts_of(content))}
     data = {"title": title, **graph_data(content)}
     if not content.tool_count:
-        return fill(_read("empty.html"), [], data, values)[0]
-    return fill(_read("page.html"), graph_scripts("hepm[view]"), data, values)[0]
-
-
-def fill(
-    template: str, scripts: Sequence[str], data: Mapping[str, Any], values: Mapping[str, str], style: str = ""
-) -> tuple[str, str]:
-    """A template with its scripts, style and data inside, and the Content-Security-Policy that allows only these.
-
-    Args:
-        values: HTML by placeholder.
-        style: Rules after those of the graph page.
-    """
-    # In ASCII, and nothing that an HTML parser takes for markup.
-    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    text = text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
-    style = "\n" + _read("page.css") + style
-    scripts = ["\n" + script for script in scripts]
-    rules = ["default-src 'none'"]
-    if scripts:
-        rules.append(f"script-src {' '.join(map(_hash, scripts))}")
-    rules += [f"style-src {_hash(style)}", "base-uri 'none'", "form-action 'none'"]
-    policy = "; ".join(rules)
-    inside = {
-        **values,
-        "policy": policy,
-        "style": style,
-        "data": text,
-        "graph": _read("graph.html"),
-        "scripts": "".join(f"<script>{script}</script>\n" for script in scripts),
-    }
-    # In one pass, so that a title that reads like a placeholder stays a title.
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: inside[found[1]], template), policy
-
-
-def graph_scripts(extra: str) -> list[str]:
-    """vis-network and the scripts that draw a graph with it.
-
-    Args:
-        extra: The extra to name if it is not installed.
-    """
-    return [_vis_network(extra), *map(_read, _SCRIPTS)]
-
-
-def _read(name: str) -> str:
-    return resources.files("hepm.graph.page").joinpath(name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def _vis_network(extra: str) -> str:
-    """JavaScript that defines `vis`, its licence first, read from the installed package `gravis`."""
-    # Found, not imported: importing gravis 0.1.0 fails with setuptools 82 and later.
-    spec = find_spec("gravis")
-    needs = f"the graph page is drawn by vis-network, which the package gravis contains: pip install '{extra}'"
-    if spec is None or not spec.submodule_search_locations:
-        raise MissingExtraError(needs)
-    folder = Path(spec.submodule_search_locations[0], "_internal", "plotting", "third_party", "vis-network")
-    try:
-        script = (folder / "vis-network.min.def.js").read_text(encoding="utf-8")
-        license_text = (folder / "ORIGINAL_LICENSE-MIT").read_text(encoding="utf-8")
-    except OSError as error:
-        raise MissingExtraError(f"{needs} --force-reinstall (it lacks {error.filename})") from error
-    notice = "/*\nvis-network, used under the MIT license:\n\n" + license_text.replace("*/", "* /").strip() + "\n*/\n"
-    # Neither sequence may stand inside a script element; in JavaScript strings the backslash changes nothing.
-    whole = notice + _read("vis.js").replace("{{script}}", script)
-    return whole.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+        return filled("empty.html", data, values)[0]
+    return filled("view.html", data, values, scripts=("main.js",))[0]
