@@ -14,6 +14,10 @@ from tests.neo4j_server import ON_SERVER, neo4j_server, servers_end_with_us  # n
 
 ROOT = Path(__file__).parent.parent
 
+# There is a process for each core, and servers: threads of numpy and torch beside them would wait for each other.
+for library in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(library, "1")
+
 # A machine that is busy with something else is no failure: examples have no time limit of their own.
 for name, examples in (("share", 25), ("exhaustive", 100)):
     settings.register_profile(

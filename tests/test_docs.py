@@ -265,6 +265,7 @@ def test_every_page_of_the_docs_is_in_their_index():
     assert pages <= set(LINK.findall(index))
 
 
+@pytest.mark.xdist_group("torch")  # some names need it: it is loaded once
 def test_every_dotted_name_in_the_docs_exists() -> None:
     for page in [page for page in PAGES if page.is_relative_to(DOCS)]:
         for name in set(DOTTED.findall(page.read_text("utf-8"))):

@@ -17,6 +17,7 @@ SCRIPTS = sorted([*ROOT.glob("benchmarks/**/*.py"), *ROOT.glob("notebooks/*.py")
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.xdist_group("torch")  # some names need it: it is loaded once
 def test_every_name_that_a_script_imports_from_hepm_is_there() -> None:
     missing: list[str] = []
     for script in SCRIPTS:

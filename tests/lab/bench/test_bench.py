@@ -356,7 +356,10 @@ def test_what_cannot_be_benched_is_refused_in_a_sentence(
     assert not clerks.requests
 
 
-def test_a_folder_without_an_answer_takes_other_options(clerks: Loopback, tmp_path: Path) -> None:
+def test_a_folder_without_an_answer_takes_other_options(
+    clerks: Loopback, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openai._base_client.MAX_RETRY_DELAY", 0.01)  # else its client waits 15 s between attempts
     failed = bench(tmp_path, "http://127.0.0.1:9/v1", "--tasks", "*-Ada", "--arms", "off", "-o", "temperature=1")
     assert failed.code == 1
     assert "no endpoint can be reached" in failed.err
