@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from hepm.cli.bench_options import AgentOptions, LearningOptions, agent_options, learning_options
-from hepm.cli.commands import PATH, Argument, Command
+from hepm.cli.commands import PATH, argument, command, option
 from hepm.cli.model import ModelChoice, dry_run_option, model_options
 from hepm.cli.options import (
     NAMESPACE,
@@ -69,34 +69,20 @@ USER_TURNS: Final = 10  # replies in a session (MultiSessionCollab 5)
 USER_SESSIONS: Final = 5
 
 
-@click.command("bench", cls=Command)
-@click.argument("env", cls=Argument, help="An environment's name, or module:function of your own.")
-@click.option(
+@command("bench")
+@argument("env", "An environment's name, or module:function of your own.")
+@option(
     "--arms",
-    help="Ways to run the agent, separated by commas. Default: off,hybrid; in rounds lessons; with users "
+    "Ways to run the agent, separated by commas. Default: off,hybrid; in rounds lessons; with users "
     "off,history,notes; with recorded runs off,hybrid,weight,lessons.",
 )
-@click.option(
-    "--trials",
-    type=click.IntRange(min=1),
-    help="Runs of each task in each arm; sessions of each user. Default: 1; of users 5.",
+@option("--trials", "Runs of each task in each arm; sessions of each user. Default: 1; of users 5.", least=1)
+@option("--rounds", "Explore in so many rounds, each with the lessons of those before, in one arm.", least=0, default=0)
+@option(
+    "--seed", "Of the first trial, the next ones count up; in rounds also of the order of tasks.", least=0, default=0
 )
-@click.option(
-    "--rounds",
-    type=click.IntRange(min=0),
-    default=0,
-    help="Explore in so many rounds, each with the lessons of those before, in one arm.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    help="Of the first trial, the next ones count up; in rounds also of the order of tasks.",
-)
-@click.option(
-    "--folder", type=PATH, help="Where answers and runs are kept. Default: hepm-bench/ENV-MODEL, -rounds-ARM."
-)
-@click.option("--plot", type=PATH, help="Draw the success of each arm (.png, .svg; needs matplotlib).")
+@option("--folder", "Where answers and runs are kept. Default: hepm-bench/ENV-MODEL, -rounds-ARM.", type=PATH)
+@option("--plot", "Draw the success of each arm (.png, .svg; needs matplotlib).", type=PATH)
 @dry_run_option
 @json_option
 @model_options
@@ -394,14 +380,14 @@ class BenchCommand:
     def _refuse_learning(self, reason: str) -> None:
         """Refuse the options on memory where it is made in one way alone."""
         learning = self.learning
-        for given, option in (
+        for given, named in (
             (learning.memory, "--memory"),
             (learning.learn_from, "--learn-from"),
             (learning.rollouts, "--rollouts"),
             (self.rounds, "--rounds"),
         ):
             if given:
-                raise click.BadParameter(f"{reason}: leave it out", param_hint=option)
+                raise click.BadParameter(f"{reason}: leave it out", param_hint=named)
 
     def _known_arms(self, default: str) -> list[Arm]:
         from hepm.lab.bench.arms import find_arms
@@ -427,9 +413,9 @@ class BenchCommand:
         if len(arms) != 1 or arms[0].name not in ROUND_ARMS:
             message = f"rounds are made in one arm: {', '.join(ROUND_ARMS)}"
             raise click.BadParameter(message, param_hint="--arms")
-        for unused, option in ((self.learning.learn_from, "--learn-from"), (self.plot, "--plot")):
+        for unused, named in ((self.learning.learn_from, "--learn-from"), (self.plot, "--plot")):
             if unused:
-                raise click.BadParameter("rounds have no use for it: leave it out", param_hint=option)
+                raise click.BadParameter("rounds have no use for it: leave it out", param_hint=named)
         if not self.learning.memory:
             message = "name the store that rounds are learned into; it is made if it is missing"
             raise click.BadParameter(message, param_hint="--memory")

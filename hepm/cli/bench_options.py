@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import click
 
-from hepm.cli.commands import ConfigOption, options_as
+from hepm.cli.commands import option, options_as
 from hepm.cli.model import ModelChoice
 
 if TYPE_CHECKING:
@@ -51,42 +51,20 @@ class AgentOptions:
 agent_options = options_as(
     "agent",
     AgentOptions,
-    click.option(
-        "--base-url", envvar="OPENAI_BASE_URL", show_envvar=True, help="Address of the endpoint, up to and with /v1."
-    ),
-    click.option(
-        "--tasks", help="How many tasks, or ids and patterns, separated by commas. Default: all; 20 users; 100 points."
-    ),
-    click.option(
-        "--concurrency",
-        cls=ConfigOption,
-        config="model.concurrency",
-        type=click.IntRange(min=1),
-        default=4,
-        show_default=True,
-        help="Runs at the same time.",
-    ),
-    click.option(
+    option("--base-url", "Address of the endpoint, up to and with /v1.", envvar="OPENAI_BASE_URL", show_envvar=True),
+    option("--tasks", "How many tasks, or ids and patterns, separated by commas. Default: all; 20 users; 100 points."),
+    option("--concurrency", "Runs at the same time.", config="model.concurrency", least=1, default=4),
+    option(
         "--max-turns",
-        type=click.IntRange(min=1),
-        help="Maximum number of turns of the model in a run. Default: 30, in rounds 16, with users 10.",
+        "Maximum number of turns of the model in a run. Default: 30, in rounds 16, with users 10.",
+        least=1,
     ),
-    click.option(
-        "--option",
-        "-o",
-        multiple=True,
-        help="Argument of each request, NAME=VALUE, such as temperature=0; repeat it for more.",
+    option(
+        "--option -o", "Argument of each request, NAME=VALUE, such as temperature=0; repeat it for more.", multiple=True
     ),
-    click.option(
-        "--prices",
-        cls=ConfigOption,
-        config="model.prices",
-        help="Dollars per million tokens in and out, such as 0.15,0.6.",
-    ),
-    click.option(
-        "--source",
-        default="",
-        help="What the environment runs on: its authors' checkout, recorded runs, problems of users.",
+    option("--prices", "Dollars per million tokens in and out, such as 0.15,0.6.", config="model.prices"),
+    option(
+        "--source", "What the environment runs on: its authors' checkout, recorded runs, problems of users.", default=""
     ),
 )
 
@@ -105,27 +83,21 @@ class LearningOptions:
 learning_options = options_as(
     "learning",
     LearningOptions,
-    click.option(
-        "--memory",
-        help="Use this store as it is; nothing is written to it. In rounds, runs and lessons are stored here.",
+    option(
+        "--memory", "Use this store as it is; nothing is written to it. In rounds, runs and lessons are stored here."
     ),
-    click.option(
-        "--namespace", "-n", default="", help="The partition of --memory. Default: its only one, else default."
-    ),
-    click.option(
+    option("--namespace -n", "The partition of --memory. Default: its only one, else default.", default=""),
+    option(
         "--learn-from",
-        type=click.Choice(get_args(LearnFrom)),
-        help="Learn from runs on other tasks (train), also labelled by the model and not by the environment "
+        "Learn from runs on other tasks (train), also labelled by the model and not by the environment "
         "(judged), or from earlier runs of the arm (online). Default: train.",
+        one_of=get_args(LearnFrom),
     ),
-    click.option(
-        "--rollouts",
-        type=click.IntRange(min=1),
-        help="Runs to learn from: of each task (default: --trials), or in each round (default: 100).",
+    option(
+        "--rollouts", "Runs to learn from: of each task (default: --trials), or in each round (default: 100).", least=1
     ),
-    click.option(
-        "--distiller",
-        help="Model that distills and evolves lessons in rounds, at the same endpoint. Default: counting.",
+    option(
+        "--distiller", "Model that distills and evolves lessons in rounds, at the same endpoint. Default: counting."
     ),
 )
 

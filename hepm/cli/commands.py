@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import cache, wraps
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import click
 from click.core import ParameterSource
@@ -112,6 +112,61 @@ def _help_all(ctx: click.Context, _parameter: click.Parameter, given: bool) -> N
 _HELP_ALL: Final = click.Option(
     ["--help-all"], is_flag=True, is_eager=True, expose_value=False, hidden=True, callback=_help_all
 )
+
+
+def option(
+    names: str,
+    help: str,
+    *,
+    default: Any = None,
+    least: float | None = None,
+    most: float | None = None,
+    one_of: Sequence[str] = (),
+    config: str = "",
+    **settings: Any,
+) -> Decorator:
+    """An option of a command, such as `option("--limit -l", "Maximum number.", least=1)`.
+
+    Args:
+        names: How it is written, and perhaps the parameter it fills, separated by spaces.
+        default: Help shows it unless it is empty.
+        least, most: The range of a number; a whole one unless one of the two or the default has a point.
+        one_of: What it may be.
+        config: The key of `hepm.toml` that may set it, which also has its default and its range.
+    """
+    if config:
+        settings |= {"cls": ConfigOption, "config": config}
+    if one_of:
+        settings["type"] = click.Choice(one_of)
+    elif least is not None or most is not None:
+        is_float = any(isinstance(number, float) for number in (least, most, default))
+        ranged = click.FloatRange if is_float else click.IntRange
+        settings["type"] = ranged(cast(Any, least), cast(Any, most))
+    return click.option(*names.split(), default=default, show_default=bool(default), help=help, **settings)
+
+
+def flag(names: str, help: str) -> Decorator:
+    """An option that is given or not."""
+    return click.option(*names.split(), is_flag=True, help=help)
+
+
+def argument(name: str, help: str, **settings: Any) -> Decorator:
+    """A positional argument of a command."""
+    return click.argument(name, cls=Argument, help=help, **settings)
+
+
+def command(name: str) -> Callable[[Callable[..., Any]], click.Command]:
+    """A command of a function, whose docstring is its help."""
+    return click.command(name, cls=Command)
+
+
+class _Group(click.Group):
+    command_class = Command
+
+
+def group(name: str, help: str) -> click.Group:
+    """A group of commands."""
+    return _Group(name, help=help, no_args_is_help=True)
 
 
 def options_as(name: str, kind: type[Any], *options: Decorator) -> Decorator:

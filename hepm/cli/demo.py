@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from hepm.cli import options
-from hepm.cli.commands import PATH, Argument, Command
+from hepm.cli.commands import PATH, argument, command, option
 from hepm.cli.options import plain
 from hepm.cli.reports import read_records, write_page
 from hepm.errors import InputError
@@ -27,11 +27,9 @@ _USER_CHARS: Final = 160
 _METHODS: Final = ("global", "first-order", "second-order+similarity", "hybrid")
 
 
-@click.command("demo", cls=Command)
-@click.argument("runs", cls=Argument, nargs=-1, help="Recorded runs of your own. Default: those of a made-up desk.")
-@click.option(
-    "--page", type=PATH, default=Path("hepm-demo.html"), show_default=True, help="The file for the page of the graph."
-)
+@command("demo")
+@argument("runs", "Recorded runs of your own. Default: those of a made-up desk.", nargs=-1)
+@option("--page", "The file for the page of the graph.", type=PATH, default=Path("hepm-demo.html"))
 def demo(runs: tuple[str, ...], page: Path) -> None:
     """Show hints, warnings and silence at a made-up service desk where many runs fail, or on recorded runs.
     Example: `hepm demo`, `hepm demo results/*.json`

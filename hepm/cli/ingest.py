@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 import click
 
 from hepm.cli import options
-from hepm.cli.commands import Argument, Command, options_as
+from hepm.cli.commands import argument, command, flag, option, options_as
 from hepm.cli.config import read_config
 from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, success_from_option
 from hepm.errors import StoreError
@@ -45,18 +45,9 @@ class Reading:
 reading_options = options_as(
     "reading",
     Reading,
-    click.option(
-        "--format", "-f", default="auto", show_default=True, help="A reader's name; auto recognises each file."
-    ),
-    click.option(
-        "--reward-key",
-        default="reward",
-        show_default=True,
-        help="Key of the reward in chat records; a dotted path goes deeper.",
-    ),
-    click.option(
-        "--success-key", default="success", show_default=True, help="Key of the success flag, or of a verdict in words."
-    ),
+    option("--format -f", "A reader's name; auto recognises each file.", default="auto"),
+    option("--reward-key", "Key of the reward in chat records; a dotted path goes deeper.", default="reward"),
+    option("--success-key", "Key of the success flag, or of a verdict in words.", default="success"),
 )
 
 
@@ -89,34 +80,27 @@ class Preparing:
 preparing_options = options_as(
     "preparing",
     Preparing,
-    click.option("--assume-success", is_flag=True, help="Treat runs without an outcome as successes."),
-    click.option(
+    flag("--assume-success", "Treat runs without an outcome as successes."),
+    option(
         "--distrust",
+        "Store runs with this tag but learn nothing from them; repeatable.",
         multiple=True,
         metavar="KEY[=VALUE]",
-        help="Store runs with this tag but learn nothing from them; repeatable.",
     ),
-    click.option("--processes", type=click.IntRange(min=1), help="Processes that read files. Default: automatic."),
-    click.option(
+    option("--processes", "Processes that read files. Default: automatic.", least=1),
+    option(
         "--engine",
-        type=click.Choice(get_args(EngineName)),
+        "Where files are read: here, or on the Ray cluster of RAY_ADDRESS (or one started here).",
+        one_of=get_args(EngineName),
         default="local",
-        show_default=True,
-        help="Where files are read: here, or on the Ray cluster of RAY_ADDRESS (or one started here).",
     ),
 )
 
 
-@click.command("ingest", cls=Command)
-@click.argument(
-    "runs",
-    cls=Argument,
-    nargs=-1,
-    required=True,
-    help="Files, folders, globs or archives of recorded runs; - reads stdin.",
-)
-@click.option("--tools", help="Tool descriptions: an OpenAI tool list or an MCP tools/list.")
-@click.option("--embedder", help="New store: hash-512, a model name, or a folder.")
+@command("ingest")
+@argument("runs", "Files, folders, globs or archives of recorded runs; - reads stdin.", nargs=-1, required=True)
+@option("--tools", "Tool descriptions: an OpenAI tool list or an MCP tools/list.")
+@option("--embedder", "New store: hash-512, a model name, or a folder.")
 @success_from_option
 @json_option
 @place_options

@@ -22,7 +22,7 @@ from hepm.cli.client_files import (
     config_file,
     mcp_servers,
 )
-from hepm.cli.commands import Argument, Command, ConfigOption
+from hepm.cli.commands import argument, command, flag, option
 from hepm.cli.config import FILE_NAME, ServeTable, find_config, read_config
 from hepm.cli.options import NAMESPACE, STORE, store_option
 
@@ -83,30 +83,19 @@ litellm.callbacks = [HepmLogger(memory{more})]
 """Lines that open the memory in the agent's own process, without a server."""
 
 
-@click.command("init", cls=Command)
-@click.argument(
+@command("init")
+@argument(
     "client",
-    cls=Argument,
+    "The agent or library to connect, or config: settings of the commands.",
     type=click.Choice(get_args(Client)),
-    help="The agent or library to connect, or config: settings of the commands.",
 )
-@click.option("--write", is_flag=True, help="Write the lines into the client's file.")
-@click.option("--remove", is_flag=True, help="Remove the lines that --write wrote.")
-@click.option(
-    "--scope", type=click.Choice(get_args(Scope)), help="Write for the project in this folder, or for all of yours."
-)
-@click.option("--mcp", is_flag=True, help="Connect the MCP tools too.")
-@click.option("--server", help="Address of `hepm serve`. Default: this machine, with the port of hepm.toml, or 8765.")
-@click.option(
-    "--namespace",
-    "-n",
-    cls=ConfigOption,
-    config="namespace",
-    default=NAMESPACE,
-    show_default=True,
-    help="The partition to record in.",
-)
-@click.option("--token-env", help="Environment variable that holds the server's token.")
+@flag("--write", "Write the lines into the client's file.")
+@flag("--remove", "Remove the lines that --write wrote.")
+@option("--scope", "Write for the project in this folder, or for all of yours.", one_of=get_args(Scope))
+@flag("--mcp", "Connect the MCP tools too.")
+@option("--server", "Address of `hepm serve`. Default: this machine, with the port of hepm.toml, or 8765.")
+@option("--namespace -n", "The partition to record in.", config="namespace", default=NAMESPACE)
+@option("--token-env", "Environment variable that holds the server's token.")
 @store_option
 def init(
     client: Client,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from hepm.cli.commands import Argument, Command, options_as
+from hepm.cli.commands import argument, command, option, options_as
 from hepm.cli.config import read_config
 from hepm.cli.model import ModelChoice, cost_of, dry_run_option, model_options, tell_cost, tell_estimate
 from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, rules_of
@@ -45,20 +45,15 @@ class Which:
 which_options = options_as(
     "which",
     Which,
-    click.option("--limit", type=click.IntRange(min=1), help="Maximum number of runs, the latest first."),
+    option("--limit", "Maximum number of runs, the latest first.", least=1),
 )
 
 
-@click.command("label", cls=Command)
-@click.argument("run", cls=Argument, required=False, help="Id of one run. Default: all of unknown outcome.")
-@click.argument(
-    "outcome",
-    cls=Argument,
-    required=False,
-    help="Of RUN: success, failure, a reward as a number, or none to remove its label.",
-)
-@click.option("--by", help="Label by rules (tests, exit-code, user; comma-separated), or by the --model: judge.")
-@click.option("--remove", help="Remove all labels of a source: a rule, judge:MODEL, or judge for all models.")
+@command("label")
+@argument("run", "Id of one run. Default: all of unknown outcome.", required=False)
+@argument("outcome", "Of RUN: success, failure, a reward as a number, or none to remove its label.", required=False)
+@option("--by", "Label by rules (tests, exit-code, user; comma-separated), or by the --model: judge.")
+@option("--remove", "Remove all labels of a source: a rule, judge:MODEL, or judge for all models.")
 @dry_run_option
 @json_option
 @place_options

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from hepm.cli.commands import options_as
+from hepm.cli.commands import flag, option, options_as
 from hepm.cli.config import read_config
 from hepm.cli.options import print_json
 from hepm.text import count_of
@@ -19,17 +19,16 @@ if TYPE_CHECKING:
     from hepm.llm import Budget, Client, Estimate, Prices
     from hepm.memory import Memory
 
-model_option = click.option(
+model_option = option(
     "--model",
+    "Model to use, at OPENAI_BASE_URL with OPENAI_API_KEY (pip install 'hepm[llm]'). Default: none.",
     envvar="HEPM_LLM_MODEL",
     show_envvar=True,
-    help="Model to use, at OPENAI_BASE_URL with OPENAI_API_KEY (pip install 'hepm[llm]'). Default: none.",
 )
-budget_option = click.option(
-    "--budget",
-    help="Most to spend: calls, tokens or usd (needs prices), such as '100 calls' or '2 usd, 500 calls'.",
+budget_option = option(
+    "--budget", "Most to spend: calls, tokens or usd (needs prices), such as '100 calls' or '2 usd, 500 calls'."
 )
-dry_run_option = click.option("--dry-run", is_flag=True, help="Print what would be done and asked; change nothing.")
+dry_run_option = flag("--dry-run", "Print what would be done and asked; change nothing.")
 
 
 _UNITS: Final = {"call": "calls", "calls": "calls", "token": "tokens", "tokens": "tokens", "usd": "usd"}

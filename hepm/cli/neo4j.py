@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from hepm.cli.commands import PATH, Command
+from hepm.cli.commands import PATH, flag, group, option
 from hepm.cli.options import Bar, StorePlace, chosen_by, json_option, place_options, print_json
 from hepm.errors import LocalServerError, StoreError
 from hepm.graph.neo4j.login import Login
@@ -23,26 +23,18 @@ if TYPE_CHECKING:
 
 FOLDER: Final = Path("neo4j")
 _REHEARSED_RUNS: Final = 100
-folder_option = click.option(
-    "--folder",
-    type=PATH,
-    default=FOLDER,
-    show_default=True,
-    help="Folder of the server's data, logs, settings and password.",
+folder_option = option(
+    "--folder", "Folder of the server's data, logs, settings and password.", type=PATH, default=FOLDER
 )
 
-app = click.Group(
-    "neo4j",
-    help="Run a Neo4j Community server on this machine: no Docker, no root, no system Java.",
-    no_args_is_help=True,
-)
+app = group("neo4j", "Run a Neo4j Community server on this machine: no Docker, no root, no system Java.")
 
 
-@app.command("start", cls=Command)
+@app.command("start")
 @folder_option
-@click.option("--version", help="5.26 (the default of a new folder) or 2026.08.")
-@click.option("--bolt-port", type=click.IntRange(min=1, max=65_535), help="Port for drivers; 7687 or a free one.")
-@click.option("--heap", help="Java's heap; 1g for a new folder.")
+@option("--version", "5.26 (the default of a new folder) or 2026.08.")
+@option("--bolt-port", "Port for drivers; 7687 or a free one.", least=1, most=65_535)
+@option("--heap", "Java's heap; 1g for a new folder.")
 def start(folder: Path, version: str | None, bolt_port: int | None, heap: str | None) -> None:
     """Start a server in a folder and wait until it answers. The first start downloads 160 to 190 MB.
     Example: `hepm neo4j start`
@@ -70,7 +62,7 @@ def start(folder: Path, version: str | None, bolt_port: int | None, heap: str | 
     print(f'Next: eval "$({_command("env", folder)})"')
 
 
-@app.command("stop", cls=Command)
+@app.command("stop")
 @folder_option
 def stop(folder: Path) -> None:
     """Stop the server of a folder. Its data stay. Example: `hepm neo4j stop`"""
@@ -79,9 +71,9 @@ def stop(folder: Path) -> None:
     print(on_one_line(f"Neo4j {state} in {folder}"))
 
 
-@app.command("status", cls=Command)
+@app.command("status")
 @folder_option
-@click.option("--show-password", is_flag=True, help="Print the password too.")
+@flag("--show-password", "Print the password too.")
 @json_option
 def status(folder: Path, show_password: bool, as_json: bool) -> None:
     """Print whether the server of a folder is running, and its addresses; exit 0 if running, 3 if not.
@@ -119,7 +111,7 @@ def _status_json(server_status: Status) -> dict[str, Any]:
     return document
 
 
-@app.command("env", cls=Command)
+@app.command("env")
 @folder_option
 def env(folder: Path) -> None:
     """Print HEPM_STORE, NEO4J_URI, NEO4J_USERNAME and NEO4J_PASSWORD as lines for a shell. Example: `hepm neo4j env`"""
@@ -137,8 +129,8 @@ def env(folder: Path) -> None:
         print(f"export {name}={shlex.quote(value)}")
 
 
-@app.command("paint", cls=Command)
-@click.option("--clear", is_flag=True, help="Only remove the paint.")
+@app.command("paint")
+@flag("--clear", "Only remove the paint.")
 @place_options
 def paint(place: StorePlace, clear: bool) -> None:
     """Paint the edges of a namespace for Neo4j Browser: width by weight, colour by failure share.

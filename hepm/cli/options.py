@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
-from hepm.cli.commands import ConfigOption, options_as
+from hepm.cli.commands import flag, option, options_as
 from hepm.cli.config import read_config
 from hepm.errors import HepmError, InputError
 from hepm.graph.open_store import embedded_file
@@ -39,49 +39,41 @@ NAMESPACE: Final = "default"
 _DEFAULT: Final = "the default in this folder"
 _LINES_A_COUNT: Final = 100  # lines that are written between two counts of a bar
 
-speak_option = click.option(
+speak_option = option(
     "--speak",
-    type=click.Choice(["sure", "weighed", "all"]),
+    "Name what is right in nine of ten such cases, also what is likely, with its chance, or rank all.",
+    one_of=["sure", "weighed", "all"],
     default="sure",
-    show_default=True,
-    help="Name what is right in nine of ten such cases, also what is likely, with its chance, or rank all.",
 )
-holdout_option = click.option(
+holdout_option = option(
     "--holdout",
-    cls=ConfigOption,
+    "Share of sessions, by chance, that get nothing from memory. `hepm uplift` compares. 1: shadow mode.",
     config="serve.holdout",
-    type=click.FloatRange(min=0.0, max=1.0),
+    least=0.0,
+    most=1.0,
     default=0.0,
-    help="Share of sessions, by chance, that get nothing from memory. `hepm uplift` compares. 1: shadow mode.",
 )
-store_option = click.option(
-    "--store",
-    "-s",
-    cls=ConfigOption,
+store_option = option(
+    "--store -s",
+    "The memory: a file, a folder that contains one, or a Neo4j address (neo4j://host:7687).",
     config="store",
     default=STORE,
-    show_default=True,
     envvar="HEPM_STORE",
     show_envvar=True,
-    help="The memory: a file, a folder that contains one, or a Neo4j address (neo4j://host:7687).",
 )
-yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask before something is deleted.")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+yes_option = flag("--yes -y", "Do not ask before something is deleted.")
+json_option = flag("--json as_json", "Print JSON for programs.")
 
-success_from_option = click.option(
+success_from_option = option(
     "--success-from",
-    type=click.FloatRange(min=0.01, max=1.0),
-    help="Reward from which on a run is a success, if it says nothing else; kept in the store. Default: .7.",
+    "Reward from which on a run is a success, if it says nothing else; kept in the store. Default: .7.",
+    least=0.01,
+    most=1.0,
 )
 
 
-namespace_option = click.option(
-    "--namespace",
-    "-n",
-    cls=ConfigOption,
-    config="namespace",
-    default="",
-    help="The partition. Default: the only one of the store, else default.",
+namespace_option = option(
+    "--namespace -n", "The partition. Default: the only one of the store, else default.", config="namespace", default=""
 )
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from hepm.cli import options
-from hepm.cli.commands import PATH, Argument, Command, options_as
+from hepm.cli.commands import PATH, argument, command, flag, option, options_as
 from hepm.cli.model import ModelChoice, cost_of, model_option, tell_cost
 from hepm.cli.options import (
     Bar,
@@ -55,8 +55,8 @@ class Calls:
 calls_options = options_as(
     "calls",
     Calls,
-    click.option("--after", multiple=True, help="Last tool, or parallel ones, comma-separated. Default: start."),
-    click.option("--tools", multiple=True, help="Tools the agent has, comma-separated. Default: all."),
+    option("--after", "Last tool, or parallel ones, comma-separated. Default: start.", multiple=True),
+    option("--tools", "Tools the agent has, comma-separated. Default: all.", multiple=True),
 )
 
 
@@ -69,17 +69,11 @@ def _split_names(texts: Sequence[str]) -> list[str] | None:
     return [name for name in names if name]
 
 
-@click.command("suggest", cls=Command)
-@click.option("--state", help="What the agent knows now, in a few lines.")
-@click.option("--history", multiple=True, help="All calls so far, oldest first, comma-separated.")
-@click.option("-k", type=click.IntRange(min=1), default=2, show_default=True, help="Maximum number.")
-@click.option(
-    "--policy",
-    type=click.Choice(get_args(PolicyName)),
-    default="hybrid",
-    show_default=True,
-    help="How to rank; gnn needs `hepm rank train`.",
-)
+@command("suggest")
+@option("--state", "What the agent knows now, in a few lines.")
+@option("--history", "All calls so far, oldest first, comma-separated.", multiple=True)
+@option("-k", "Maximum number.", least=1, default=2)
+@option("--policy", "How to rank; gnn needs `hepm rank train`.", one_of=get_args(PolicyName), default="hybrid")
 @speak_option
 @json_option
 @place_options
@@ -140,9 +134,9 @@ def _suggestion_json(suggestion: Suggestion) -> dict[str, object]:
     return document
 
 
-@click.command("search", cls=Command)
-@click.argument("text", cls=Argument, help="What the agent knows now, in a few lines.")
-@click.option("-k", type=click.IntRange(min=1), default=5, show_default=True, help="Maximum number.")
+@command("search")
+@argument("text", "What the agent knows now, in a few lines.")
+@option("-k", "Maximum number.", least=1, default=5)
 @json_option
 @place_options
 def search(place: StorePlace, text: str, k: int, as_json: bool) -> None:
@@ -165,20 +159,14 @@ def search(place: StorePlace, text: str, k: int, as_json: bool) -> None:
         print("nothing is remembered here")
 
 
-@click.command("prompt", cls=Command)
-@click.option("--messages", type=PATH, help="A file with OpenAI chat messages; - reads stdin.")
-@click.option("--state", default="", help="What the agent knows now, if there are no messages.")
-@click.option("--user", default="", help="The user whose notes to include.")
-@click.option("--environment", default="", help="Leave out lessons of other environments.")
-@click.option("--run", default="", help="Id of the run; the lessons shown are credited with its outcome.")
-@click.option(
-    "--max-tokens",
-    type=click.IntRange(min=1),
-    default=1_000,
-    show_default=True,
-    help="Maximum number of tokens, approximately.",
-)
-@click.option("-k", type=click.IntRange(min=0), default=2, show_default=True, help="Maximum number of tools.")
+@command("prompt")
+@option("--messages", "A file with OpenAI chat messages; - reads stdin.", type=PATH)
+@option("--state", "What the agent knows now, if there are no messages.", default="")
+@option("--user", "The user whose notes to include.", default="")
+@option("--environment", "Leave out lessons of other environments.", default="")
+@option("--run", "Id of the run; the lessons shown are credited with its outcome.", default="")
+@option("--max-tokens", "Maximum number of tokens, approximately.", least=1, default=1_000)
+@option("-k", "Maximum number of tools.", least=0, default=2)
 @model_option
 @json_option
 @place_options
@@ -248,24 +236,16 @@ def _print_prompt(addition: Prompt) -> None:
         print(f"no room for {', '.join(addition.left_out)}: {more}", file=sys.stderr)
 
 
-@click.command("cypher", cls=Command)
-@click.argument("query", cls=Argument, required=False, help="A question by name, or Cypher; - reads stdin.")
-@click.option("-p", "--param", multiple=True, help="k=v for $k; v may be JSON.")
-@click.option(
-    "--list", "as_list", is_flag=True, help="List the questions of the library; with a QUERY, print its Cypher."
-)
-@click.option("--favourites", type=PATH, metavar="FILE.zip", help="Write the library as favourites for Neo4j Browser.")
-@click.option("--write", is_flag=True, help="Let the query change the graph (only in Neo4j).")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0.001, max=86_400),
-    default=30.0,
-    show_default=True,
-    help="Time limit in seconds.",
-)
-@click.option("--limit", type=click.IntRange(min=1), default=10_000, show_default=True, help="Maximum number of rows.")
+@command("cypher")
+@argument("query", "A question by name, or Cypher; - reads stdin.", required=False)
+@option("-p --param", "k=v for $k; v may be JSON.", multiple=True)
+@flag("--list as_list", "List the questions of the library; with a QUERY, print its Cypher.")
+@option("--favourites", "Write the library as favourites for Neo4j Browser.", type=PATH, metavar="FILE.zip")
+@flag("--write", "Let the query change the graph (only in Neo4j).")
+@option("--timeout", "Time limit in seconds.", least=0.001, most=86_400, default=30.0)
+@option("--limit", "Maximum number of rows.", least=1, default=10_000)
 @json_option
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@flag("--csv as_csv", "Print CSV.")
 @place_options
 def cypher(
     place: StorePlace,

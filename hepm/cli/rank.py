@@ -8,9 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-import click
-
-from hepm.cli.commands import Command
+from hepm.cli.commands import group, option
 from hepm.cli.options import StorePlace, json_option, place_options, print_json
 from hepm.errors import InputError
 from hepm.text import count_of, on_one_line
@@ -20,24 +18,16 @@ if TYPE_CHECKING:
     from hepm.rank.checkpoint import Checkpoint
 
 RankerName: TypeAlias = Literal["hetero", "sage", "gatv2"]
-network_option = click.option(
-    "--model",
-    type=click.Choice(get_args(RankerName)),
-    default="hetero",
-    show_default=True,
-    help="States and tools, or a network over tools alone.",
+network_option = option(
+    "--model", "States and tools, or a network over tools alone.", one_of=get_args(RankerName), default="hetero"
 )
 
-app = click.Group(
-    "rank",
-    help="Train a ranker on the memory's graph (pip install 'hepm[gnn]'), and measure it.",
-    no_args_is_help=True,
-)
+app = group("rank", "Train a ranker on the memory's graph (pip install 'hepm[gnn]'), and measure it.")
 
 
-@app.command("train", cls=Command)
+@app.command("train")
 @network_option
-@click.option("--epochs", type=click.IntRange(min=1), default=60, show_default=True, help="Maximum number of epochs.")
+@option("--epochs", "Maximum number of epochs.", least=1, default=60)
 @json_option
 @place_options
 def train(place: StorePlace, model: RankerName, epochs: int, as_json: bool) -> None:
@@ -62,7 +52,7 @@ def train(place: StorePlace, model: RankerName, epochs: int, as_json: bool) -> N
         _print(checkpoint, memory.rankers.file(place.namespace), as_json=as_json)
 
 
-@app.command("eval", cls=Command)
+@app.command("eval")
 @network_option
 @json_option
 @place_options
@@ -87,7 +77,7 @@ def eval_(place: StorePlace, model: RankerName, as_json: bool) -> None:
         Console().print(tables(report))
 
 
-@app.command("info", cls=Command)
+@app.command("info")
 @json_option
 @place_options
 def info(place: StorePlace, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 import click
 
 from hepm.cli import options
-from hepm.cli.commands import PATH, Argument, Command, options_as
+from hepm.cli.commands import PATH, argument, command, flag, option, options_as
 from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json
 from hepm.errors import InputError
 from hepm.text import count_of, on_one_line
@@ -84,38 +84,27 @@ class Runs:
 runs_options = options_as(
     "source",
     Runs,
-    click.argument("runs", cls=Argument, nargs=-1, help="Files, folders, globs or archives; - reads stdin."),
-    click.option("--train", multiple=True, help="Runs to remember; repeatable."),
-    click.option("--test", multiple=True, help="Runs to predict from those of --train."),
-    click.option(
-        "--split",
-        "split_by",
-        type=click.Choice(get_args(DividedBy)),
-        help="Predict each task family from the others (default for RUNS; for --test without it, families may be "
+    argument("runs", "Files, folders, globs or archives; - reads stdin.", nargs=-1),
+    option("--train", "Runs to remember; repeatable.", multiple=True),
+    option("--test", "Runs to predict from those of --train.", multiple=True),
+    option(
+        "--split split_by",
+        "Predict each task family from the others (default for RUNS; for --test without it, families may be "
         "the same), or each model's runs from those of the others.",
+        one_of=get_args(DividedBy),
     ),
-    click.option(
-        "--format", "-f", default="auto", show_default=True, help="A reader's name; auto recognises each file."
-    ),
+    option("--format -f", "A reader's name; auto recognises each file.", default="auto"),
 )
 
 
-@click.command("eval", cls=Command)
-@click.option(
-    "--folds",
-    type=click.IntRange(min=2),
-    default=5,
-    show_default=True,
-    help="Number of parts that task families are divided into.",
+@command("eval")
+@option("--folds", "Number of parts that task families are divided into.", least=2, default=5)
+@option("--method", "Measure this method, or all; repeatable. Default: five.", multiple=True)
+@flag("--all every", "Measure every run and call, however long it takes.")
+@option(
+    "--ablation", "Also without: weight, state, efficiency, adaptation; or k: hints of 1, 2 and 3 tools.", multiple=True
 )
-@click.option("--method", multiple=True, help="Measure this method, or all; repeatable. Default: five.")
-@click.option("--all", "every", is_flag=True, help="Measure every run and call, however long it takes.")
-@click.option(
-    "--ablation",
-    multiple=True,
-    help="Also without: weight, state, efficiency, adaptation; or k: hints of 1, 2 and 3 tools.",
-)
-@click.option("--assume-success", is_flag=True, help="Treat runs without an outcome as successes.")
+@flag("--assume-success", "Treat runs without an outcome as successes.")
 @json_option
 @runs_options
 def eval_runs(
@@ -202,18 +191,10 @@ def read_records(
     return records, rejected
 
 
-@click.command("view", cls=Command)
-@click.argument(
-    "page", cls=Argument, required=False, default=Path("graph.html"), type=PATH, help="The HTML file to write."
-)
-@click.option("--tool", help="Only this tool and its neighbours.")
-@click.option(
-    "--most",
-    type=click.IntRange(min=2, max=1_000),
-    default=_MOST,
-    show_default=True,
-    help="Maximum number of tools, the most called first.",
-)
+@command("view")
+@argument("page", "The HTML file to write.", required=False, default=Path("graph.html"), type=PATH)
+@option("--tool", "Only this tool and its neighbours.")
+@option("--most", "Maximum number of tools, the most called first.", least=2, most=1_000, default=_MOST)
 @place_options
 def view(place: StorePlace, page: Path, tool: str | None, most: int) -> None:
     """Write the graph as one self-contained HTML page, which opens without a network.

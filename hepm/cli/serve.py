@@ -8,9 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
-from hepm.cli.commands import Command, ConfigOption
+from hepm.cli.commands import command, option
 from hepm.cli.config import ServeTable, read_config
 from hepm.cli.options import StorePlace, holdout_option, open_memory, place_options, store_option
 from hepm.errors import MissingExtraError
@@ -22,24 +20,11 @@ if TYPE_CHECKING:
 DEFAULTS: Final = ServeTable()
 
 
-@click.command("serve", cls=Command)
+@command("serve")
 @store_option
-@click.option(
-    "--port",
-    cls=ConfigOption,
-    config="serve.port",
-    type=click.IntRange(min=0, max=65_535),
-    default=DEFAULTS.port,
-    show_default=True,
-    help="Port; 0 for any free one.",
-)
-@click.option(
-    "--upstream",
-    cls=ConfigOption,
-    config="serve.upstream",
-    default=DEFAULTS.upstream,
-    show_default=True,
-    help="The endpoint behind the proxy, with its /v1.",
+@option("--port", "Port; 0 for any free one.", config="serve.port", least=0, most=65_535, default=DEFAULTS.port)
+@option(
+    "--upstream", "The endpoint behind the proxy, with its /v1.", config="serve.upstream", default=DEFAULTS.upstream
 )
 @holdout_option
 def serve(store: str, port: int, upstream: str, holdout: float) -> None:
@@ -96,7 +81,7 @@ def serve(store: str, port: int, upstream: str, holdout: float) -> None:
         serve(memory, options, say)
 
 
-@click.command("mcp", cls=Command)
+@command("mcp")
 @place_options
 def mcp(place: StorePlace) -> None:
     """Serve a memory as MCP tools on standard input and output, for a client that starts this command.

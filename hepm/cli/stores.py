@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 import click
 
 from hepm.cli import options
-from hepm.cli.commands import Command
+from hepm.cli.commands import command, flag, option
 from hepm.cli.options import Bar, StorePlace, json_option, place_options, plain, print_json, store_option, yes_option
 from hepm.cli.tool import remarks
 from hepm.errors import StoreDamagedError
@@ -74,9 +74,9 @@ class NamespaceStats:
         return [count for kind, count in counts.items() if kind not in _LESSONS] + [self.lessons]
 
 
-@click.command("stats", cls=Command)
+@command("stats")
 @store_option
-@click.option("--namespace", "-n", help="One partition. Default: all.")
+@option("--namespace -n", "One partition. Default: all.")
 @json_option
 def stats(store: str, namespace: str | None, as_json: bool) -> None:
     """Print counts of a memory by namespace, and tools that have begun to fail or whose description changed.
@@ -153,13 +153,13 @@ def _without_outcome(runs: int) -> str:
     )
 
 
-@click.command("forget", cls=Command)
-@click.option("--trajectory", "--run", help="Id of a run.")
-@click.option("--task", help="All runs of a task.")
-@click.option("--user", help="All runs of a user.")
-@click.option("--environment", help="All runs of an environment.")
-@click.option("--token", help="All runs that a token of this name recorded at a server.")
-@click.option("--dry-run", is_flag=True, help="Print what would be forgotten; change nothing.")
+@command("forget")
+@option("--trajectory --run", "Id of a run.")
+@option("--task", "All runs of a task.")
+@option("--user", "All runs of a user.")
+@option("--environment", "All runs of an environment.")
+@option("--token", "All runs that a token of this name recorded at a server.")
+@flag("--dry-run", "Print what would be forgotten; change nothing.")
 @yes_option
 @json_option
 @place_options
@@ -219,17 +219,12 @@ def _print_forgotten(runs: Sequence[str], notes: int, *, dry_run: bool, as_json:
     print(line)
 
 
-@click.command("doctor", cls=Command)
+@command("doctor")
 @store_option
-@click.option(
-    "--part",
-    type=click.Choice(get_args(PartName)),
-    multiple=True,
-    help="Compare only this; repeatable. Default: everything.",
-)
-@click.option("--namespace", "-n", multiple=True, help="Only this partition; repeatable.")
-@click.option("--repair", is_flag=True, help="Repair what can be repaired.")
-@click.option("--advice", is_flag=True, help="Say instead what keeps memory from helping, and which command mends it.")
+@option("--part", "Compare only this; repeatable. Default: everything.", one_of=get_args(PartName), multiple=True)
+@option("--namespace -n", "Only this partition; repeatable.", multiple=True)
+@flag("--repair", "Repair what can be repaired.")
+@flag("--advice", "Say instead what keeps memory from helping, and which command mends it.")
 @json_option
 def doctor(
     store: str, part: tuple[PartName, ...], namespace: tuple[str, ...], repair: bool, advice: bool, as_json: bool
@@ -315,8 +310,8 @@ def _advise(store: str, namespaces: Sequence[str], *, as_json: bool) -> None:
         print("nothing that is known keeps memory from helping")
 
 
-@click.command("reembed", cls=Command)
-@click.option("--embedder", help="A model, a folder, or openai/MODEL. Default: the same.")
+@command("reembed")
+@option("--embedder", "A model, a folder, or openai/MODEL. Default: the same.")
 @store_option
 def reembed(embedder: str | None, store: str) -> None:
     """Compute the vectors of all states. Repeat it to continue after an interruption.

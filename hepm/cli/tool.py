@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hepm.cli import options
-from hepm.cli.commands import Argument, Command
+from hepm.cli.commands import argument, flag, group
 from hepm.cli.options import StorePlace, json_option, place_options, plain, print_json
 from hepm.text import count_of, on_one_line
 
@@ -18,12 +18,10 @@ if TYPE_CHECKING:
     from hepm.memory import Memory
     from hepm.types import ToolName
 
-app = click.Group(
-    "tool", help="Tools that runs called: other names, changes, and which are retired.", no_args_is_help=True
-)
+app = group("tool", "Tools that runs called: other names, changes, and which are retired.")
 
 
-@app.command("list", cls=Command)
+@app.command("list")
 @json_option
 @place_options
 def list_(place: StorePlace, as_json: bool) -> None:
@@ -90,11 +88,11 @@ def remarks(memory: Memory, rows: Sequence[ToolRow], namespace: str) -> dict[Too
     return by_tool
 
 
-@app.command("alias", cls=Command)
-@click.argument("alias", cls=Argument, help="The other name.")
-@click.argument("tool", cls=Argument, required=False, default="", help="The tool's own name; left out with --undo.")
-@click.option("--rename", is_flag=True, help="The tool's own name is new: it is called ALIAS so far.")
-@click.option("--undo", is_flag=True, help="Make the alias a tool of its own again.")
+@app.command("alias")
+@argument("alias", "The other name.")
+@argument("tool", "The tool's own name; left out with --undo.", required=False, default="")
+@flag("--rename", "The tool's own name is new: it is called ALIAS so far.")
+@flag("--undo", "Make the alias a tool of its own again.")
 @place_options
 def alias(place: StorePlace, alias: str, tool: str, rename: bool, undo: bool) -> None:
     """Make a name another name of a tool: all that was counted under it is counted under the tool.
@@ -118,9 +116,9 @@ def alias(place: StorePlace, alias: str, tool: str, rename: bool, undo: bool) ->
     print(on_one_line(sentence))
 
 
-@app.command("retire", cls=Command)
-@click.argument("tool", cls=Argument, help="The tool.")
-@click.option("--undo", is_flag=True, help="Suggest it as before.")
+@app.command("retire")
+@argument("tool", "The tool.")
+@flag("--undo", "Suggest it as before.")
 @place_options
 def retire(place: StorePlace, tool: str, undo: bool) -> None:
     """Never suggest a tool again. What is known of it stays.

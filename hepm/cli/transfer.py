@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import click
 
 from hepm.cli import options
-from hepm.cli.commands import Argument, Command
+from hepm.cli.commands import argument, command, option
 from hepm.cli.ingest import store_runs
 from hepm.cli.lesson_exchange import (
     LessonExport,
@@ -35,19 +35,18 @@ if TYPE_CHECKING:
 TrainingForm: TypeAlias = Literal["chats", "hinted", "tagged"]
 
 
-@click.command("export", cls=Command)
-@click.argument(
+@command("export")
+@argument(
     "path",
-    cls=Argument,
+    "The file to write, such as runs.jsonl.gz, AGENTS.md or SKILL.md; - writes to stdout.",
     required=False,
     default="-",
-    help="The file to write, such as runs.jsonl.gz, AGENTS.md or SKILL.md; - writes to stdout.",
 )
-@click.option(
+@option(
     "--sft",
-    type=click.Choice(get_args(TrainingForm)),
-    help="Successful runs alone, to train a model on: as chats, also with the tools that hints named, or those of "
+    "Successful runs alone, to train a model on: as chats, also with the tools that hints named, or those of "
     "tagged agents, with EvolveR's settings beside.",
+    one_of=get_args(TrainingForm),
 )
 @place_options
 @lesson_export_options
@@ -128,19 +127,18 @@ def _export_cold_start(place: StorePlace, path: Path) -> None:
     print(on_one_line(f"{count_of(written, 'example')} written to {path}, settings to {settings}"))
 
 
-@click.command("import", cls=Command)
-@click.argument(
+@command("import")
+@argument(
     "paths",
-    cls=Argument,
+    "Files that `hepm export` wrote, edited or not, or a skill's folder; - reads stdin.",
     nargs=-1,
     required=True,
-    help="Files that `hepm export` wrote, edited or not, or a skill's folder; - reads stdin.",
 )
-@click.option(
+@option(
     "--retire-missing",
-    type=click.Choice(get_args(LessonKind)),
+    "Retire lessons of this kind that a file of lessons lacks; repeatable.",
+    one_of=get_args(LessonKind),
     multiple=True,
-    help="Retire lessons of this kind that a file of lessons lacks; repeatable.",
 )
 @json_option
 @place_options
@@ -169,10 +167,10 @@ def import_(place: StorePlace, paths: tuple[str, ...], retire_missing: tuple[Les
         raise click.exceptions.Exit(1)
 
 
-@click.command("copy", cls=Command)
-@click.argument("source", cls=Argument, help="The memory to read: a file, a folder, or a Neo4j address.")
-@click.argument("target", cls=Argument, help="The memory to fill, created if missing.")
-@click.option("--namespace", "-n", multiple=True, help="Only this partition; repeatable.")
+@command("copy")
+@argument("source", "The memory to read: a file, a folder, or a Neo4j address.")
+@argument("target", "The memory to fill, created if missing.")
+@option("--namespace -n", "Only this partition; repeatable.", multiple=True)
 @json_option
 def copy(source: str, target: str, namespace: tuple[str, ...], as_json: bool) -> None:
     """Copy runs, lessons, counts, states and vectors between files and Neo4j, and compare at the end.

@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from hepm.cli import options
-from hepm.cli.commands import PATH, Command
+from hepm.cli.commands import PATH, command, option
 from hepm.cli.options import json_option, print_json, store_option
 from hepm.text import count_of, on_one_line
 
@@ -21,10 +19,10 @@ if TYPE_CHECKING:
 _SHOWN_CREDITS = 5
 
 
-@click.command("uplift", cls=Command)
+@command("uplift")
 @store_option
-@click.option("--namespace", "-n", help="One partition. Default: all.")
-@click.option("--plot", type=PATH, help="Draw how the difference became known (.png, .svg; needs matplotlib).")
+@option("--namespace -n", "One partition. Default: all.")
+@option("--plot", "Draw how the difference became known (.png, .svg; needs matplotlib).", type=PATH)
 @json_option
 def uplift(store: str, namespace: str | None, plot: Path | None, as_json: bool) -> None:
     """Say what memory does: success of sessions with memory, less that of those held out.
