@@ -122,9 +122,9 @@ def serve(folder: str, upstream: str, options: PromptOptions) -> None:
     """`hepm serve` whose hints are made with these options."""
     from functools import partial
 
-    from hepm.agents import server
     from hepm.cli import main as hepm_command
     from hepm.memory.sessions import Sessions
+    from hepm.web import server
 
     server.LiveRuns = partial(server.LiveRuns, options=options)  # type: ignore[assignment,misc]
     if not options.principles:

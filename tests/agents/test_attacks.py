@@ -20,11 +20,11 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from hepm import Memory, from_messages
-from hepm.agents import guard, protocol, runs
+from hepm.agents import guard, runs
 from hepm.agents.bounds import has_too_many_fields, is_too_dense
 from hepm.agents.guard import Access
-from hepm.web.server import ServeOptions
 from hepm.errors import InputError
+from hepm.web.server import ServeOptions
 from tests.agents.raw import RawEndpoint, Taken, answer_to, connected, raw_endpoint, request_bytes, status_of
 from tests.agents.serving import serving, until
 from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401

@@ -22,7 +22,7 @@ import httpx2
 import pytest
 
 from hepm import Memory
-from hepm.agents import protocol
+from hepm.web import protocol
 from tests.agents.raw import RawEndpoint, Taken, answer_to, connected, raw_endpoint, request_bytes, status_of
 from tests.agents.serving import serving, until
 from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401

@@ -16,8 +16,8 @@ import pytest
 from hepm import Memory, from_messages
 from hepm.agents import guard
 from hepm.agents.guard import Access
-from hepm.web.server import ServeOptions, Server
 from hepm.errors import InputError
+from hepm.web.server import ServeOptions, Server
 from tests.agents.raw import RawEndpoint, answer_to, connected, raw_endpoint, request_bytes, status_of
 from tests.agents.serving import serving
 from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401

@@ -14,8 +14,8 @@ import pytest
 
 from hepm import Memory
 from hepm.agents.guard import Access
-from hepm.web.server import Server
 from hepm.types import SUMMARY_TOOL
+from hepm.web.server import Server
 from tests.agents.raw import RawEndpoint, raw_endpoint
 from tests.agents.serving import serving
 from tests.agents.test_proxy import WISH
