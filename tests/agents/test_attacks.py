@@ -24,6 +24,7 @@ from hepm.agents import guard, runs
 from hepm.agents.bounds import has_too_many_fields, is_too_dense
 from hepm.agents.guard import Access
 from hepm.errors import InputError
+from hepm.web import protocol
 from hepm.web.server import ServeOptions
 from tests.agents.raw import RawEndpoint, Taken, answer_to, connected, raw_endpoint, request_bytes, status_of
 from tests.agents.serving import serving, until
