@@ -20,8 +20,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from parts.measured import about, options
+from parts.simulator import SIZES, simulate
 
-from hepm.lab.desks.simulator import SIZES, simulate
 from hepm.policy import POLICIES
 
 FOLLOWS = (0.25, 0.5, 0.75, 1.0)

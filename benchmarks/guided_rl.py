@@ -32,7 +32,7 @@ os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 warnings.filterwarnings("ignore")
 
 from hepm import Memory  # noqa: E402
-from hepm.lab.desks.desk_environment import DeskEnvironment  # noqa: E402
+from hepm.lab.desks.environment import DeskEnvironment  # noqa: E402
 from hepm.lab.desks.service_desk import make_desk  # noqa: E402
 from hepm.lab.environments import find_environment  # noqa: E402
 from hepm.lab.rl.guidance import Guidance  # noqa: E402

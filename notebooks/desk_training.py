@@ -17,9 +17,9 @@ from statistics import fmean
 from typing import Any, Final
 
 from hepm.lab.desks import service_desk
-from hepm.lab.desks.desk_environment import DeskEnvironment
+from hepm.lab.desks.environment import DeskEnvironment
 from hepm.lab.desks.service_desk import DeskRun as Trouble
-from hepm.lab.desks.simulator import oracle
+from hepm.lab.desks.service_desk import oracle
 from hepm.lab.rl.rollout import Attempt, Generate, Player, Rollout, Sampled
 from hepm.lab.rl.sft import example_of, example_spans
 from hepm.lab.rl.spans import Row, row_of

@@ -51,7 +51,7 @@ def demo(runs: tuple[str, ...], page: Path) -> None:
 
 def _show_desk(memory: Memory) -> str:
     """Show what memory makes of a desk's runs; returns a title for the page."""
-    from hepm.lab.desks.simulator import desk_and_runs, hints_from, tour
+    from hepm.lab.desks.service_desk import desk_and_runs, hints_from, tour
 
     desk, runs = desk_and_runs()
     report = memory.ingest(runs)

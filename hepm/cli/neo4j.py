@@ -42,7 +42,7 @@ def start(folder: Path, version: str | None, bolt_port: int | None, heap: str | 
     from hepm.graph.neo4j.warming import warm_up
     from hepm.ingest import write_run
     from hepm.ingest.prepare import run_of
-    from hepm.lab.desks.simulator import desk_and_runs
+    from hepm.lab.desks.service_desk import desk_and_runs
 
     # The first start fetches a server, later ones find it in the cache.
     with Bar("jars of Neo4j fetched") as bar:

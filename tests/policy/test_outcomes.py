@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.parts.simulator import first_tools
 from hepm import FailedWay, Memory, Outcome, Suggestions, ToolCall, Trajectory, Turn
 from hepm.ingest.prepare import IngestOptions
-from hepm.lab.desks.simulator import first_tools
 from hepm.policy import Floors, Hybrid, Query, floors_of
 from tests.runs import trajectory
 

@@ -1,4 +1,4 @@
-"""Generate service desks from a seed: kinds of trouble, ways that work and that fail, and agents' behaviour.
+"""Generate service desks from a seed: kinds of trouble, ways that work and that fail, and agents' behaviour; show one.
 
 docs/reference/environments.md says what each kind of trouble stands for, and why its answer can be found in a log.
 """
@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import json
 from bisect import bisect
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from itertools import accumulate
 from pathlib import Path
 from random import Random
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from hepm.ingest.formats.turns import read_messages
-from hepm.types import Outcome, Suggestions, ToolName, Trajectory
+from hepm.types import DEFAULT_NAMESPACE, Outcome, Speak, Suggestion, Suggestions, ToolName, Trajectory
+
+if TYPE_CHECKING:
+    from hepm.memory import Memory
+    from hepm.policy import Policy
 
 MOST_CALLS: Final = 8  # a run that has not closed by then has failed
 REPEATS: Final = 6  # held-out episodes of a kind of weight 1
@@ -256,3 +262,107 @@ def make_desk(seed: int, *, noise: float = 0.05) -> Desk:
         kind("all failed", [[untried]], [[popular], [a]], random.choice((look, "")), 0.0),
     )
     return Desk(seed, kinds, tuple(sorted((look, check, closing, *acts))), noise)
+
+
+def hints_from(
+    memory: Memory,
+    desk: Desk,
+    policy: str | Policy,
+    *,
+    speak: Speak = "sure",
+    namespace: str = DEFAULT_NAMESPACE,
+) -> Hints:
+    """Hints of a policy from a memory that does not change meanwhile: equal queries are answered once."""
+
+    @cache
+    def ask(episode: DeskRun, calls: tuple[ToolName, ...]) -> Suggestions:
+        messages = episode.messages(calls)
+        about: dict[str, Any] = {"tools": desk.tools, "policy": policy, "speak": speak, "namespace": namespace}
+        return memory.suggest(messages=messages, **about)
+
+    return ask
+
+
+def oracle(episode: DeskRun, calls: tuple[ToolName, ...]) -> Suggestions:
+    """Name the next tool of a way that works."""
+    suggestions: list[Suggestion] = []
+    for way in episode.kind.ways:
+        tool = way.next_tool(calls)
+        if way.works and tool is not None:
+            suggestions.append(Suggestion(tool, 1.0, 0, 0.0, None, "it works"))
+    return Suggestions(tuple(suggestions))
+
+
+TOUR_RUNS: Final = 300  # to learn from, of the desk to show
+# The first desk where each kind of answer occurs; its gain is a little above the mean over desks.
+TOUR_SEED: Final = 1
+
+
+@dataclass(frozen=True)
+class DeskMoment:
+    """A moment of a new case, what memory answers, and which tools would lead on there."""
+
+    episode: DeskRun
+    calls: tuple[ToolName, ...]
+    suggestions: Suggestions
+    right: frozenset[ToolName]
+
+    @property
+    def answer(self) -> str:
+        """What kind of answer it is: "hint", "wrong hint", "warning" or "silence"."""
+        if not self.suggestions:
+            return "warning" if self.suggestions.warnings else "silence"
+        return "hint" if self.suggestions[0].tool in self.right else "wrong hint"
+
+
+@dataclass
+class DeskTour:
+    """A desk to show: memory's answers at the moments of new cases, and the same agent there before and after.
+
+    Attributes:
+        moments: How many had an answer of each kind.
+        shown: The first one of each kind in which no tool that it warns of would lead on.
+        cases: How many there were, in wordings that no run in memory has; `before` and `after` count the solved ones.
+        turned: A case that the agent solved with memory only, and what it called without and with it.
+    """
+
+    moments: Counter[str] = field(default_factory=Counter[str])
+    shown: dict[str, DeskMoment] = field(default_factory=dict[str, DeskMoment])
+    cases: int = 0
+    before: int = 0
+    after: int = 0
+    turned: tuple[DeskRun, tuple[ToolName, ...], tuple[ToolName, ...]] | None = None
+
+
+def desk_and_runs() -> tuple[Desk, list[Trajectory]]:
+    """The desk to show, and runs of its agents without memory; one label in twenty is wrong."""
+    desk = make_desk(TOUR_SEED)
+    return desk, [desk.record(episode, *desk.run(episode)) for episode in desk.training(TOUR_RUNS)]
+
+
+def tour(desk: Desk, hint: Hints) -> DeskTour:
+    """Ask for hints in the new cases of a desk, and let its agent work on them, at first without, then with memory."""
+    toured = DeskTour()
+    for episode in desk.held_out():
+        for moment in _moments(episode, hint):
+            toured.moments[moment.answer] += 1
+            if not moment.right & {way.tool for way in moment.suggestions.warnings}:
+                toured.shown.setdefault(moment.answer, moment)
+        calls_before, before = desk.run(episode)
+        calls_after, after = desk.run(episode, hint, follow=1.0)
+        toured.cases += 1
+        toured.before += before
+        toured.after += after
+        if after and not before and toured.turned is None:
+            toured.turned = episode, calls_before, calls_after
+    return toured
+
+
+def _moments(episode: DeskRun, hint: Hints) -> Iterator[DeskMoment]:
+    """The moments of the ways that work, after the first call; those that begin alike share their first ones."""
+    works = [way.tools for way in episode.kind.ways if way.works]
+    begun = dict.fromkeys(tools[:length] for tools in works for length in range(1, len(tools)))
+    for calls in begun:
+        # Every way that works and begins so would lead on.
+        right = frozenset(tools[len(calls)] for tools in works if tools[: len(calls)] == calls)
+        yield DeskMoment(episode, calls, hint(episode, calls), right)

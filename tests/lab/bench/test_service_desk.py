@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hepm.lab.desks.desk_environment import bench_desk
+from hepm.lab.desks.environment import bench_desk
 from hepm.lab.desks.service_desk import MOST_CALLS, DeskRun
 from hepm.types import SUMMARY_TOOL
 from tests.faults.command import quick

@@ -13,25 +13,23 @@ from pathlib import Path
 
 import pytest
 
-from hepm import Memory
-from hepm.evals.metrics import Interval
-from hepm.evidence.engine import stems
-from hepm.graph.mirror.namespace_mirror import NamespaceMirror
-from hepm.lab.desks.service_desk import ACTS, CHECKS, CLOSINGS, LOOKUPS, Desk, DeskRun, make_desk
-from hepm.lab.desks.simulator import (
+from benchmarks.parts.simulator import (
     Scores,
     Setting,
     case_log,
     evaluate_desk,
     first_tools,
-    hints_from,
     mean_over_desks,
     measure_desk,
-    oracle,
     simulate,
     success_from_logs,
     success_online,
 )
+from hepm import Memory
+from hepm.evals.metrics import Interval
+from hepm.evidence.engine import stems
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
+from hepm.lab.desks.service_desk import ACTS, CHECKS, CLOSINGS, LOOKUPS, Desk, DeskRun, hints_from, make_desk, oracle
 from hepm.policy import Query
 from hepm.types import FailedWay, Suggestion, Suggestions, ToolName, Trajectory
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from hepm.lab.desks.desk_environment import DeskEnvironment
+from hepm.lab.desks.environment import DeskEnvironment
 from hepm.lab.desks.service_desk import make_desk
 from hepm.lab.rl.rollout import Generate, Sampled
 from hepm.memory import Memory

@@ -9,7 +9,7 @@ from statistics import fmean
 import pytest
 
 from hepm import Memory
-from hepm.lab.desks.desk_environment import DeskEnvironment
+from hepm.lab.desks.environment import DeskEnvironment
 from hepm.lab.desks.service_desk import make_desk
 from hepm.lab.rl.guidance import Guidance
 from hepm.lab.rl.learning import Learner

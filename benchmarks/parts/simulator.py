@@ -1,6 +1,6 @@
 """Success of simulated agents that follow a policy's hints, by memory size; and whether its first hint is right.
 
-The agents work at the desks of `hepm.lab.desks.service_desk`. A policy is a name or an object. `tour` shows a desk.
+The agents work at the desks of `hepm.lab.desks.service_desk`. A policy is a name or an object.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from functools import cache, partial
+from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import islice
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -18,10 +18,10 @@ import numpy as np
 
 from hepm.evals.metrics import Bootstrap, Interval, interval
 from hepm.ingest.prepare import IngestOptions
-from hepm.lab.desks.service_desk import REPEATS, Desk, DeskRun, Hints, Kind, make_desk
+from hepm.lab.desks.service_desk import REPEATS, Desk, DeskRun, Hints, Kind, hints_from, make_desk, oracle
 from hepm.memory import Memory
 from hepm.policy import Policy
-from hepm.types import DEFAULT_NAMESPACE, Speak, Suggestion, Suggestions, ToolName, Trajectory
+from hepm.types import DEFAULT_NAMESPACE, ToolName, Trajectory
 
 SIZES: Final = (0, 10, 30, 100, 300)  # runs in memory at which agents are evaluated
 BATCH: Final = 5  # runs ingested together in online learning, for speed: a run counts at most four runs later
@@ -259,110 +259,6 @@ def simulate(
     first = {name: first_tools(policy, seeds=seeds) for name, policy in policies.items()}
     desks = map_desks(partial(measure_desk, policies=policies, follows=follows, sizes=sizes), seeds)
     return Simulation(first, mean_over_desks(list(desks)))
-
-
-def hints_from(
-    memory: Memory,
-    desk: Desk,
-    policy: str | Policy,
-    *,
-    speak: Speak = "sure",
-    namespace: str = DEFAULT_NAMESPACE,
-) -> Hints:
-    """Hints of a policy from a memory that does not change meanwhile: equal queries are answered once."""
-
-    @cache
-    def ask(episode: DeskRun, calls: tuple[ToolName, ...]) -> Suggestions:
-        messages = episode.messages(calls)
-        about: dict[str, Any] = {"tools": desk.tools, "policy": policy, "speak": speak, "namespace": namespace}
-        return memory.suggest(messages=messages, **about)
-
-    return ask
-
-
-def oracle(episode: DeskRun, calls: tuple[ToolName, ...]) -> Suggestions:
-    """Name the next tool of a way that works."""
-    suggestions: list[Suggestion] = []
-    for way in episode.kind.ways:
-        tool = way.next_tool(calls)
-        if way.works and tool is not None:
-            suggestions.append(Suggestion(tool, 1.0, 0, 0.0, None, "it works"))
-    return Suggestions(tuple(suggestions))
-
-
-TOUR_RUNS: Final = 300  # to learn from, of the desk to show
-# The first desk where each kind of answer occurs; its gain is a little above the mean over desks.
-TOUR_SEED: Final = 1
-
-
-@dataclass(frozen=True)
-class DeskMoment:
-    """A moment of a new case, what memory answers, and which tools would lead on there."""
-
-    episode: DeskRun
-    calls: tuple[ToolName, ...]
-    suggestions: Suggestions
-    right: frozenset[ToolName]
-
-    @property
-    def answer(self) -> str:
-        """What kind of answer it is: "hint", "wrong hint", "warning" or "silence"."""
-        if not self.suggestions:
-            return "warning" if self.suggestions.warnings else "silence"
-        return "hint" if self.suggestions[0].tool in self.right else "wrong hint"
-
-
-@dataclass
-class DeskTour:
-    """A desk to show: memory's answers at the moments of new cases, and the same agent there before and after.
-
-    Attributes:
-        moments: How many had an answer of each kind.
-        shown: The first one of each kind in which no tool that it warns of would lead on.
-        cases: How many there were, in wordings that no run in memory has; `before` and `after` count the solved ones.
-        turned: A case that the agent solved with memory only, and what it called without and with it.
-    """
-
-    moments: Counter[str] = field(default_factory=Counter[str])
-    shown: dict[str, DeskMoment] = field(default_factory=dict[str, DeskMoment])
-    cases: int = 0
-    before: int = 0
-    after: int = 0
-    turned: tuple[DeskRun, tuple[ToolName, ...], tuple[ToolName, ...]] | None = None
-
-
-def desk_and_runs() -> tuple[Desk, list[Trajectory]]:
-    """The desk to show, and runs of its agents without memory; one label in twenty is wrong."""
-    desk = make_desk(TOUR_SEED)
-    return desk, [desk.record(episode, *desk.run(episode)) for episode in desk.training(TOUR_RUNS)]
-
-
-def tour(desk: Desk, hint: Hints) -> DeskTour:
-    """Ask for hints in the new cases of a desk, and let its agent work on them, at first without, then with memory."""
-    toured = DeskTour()
-    for episode in desk.held_out():
-        for moment in _moments(episode, hint):
-            toured.moments[moment.answer] += 1
-            if not moment.right & {way.tool for way in moment.suggestions.warnings}:
-                toured.shown.setdefault(moment.answer, moment)
-        calls_before, before = desk.run(episode)
-        calls_after, after = desk.run(episode, hint, follow=1.0)
-        toured.cases += 1
-        toured.before += before
-        toured.after += after
-        if after and not before and toured.turned is None:
-            toured.turned = episode, calls_before, calls_after
-    return toured
-
-
-def _moments(episode: DeskRun, hint: Hints) -> Iterator[DeskMoment]:
-    """The moments of the ways that work, after the first call; those that begin alike share their first ones."""
-    works = [way.tools for way in episode.kind.ways if way.works]
-    begun = dict.fromkeys(tools[:length] for tools in works for length in range(1, len(tools)))
-    for calls in begun:
-        # Every way that works and begins so would lead on.
-        right = frozenset(tools[len(calls)] for tools in works if tools[: len(calls)] == calls)
-        yield DeskMoment(episode, calls, hint(episode, calls), right)
 
 
 @contextmanager
