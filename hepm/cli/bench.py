@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from hepm.lab.bench.models import Model
     from hepm.lab.bench.play import Bench, BenchOptions
     from hepm.lab.bench.replay import HintedPoint, ReplayBench
-    from hepm.lab.bench.report import BenchReport
+    from hepm.lab.bench.scores import BenchReport
     from hepm.lab.collaboration.environment import UsersEnvironment
     from hepm.lab.collaboration.play import UserBench
     from hepm.lab.environments import Environment, Task

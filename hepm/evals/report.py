@@ -405,11 +405,15 @@ def _range(interval: Interval) -> str:
 
 def table_of(title: str, first: str, *numbers: str) -> Table:
     """An empty table for a terminal: a column of names, then columns of numbers."""
-    # As Text: names of environments and tools are no markup.
-    table = Table(
-        title=Text(f"\n{on_one_line(title)}"), title_justify="left", box=None, pad_edge=False, header_style="dim"
-    )
+    table = bare_table(title)
     table.add_column(first, no_wrap=True)
     for heading in numbers:
         table.add_column(heading, justify="right", no_wrap=True)
     return table
+
+
+def bare_table(title: str) -> Table:
+    """A table for a terminal, still without columns."""
+    # As Text: names of environments and tools are no markup.
+    heading = Text(f"\n{on_one_line(title)}")
+    return Table(title=heading, title_justify="left", box=None, pad_edge=False, header_style="dim")

@@ -1,18 +1,53 @@
-"""The figures of a bench, as `hepm.lab.bench.report` computes and prints them."""
+"""The figures of a bench: scores by arm, differences paired by task, and the tasks that memory won and lost."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain, product, zip_longest
+from math import comb
+from statistics import fmean, median
+from typing import Any, Final, TypeAlias
 
-from hepm.evals.metrics import Interval
+import numpy as np
+
+from hepm.evals.metrics import Bootstrap, Interval, interval
 from hepm.evals.report import MethodDifference, rounded
+from hepm.lab.bench.folder import Ended, Facts, Key
+from hepm.types import SUMMARY_TOOL
 
-FEWEST_TASKS: Final = 10
-"""Below so many tasks, or users, no sentence says more than that."""
 CHANGED: Final = "changed"
 """A score of points of recorded runs: whether other tools were called there than without memory."""
+EFFORT: Final = "user_effort"
+"""UE of MultiSessionCollab (3.3): turns in which a user enforces preferences."""
+SESSION_MEASURES: Final = ("success", EFFORT, "length")
+AROUND: Final[Mapping[str, int]] = {"summary": 0, "before": -1, "after": 1}
+"""Steps around a call of the summary tool (H-EPM, table 8): its own, the one before, the one after."""
+
+
+def _if_solved(facts: Facts, count: int) -> float | None:
+    # A failed run may give up at once, or use all turns: its length says nothing of efficiency.
+    return count if facts.success else None
+
+
+def _per_turn(facts: Facts, count: int) -> float | None:
+    return count / facts.turns if facts.turns else None
+
+
+_Measure: TypeAlias = Callable[[Facts], float | None]  # None where a run has none
+_Runs: TypeAlias = Sequence[Sequence[Facts]]  # the trials of each task
+MEASURES: Final[Mapping[str, _Measure]] = {
+    "success": lambda facts: float(facts.success),
+    "reward": lambda facts: facts.reward,
+    "turns": lambda facts: _if_solved(facts, facts.turns),
+    "calls": lambda facts: _if_solved(facts, facts.calls),
+    "errors": lambda facts: facts.errors,
+    "tokens": lambda facts: facts.usage.tokens,
+    "requests_per_turn": lambda facts: _per_turn(facts, facts.usage.calls),
+    "tokens_per_turn": lambda facts: _per_turn(facts, facts.usage.tokens),
+}
+"""What is measured of a run in every environment."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +146,176 @@ class BenchReport:
     sentences: Sequence[str]
     unreflected: int = 0
 
+    @property
+    def has_sessions(self) -> bool:
+        """Whether trials are sessions of a user."""
+        return any(scores.sessions for scores in self.arms.values())
+
     def to_json(self) -> dict[str, Any]:
         """As `hepm bench --json` prints it."""
         return rounded(asdict(self))
+
+
+def finished_tasks(ended: Mapping[Key, Ended], arms: Sequence[str], tasks: Sequence[str], trials: int) -> list[str]:
+    """The tasks of which every arm has every trial."""
+    finished: list[str] = []
+    for task in tasks:
+        if all(Key(arm, task, trial) in ended for arm, trial in product(arms, range(trials))):
+            finished.append(task)
+    return finished
+
+
+def facts_of(ended: Mapping[Key, Ended], arm: str, tasks: Sequence[str], trials: int) -> list[list[Facts]]:
+    """The trials of each task in one arm."""
+    by_task: list[list[Facts]] = []
+    for task in tasks:
+        by_task.append([ended[Key(arm, task, trial)].facts for trial in range(trials)])
+    return by_task
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The trials of each task in an arm and in the reference.
+
+    Attributes:
+        drawn: What is resampled, by task: the task itself or its family.
+        others: None for the reference, which is compared with nothing.
+    """
+
+    tasks: Sequence[str]
+    drawn: Sequence[str]
+    runs: _Runs
+    others: _Runs | None
+    bootstrap: Bootstrap
+
+    def trials(self, part: slice) -> Compared:
+        """Some of the trials alone."""
+        others = self.others
+        if others is not None:
+            others = [of_task[part] for of_task in others]
+        return replace(self, runs=[of_task[part] for of_task in self.runs], others=others)
+
+    def interval(self, measure: _Measure) -> Interval:
+        """Of the mean of a measure that every run has."""
+        values_T = np.array([_mean(of_task, measure) for of_task in self.runs], dtype=np.float64)
+        return interval(self.bootstrap.means(values_T))
+
+    def difference(self, measure: _Measure) -> MethodDifference | None:
+        """The mean difference over the tasks where both arms have a value; None without any such task."""
+        both: list[str] = []
+        differences: list[float] = []
+        for label, mine, theirs in zip(self.drawn, self.runs, self.others or (), strict=self.others is not None):
+            value, other = _mean(mine, measure), _mean(theirs, measure)
+            if value is not None and other is not None:
+                both.append(label)
+                differences.append(value - other)
+        if not both:
+            return None
+        values_T = np.array(differences)
+        # Of other tasks than all, the draws of all do not fit.
+        bootstrap = self.bootstrap if len(both) == len(self.drawn) else Bootstrap(both)
+        return MethodDifference(float(values_T.mean()), interval(bootstrap.means(values_T)))
+
+    def scores(self) -> ArmScores:
+        """The scores of the arm."""
+        every = list(chain.from_iterable(self.runs))
+        means: dict[str, float | None] = {}
+        differences: dict[str, MethodDifference] = {}
+        for name, measure in _measures_of(every).items():
+            means[name] = _mean(every, measure)
+            difference = self.difference(measure)
+            if difference is not None:
+                differences[name] = difference
+        changes = list(self._changes())
+        memory_s = list(chain.from_iterable(facts.memory_s for facts in every))
+        hints = list(chain.from_iterable(facts.hints for facts in every))
+        costs = [facts.usage.cost_usd for facts in every]
+        return ArmScores(
+            means,
+            self.interval(MEASURES["success"]),
+            pass_k=_pass_k(self.runs),
+            difference=differences,
+            memory_ms=1_000 * median(memory_s or [0.0]),
+            hinted=sum(map(bool, hints)) / max(len(hints), 1),
+            entropy=entropies(every),
+            cost_usd=None if None in costs else sum(cost or 0.0 for cost in costs),
+            won=[change for better, change in changes if better],
+            lost=[change for better, change in changes if not better],
+        )
+
+    def with_sessions(self) -> ArmScores:
+        """The scores, and those of each session, where trials are sessions of a user."""
+        trials = len(self.runs[0])
+        second = min(1, trials - 1)  # a single session is reported as it is
+        by_session = [self.trials(slice(trial, trial + 1)).session_means() for trial in range(trials)]
+        return replace(self.scores(), sessions=by_session, later=self.trials(slice(second, None)).session_means())
+
+    def session_means(self) -> Mapping[str, SessionMean]:
+        """By measure, the mean over sessions and users."""
+        every = list(chain.from_iterable(self.runs))
+        measures = _measures_of(every)
+        means: dict[str, SessionMean] = {}
+        for name in SESSION_MEASURES:
+            measure = measures[name]
+            means[name] = SessionMean(_mean(every, measure) or 0.0, self.interval(measure), self.difference(measure))
+        return means
+
+    def _changes(self) -> Iterator[tuple[bool, ChangedTask]]:
+        """Of each task that one arm solved more often, whether it was this one, and the first trial that shows it."""
+        for task, mine, theirs in zip(self.tasks, self.runs, self.others or (), strict=self.others is not None):
+            gained = _successes(mine) - _successes(theirs)
+            better = gained > 0
+            for trial, (run, other) in enumerate(zip(mine, theirs, strict=True)):
+                if gained and run.success is better and other.success is not better:
+                    step = _first_difference(run.moves, other.moves)
+                    hint = "".join(run.hints[step : step + 1])
+                    yield better, ChangedTask(task, trial, step, hint, other.moves[step:], run.moves[step:])
+                    break
+
+
+def _measures_of(runs: Sequence[Facts]) -> dict[str, _Measure]:
+    """Our measures, and what the environment judged of these runs."""
+    measures = dict(MEASURES)
+    for name in chain.from_iterable(facts.scores for facts in runs):
+        measures[name] = lambda facts, name=name: facts.scores.get(name)
+    return measures
+
+
+def _mean(runs: Sequence[Facts], measure: _Measure) -> float | None:
+    values = [value for value in map(measure, runs) if value is not None]
+    return fmean(values) if values else None
+
+
+def _pass_k(runs: _Runs) -> list[float]:
+    # Of c successes in n trials, C(c, k) / C(n, k) is the chance that k trials drawn without repetition all succeed.
+    trials = len(runs[0])
+    successes = [_successes(of_task) for of_task in runs]
+    chances: list[float] = []
+    for k in range(1, trials + 1):
+        chances.append(fmean(comb(count, k) / comb(trials, k) for count in successes))
+    return chances
+
+
+def _successes(runs: Sequence[Facts]) -> int:
+    return sum(facts.success for facts in runs)
+
+
+def entropies(runs: Sequence[Facts]) -> dict[str, float]:
+    """The mean entropy of first tokens at, before and after summaries; what no run has is left out."""
+    values: defaultdict[str, list[float]] = defaultdict(list)
+    for facts in runs:
+        by_step = dict(enumerate(facts.entropies))
+        for step, move in enumerate(facts.moves):
+            for name, offset in AROUND.items():
+                entropy = by_step.get(step + offset)
+                if move.startswith(f"{SUMMARY_TOOL}(") and entropy is not None:
+                    values[name].append(entropy)
+    return {name: fmean(values[name]) for name in AROUND if values[name]}
+
+
+def _first_difference(moves: Sequence[str], others: Sequence[str]) -> int:
+    """The first step at which two runs differ; one that goes on where the other ended differs there."""
+    for step, (move, other) in enumerate(zip_longest(moves, others)):
+        if move != other:
+            return step
+    return len(moves)
