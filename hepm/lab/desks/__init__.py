@@ -1,1 +1,1 @@
-"""Service desks that break down in their own ways, and simulated agents who work at them."""
+"""Service desks with troubles of their own: the world and its agents, and the same as an environment of a bench."""

@@ -193,16 +193,9 @@ def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
     from hepm.lab.environments import gyms, published, questions, recorded
 
     makers: dict[str, Callable[[], Environment]] = {}
-    benchmarks: dict[str, tuple[Callable[[str], Environment], Sequence[str]]] = {
-        "bfcl": (published.bfcl, published.BFCL_PARTS),
-        "agentdojo": (published.agentdojo, published.AGENTDOJO_PARTS),
-        "tau2": (published.tau2, published.TAU2_PARTS),
-        "acebench": (partial(published.acebench, source=source), published.ACEBENCH_PARTS),
-        "toolsandbox": (partial(published.toolsandbox, source=source), published.TOOLSANDBOX_PARTS),
-    }
-    for benchmark, (make, parts) in benchmarks.items():
+    for benchmark, (_, parts) in published.BENCHMARKS.items():
         for part in parts:
-            makers[published.name_of(benchmark, part)] = partial(make, part)
+            makers[published.name_of(benchmark, part)] = partial(published.published, benchmark, part, source)
 
     makers["functions"] = gyms.FunctionEnvironment
     makers["users"] = partial(collaboration.UsersEnvironment, source)

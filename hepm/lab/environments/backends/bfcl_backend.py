@@ -20,7 +20,7 @@ _entries: dict[str, dict[str, Any]] = {}
 
 def tasks(part: str) -> list[dict[str, Any]]:
     """The questions of a variant, each with its right calls as Python text and the descriptions of its tools."""
-    file = f"BFCL_v4_multi_turn_{part}.json"
+    file = f"BFCL_v4_multi_turn_{part or 'base'}.json"
     right = {line["id"]: line["ground_truth"] for line in _lines(_paths.POSSIBLE_ANSWER_PATH / file)}
     documents: dict[str, list[dict[str, Any]]] = {}
     for name, document in _config.MULTI_TURN_FUNC_DOC_FILE_MAPPING.items():
