@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
@@ -21,8 +21,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hepm.agents.bounds import is_too_dense
 from hepm.agents.live_run import TOKEN
-from hepm.agents.wire import api_of
+from hepm.agents.wire import api_of, parsed
 from hepm.errors import InputError
+from hepm.ingest.fields import is_list, is_object
 from hepm.types import DEFAULT_NAMESPACE
 
 LOCAL: Final = ("127.0.0.1", "localhost", "::1")
@@ -95,10 +96,9 @@ def _access(token: str, about: dict[str, Any]) -> Access:
     name = about.get("name", "")
     opened: frozenset[str] | None = None
     are_names = namespaces is None
-    if isinstance(namespaces, list):
-        listed = cast("list[Any]", namespaces)
-        are_names = all(isinstance(namespace, str) for namespace in listed)
-        opened = frozenset(map(str, listed))
+    if is_list(namespaces):
+        are_names = all(isinstance(namespace, str) for namespace in namespaces)
+        opened = frozenset(map(str, namespaces))
     if not (are_names and isinstance(write, bool) and isinstance(name, str)):
         raise ValueError('"namespaces" is a list of names, "write" is true or false, "name" is a text')
     return Access(opened, write, name)
@@ -120,15 +120,8 @@ async def json_object(request: Request) -> dict[str, Any] | None:
     """The body of a request; None if it is no JSON object, or one of too many values."""
     raw = await request.body()
     # Before `json.loads`, which would build it in memory.
-    if is_too_dense(raw):
-        return None
-    try:
-        body: Any = json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(body, dict):
-        return None
-    return cast("dict[str, Any]", body)
+    body = None if is_too_dense(raw) else parsed(raw)
+    return body if is_object(body) else None
 
 
 def refused(status: int, message: str, **more: Any) -> Response:

@@ -9,11 +9,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from threading import RLock
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from hepm.agents.recordable import recordable
-from hepm.agents.wire import Object, objects
+from hepm.agents.wire import Object, inner_of, objects, parsed
 from hepm.errors import StoreError
+from hepm.ingest.fields import is_list
 from hepm.ingest.formats.turns import OpenCall
 from hepm.memory.session import Session
 from hepm.types import SUMMARY_TOOL, Outcome
@@ -202,41 +203,27 @@ def mark_of(message: Object) -> str:
 
 def _plain(content: Any) -> Any:
     """Content as text, so that a string and a list with that text alone are equal."""
-    if not isinstance(content, list):
+    if not is_list(content):
         return content or ""
-    parts = cast("list[Any]", content)
-    texts: list[str] = []
-    for part in objects(parts):
-        text = part.get("text")
-        if isinstance(text, str):
-            texts.append(text)
-    if len(texts) < len(parts):  # an image or a file is among them
-        return parts
+    texts = [part["text"] for part in objects(content) if isinstance(part.get("text"), str)]
+    if len(texts) < len(content):  # an image or a file is among them
+        return content
     return "\n".join(texts)
 
 
 def name_of(call: Object) -> str:
     """The name in a tool call, or of a tool."""
-    return str(_inner(call).get("name") or "")
+    return str(inner_of(call).get("name") or "")
 
 
 def _arguments(call: Object) -> Any:
     """Parsed, as clients write JSON again in their own way."""
-    inner = _inner(call)
+    inner = inner_of(call)
     arguments = inner.get("arguments") or inner.get("input")
     if not isinstance(arguments, str):
         return arguments
-    try:
-        return json.loads(arguments)
-    except (ValueError, RecursionError):
-        return arguments
-
-
-def _inner(call: Object) -> Object:
-    inner = call.get("function") or call.get("custom")
-    if not isinstance(inner, dict):
-        return {}
-    return cast(Object, inner)
+    known = parsed(arguments)
+    return arguments if known is None else known
 
 
 def opening_of(messages: Sequence[Object], marks: Sequence[str], tools: Any, *apart: str | None) -> str:

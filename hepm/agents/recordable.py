@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
-from hepm.agents.wire import Object, objects
+from hepm.agents.wire import Object, inner_of, objects
+from hepm.ingest.fields import is_list
 from hepm.ingest.formats.turns import ROLES, chat_turns
 from hepm.ingest.records import MAX_NAME, MAX_PARALLEL, RecordError, check_calls
 
@@ -43,23 +44,17 @@ def _can_be_stored(message: Object) -> bool:
 def _text_or_parts(content: Any) -> Any:
     if isinstance(content, str | None):
         return content
-    if not isinstance(content, list):
+    if not is_list(content):
         return json.dumps(content)
-    parts: list[Any] = []
-    for part in cast("list[Any]", content):
-        if isinstance(part, str) or _can_be_stored({"role": "assistant", "content": [part]}):
-            parts.append(part)
-    return parts
+    stored = {"role": "assistant"}
+    return [part for part in content if isinstance(part, str) or _can_be_stored({**stored, "content": [part]})]
 
 
 def _calls(listed: Any) -> Sequence[Object]:
     """The calls that have a name, as many as a turn may hold."""
     calls: list[Object] = []
     for call in objects(listed)[:MAX_PARALLEL]:
-        inner = call.get("function") or call.get("custom") or call
-        name: Any = None
-        if isinstance(inner, dict):
-            name = cast(Object, inner).get("name")
+        name = (inner_of(call) or call).get("name")
         bare = {"id": call.get("id"), "function": {"name": str(name or "")[:MAX_NAME], "arguments": "{}"}}
         for one in (call, bare):
             if name and _can_be_stored({"role": "assistant", "tool_calls": [one]}):

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
 from typing import Any, TypeAlias, cast, get_type_hints
 
+from hepm.agents.wire import object_in
 from hepm.errors import InputError, MissingExtraError
+from hepm.ingest.fields import is_object
 from hepm.ingest.formats.turns import RAW
 
 AnyTool: TypeAlias = Callable[..., object] | Mapping[str, Any]
@@ -52,9 +54,8 @@ class Toolbox:
             given = json.loads(arguments or "{}")
         except (ValueError, RecursionError) as error:
             return {RAW: arguments}, f"Error: the arguments are no JSON: {error}", True
-        if not isinstance(given, dict):
+        if not is_object(given):
             return {RAW: arguments}, "Error: the arguments are no JSON object", True
-        given = cast("dict[str, Any]", given)
         if name not in self._calls:
             return given, f"Error: there is no tool {name!r}. There are: {', '.join(self._calls)}", True
         try:
@@ -107,8 +108,7 @@ def _untitled() -> Any:
 def _of_spec(
     spec: Mapping[str, Any], execute: Callable[[str, dict[str, Any]], object] | None
 ) -> tuple[dict[str, Any], Callable[[dict[str, Any]], object]]:
-    function: Any = spec.get("function")
-    name = cast("dict[str, Any]", function).get("name") if isinstance(function, dict) else None
+    name = object_in(spec.get("function")).get("name")
     if not isinstance(name, str) or not name:
         raise InputError(f"{str(dict(spec))[:80]} is no tool: write {{'type': 'function', 'function': {{'name': …}}}}")
     if execute is None:

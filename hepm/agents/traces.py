@@ -13,7 +13,7 @@ from collections import OrderedDict
 from dataclasses import replace
 from threading import Lock
 from time import time
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -25,6 +25,7 @@ from hepm.agents.live_run import MCP_DOOR, OTLP_DOOR
 from hepm.agents.recordable import recordable
 from hepm.agents.runs import LiveRuns
 from hepm.errors import ConflictError, MissingExtraError, StoreError
+from hepm.ingest.fields import is_object
 from hepm.ingest.formats.otlp import spans_of
 from hepm.ingest.formats.spans import Spans, TraceSpan
 from hepm.ingest.formats.turns import read_messages
@@ -269,9 +270,9 @@ def _decoded(body: bytes, kind: str) -> dict[str, Any]:
             export = DECODER.decode(body.decode())
         except (ValueError, RecursionError) as error:
             raise _BadBodyError(400, f"the body is no JSON: {error}") from error
-        if not isinstance(export, dict):
+        if not is_object(export):
             raise _BadBodyError(400, "the body is no JSON object")
-        return cast("dict[str, Any]", export)
+        return export
     try:
         from google.protobuf.json_format import MessageToDict
         from google.protobuf.message import DecodeError

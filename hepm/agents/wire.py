@@ -16,15 +16,15 @@ from urllib.parse import urlsplit
 
 from hepm.agents.bounds import MOST_VALUES, is_too_dense
 from hepm.errors import InputError
+from hepm.ingest.fields import is_list, is_object
 from hepm.ingest.formats.codex import is_context
 from hepm.ingest.formats.openai_items import item_messages
-from hepm.ingest.records import MAX_NAME
+from hepm.ingest.records import MAX_NAME, Object
 from hepm.text import disarmed
 from hepm.types import BLOCK_END, BLOCK_START, FAILED_HINT, HINT
 
 Placement: TypeAlias = Literal["auto", "behind", "tail", "system", "message"]
 Api: TypeAlias = Literal["chat", "responses"]
-Object: TypeAlias = dict[str, Any]
 
 MOST_MESSAGES: Final = 20_000
 """Of a conversation that is read: each takes some tens of microseconds."""
@@ -89,9 +89,8 @@ def read_body(api: Api, raw: bytes) -> Object:
         body = json.loads(raw.decode())
     except (ValueError, RecursionError) as error:
         raise InputError(f"the body is no JSON in UTF-8: {type(error).__name__}") from error
-    if not isinstance(body, dict):
+    if not is_object(body):
         raise InputError("the body is no JSON object")
-    body = cast(Object, body)
     key = _MESSAGES[api]
     listed = body.get(key)
     # The Responses API takes {"input": "Hello"} for a list with one message of the user.
@@ -144,17 +143,12 @@ def _first_text(*values: Any) -> str:
 def continued(body: Object) -> str:
     """Id of the response or conversation that a request continues on the server; "" if it carries its whole history."""
     conversation = body.get("conversation")
-    if isinstance(conversation, dict):
-        conversation = cast(Object, conversation).get("id")
-    return _first_text(conversation, body.get("previous_response_id"))
+    return _first_text(conversation, object_in(conversation).get("id"), body.get("previous_response_id"))
 
 
 def session_id_of(body: Object) -> str:
     """The session as the client names it in a request's body; "" if it does not."""
-    metadata = body.get("metadata")
-    if not isinstance(metadata, dict):
-        return ""
-    return _first_text(*map(cast(Object, metadata).get, _IDS))
+    return _first_text(*map(object_in(body.get("metadata")).get, _IDS))
 
 
 def cache_key_of(body: Object) -> str:
@@ -183,8 +177,8 @@ def tools_of(body: Object) -> list[Object]:
         if tool.get("type") == "namespace":
             tools.extend(tools_of({"tools": tool.get("tools")}))
             continue
-        inner = tool.get("function") or tool.get("custom") or tool
-        if isinstance(inner, dict) and 0 < len(_text(cast(Object, inner).get("name"))) <= MAX_NAME:
+        inner = inner_of(tool) or tool
+        if 0 < len(_text(inner.get("name"))) <= MAX_NAME:
             tools.append({"type": "function", "function": inner})
     return tools
 
@@ -224,22 +218,15 @@ def without_foreign_hint(value: Any) -> Any:
     """A content whose texts are `disarmed`, also where the form of a hint runs over several parts; else itself."""
     if isinstance(value, str):
         return disarmed(value)
-    if isinstance(value, dict):
-        return _harmless_members(cast(Object, value))
-    if isinstance(value, list):
-        return _harmless_parts(cast("list[Any]", value))
+    if isinstance(value, dict):  # also of another class, as frameworks may have
+        value = cast(Object, value)
+        harmless = {key: without_foreign_hint(old) for key, old in value.items()}
+        if all(map(is_, harmless.values(), value.values())):
+            return value
+        return harmless
+    if is_list(value):
+        return _harmless_parts(value)
     return value
-
-
-def _harmless_members(members: Object) -> Object:
-    changed: Object = {}
-    for key, old in members.items():
-        new = without_foreign_hint(old)
-        if new is not old:
-            changed[key] = new
-    if not changed:
-        return members
-    return {**members, **changed}
 
 
 def _harmless_parts(parts: list[Any]) -> list[Any]:
@@ -372,8 +359,8 @@ def _append(messages: list[Object], place: int, text: str) -> None:
 
 def appended(content: object, text: str, *, kind: str = "text") -> Any:
     """A message's content with a text at its end, which is a part of this kind if the content is a list of parts."""
-    if isinstance(content, list):
-        return [*cast("list[Any]", content), {"type": kind, "text": text}]
+    if is_list(content):
+        return [*content, {"type": kind, "text": text}]
     if not content:
         return text
     return f"{content}\n\n{text}"
@@ -385,28 +372,19 @@ def appended(content: object, text: str, *, kind: str = "text") -> Any:
 def read_reply(api: Api, content_type: str, raw: bytes) -> Reply:
     """What a model answered, from the bytes of its response, streamed or not. What cannot be read is left out."""
     if "text/event-stream" in content_type:
-        events = list(map(_object_in, _events_of(raw)))
+        # The data of the last event may be "[DONE]", which is no JSON.
+        events = [object_in(parsed(data)) for data in _events_of(raw)]
         if api == "chat":
             return _streamed_chat(events)
         return _streamed_response(events)
-    try:
-        body = json.loads(raw)
-    except (ValueError, RecursionError):
-        return Reply()
-    if not isinstance(body, dict):
-        return Reply()
-    body = cast(Object, body)
+    body = object_in(parsed(raw))
     if api == "responses":
         return Reply(tuple(item_messages(objects(body.get("output")))), _text(body.get("id")))
-    return _first_choice(body)
-
-
-def _first_choice(body: Object) -> Reply:
-    """Of several choices, clients go on with the first."""
     for choice in objects(body.get("choices")):
         message = choice.get("message")
-        if not choice.get("index") and isinstance(message, dict):
-            return Reply((cast(Object, message),))
+        # Of several choices, clients go on with the first.
+        if not choice.get("index") and is_object(message):
+            return Reply((message,))
     return Reply()
 
 
@@ -430,7 +408,7 @@ class StreamEnd:
 
 
 def _is_last(data: str) -> bool:
-    return data == "[DONE]" or _object_in(data).get("type") in _LAST_TYPES
+    return data == "[DONE]" or object_in(parsed(data)).get("type") in _LAST_TYPES
 
 
 def _events_of(raw: bytes) -> list[str]:
@@ -447,17 +425,6 @@ def _events_of(raw: bytes) -> list[str]:
     return [event.data for event in httpx2.EventSource(stream, max_event_size=None)]
 
 
-def _object_in(data: str) -> Object:
-    """The JSON object in the data of an event; {} if it is none, as "[DONE]" is."""
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        return {}
-    if isinstance(value, dict):
-        return cast(Object, value)
-    return {}
-
-
 def _streamed_chat(events: Sequence[Object]) -> Reply:
     """The first choice of a stream.
 
@@ -468,10 +435,9 @@ def _streamed_chat(events: Sequence[Object]) -> Reply:
     calls = _StreamedCalls()
     for event in events:
         for choice in objects(event.get("choices")):
-            delta = choice.get("delta")
-            if choice.get("index") or not isinstance(delta, dict):
+            if choice.get("index"):
                 continue
-            delta = cast(Object, delta)
+            delta = object_in(choice.get("delta"))
             text.append(_text(delta.get("content")))
             for part in objects(delta.get("tool_calls")):
                 calls.add(part)
@@ -495,10 +461,7 @@ class _StreamedCalls:
     def add(self, part: Object) -> None:
         """Add a part to its call: the first one has the name, each some of the arguments."""
         index, id = str(part.get("index")), _text(part.get("id"))
-        given = part.get("function") or part.get("custom")
-        inner: Object = {}
-        if isinstance(given, dict):
-            inner = cast(Object, given)
+        inner = inner_of(part)
         name, arguments = _text(inner.get("name")), _text(inner.get("arguments") or inner.get("input"))
         # Deltas: {"index": 0, "id": "c1", "function": {"name": "find", "arguments": ""}}, then
         # {"index": 0, "function": {"arguments": '{"q'}}, …
@@ -519,15 +482,7 @@ def _begins(function: Object, name: str, arguments: str) -> bool:
     """Whether a part with a name begins a call behind a named one: some endpoints repeat the name in each part."""
     if not (name and function["name"]):
         return False
-    return name != function["name"] or bool(arguments and _is_whole(function["arguments"]))
-
-
-def _is_whole(arguments: str) -> bool:
-    try:
-        json.loads(arguments)
-    except (ValueError, RecursionError):
-        return False
-    return True
+    return name != function["name"] or bool(arguments and parsed(function["arguments"]) is not None)
 
 
 def _streamed_response(events: Sequence[Object]) -> Reply:
@@ -537,21 +492,37 @@ def _streamed_response(events: Sequence[Object]) -> Reply:
     for event in events:
         item = event.get("item")
         response = event.get("response")
-        if isinstance(response, dict):
-            response = cast(Object, response)
+        if is_object(response):
             id = id or _text(response.get("id"))
             output = objects(response.get("output"))
-        if event.get("type") == "response.output_item.done" and isinstance(item, dict):
-            items.append(cast(Object, item))
+        if event.get("type") == "response.output_item.done" and is_object(item):
+            items.append(item)
     return Reply(tuple(item_messages(items or output)), id)
 
 
 def objects(value: Any) -> list[Object]:
     """The JSON objects in a list; [] for anything else."""
-    if not isinstance(value, list):
+    if not is_list(value):
         return []
-    members = cast("list[Any]", value)
-    return [cast(Object, member) for member in members if isinstance(member, dict)]
+    return [cast(Object, member) for member in value if isinstance(member, dict)]
+
+
+def object_in(value: Any) -> Object:
+    """A value that is a JSON object; {} for anything else."""
+    return cast(Object, value) if isinstance(value, dict) else {}
+
+
+def inner_of(call: Object) -> Object:
+    """The part of a tool call, or of a tool, that holds its name; {} if there is none."""
+    return object_in(call.get("function") or call.get("custom"))
+
+
+def parsed(text: str | bytes) -> Any:
+    """What a text of JSON holds; None if it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _text(value: Any) -> str:
