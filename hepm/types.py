@@ -7,13 +7,15 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final, Literal, NamedTuple, TypeAlias, overload
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, overload
 
 from hepm.errors import InputError
 from hepm.text import in_words, tool_in_prompt
 
 ToolName: TypeAlias = str
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
+Object: TypeAlias = dict[str, Any]
+"""A decoded JSON object."""
 Role: TypeAlias = Literal["system", "user", "assistant"]
 Speak: TypeAlias = Literal["sure", "weighed", "all"]
 """What memory says: only what is right in nine of ten such cases; what is likely, with its chance, for agents that

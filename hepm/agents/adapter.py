@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from threading import RLock
 from typing import Any, TypeAlias, TypeVar
 
+from hepm.agents.bounded import Bounded
 from hepm.agents.live_run import LiveRun
 from hepm.agents.runs import MOST, RECENT, free_id
 from hepm.agents.wire import Object, objects, tagged
@@ -193,8 +193,9 @@ class AgentRuns:
     def __init__(self, source: Source, **about: Any) -> None:
         self._source = source
         self._about = about
-        self._under_way: OrderedDict[str, AgentRun] = OrderedDict()
-        self._ended: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        # A stream that its reader left has no end; its run is on disk.
+        self._under_way: Bounded[str, AgentRun] = Bounded(MOST)
+        self._ended: Bounded[str, tuple[str, ...]] = Bounded(RECENT)
         self._lock = RLock()
 
     def new(self, id: str) -> AgentRun:
@@ -204,10 +205,7 @@ class AgentRuns:
     def find(self, id: str) -> AgentRun:
         """The run with an id; a new one if none is under way."""
         with self._lock:
-            run = self._under_way.pop(id, None) or self.new(id)
-            self._under_way[id] = run  # the latest is the last
-            if len(self._under_way) > MOST:  # a stream that its reader left has no end; its run is on disk
-                self._under_way.popitem(last=False)
+            run = self._under_way[id] = self._under_way.get(id) or self.new(id)
             return run
 
     def end(self, run: AgentRun, outcome: Callable[..., Verdict] | None = None, *end: object) -> None:
@@ -217,8 +215,6 @@ class AgentRuns:
                 del self._under_way[run.id]
             if run.id and run.marks:
                 self._ended[run.id] = run.marks
-            if len(self._ended) > RECENT:
-                self._ended.popitem(last=False)
         run.finish(outcome, *end)
 
 

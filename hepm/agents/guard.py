@@ -24,7 +24,7 @@ from hepm.agents.live_run import TOKEN
 from hepm.agents.wire import api_of, parsed
 from hepm.errors import InputError
 from hepm.ingest.fields import is_list, is_object
-from hepm.types import DEFAULT_NAMESPACE
+from hepm.types import DEFAULT_NAMESPACE, Object
 
 LOCAL: Final = ("127.0.0.1", "localhost", "::1")
 DOORS: Final = frozenset({"", "v1", "mcp", "hooks", "otlp", "outcome", "api", "health", "metrics"})
@@ -86,7 +86,7 @@ def read_tokens(path: Path) -> dict[str, Access]:
         raise InputError(f"{path} holds no tokens ({error}): write {form}") from error
 
 
-def _access(token: str, about: dict[str, Any]) -> Access:
+def _access(token: str, about: Object) -> Access:
     check_token(token)
     unknown = sorted(about.keys() - {"namespaces", "write", "name"})
     if unknown:
@@ -116,7 +116,7 @@ def check_token(token: str) -> None:
         raise InputError("a token has at least 8 ASCII characters")
 
 
-async def json_object(request: Request) -> dict[str, Any] | None:
+async def json_object(request: Request) -> Object | None:
     """The body of a request; None if it is no JSON object, or one of too many values."""
     raw = await request.body()
     # Before `json.loads`, which would build it in memory.

@@ -18,6 +18,7 @@ from langgraph.errors import GraphBubbleUp
 from hepm.agents.adapter import AgentRun, AgentRuns, Source, Verdict, around, around_async
 from hepm.agents.wire import appended, placement_for, without_foreign_hint
 from hepm.ingest.formats.message_layouts import chat_messages
+from hepm.types import Object
 
 
 class HepmState(AgentState[Any]):
@@ -45,7 +46,7 @@ class HepmMiddleware(AgentMiddleware[HepmState, Any, Any]):
         self._outcome = outcome
         self._runs = AgentRuns(source, **about)
 
-    def before_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
+    def before_agent(self, state: Any, runtime: Any) -> Object:
         """Begin a run."""
         known = get_config().get("configurable", {})
         thread = known.get("thread_id")

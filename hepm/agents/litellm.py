@@ -12,10 +12,11 @@ from litellm.integrations.custom_logger import CustomLogger
 
 from hepm.agents import wire
 from hepm.agents.adapter import fail_open
+from hepm.agents.bounded import Bounded
 from hepm.agents.live_run import LiveRun
 from hepm.agents.runs import LiveRuns
 from hepm.memory import Memory
-from hepm.types import DEFAULT_NAMESPACE
+from hepm.types import DEFAULT_NAMESPACE, Object
 
 _LATE_S: Final = 10.0
 _MAX_CALLS: Final = 10_000
@@ -39,7 +40,8 @@ class HepmLogger(CustomLogger):
         self.runs = LiveRuns(memory, idle_s=idle_s)
         self._namespace = namespace
         self._about = about
-        self._calls: dict[str, tuple[LiveRun, int]] = {}
+        # Streams that their client left have no end.
+        self._calls: Bounded[str, tuple[LiveRun, int]] = Bounded(_MAX_CALLS)
 
     def finish(self, session_id: str, *, success: bool | None = None, reward: float | None = None) -> None:
         """Store a run with its outcome, after its last reply: LiteLLM calls back late, at first by seconds.
@@ -55,7 +57,7 @@ class HepmLogger(CustomLogger):
             time.sleep(0.01)
         self.runs.finish(session_id, namespace=self._namespace, success=success, reward=reward)
 
-    async def async_pre_call_deployment_hook(self, kwargs: dict[str, Any], call_type: Any) -> dict[str, Any] | None:
+    async def async_pre_call_deployment_hook(self, kwargs: Object, call_type: Any) -> Object | None:
         """Add a hint to an async call, of the SDK or in the proxy."""
         if getattr(call_type, "value", call_type) != "acompletion" or not kwargs.get("messages"):
             return None
@@ -118,8 +120,6 @@ class HepmLogger(CustomLogger):
                 **self._about,
             )
             self._calls[call] = run, len(run.messages)
-            if len(self._calls) > _MAX_CALLS:  # streams that their client left have no end
-                self._calls.pop(next(iter(self._calls)))
             prompt = self.runs.prompt(run)
             shown = {"stable": run.stable, "present": prompt.present}
             return wire.with_hint("chat", own, **shown, placement=wire.placement_for(str(given.get("model"))))[

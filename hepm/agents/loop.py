@@ -144,14 +144,14 @@ class Agent:
     endpoint: Endpoint
     memory: Memory
     tools: Sequence[AnyTool] | Callable[[], Sequence[AnyTool]]
-    execute: Callable[[str, dict[str, Any]], object] | None = None
+    execute: Callable[[str, Object], object] | None = None
     system: str = ""
     strategy: Strategy = "implicit"
     placement: Placement = "auto"
     prompt_options: PromptOptions | None = None
     max_turns: int = 30
     max_tokens: int = 1_000_000
-    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    options: Mapping[str, Any] = field(default_factory=Object)
     complete: Complete | None = None
     reward: Callable[[], float] | None = None
 
@@ -172,7 +172,7 @@ class Agent:
         Raises:
             LlmError: the model gave no answer. The run so far is stored without a label.
         """
-        known: dict[str, Any] = {**about, "model": self.endpoint.model, "system": self.instructions}
+        known: Object = {**about, "model": self.endpoint.model, "system": self.instructions}
         own = self.toolbox()
         session = self.memory.session(**known, tools=own.specs, prompt_options=self._prompt_options)
         done: Done | None = None

@@ -5,7 +5,6 @@ Every tool takes the session's id, as the protocol itself has no sessions any mo
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
+from hepm.agents.bounded import Bounded
 from hepm.agents.guard import NAMESPACE, WRITES
 from hepm.agents.live_run import MCP_DOOR, TOKEN, LiveRun, only_summarised
 from hepm.agents.runs import MOST, LiveRuns, check_own
@@ -27,7 +27,7 @@ from hepm.graph.trials import CONTROL
 from hepm.ingest.transitions import own_tool
 from hepm.memory.levels import CHANCES, at_level
 from hepm.memory.session import HELD_OUT
-from hepm.types import START, SUMMARY_TOOL, ToolName
+from hepm.types import START, SUMMARY_TOOL, Object, ToolName
 
 _SEARCHED: Final = 50  # situations, among which many go on in the same way
 _LESSONS: Final = 3  # of each kind
@@ -85,7 +85,7 @@ class _Server(MCPServer[Any]):
     """Says in one sentence what is wrong with the arguments of a tool."""
 
     async def call_tool(
-        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+        self, name: str, arguments: Object, context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
         try:
             return await super().call_tool(name, arguments, context)
@@ -121,7 +121,7 @@ class _Tools:
 
     def __init__(self, runs: LiveRuns) -> None:
         self._runs = runs
-        self._sessions: OrderedDict[tuple[str, str, str], _McpSession] = OrderedDict()
+        self._sessions: Bounded[tuple[str, str, str], _McpSession] = Bounded(MOST)
 
     def suggest_next_tools(
         self,
@@ -203,10 +203,7 @@ class _Tools:
     def _of(self, session_id: str) -> _McpSession:
         """What is known of a session."""
         key = NAMESPACE.get(), TOKEN.get(), session_id
-        session = self._sessions.setdefault(key, _McpSession())
-        self._sessions.move_to_end(key)
-        while len(self._sessions) > MOST:
-            self._sessions.popitem(last=False)
+        session = self._sessions[key] = self._sessions.get(key) or _McpSession()
         return session
 
     def search_experience(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from threading import RLock
 from typing import Final
 
+from hepm.agents.bounded import Bounded
 from hepm.agents.live_run import LiveRun, aliases_of
 from hepm.memory import Memory
 from hepm.memory.journal import Stamp
@@ -24,7 +24,7 @@ class ResumableRuns:
         self._memory = memory
         self._stamps: set[Stamp] = set()
         # Id of the run by namespace and alias, and how many of its turns the client has that knows it by that alias.
-        self._by_alias: OrderedDict[tuple[str, str], tuple[str, int | None]] = OrderedDict()
+        self._by_alias: Bounded[tuple[str, str], tuple[str, int | None]] = Bounded(_MOST_ALIASES)
         self._lock = RLock()
 
     def __bool__(self) -> bool:
@@ -54,9 +54,6 @@ class ResumableRuns:
         with self._lock:
             for alias, turns in aliases.items():
                 self._by_alias[namespace, alias] = id, turns
-                self._by_alias.move_to_end((namespace, alias))
-            while len(self._by_alias) > _MOST_ALIASES:
-                self._by_alias.popitem(last=False)
 
     def take(self, namespace: str, sequel: str, opening: str, marks: Sequence[str]) -> tuple[str, int | None]:
         """Remove the run that a request continues. Its id, "" if there is none; and how many turns the client has.

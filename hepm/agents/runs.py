@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter, OrderedDict, defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
@@ -13,6 +13,7 @@ from threading import RLock
 from typing import Any, Final
 from uuid import uuid4
 
+from hepm.agents.bounded import Bounded
 from hepm.agents.live_run import (
     OTLP_DOOR,
     TOKEN,
@@ -93,9 +94,9 @@ class LiveRuns:
         # By namespace and opening: runs of one task that are under way at the same time.
         self._alike: defaultdict[tuple[str, str], list[LiveRun]] = defaultdict(list)
         # Finished runs, by the names of each: an outcome may be sent again.
-        self._ended: OrderedDict[tuple[str, str], Session] = OrderedDict()
+        self._ended: Bounded[tuple[str, str], Session] = Bounded(RECENT)
         # Marks of conversations whose run has its outcome, by name and opening: what follows them is another run.
-        self._finished_marks: OrderedDict[tuple[str, str], tuple[str, ...]] = OrderedDict()
+        self._finished_marks: Bounded[tuple[str, str], tuple[str, ...]] = Bounded(RECENT)
         self._recording: set[Future[None]] = set()
         self._swept = time.monotonic()
         self._failing = False
@@ -443,8 +444,6 @@ class LiveRuns:
             for key in (run.name, run.opening):
                 if key:
                     self._finished_marks[run.namespace, key] = finished
-            while len(self._finished_marks) > RECENT:
-                self._finished_marks.popitem(last=False)
 
     def _recorder(self, session: Session | None, id: str, namespace: str) -> str:
         """Name of the token that recorded a run; "" if none did, or there is no such run."""
@@ -482,8 +481,6 @@ class LiveRuns:
             # Clients name it by their own id, the header of a reply by the run's.
             for name in {run.id, run.name}:
                 self._ended[run.namespace, name] = run.session
-            while len(self._ended) > RECENT:
-                self._ended.popitem(last=False)
 
     def sweep(self) -> None:
         """`store_idle`, if it was not called in the last `SWEEP_S`: for a process without a clock of its own."""

@@ -16,7 +16,7 @@ from hepm.agents.loop import Agent, Conversation, LoopStep, Strategy
 from hepm.experience.principles import FoundPrinciple
 from hepm.experience.prompt import FRAME, ITEM_CHARS, PromptOptions
 from hepm.text import disarmed, quoted
-from hepm.types import BLOCK_END, BLOCK_START, Trajectory
+from hepm.types import BLOCK_END, BLOCK_START, Object, Trajectory
 
 _ACTION: Final = re.compile(
     r"<think>.*?</think>|<(search_experience|search_knowledge|answer)>(.*?)(</\1>|\Z)", re.DOTALL | re.IGNORECASE
@@ -228,9 +228,9 @@ def _searched(specs: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
     # EvolveR's agent has one tool, the search of a corpus, and writes the query alone.
     if len(specs) != 1:
         return None
-    function: dict[str, Any] = specs[0]["function"]
-    parameters: dict[str, Any] = function.get("parameters") or {}
-    properties: dict[str, dict[str, Any]] = parameters.get("properties") or {}
+    function: Object = specs[0]["function"]
+    parameters: Object = function.get("parameters") or {}
+    properties: dict[str, Object] = parameters.get("properties") or {}
     texts = [name for name, schema in properties.items() if schema.get("type") == "string"]
     if len(properties) != 1 or len(texts) != 1:
         return None

@@ -12,6 +12,7 @@ from hepm.agents.wire import object_in
 from hepm.errors import InputError, MissingExtraError
 from hepm.ingest.fields import is_object
 from hepm.ingest.formats.turns import RAW
+from hepm.types import Object
 
 AnyTool: TypeAlias = Callable[..., object] | Mapping[str, Any]
 
@@ -27,13 +28,11 @@ class Toolbox:
         MissingExtraError: pydantic is not installed.
     """
 
-    def __init__(
-        self, tools: Iterable[AnyTool], execute: Callable[[str, dict[str, Any]], object] | None = None
-    ) -> None:
+    def __init__(self, tools: Iterable[AnyTool], execute: Callable[[str, Object], object] | None = None) -> None:
         if find_spec("pydantic") is None:
             raise MissingExtraError("an agent's tools need pydantic: pip install 'hepm[llm]'.")
-        self.specs: list[dict[str, Any]] = []
-        self._calls: dict[str, Callable[[dict[str, Any]], object]] = {}
+        self.specs: list[Object] = []
+        self._calls: dict[str, Callable[[Object], object]] = {}
         for tool in tools:
             spec, call = _of_function(tool) if callable(tool) else _of_spec(tool, execute)
             name = spec["function"]["name"]
@@ -45,7 +44,7 @@ class Toolbox:
     def __contains__(self, name: str) -> bool:
         return name in self._calls
 
-    def call(self, name: str, arguments: str) -> tuple[dict[str, Any], str, bool]:
+    def call(self, name: str, arguments: str) -> tuple[Object, str, bool]:
         """Call a tool as a model asks; returns the arguments, the result or error as text, and whether it failed."""
         from pydantic import ValidationError
         from pydantic_core import to_json
@@ -71,7 +70,7 @@ class Toolbox:
         return given, result, False
 
 
-def _of_function(function: Callable[..., object]) -> tuple[dict[str, Any], Callable[[dict[str, Any]], object]]:
+def _of_function(function: Callable[..., object]) -> tuple[Object, Callable[[Object], object]]:
     from pydantic import TypeAdapter, validate_call
     from pydantic.errors import PydanticUserError
 
@@ -106,8 +105,8 @@ def _untitled() -> Any:
 
 
 def _of_spec(
-    spec: Mapping[str, Any], execute: Callable[[str, dict[str, Any]], object] | None
-) -> tuple[dict[str, Any], Callable[[dict[str, Any]], object]]:
+    spec: Mapping[str, Any], execute: Callable[[str, Object], object] | None
+) -> tuple[Object, Callable[[Object], object]]:
     name = object_in(spec.get("function")).get("name")
     if not isinstance(name, str) or not name:
         raise InputError(f"{str(dict(spec))[:80]} is no tool: write {{'type': 'function', 'function': {{'name': …}}}}")

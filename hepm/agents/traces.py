@@ -13,7 +13,7 @@ from collections import OrderedDict
 from dataclasses import replace
 from threading import Lock
 from time import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -34,7 +34,7 @@ from hepm.ingest.records import DECODER, ReadOptions, RecordError
 from hepm.ingest.redact import Redactor
 from hepm.memory.labels import given_label
 from hepm.memory.messages import as_messages
-from hepm.types import RECORDED_BY, Trajectory
+from hepm.types import RECORDED_BY, Object, Trajectory
 
 if TYPE_CHECKING:
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
@@ -97,7 +97,7 @@ class Traces:
             return _refused(kind, 409 if isinstance(error, ConflictError) else 503, str(error))
         return _accepted(kind, rejected)
 
-    def receive(self, export: dict[str, Any], namespace: str) -> list[str]:
+    def receive(self, export: Object, namespace: str) -> list[str]:
         """Take the spans of one request, and bring their runs up to date; why spans were rejected.
 
         Raises:
@@ -173,7 +173,7 @@ class Traces:
             has_run = True
             if self._is_over(item, namespace):
                 continue
-            about: dict[str, Any] = {"user": item.user, "environment": item.environment, "model": item.model}
+            about: Object = {"user": item.user, "environment": item.environment, "model": item.model}
             run = self._runs.named(item.id, namespace=namespace, door=OTLP_DOOR, tools=item.tools or None, **about)
             if run.door not in (OTLP_DOOR, MCP_DOOR):
                 raise ConflictError(
@@ -262,7 +262,7 @@ def _inflated(body: bytes, encoding: str, limit: int) -> bytes:
     return content
 
 
-def _decoded(body: bytes, kind: str) -> dict[str, Any]:
+def _decoded(body: bytes, kind: str) -> Object:
     if kind == _JSON:
         if is_too_dense(body):
             raise _BadBodyError(413, _TOO_DENSE)
@@ -289,7 +289,7 @@ def _decoded(body: bytes, kind: str) -> dict[str, Any]:
 
 def _accepted(kind: str, rejected: list[str]) -> Response:
     """Exporters do not send again what was rejected here: it would be rejected again."""
-    partial: dict[str, Any] = {"rejectedSpans": str(len(rejected)), "errorMessage": "; ".join(rejected[:3])}
+    partial: Object = {"rejectedSpans": str(len(rejected)), "errorMessage": "; ".join(rejected[:3])}
     if kind == _JSON:
         return JSONResponse({"partialSuccess": partial} if rejected else {})
     response = _response()

@@ -19,9 +19,9 @@ from hepm.errors import InputError
 from hepm.ingest.fields import is_list, is_object
 from hepm.ingest.formats.codex import is_context
 from hepm.ingest.formats.openai_items import item_messages
-from hepm.ingest.records import MAX_NAME, Object
+from hepm.ingest.records import MAX_NAME
 from hepm.text import disarmed
-from hepm.types import BLOCK_END, BLOCK_START, FAILED_HINT, HINT
+from hepm.types import BLOCK_END, BLOCK_START, FAILED_HINT, HINT, Object
 
 Placement: TypeAlias = Literal["auto", "behind", "tail", "system", "message"]
 Api: TypeAlias = Literal["chat", "responses"]

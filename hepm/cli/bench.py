@@ -36,7 +36,7 @@ from hepm.cli.playing import (
     user_of,
 )
 from hepm.errors import InputError
-from hepm.types import SUCCESS_FROM
+from hepm.types import SUCCESS_FROM, Object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -216,7 +216,7 @@ class BenchCommand:
             on_session=bar.show,
         )
 
-        def about(model: Model) -> dict[str, Any]:
+        def about(model: Model) -> Object:
             # The budget counts the answers of the model that plays the users.
             budget, _ = self.limits
             return {
@@ -258,7 +258,7 @@ class BenchCommand:
             on_point=bar.show,
         )
 
-        def about(_model: Model) -> dict[str, Any]:
+        def about(_model: Model) -> Object:
             return {"seed": self.seed, "families": made.families}
 
         plan = BenchPlan("point", names, [hinted.point.key for hinted in points], trials=1)
@@ -327,7 +327,7 @@ class BenchCommand:
         bar: Bar,
         place: Path,
         plan: BenchPlan,
-        about: Callable[[Model], dict[str, Any]] = lambda _: {},
+        about: Callable[[Model], Object] = lambda _: {},
     ) -> None:
         """Play a bench that compares arms, and report; in a dry run, say what that would take.
 
@@ -339,7 +339,7 @@ class BenchCommand:
             self._tell_estimate(*made.estimate(), plan.what, place)
             return
         model, ending = played(made, self.limits, self.stack, bar, made.play)
-        details: dict[str, Any] = {"failed": made.failed, "paid_before": model.paid_before} | about(model)
+        details: Object = {"failed": made.failed, "paid_before": model.paid_before} | about(model)
         report = report_on(
             made.ended,
             environment=self.environment.name,
@@ -460,9 +460,9 @@ class BenchCommand:
         published = [task for task in self.environment.tasks() if task.split == "train"]
         return chosen_tasks(published or self.environment.tasks(), self.agent.tasks or "*")
 
-    def _settings(self, max_turns: int, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def _settings(self, max_turns: int, arguments: Mapping[str, Any]) -> Object:
         """What shapes the answers of any bench; a folder holds those of one."""
-        settings: dict[str, Any] = {
+        settings: Object = {
             "environment": self.environment.name,
             "model": self.endpoint.model,
             "seed": self.seed,
@@ -475,13 +475,11 @@ class BenchCommand:
             settings["user"] = user.model
         return settings
 
-    def _settings_of_memory(
-        self, options: BenchOptions, given: KnownMemory | None, tasks: Sequence[Task]
-    ) -> dict[str, Any]:
+    def _settings_of_memory(self, options: BenchOptions, given: KnownMemory | None, tasks: Sequence[Task]) -> Object:
         """What shapes memory. Arms can be added later, and with a given memory also tasks and trials."""
         if given is not None:
             return {"memory": f"{self.learning.memory} {given.namespace}, revision {given.header.revision}"}
-        settings: dict[str, Any] = {
+        settings: Object = {
             "memory": f"learned from {options.learn}",
             "judge": options.judge,
             "trials": options.trials,
@@ -491,7 +489,7 @@ class BenchCommand:
             settings["rollouts"] = options.rollouts
         return settings
 
-    def _settings_of_rounds(self, options: BenchOptions, tasks: Sequence[Task]) -> dict[str, Any]:
+    def _settings_of_rounds(self, options: BenchOptions, tasks: Sequence[Task]) -> Object:
         return {
             "arm": options.arms[0].name,
             "distiller": self.learning.distiller,

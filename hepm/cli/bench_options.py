@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import click
 
 from hepm.cli.commands import option, options_as
 from hepm.cli.model import ModelChoice
+from hepm.types import Object
 
 if TYPE_CHECKING:
     from hepm.llm import Endpoint
@@ -33,9 +34,9 @@ class AgentOptions:
         """The endpoint of the agent's model."""
         return model_endpoint(choice, self.base_url, "name a model, or gold, none or scripted")
 
-    def request_arguments(self) -> dict[str, Any]:
+    def request_arguments(self) -> Object:
         """What is sent with each request. A value is read as JSON where it is some, else as text."""
-        arguments: dict[str, Any] = {}
+        arguments: Object = {}
         for given in self.option:
             name, equals, text = given.partition("=")
             if not (name and equals):

@@ -9,15 +9,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, cast
 from urllib.parse import quote
 
 from hepm.atomic_file import atomic_file
 from hepm.cli.config import FILE_NAME
 from hepm.errors import InputError
-from hepm.types import DEFAULT_NAMESPACE
-
-ClientSettings: TypeAlias = dict[str, Any]
+from hepm.types import DEFAULT_NAMESPACE, Object
 
 _HOOKS: Final = "/hooks/claude-code"
 _EVENTS: Final = ("UserPromptSubmit", "PreToolUse", "PostToolBatch", "PostToolUseFailure", "Stop", "SessionEnd")
@@ -121,17 +119,17 @@ class ClientFile:
 
 def claude_code_hooks(path: Path, server: ServerEntry) -> ClientFile:
     """HTTP hooks in a `settings.json` of Claude Code."""
-    hook: ClientSettings = {"type": "http", "url": server.url(_HOOKS), "timeout": _WAIT_S}
+    hook: Object = {"type": "http", "url": server.url(_HOOKS), "timeout": _WAIT_S}
     if server.token_env:
         # Claude Code fills in only the variables that are listed.
         hook |= {"headers": {_TOKEN: f"${{{server.token_env}}}"}, "allowedEnvVars": [server.token_env]}
 
-    def add(settings: ClientSettings) -> None:
+    def add(settings: Object) -> None:
         events = _part(settings, "hooks", dict)
         for event in _EVENTS:
             _part(events, event, list).append({"hooks": [hook]})
 
-    def remove(settings: ClientSettings) -> None:
+    def remove(settings: Object) -> None:
         events = _part(settings, "hooks", dict)
         for event in list(events):
             groups = _part(events, event, list)
@@ -149,7 +147,7 @@ def _drop_ours(group: Any) -> bool:
     """Drop hepm's hooks from a group; whether there were any."""
     if not isinstance(group, dict):
         return False
-    hooks: Any = cast(ClientSettings, group).get("hooks")
+    hooks: Any = cast(Object, group).get("hooks")
     if not isinstance(hooks, list):
         return False
     listed = cast("list[Any]", hooks)
@@ -161,14 +159,14 @@ def _drop_ours(group: Any) -> bool:
 
 def mcp_servers(path: Path, server: ServerEntry, *, variable: str, **more: str) -> ClientFile:
     """An MCP server in a JSON file of `mcpServers`; `variable` is how the client writes an environment variable."""
-    entry: ClientSettings = {**more, "url": server.url("/mcp")}
+    entry: Object = {**more, "url": server.url("/mcp")}
     if server.token_env:
         entry["headers"] = {_TOKEN: variable.format(server.token_env)}
 
-    def add(settings: ClientSettings) -> None:
+    def add(settings: Object) -> None:
         _part(settings, "mcpServers", dict)["hepm"] = entry
 
-    def remove(settings: ClientSettings) -> None:
+    def remove(settings: Object) -> None:
         servers = _part(settings, "mcpServers", dict)
         servers.pop("hepm", None)
         if not servers:
@@ -177,9 +175,7 @@ def mcp_servers(path: Path, server: ServerEntry, *, variable: str, **more: str) 
     return _json_file(path, add, remove)
 
 
-def _json_file(
-    path: Path, add: Callable[[ClientSettings], None], remove: Callable[[ClientSettings], None]
-) -> ClientFile:
+def _json_file(path: Path, add: Callable[[Object], None], remove: Callable[[Object], None]) -> ClientFile:
     def without(text: str) -> str:
         settings, write = _read_json(text)
         before = json.dumps(settings)
@@ -201,10 +197,10 @@ def _json_file(
     return ClientFile(path, having, without)
 
 
-def _read_json(text: str) -> tuple[ClientSettings, Callable[[ClientSettings], str]]:
+def _read_json(text: str) -> tuple[Object, Callable[[Object], str]]:
     """The object, and what writes it with the text's indentation."""
 
-    def once(pairs: list[tuple[str, Any]]) -> ClientSettings:
+    def once(pairs: list[tuple[str, Any]]) -> Object:
         # Python would keep the last of them, and the other would be lost on writing.
         members = dict(pairs)
         if len(members) < len(pairs):
@@ -223,10 +219,10 @@ def _read_json(text: str) -> tuple[ClientSettings, Callable[[ClientSettings], st
     end = ""
     if text.endswith("\n") or not text:
         end = "\n"
-    return cast(ClientSettings, settings), lambda value: json.dumps(value, indent=indent, ensure_ascii=False) + end
+    return cast(Object, settings), lambda value: json.dumps(value, indent=indent, ensure_ascii=False) + end
 
 
-def _part(settings: ClientSettings, key: str, kind: type[Any]) -> Any:
+def _part(settings: Object, key: str, kind: type[Any]) -> Any:
     part = settings.setdefault(key, kind())
     if not isinstance(part, kind):
         sort = "an object" if kind is dict else "a list"

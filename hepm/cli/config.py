@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast, get_args, get_origin, get_type_hints
 
 from hepm.errors import InputError
+from hepm.types import Object
 
 if TYPE_CHECKING:
     from hepm.ingest.redact import Redactor, Rule
@@ -188,13 +189,13 @@ def read_config() -> ConfigFile:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not TOML: {error}.") from error
     # Tables first: what is left are the keys of the file itself.
-    tables: dict[str, Any] = {}
+    tables: Object = {}
     for name, table in TABLES.items():
         if name in content:
             inner = cast(object, content.pop(name))
             if not isinstance(inner, dict):
                 raise InputError(f"{path}: {name} is a table: write [{name}] above its keys.")
-            tables[name] = table(**_checked(cast(dict[str, Any], inner), table, path, f"{name}."))
+            tables[name] = table(**_checked(cast(Object, inner), table, path, f"{name}."))
     config = ConfigFile(**_checked(content, ConfigFile, path), **tables, path=path)
     _check_rules(config)
     return config
@@ -246,10 +247,10 @@ def allowed_values(base: Any, setting: ConfigKey) -> str:
     return text
 
 
-def _checked(content: Mapping[str, Any], table: type, path: Path, prefix: str = "") -> dict[str, Any]:
+def _checked(content: Mapping[str, Any], table: type, path: Path, prefix: str = "") -> Object:
     """The values of a table in the types of its keys."""
     settings = settings_of(table)
-    checked: dict[str, Any] = {}
+    checked: Object = {}
     for name, value in content.items():
         key = prefix + name
         if name not in settings:

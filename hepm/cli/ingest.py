@@ -17,6 +17,7 @@ from hepm.cli.config import read_config
 from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, success_from_option
 from hepm.errors import StoreError
 from hepm.text import count_of, on_one_line
+from hepm.types import Object
 
 if TYPE_CHECKING:
     from hepm.cli.config import ConfigFile
@@ -128,7 +129,7 @@ def ingest(
     described: list[Tool] = []
     if tools:
         described = load_tools(tools)
-    created: dict[str, Any] = {"embedder": embedder, "success_from": success_from}
+    created: Object = {"embedder": embedder, "success_from": success_from}
     prepared = preparing.options(config)
     report = store_runs(place, read, prepared, runs, described, created, as_json=as_json)
     # A key that no run has is likely misspelt, and its runs would wait for outcomes for ever.

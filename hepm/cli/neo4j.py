@@ -17,6 +17,7 @@ from hepm.errors import LocalServerError, StoreError
 from hepm.graph.neo4j.login import Login
 from hepm.graph.open_store import embedded_file
 from hepm.text import on_one_line
+from hepm.types import Object
 
 if TYPE_CHECKING:
     from hepm.graph.neo4j_local import LocalServer, Status
@@ -103,8 +104,8 @@ def status(folder: Path, show_password: bool, as_json: bool) -> None:
         raise click.exceptions.Exit(3)
 
 
-def _status_json(server_status: Status) -> dict[str, Any]:
-    document: dict[str, Any] = {}
+def _status_json(server_status: Status) -> Object:
+    document: Object = {}
     for name, value in asdict(server_status).items():
         document[name] = str(value) if isinstance(value, Path) else value
     document["ports"] = {"bolt": document.pop("bolt_port"), "http": document.pop("http_port")}

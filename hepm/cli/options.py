@@ -19,6 +19,7 @@ from hepm.cli.config import read_config
 from hepm.errors import HepmError, InputError
 from hepm.graph.open_store import embedded_file
 from hepm.text import count_of, on_one_line
+from hepm.types import Object
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -150,7 +151,7 @@ def open_memory(
         print(f"hepm: {store}, {chosen}, is made now.{hint}", file=sys.stderr)
     # Of embeddings: a store whose embedder is a model of OpenAI's asks it.
     endpoint = (os.environ.get("OPENAI_BASE_URL"), os.environ.get("OPENAI_API_KEY"))
-    about: dict[str, Any] = {"embedder": embedder, "counting": counting, "success_from": success_from}
+    about: Object = {"embedder": embedder, "counting": counting, "success_from": success_from}
     about |= {"speak": speak, "guard": guard, "holdout": holdout, "holdout_notes": holdout_notes}
     try:
         return Memory.open(store, endpoint=endpoint, sessions=sessions, **about)
@@ -304,7 +305,7 @@ def read_text(path: Path | str, hint: str) -> str:
         raise InputError(f"{name} is not UTF-8 ({error.reason} at byte {error.start}): save it as UTF-8.") from error
 
 
-def read_messages_file(path: Path) -> list[dict[str, Any]]:
+def read_messages_file(path: Path) -> list[Object]:
     """OpenAI chat messages: a JSON list, an object that holds one as "messages", or one a line."""
     from hepm.ingest.records import without_surrogates
 

@@ -31,7 +31,7 @@ from hepm.cli.options import (
 )
 from hepm.graph.open_store import embedded_file
 from hepm.text import count_of, on_one_line
-from hepm.types import START, PolicyName
+from hepm.types import START, Object, PolicyName
 
 if TYPE_CHECKING:
     from hepm.cypher import NamedQuery
@@ -47,7 +47,7 @@ class Calls:
     after: tuple[str, ...]
     tools: tuple[str, ...]
 
-    def names(self) -> dict[str, Any]:
+    def names(self) -> Object:
         """The arguments of `Memory.suggest` and `Memory.prompt`."""
         return {"after": _split_names(self.after), "tools": _split_names(self.tools)}
 
@@ -92,7 +92,7 @@ def suggest(
     Example: `hepm suggest --after get_order_details --state "wants to return two items" --namespace retail`
     """
     with place.open() as memory:
-        about: dict[str, Any] = {
+        about: Object = {
             "state": state,
             "k": k,
             "policy": policy,
@@ -194,7 +194,7 @@ def prompt(
         raise click.BadParameter("--state and --after are read from --messages: give either")
     from hepm.experience.prompt import PromptOptions
 
-    about: dict[str, Any] = {"state": state, "user": user, "environment": environment, "run": run, **calls.names()}
+    about: Object = {"state": state, "user": user, "environment": environment, "run": run, **calls.names()}
     chat = None
     if messages is not None:
         chat = read_messages_file(messages)
@@ -337,12 +337,12 @@ def _open(store: str, namespace: str | None, *, write: bool) -> Generator[tuple[
         yield embedded.ask, namespace
 
 
-def _values(given: Sequence[str], namespace: str, named: NamedQuery | None) -> dict[str, Any]:
+def _values(given: Sequence[str], namespace: str, named: NamedQuery | None) -> Object:
     """The values of the parameters: those of `--param`, and the namespace where the query may have one."""
     types: dict[str, str] = {}
     if named is not None:
         types = {parameter.name: parameter.type for parameter in named.parameters}
-    values: dict[str, Any] = {}
+    values: Object = {}
     if named is None or "namespace" in types:
         values["namespace"] = namespace
     for part in given:
@@ -382,8 +382,8 @@ def _print_library(*, as_json: bool) -> None:
             print(f"    {signature}")
 
 
-def _question_json(question: NamedQuery) -> dict[str, Any]:
-    parameters: dict[str, dict[str, Any]] = {}
+def _question_json(question: NamedQuery) -> Object:
+    parameters: dict[str, Object] = {}
     for parameter in question.parameters:
         parameters[parameter.name] = {"type": parameter.type, "default": parameter.default}
     return {
@@ -412,7 +412,7 @@ def _print(result: Result, *, as_json: bool, as_csv: bool) -> None:
 def _print_json(result: Result) -> None:
     from hepm.cypher.model import to_json
 
-    rows: list[dict[str, Any]] = []
+    rows: list[Object] = []
     for row in result.dicts():
         rows.append({name: to_json(value) for name, value in row.items()})
     print_json({"columns": list(result.columns), "rows": rows, "truncated": result.truncated})

@@ -6,13 +6,14 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from hepm.cli.commands import command, option
 from hepm.cli.config import ServeTable, read_config
 from hepm.cli.options import StorePlace, holdout_option, open_memory, place_options, store_option
 from hepm.errors import MissingExtraError
 from hepm.graph.open_store import is_address
+from hepm.types import Object
 
 if TYPE_CHECKING:
     from hepm.agents.guard import Access
@@ -113,7 +114,7 @@ def mcp(place: StorePlace) -> None:
         mcp_server(runs).run(transport="stdio")
 
 
-def _advice_settings(table: ServeTable) -> dict[str, Any]:
+def _advice_settings(table: ServeTable) -> Object:
     """What decides how much hints of sessions say, as `open_memory` takes it."""
     return {"speak": table.speak, "guard": table.guard, "holdout_notes": table.holdout_notes}
 

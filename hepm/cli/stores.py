@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 import click
 
@@ -20,6 +20,7 @@ from hepm.cli.tool import remarks
 from hepm.errors import StoreDamagedError
 from hepm.graph.open_store import mend_store
 from hepm.text import count_of, on_one_line
+from hepm.types import Object
 
 if TYPE_CHECKING:
     from hepm.graph.examination.findings import Finding
@@ -205,7 +206,7 @@ def _versions_of_notes(memory: Memory, user: str | None, namespace: str) -> int:
 
 def _print_forgotten(runs: Sequence[str], notes: int, *, dry_run: bool, as_json: bool) -> None:
     if as_json:
-        forgotten: dict[str, Any] = {"forgotten": runs, "notes": notes}
+        forgotten: Object = {"forgotten": runs, "notes": notes}
         if dry_run:
             forgotten["dry_run"] = True
         print_json(forgotten)
@@ -264,7 +265,7 @@ def doctor(
 
 def _print_findings(by_namespace: Mapping[str, Sequence[Finding]], *, as_json: bool) -> None:
     if as_json:
-        documents: dict[str, list[dict[str, Any]]] = {}
+        documents: dict[str, list[Object]] = {}
         for name, findings in by_namespace.items():
             documents[name] = [asdict(finding) for finding in findings]
         print_json({"findings": documents})

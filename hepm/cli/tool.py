@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,6 +12,7 @@ from hepm.cli import options
 from hepm.cli.commands import argument, flag, group
 from hepm.cli.options import StorePlace, json_option, place_options, plain, print_json
 from hepm.text import count_of, on_one_line
+from hepm.types import Object
 
 if TYPE_CHECKING:
     from hepm.graph.rows import ToolRow
@@ -37,7 +38,7 @@ def list_(place: StorePlace, as_json: bool) -> None:
     # Most formats do not say whether a call failed; an answer in words is no record of it.
     recorded = {name for name in names if latest.get(name)}
     if as_json:
-        documents: list[dict[str, Any]] = []
+        documents: list[Object] = []
         for row in rows:
             errors = row.errors if row.name in recorded else None
             documents.append({**row._asdict(), "errors": errors, "remarks": sentences.get(row.name, [])})

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Final, TypeGuard
 
-from hepm.ingest.records import Object, RecordError
+from hepm.ingest.records import RecordError
+from hepm.types import Object
 
 _SCALES: Final = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3), (0, 1))
 """From which number on a time is in nanoseconds, microseconds, milliseconds, and seconds."""

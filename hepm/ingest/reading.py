@@ -36,9 +36,9 @@ from hepm.ingest.formats import (
     tau2,
 )
 from hepm.ingest.formats.document import RECORD_LIMIT, Document, Reader, UnreadableError
-from hepm.ingest.records import Item, Object, ReadOptions, RecordError, Rejection, Remark, UnknownFile, json_of
+from hepm.ingest.records import Item, ReadOptions, RecordError, Rejection, Remark, UnknownFile, json_of
 from hepm.ingest.shell.command_names import with_command_names
-from hepm.types import Trajectory
+from hepm.types import Object, Trajectory
 
 READERS: Final = (
     agentdojo.READER,

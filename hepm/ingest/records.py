@@ -31,9 +31,6 @@ from hepm.types import (
     Turn,
 )
 
-Object: TypeAlias = dict[str, Any]
-"""A JSON object as decoded."""
-
 SOLVED: Final = 1 - 1e-6
 """A reward that is a success by any threshold: benchmarks write 1.0, some after a sum of floats."""
 

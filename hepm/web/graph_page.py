@@ -20,7 +20,7 @@ from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.memory import Memory
 from hepm.memory.latest import LatestRuns, read_latest
 from hepm.text import count_of
-from hepm.types import START, Evidence, ToolName
+from hepm.types import START, Evidence, Object, ToolName
 from hepm.web.document import filled
 from hepm.web.layout import layout
 
@@ -46,8 +46,8 @@ class PageContent:
         latest: What the latest runs show; None if they were not read.
     """
 
-    tools: list[dict[str, Any]]
-    edges: list[dict[str, Any]]
+    tools: list[Object]
+    edges: list[Object]
     tool_count: int
     focus: int | None
     left_out: list[ToolName]
@@ -142,7 +142,7 @@ def read_content(
         # The scripts take the first tool for the start, if it is there at all.
         names.insert(0, START)
     index = {name: number for number, name in enumerate(names)}
-    tools: list[dict[str, Any]] = []
+    tools: list[Object] = []
     for name in names:
         tools.append(_tool_data(name, graph.nodes[name], lessons.get(name, ())))
 
@@ -150,7 +150,7 @@ def read_content(
     drawn = among
     if max_tools is not None:
         drawn = _strongest(graph, among, _EDGES_PER_TOOL * max_tools)
-    edges: list[dict[str, Any]] = []
+    edges: list[Object] = []
     for source, target in drawn:
         edges.append(_edge_data(index[source], index[target], graph.edges[source, target]))
     if evidence is not None:
@@ -180,7 +180,7 @@ def _not_in_graph(focus: ToolName, tools: Collection[ToolName]) -> NotFoundError
     return NotFoundError(f"no tool {_short_label(focus)!r} in this graph{hint}")
 
 
-def _tool_data(name: ToolName, node: Mapping[str, Any], lessons: Sequence[str]) -> dict[str, Any]:
+def _tool_data(name: ToolName, node: Mapping[str, Any], lessons: Sequence[str]) -> Object:
     """A tool as the scripts read it."""
     return {
         "name": name,
@@ -193,7 +193,7 @@ def _tool_data(name: ToolName, node: Mapping[str, Any], lessons: Sequence[str]) 
     }
 
 
-def _edge_data(source: int, target: int, edge: Mapping[str, Any]) -> dict[str, Any]:
+def _edge_data(source: int, target: int, edge: Mapping[str, Any]) -> Object:
     """An edge as the scripts read it, by the numbers of its tools."""
     return {
         "source": source,
@@ -226,7 +226,7 @@ def _strongest(
     return list(dict.fromkeys(ordered))[:most]
 
 
-def texts_of(behind: Evidence) -> dict[str, Any]:
+def texts_of(behind: Evidence) -> Object:
     """What the page shows of the runs and summaries behind an edge."""
     return {
         "summaries": _cut(behind.summaries[:_SUMMARIES]),
@@ -285,7 +285,7 @@ def left_out_of(content: PageContent) -> str:
     return f" ({' and '.join(parts)} left out)"
 
 
-def graph_data(content: PageContent, places: Mapping[ToolName, tuple[int, int]] | None = None) -> dict[str, Any]:
+def graph_data(content: PageContent, places: Mapping[ToolName, tuple[int, int]] | None = None) -> Object:
     """What the scripts draw.
 
     Args:
@@ -294,10 +294,10 @@ def graph_data(content: PageContent, places: Mapping[ToolName, tuple[int, int]] 
     runs = sum(content.outcomes)
     begins_with_start = bool(content.tools) and content.tools[0]["name"] == START
     placed = layout(content.tools, content.edges, places)
-    tools: list[dict[str, Any]] = []
+    tools: list[Object] = []
     for tool, (x, y, radius) in zip(content.tools, placed, strict=True):
         tools.append({**tool, "x": x, "y": y, "radius": radius})
-    data: dict[str, Any] = {
+    data: Object = {
         "start": 0 if begins_with_start else None,
         "focus": content.focus,
         "base": round(content.outcomes[1] / runs, 6) if runs else None,
@@ -335,17 +335,17 @@ def clusters_of(content: PageContent) -> list[int | None]:
     return clusters
 
 
-def _latest_data(content: PageContent, latest: LatestRuns) -> dict[str, Any]:
+def _latest_data(content: PageContent, latest: LatestRuns) -> Object:
     """Where the latest runs ended, by tool, and the edges that requests of each kind took, by their numbers."""
     names = [tool["name"] for tool in content.tools]
     numbers: dict[tuple[ToolName, ToolName], int] = {}
     for number, edge in enumerate(content.edges):
         numbers[names[edge["source"]], names[edge["target"]]] = number
-    ends: list[dict[str, Any] | None] = []
+    ends: list[Object | None] = []
     for name in names:
         end = latest.ends.get(name)
         ends.append(None if end is None else {**end._asdict(), "ended": end.ended})
-    kinds: list[dict[str, Any]] = []
+    kinds: list[Object] = []
     for kind in latest.kinds:
         edges = sorted(numbers[edge] for edge in kind.edges if edge in numbers)
         if edges:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -20,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from hepm.agents.bounded import Bounded
 from hepm.agents.guard import access_of, json_object, namespace_of, refused
 from hepm.agents.live_run import LiveRun
 from hepm.agents.runs import LiveRuns
@@ -33,12 +33,11 @@ from hepm.ingest.fields import is_list
 from hepm.ingest.formats.hepm import parse_stored
 from hepm.ingest.records import without_surrogates
 from hepm.memory.latest import latest_trajectories
-from hepm.types import Trajectory, Turn
+from hepm.types import Object, Trajectory, Turn
 from hepm.uplift.effect_text import ADJUSTED, COLUMNS, figures
 from hepm.web.document import filled
 from hepm.web.graph_page import content_of, counts_of, graph_data, texts_of
 
-Json: TypeAlias = dict[str, Any]
 _Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 MOST_TOOLS: Final = 200
@@ -110,8 +109,8 @@ class _Page:
         self._runs = runs
         self._memory = runs.memory
         # By what it is and the namespace; of a graph also by the tool that it is drawn around.
-        self._kept: OrderedDict[tuple[str, ...], _Kept] = OrderedDict()
-        self._requests: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self._kept: Bounded[tuple[str, ...], _Kept] = Bounded(_KEPT)
+        self._requests: Bounded[tuple[str, str], str] = Bounded(_MOST_REQUESTS)
         # One thread of its own, so that no number of open pages takes the threads that answer agents.
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="hepm-page")
 
@@ -125,12 +124,12 @@ class _Page:
 
     @cached_property
     def _document(self) -> tuple[str, str]:
-        nothing: Json = {"start": None, "focus": None, "base": None, "tools": [], "edges": []}
+        nothing: Object = {"start": None, "focus": None, "base": None, "tools": [], "edges": []}
         rules = ("connect-src 'self'", "img-src data:")
         values = {"title": "hepm"}
         return filled("live.html", nothing, values, scripts=_SCRIPTS, styles=("live.css",), rules=rules)
 
-    def answering(self, read: Callable[[Request], Json]) -> _Endpoint:
+    def answering(self, read: Callable[[Request], Object]) -> _Endpoint:
         """An endpoint that answers with JSON, or with 304 if the client has it already."""
 
         async def answer(request: Request) -> Response:
@@ -138,7 +137,7 @@ class _Page:
 
         return answer
 
-    def changing(self, change: Callable[[str, Json], Json]) -> _Endpoint:
+    def changing(self, change: Callable[[str, Object], Object]) -> _Endpoint:
         """The same for a change, which only pages of this server and programs may ask for."""
 
         async def answer(request: Request) -> Response:
@@ -156,7 +155,7 @@ class _Page:
 
         return answer
 
-    async def _answer(self, request: Request, make: Callable[[], Json]) -> Response:
+    async def _answer(self, request: Request, make: Callable[[], Object]) -> Response:
         def work() -> str:
             with switching_often():
                 return json.dumps(make(), separators=(",", ":"))  # in ASCII: texts may contain lone surrogates
@@ -179,15 +178,13 @@ class _Page:
             began = time.monotonic()
             value = make(kept and kept.value)
             ended = time.monotonic()
-            kept = self._kept[key] = _Kept(revision, value, ended + pause * (ended - began))
-        self._kept.move_to_end(key)
-        while len(self._kept) > _KEPT:
-            self._kept.popitem(last=False)
+            kept = _Kept(revision, value, ended + pause * (ended - began))
+        self._kept[key] = kept
         return kept.value
 
     # Runs and hints
 
-    def now(self, request: Request) -> Json:
+    def now(self, request: Request) -> Object:
         """What is under way in a namespace, the latest hints, and the counts of what it holds."""
         namespace, access = namespace_of(request), access_of(request)
         totals = self._made(("totals", namespace), lambda _: asdict(self._memory.totals(namespace=namespace)), pause=0)
@@ -195,7 +192,7 @@ class _Page:
         recent_runs = [hint.run for hint in recent]
         outcomes = self._memory.lessons.outcomes(recent_runs, namespace=namespace)
         requests = self._requests_of(recent_runs, namespace)
-        hints: list[Json] = []
+        hints: list[Object] = []
         for hint in recent:
             hints.append({**asdict(hint), "success": outcomes.get(hint.run), "request": requests[hint.run]})
         counts: dict[str, int] = {}
@@ -218,7 +215,7 @@ class _Page:
             "uplift": self._uplift(namespace),
         }
 
-    def _uplift(self, namespace: str) -> Json:
+    def _uplift(self, namespace: str) -> Object:
         """What memory does here, and how that became known."""
         uplift = self._memory.sessions.trials.lately(namespace=namespace)
         success, shadow = uplift.success, uplift.shadow
@@ -249,12 +246,12 @@ class _Page:
 
     # The graph
 
-    def graph(self, request: Request) -> Json:
+    def graph(self, request: Request) -> Object:
         """The graph as the scripts draw it; with `tool`, that tool and its neighbours."""
         namespace, tool = namespace_of(request), request.query_params.get("tool") or None
         return self._made(("graph", namespace, tool or ""), partial(self._drawn, namespace, tool))
 
-    def _drawn(self, namespace: str, tool: str | None, before: Json | None) -> Json:
+    def _drawn(self, namespace: str, tool: str | None, before: Object | None) -> Object:
         self._memory.refresh(defer=True)
         content = content_of(self._memory, namespace, focus=tool, max_tools=MOST_TOOLS, evidence=False)
         # Tools stay where they were drawn before, so that the eye finds them again.
@@ -263,7 +260,7 @@ class _Page:
             places = {known["name"]: (known["x"], known["y"]) for known in before["tools"]}
         return {**graph_data(content, places), "counts": counts_of(content), "others": content.left_out}
 
-    def edge(self, request: Request) -> Json:
+    def edge(self, request: Request) -> Object:
         """Runs and summaries behind the edge between two tools."""
         ends = _query(request, "source"), _query(request, "target")
         namespace = namespace_of(request)
@@ -273,13 +270,13 @@ class _Page:
 
     # Runs
 
-    def latest_runs(self, request: Request) -> Json:
+    def latest_runs(self, request: Request) -> Object:
         """The runs that were stored last, by what was asked for."""
         namespace = namespace_of(request)
         stored = latest_trajectories(self._memory.lessons.store, namespace=namespace, most=MOST_RUNS)
         return {"runs": [_stored_run(run) for run in stored]}
 
-    def run(self, request: Request) -> Json:
+    def run(self, request: Request) -> Object:
         """One run, stored or under way, turn by turn, without secrets."""
         namespace, id = namespace_of(request), _query(request, "id")
         live = None
@@ -303,17 +300,17 @@ class _Page:
             "all_turns": len(turns),
         }
 
-    def advice(self, request: Request) -> Json:
+    def advice(self, request: Request) -> Object:
         """What keeps memory from helping here, as it was known lately."""
         from hepm.memory.obstacles import obstacles
 
-        def known(_: object) -> list[Json]:
+        def known(_: object) -> list[Object]:
             return [obstacle.to_json() for obstacle in obstacles(self._memory, namespace=namespace)]
 
         namespace = namespace_of(request)
         return {"advice": self._made(("advice", namespace), known)}
 
-    def _summary(self, run: LiveRun) -> Json:
+    def _summary(self, run: LiveRun) -> Object:
         return {"id": run.id, "door": run.door, "at": run.touched, "request": self._request(run)}
 
     def _request(self, run: LiveRun) -> str:
@@ -335,13 +332,11 @@ class _Page:
             if run in records:
                 self._requests[namespace, run] = _line(_request_in(run, records[run]))
             requests[run] = self._requests.get((namespace, run), "")
-        while len(self._requests) > _MOST_REQUESTS:
-            self._requests.popitem(last=False)
         return requests
 
     # Lessons
 
-    def lessons(self, request: Request) -> Json:
+    def lessons(self, request: Request) -> Object:
         """Lessons of a kind that contain every word of a query, those that say the same as one.
 
         What agents are told comes first: principles of most runs first, experiences the newest first, as are notes.
@@ -364,14 +359,14 @@ class _Page:
             else:
                 equal.sort(key=_newest_first)
             cards = list(map(_lesson, equal))
-        matching: list[Json] = []
+        matching: list[Object] = []
         for card in cards:
             searched = card.pop("words")  # for this search alone
             if all(word in searched for word in words):
                 matching.append(card)
         return {"lessons": matching[:MOST_LISTED], "total": len(matching)}
 
-    def retire_or_revive(self, namespace: str, body: Json) -> Json:
+    def retire_or_revive(self, namespace: str, body: Object) -> Object:
         """Keep principles or experiences that say the same from hints, or let them be found again."""
         ids, kind, retired = _texts(body, "ids"), _kind(_text(body, "kind")), body.get("retired")
         if kind == "notes" or not isinstance(retired, bool):
@@ -386,12 +381,12 @@ class _Page:
             changed = bank.revive(kind, ids, namespace=namespace)
         return {"ids": ids, "retired": retired, "changed": bool(changed)}
 
-    def notes(self, request: Request) -> Json:
+    def notes(self, request: Request) -> Object:
         """All versions of the notes on a user, the newest first."""
         versions = self._memory.preferences.history(_query(request, "user"), namespace=namespace_of(request))
         return {"versions": [asdict(version) for version in reversed(versions)]}
 
-    def edit_notes(self, namespace: str, body: Json) -> Json:
+    def edit_notes(self, namespace: str, body: Object) -> Object:
         """Write the notes on a user by hand, unless there is a newer version than the one that was edited."""
         user, text, version = _text(body, "user"), _text(body, "text"), body.get("version")
         if not isinstance(version, int) or isinstance(version, bool):
@@ -406,14 +401,14 @@ def _query(request: Request, name: str) -> str:
     return value
 
 
-def _text(body: Json, name: str) -> str:
+def _text(body: Object, name: str) -> str:
     value = body.get(name)
     if not isinstance(value, str) or without_surrogates(value) != value:
         raise InputError(f"{name!r} is no text")
     return value
 
 
-def _texts(body: Json, name: str) -> list[str]:
+def _texts(body: Object, name: str) -> list[str]:
     values = body.get(name)
     if not is_list(values) or not values:
         raise InputError(f"{name!r} is no list of texts, or an empty one")
@@ -444,14 +439,14 @@ def _arm_of(run: Trajectory) -> str:
     return trial.arm
 
 
-def _stored_run(run: Trajectory) -> Json:
+def _stored_run(run: Trajectory) -> Object:
     about = {"id": run.id, "at": run.ended_at, "request": _line(request_of(run)), "task": run.task}
     calls = sum(1 for _ in run.calls())
     return about | {"success": run.outcome.success, "environment": run.environment, "calls": calls}
 
 
-def _turn(turn: Turn) -> Json:
-    calls: list[Json] = []
+def _turn(turn: Turn) -> Object:
+    calls: list[Object] = []
     for call in turn.calls:
         arguments = ""
         if call.arguments:
@@ -484,7 +479,7 @@ def _newest_first(equal: EqualLessons) -> tuple[bool, int]:
     return bool(equal.held_back), -equal.lessons[-1].seq
 
 
-def _lesson(equal: EqualLessons) -> Json:
+def _lesson(equal: EqualLessons) -> Object:
     """Lessons that say the same, with where the latest of them come from."""
     row, uses = equal.first.row, equal.uses
     rows = [lesson.row for lesson in equal.lessons]
@@ -515,7 +510,7 @@ def _lesson(equal: EqualLessons) -> Json:
     }
 
 
-def _notes(notes: StoredLesson) -> Json:
+def _notes(notes: StoredLesson) -> Object:
     row = notes.row
     about = {name: row.properties[name] for name in ("version", "written_by")}
     words = [row.id, row.text, row.user, *map(str, about.values())]

@@ -44,6 +44,7 @@ from hepm.errors import ConflictError, HepmError, InputError, MissingExtraError,
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
 from hepm.ingest.redact import Redactor
 from hepm.memory import Memory
+from hepm.types import Object
 from hepm.web import live_page
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ class Server:
             self._probe_at = time.monotonic() + _PROBE_S
             self._sessions = await asyncio.to_thread(self.runs.why_not_kept) or "ok"
         healthy = store == "ok" and self._sessions == "ok"
-        health: dict[str, Any] = {
+        health: Object = {
             "status": "ok" if healthy else "degraded",
             "store": store,
             "sessions": self._sessions,

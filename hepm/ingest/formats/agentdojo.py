@@ -7,8 +7,8 @@ from typing import Final
 from hepm.ingest import fields
 from hepm.ingest.formats.document import Document, record_reader
 from hepm.ingest.formats.turns import TurnBuilder, chat_turns
-from hepm.ingest.records import Object, ReadOptions, RecordError, filled, graded, identified
-from hepm.types import Trajectory
+from hepm.ingest.records import ReadOptions, RecordError, filled, graded, identified
+from hepm.types import Object, Trajectory
 
 
 def _recognises(document: Document) -> bool:

@@ -12,7 +12,8 @@ from hepm.ingest import fields
 from hepm.ingest.formats.conventions import SpanLayout
 from hepm.ingest.formats.document import Document
 from hepm.ingest.formats.spans import Spans, TraceSpan, first_inside, span_reader
-from hepm.ingest.records import Object, ReadOptions, RecordError
+from hepm.ingest.records import ReadOptions, RecordError
+from hepm.types import Object
 
 _OBJECTS: Final = ("trace", "trace.span")
 _LAYOUT: Final = SpanLayout(

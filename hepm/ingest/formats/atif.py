@@ -17,19 +17,9 @@ from hepm.ingest import fields
 from hepm.ingest.files.sources import named_files
 from hepm.ingest.formats.document import Document, Reader, built
 from hepm.ingest.formats.turns import OpenCall, TurnBuilder
-from hepm.ingest.records import (
-    DECODER,
-    SOLVED,
-    Item,
-    Object,
-    ReadOptions,
-    RecordError,
-    Rejection,
-    graded,
-    identified,
-)
+from hepm.ingest.records import DECODER, SOLVED, Item, ReadOptions, RecordError, Rejection, graded, identified
 from hepm.ingest.tools import listed_tools
-from hepm.types import Outcome, Role, Trajectory
+from hepm.types import Object, Outcome, Role, Trajectory
 
 AGENTPILE: Final = "agentpile"
 

@@ -16,8 +16,8 @@ from typing import Any, Final
 from hepm.ingest import fields
 from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.turns import ROLES
-from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, identified, without_surrogates
-from hepm.types import JSON, Outcome, Tool, ToolCall, Trajectory, Turn
+from hepm.ingest.records import DECODER, Item, ReadOptions, RecordError, identified, without_surrogates
+from hepm.types import JSON, Object, Outcome, Tool, ToolCall, Trajectory, Turn
 
 _ANSWERS: Final = "possible_answer"
 _DOCUMENTS: Final = "multi_turn_func_doc"

@@ -14,9 +14,9 @@ from hepm.ingest import fields
 from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.parts import result_text
 from hepm.ingest.formats.turns import chat_turns
-from hepm.ingest.records import SOLVED, Item, Object, ReadOptions, RecordError, filled, graded, identified
+from hepm.ingest.records import SOLVED, Item, ReadOptions, RecordError, filled, graded, identified
 from hepm.ingest.tools import listed_tools
-from hepm.types import Outcome, Trajectory
+from hepm.types import Object, Outcome, Trajectory
 
 # The end of a run is preferred to when it was written down.
 _TIMES: Final = ("ended_at", "end_time", "timestamp", "created_at", "created")

@@ -14,8 +14,8 @@ from hepm.ingest import fields
 from hepm.ingest.formats.coding_session import CodingSession, SessionTurn, coding_run
 from hepm.ingest.formats.document import Document, Reader, built
 from hepm.ingest.formats.turns import OpenCall, TurnBuilder
-from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, filled
-from hepm.types import Trajectory, TurnMark
+from hepm.ingest.records import DECODER, Item, ReadOptions, RecordError, filled
+from hepm.types import Object, Trajectory, TurnMark
 
 CLAUDE_CODE: Final = "claude-code"
 

@@ -18,8 +18,8 @@ from hepm.ingest.formats.coding_session import CodingSession, coding_run
 from hepm.ingest.formats.document import Document, Reader, built
 from hepm.ingest.formats.openai_items import REFUSED, item_messages
 from hepm.ingest.formats.turns import chat_turns
-from hepm.ingest.records import Item, Object, ReadOptions, RecordError, decoded_text
-from hepm.types import Trajectory
+from hepm.ingest.records import Item, ReadOptions, RecordError, decoded_text
+from hepm.types import Object, Trajectory
 
 CODEX: Final = "codex"
 

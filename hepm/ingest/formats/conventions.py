@@ -19,7 +19,8 @@ from hepm.ingest import fields
 from hepm.ingest.formats.message_layouts import chat_messages, is_langchain, langchain_content, parsed_json
 from hepm.ingest.formats.parts import Unread, result_text
 from hepm.ingest.formats.spans import TraceSpan
-from hepm.ingest.records import Object, ReadOptions, RecordError
+from hepm.ingest.records import ReadOptions, RecordError
+from hepm.types import Object
 
 Kind: TypeAlias = Literal["model", "tool", "other"]
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from hepm.ingest import fields
 from hepm.ingest.files.source_file import SourceFile, printable
 from hepm.ingest.files.unreadable import STREAM_ERRORS
-from hepm.ingest.records import DECODER, Broken, Item, Object, ReadOptions, RecordError, Rejection, without_surrogates
-from hepm.types import Trajectory
+from hepm.ingest.records import DECODER, Broken, Item, ReadOptions, RecordError, Rejection, without_surrogates
+from hepm.types import Object, Trajectory
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

@@ -25,7 +25,8 @@ from hepm.ingest.formats.hepm import (
     text_at,
     tool_of_record,
 )
-from hepm.ingest.records import Item, Object, ReadOptions, RecordError, Rejection
+from hepm.ingest.records import Item, ReadOptions, RecordError, Rejection
+from hepm.types import Object
 
 Content: TypeAlias = ToolRow | LessonRow | Reported | Exposure | Answer
 

@@ -12,8 +12,8 @@ from typing import Final
 from hepm.errors import FormatError
 from hepm.graph.changes import damaged_run
 from hepm.ingest import fields
-from hepm.ingest.records import DECODER, MAX_NAME, Object, RecordError, check_calls, finite, graded
-from hepm.types import Outcome, Role, Tool, ToolCall, Trajectory, Turn, TurnMark
+from hepm.ingest.records import DECODER, MAX_NAME, RecordError, check_calls, finite, graded
+from hepm.types import Object, Outcome, Role, Tool, ToolCall, Trajectory, Turn, TurnMark
 
 VERSION: Final = 2
 """Raised when a reader of the old version would misread the new one; keys that it may ignore do not need that.

@@ -13,7 +13,8 @@ from hepm.ingest import fields
 from hepm.ingest.formats.conventions import SpanLayout
 from hepm.ingest.formats.document import Document
 from hepm.ingest.formats.spans import Spans, span_reader
-from hepm.ingest.records import Object, ReadOptions, RecordError
+from hepm.ingest.records import ReadOptions, RecordError
+from hepm.types import Object
 
 _CAPITAL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _OBSERVATION: Final = frozenset({"id", "trace_id", "type", "start_time"})

@@ -12,7 +12,8 @@ from hepm.ingest import fields
 from hepm.ingest.formats.conventions import SpanLayout
 from hepm.ingest.formats.message_layouts import parsed_json
 from hepm.ingest.formats.spans import Spans, span_reader
-from hepm.ingest.records import Object, ReadOptions
+from hepm.ingest.records import ReadOptions
+from hepm.types import Object
 
 _ONE_VALUE: Final = ("input", "output", "result")
 _LAYOUT: Final = SpanLayout(

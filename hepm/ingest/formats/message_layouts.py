@@ -14,8 +14,8 @@ from hepm.ingest.formats.chat import read_record
 from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.openai_items import is_item, item_messages
 from hepm.ingest.formats.parts import Unread, call_in, result_message, spread
-from hepm.ingest.records import Item, Object, ReadOptions, RecordError, decoded_text
-from hepm.types import Trajectory
+from hepm.ingest.records import Item, ReadOptions, RecordError, decoded_text
+from hepm.types import Object, Trajectory
 
 _LANGCHAIN: Final = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "function"}
 _FOREIGN: Final = "it looks like a list of messages, and has some of types that hepm does not know: {}"

@@ -15,7 +15,8 @@ from hepm.ingest.files.source_file import SourceFile
 from hepm.ingest.formats.chat import read_record
 from hepm.ingest.formats.document import Document, Reader, built
 from hepm.ingest.formats.parts import result_text
-from hepm.ingest.records import Item, Object, ReadOptions, RecordError, Rejection, decoded_text
+from hepm.ingest.records import Item, ReadOptions, RecordError, Rejection, decoded_text
+from hepm.types import Object
 
 DATABASE: Final = b"SQLite format 3\0"
 """First bytes of a SQLite file."""

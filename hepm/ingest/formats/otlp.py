@@ -17,7 +17,8 @@ from hepm.ingest.formats.conventions import event_messages, read_span
 from hepm.ingest.formats.document import Document
 from hepm.ingest.formats.message_layouts import parsed_json
 from hepm.ingest.formats.spans import Spans, TraceSpan, first_inside, span_reader
-from hepm.ingest.records import Object, ReadOptions, RecordError
+from hepm.ingest.records import ReadOptions, RecordError
+from hepm.types import Object
 
 _GROUPS: Final = "resourceSpans|resource_spans|resourceLogs|resource_logs"
 _SCOPES: Final = "scopeSpans|scope_spans|instrumentationLibrarySpans|scopeLogs|scope_logs"

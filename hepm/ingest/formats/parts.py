@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from hepm.ingest import fields
 from hepm.ingest.formats.text_calls import MARKS, calls_in, results_in
-from hepm.ingest.records import Object
+from hepm.types import Object
 
 Unread: TypeAlias = Counter[str]
 """How many parts of each unknown kind were left out."""

@@ -17,8 +17,8 @@ from hepm.ingest.formats.document import Document, Reader, built
 from hepm.ingest.formats.message_layouts import chat_messages, parsed_json
 from hepm.ingest.formats.openai_items import item_messages
 from hepm.ingest.formats.parts import Unread, result_text, spread, status_of
-from hepm.ingest.records import PROJECT, Item, Object, ReadOptions, RecordError, UnknownFile, filled
-from hepm.types import Trajectory
+from hepm.ingest.records import PROJECT, Item, ReadOptions, RecordError, UnknownFile, filled
+from hepm.types import Object, Trajectory
 
 _FIRST: Final = 20
 # Keys that no record has: a sub-agent, the first events of the file, the name of its folder.

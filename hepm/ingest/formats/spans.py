@@ -13,9 +13,9 @@ from hepm.ingest.formats.chat import verdict
 from hepm.ingest.formats.document import Document, Reader, built
 from hepm.ingest.formats.turns import ROLES, OpenCall, TurnBuilder, chat_calls
 from hepm.ingest.joining import joined, mark_key
-from hepm.ingest.records import Item, Object, ReadOptions, RecordError, filled, graded, identified
+from hepm.ingest.records import Item, ReadOptions, RecordError, filled, graded, identified
 from hepm.ingest.tools import listed_tools
-from hepm.types import Outcome, Trajectory, TurnMark
+from hepm.types import Object, Outcome, Trajectory, TurnMark
 
 _NO_RUN: Final = (
     "none of its spans ({:,}) is of a model or of an agent's tool by the conventions that hepm reads: OpenTelemetry's "

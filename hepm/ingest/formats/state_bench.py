@@ -13,8 +13,8 @@ from typing import Any, Final
 from hepm.ingest import fields
 from hepm.ingest.formats.document import Document, record_reader
 from hepm.ingest.formats.turns import ROLES, OpenCall, TurnBuilder
-from hepm.ingest.records import Object, ReadOptions, RecordError, filled, graded, identified
-from hepm.types import Trajectory
+from hepm.ingest.records import ReadOptions, RecordError, filled, graded, identified
+from hepm.types import Object, Trajectory
 
 DOMAINS: Final = ("travel", "customer_support", "shopping_assistant")
 LEARNINGS: Final = "retrieve_learnings"

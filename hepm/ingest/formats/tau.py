@@ -8,8 +8,8 @@ from typing import Final
 from hepm.ingest import fields
 from hepm.ingest.formats.document import Document, record_reader
 from hepm.ingest.formats.turns import chat_turns
-from hepm.ingest.records import SOLVED, Object, ReadOptions, filled, graded, identified
-from hepm.types import Outcome, Trajectory, Turn
+from hepm.ingest.records import SOLVED, ReadOptions, filled, graded, identified
+from hepm.types import Object, Outcome, Trajectory, Turn
 
 # run.py: {strategy}-{model}-{temperature}_range_{start}-{end}_user-{user model}-{user strategy}_{time}.json
 _RESULT_NAME: Final = re.compile(r"(?:tool-calling|act|react|few-shot)-(?P<model>.+)-[\d.]+_range_")

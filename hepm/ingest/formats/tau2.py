@@ -10,9 +10,9 @@ from typing import Any, Final
 from hepm.ingest import fields
 from hepm.ingest.formats.document import Document, Reader, built
 from hepm.ingest.formats.turns import TurnBuilder, chat_turns
-from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, filled, graded, identified
+from hepm.ingest.records import DECODER, Item, ReadOptions, RecordError, filled, graded, identified
 from hepm.ingest.tools import listed_tools
-from hepm.types import Tool, Trajectory
+from hepm.types import Object, Tool, Trajectory
 
 _CRASHES: Final = frozenset({"infrastructure_error", "unexpected_error", "user_error"})
 """Ends that say nothing of the agent; "agent_error" and "too_many_errors" are its own failures."""

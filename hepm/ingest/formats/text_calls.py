@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from hepm.ingest import fields
-from hepm.ingest.records import Object, decoded_text
+from hepm.ingest.records import decoded_text
+from hepm.types import Object
 
 MARKS: Final = ("<tool_call>", "<function=", "<invoke name=", "[TOOL_CALLS]", "<|python_tag|>", "<tool_response>")
 """One of these is in each text with calls or results."""

@@ -14,9 +14,9 @@ from hepm.ingest.formats.parts import Unread, has_marks, spread
 from hepm.ingest.formats.refusals import is_refusal
 from hepm.ingest.inner_tools import called_name, has_failed
 from hepm.ingest.joining import mark_of_calls
-from hepm.ingest.records import Object, RecordError, decoded, decoded_text
+from hepm.ingest.records import RecordError, decoded, decoded_text
 from hepm.ingest.transitions import own_tool
-from hepm.types import SUMMARY_TOOL, Role, ToolCall, Turn, TurnMark
+from hepm.types import SUMMARY_TOOL, Object, Role, ToolCall, Turn, TurnMark
 
 RAW: Final = "_raw"
 """Key of arguments that are no JSON object: models do write broken JSON, and the call still took place."""
