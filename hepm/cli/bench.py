@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,6 +21,7 @@ from hepm.cli.options import (
     json_option,
     known_namespace,
     print_json,
+    remark,
     sole_namespace,
     unusable,
 )
@@ -269,7 +269,7 @@ class BenchCommand:
         if not environment.points:
             raise InputError(NO_POINTS[environment.kind])
         if environment.rejected:
-            print(f"hepm: {unusable(environment.rejected)}", file=sys.stderr)
+            remark(f"hepm: {unusable(environment.rejected)}")
         # "50" is a number of points, "refund*" a pattern of their names.
         wanted = self.agent.tasks or POINTS
         if wanted.isdecimal():
@@ -545,4 +545,4 @@ def _distiller(
 
 def _tell_round(report: RoundReport) -> None:
     lessons = sum(report.zones.values()) + report.principles
-    print(f"round {report.number}: success {report.success:.3f}, {lessons:,} lessons", file=sys.stderr)
+    remark(f"round {report.number}: success {report.success:.3f}, {lessons:,} lessons")

@@ -14,7 +14,7 @@ import click
 from hepm.cli import options
 from hepm.cli.commands import argument, command, flag, option, options_as
 from hepm.cli.config import read_config
-from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, success_from_option
+from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, remark, success_from_option
 from hepm.errors import StoreError
 from hepm.text import count_of, on_one_line
 from hepm.types import Object
@@ -137,7 +137,7 @@ def ingest(
     if unmatched:
         keys = " or ".join(map(repr, unmatched))
         sentence = f"hepm: no outcome was found under {keys} in any run; ingest again with the right key"
-        print(on_one_line(sentence), file=sys.stderr)
+        remark(sentence)
     if unmatched or not report.read:
         raise click.exceptions.Exit(1)
 
@@ -181,7 +181,7 @@ def store_runs(
             with suppress(OSError, StoreError):
                 # Counted in the store: the last batch may be committed before the report knows it.
                 held = count_of(memory.totals(namespace=place.namespace).trajectories, "run")
-                print(f"hepm: interrupted with {held} in the store; repeat the command to go on", file=sys.stderr)
+                remark(f"hepm: interrupted with {held} in the store; repeat the command to go on")
             raise
     if as_json:
         print_json(report.to_json())
@@ -195,15 +195,15 @@ def _print_report(report: IngestReport, runs: Sequence[str]) -> None:
     for sentence in _remarks_on(report, runs):
         print(sentence)
     if report.rejected:
-        print(f"{options.unusable(report.rejected)}:", file=sys.stderr)
+        remark(f"{options.unusable(report.rejected)}:")
     for rejection in report.rejected[:_SHOWN_REJECTIONS]:
         place = rejection.file
         if rejection.record is not None:
             place += f" record {rejection.record}"
-        print(on_one_line(f"  {place}: {rejection.reason}"), file=sys.stderr)
+        remark(f"  {place}: {rejection.reason}")
     more = len(report.rejected) - _SHOWN_REJECTIONS
     if more > 0:
-        print(f"  … and {more:,} more; --json lists all", file=sys.stderr)
+        remark(f"  … and {more:,} more; --json lists all")
 
 
 def _remarks_on(report: IngestReport, runs: Sequence[str]) -> Iterator[str]:

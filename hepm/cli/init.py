@@ -24,7 +24,7 @@ from hepm.cli.client_files import (
 )
 from hepm.cli.commands import argument, command, flag, option
 from hepm.cli.config import FILE_NAME, ServeTable, find_config, read_config
-from hepm.cli.options import NAMESPACE, STORE, store_option
+from hepm.cli.options import NAMESPACE, STORE, remark, store_option
 
 Client: TypeAlias = Literal[
     "claude-code", "codex", "cursor", "mcp", "openai", "openai-agents", "langchain", "pydantic-ai", "litellm", "config"
@@ -133,16 +133,16 @@ def init(
     for file in files:
         # Lines to paste go to stdout, all else to stderr.
         if write or remove:
-            print(file.edit(remove=remove), file=sys.stderr)
+            remark(file.edit(remove=remove))
         else:
-            print(f"{file.path}, which --write writes:", file=sys.stderr)
+            remark(f"{file.path}, which --write writes:")
             print(file.add(""), end="")
     if not files:
         print(_snippet(client, ServerEntry(server, namespace, token_env), store), end="")
     if write and client != "config" and find_config() is None and (store, namespace) != (STORE, NAMESPACE):
-        print(f"`hepm init config --write` keeps store and namespace in {FILE_NAME}, for all commands", file=sys.stderr)
+        remark(f"`hepm init config --write` keeps store and namespace in {FILE_NAME}, for all commands")
     if not remove and client in ("claude-code", "codex", "cursor", "openai"):
-        print(f"{client} reaches hepm at {server} while `{_serve_command(server)}` runs", file=sys.stderr)
+        remark(f"{client} reaches hepm at {server} while `{_serve_command(server)}` runs")
 
 
 def _serve_command(server: str) -> str:

@@ -15,9 +15,9 @@ import click
 from hepm.cli.commands import argument, command, option, options_as
 from hepm.cli.config import read_config
 from hepm.cli.model import ModelChoice, cost_of, dry_run_option, model_options, tell_cost, tell_estimate
-from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, rules_of
+from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, remark, rules_of, tell
 from hepm.errors import BudgetSpentError
-from hepm.text import count_of, on_one_line
+from hepm.text import count_of
 
 if TYPE_CHECKING:
     from hepm.ingest.outcome import RunVerdict
@@ -142,7 +142,7 @@ def _label_one(
     if as_json:
         print_json({"run": id, "success": success, "before": before.outcome.success, "by": before.outcome_by})
     else:
-        print(on_one_line(f"{id}: {_word(success)}, was {_label_of(before)}"))
+        tell(f"{id}: {_word(success)}, was {_label_of(before)}")
 
 
 def _show_one(memory: Memory, namespace: str, id: str, *, dry_run: bool, as_json: bool) -> None:
@@ -170,7 +170,7 @@ def _print_credited(id: str, success: bool, *, as_json: bool) -> None:
     if as_json:
         print_json({"run": id, "success": success, "before": None, "by": ""})
     else:
-        print(on_one_line(f"{id}: {_word(success)}; it is not stored, and credits the lessons that were shown in it"))
+        tell(f"{id}: {_word(success)}; it is not stored, and credits the lessons that were shown in it")
 
 
 def _word(success: bool | None) -> str:
@@ -214,7 +214,7 @@ def _list(runs: Iterable[Trajectory], *, as_json: bool) -> None:
         line = f"{run.id}: {_label_of(run)}"
         if run.task:
             line += f", task {run.task}"
-        print(on_one_line(f"{line}, {count_of(len(list(run.calls())), 'call')}, {_errors_in(run)} failed"))
+        tell(f"{line}, {count_of(len(list(run.calls())), 'call')}, {_errors_in(run)} failed")
         listed += 1
     print(count_of(listed, "run"))
 
@@ -227,7 +227,7 @@ def _derived(memory: Memory, namespace: str, by: str, *, remove: bool, as_json: 
     if as_json:
         print_json({"removed": count, "by": by})
     else:
-        print(on_one_line(f"{count_of(count, 'label')} by {by} removed"))
+        tell(f"{count_of(count, 'label')} by {by} removed")
 
 
 # Many runs
@@ -242,7 +242,7 @@ def _by_rule(memory: Memory, namespace: str, which: Which, names: str, *, dry_ru
     # A store keeps the first 600 characters of a result, and a summary of tests stands at its end.
     if _report(memory, namespace, verdicts, dry_run=dry_run, as_json=as_json)["unlabelled"]:
         hint = "rules read a stored result only as far as it was kept; ingest the files again to let them read all"
-        print(f"hepm: {hint}", file=sys.stderr)
+        remark(f"hepm: {hint}")
 
 
 def _by_model(
@@ -288,7 +288,7 @@ def _report(
                 if verdict.problem:
                     problems.append((verdict.run.id, verdict.problem))
                 if dry_run and verdict.success is not None and not as_json:
-                    print(on_one_line(f"{verdict.run.id}: {_word(verdict.success)} by {verdict.by}"))
+                    tell(f"{verdict.run.id}: {_word(verdict.success)} by {verdict.by}")
                 bar.show(sum(counts.values()))
         except BudgetSpentError as error:
             stopped = str(error)
@@ -310,11 +310,11 @@ def _print_labelled(
     ends = f"{counts['success']:,} succeeded, {counts['failure']:,} failed"
     print(f"{count_of(labelled, 'run')} {done}: {ends}; {counts['unlabelled']:,} without a label")
     for id, why in problems:
-        print(on_one_line(f"  {id}: {why}"), file=sys.stderr)
+        remark(f"  {id}: {why}")
     if stopped:
-        print(on_one_line(f"hepm: {stopped}; repeat the command to go on"), file=sys.stderr)
+        remark(f"hepm: {stopped}; repeat the command to go on")
     elif labelled and not dry_run:
-        print("`hepm lesson distill` learns from them", file=sys.stderr)
+        remark("`hepm lesson distill` learns from them")
 
 
 # By hand

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +10,7 @@ import click
 
 from hepm.cli.commands import flag, option, options_as
 from hepm.cli.config import read_config
-from hepm.cli.options import print_json
+from hepm.cli.options import print_json, remark
 from hepm.text import count_of
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ def _parse_prices(text: str | None) -> Prices | None:
 def tell_cost(client: Client | None) -> None:
     """Print the usage of the model in one line on stderr."""
     if client is not None:
-        print(f"asked {client.endpoint.model}: {client.budget.line()}", file=sys.stderr)
+        remark(f"asked {client.endpoint.model}: {client.budget.line()}")
 
 
 def cost_of(client: Client | None) -> dict[str, object] | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from hepm.cli.commands import PATH, flag, group, option
-from hepm.cli.options import Bar, StorePlace, chosen_by, json_option, place_options, print_json
+from hepm.cli.options import Bar, StorePlace, chosen_by, json_option, place_options, print_json, remark, tell
 from hepm.errors import LocalServerError, StoreError
 from hepm.graph.neo4j.login import Login
 from hepm.graph.open_store import embedded_file
-from hepm.text import on_one_line
 from hepm.types import Object
 
 if TYPE_CHECKING:
@@ -47,18 +45,18 @@ def start(folder: Path, version: str | None, bolt_port: int | None, heap: str | 
 
     # The first start fetches a server, later ones find it in the cache.
     with Bar("jars of Neo4j fetched") as bar:
-        server = _server(folder, version=version, bolt_port=bolt_port, heap=heap, say=_say, report=bar.show)
+        server = _server(folder, version=version, bolt_port=bolt_port, heap=heap, say=remark, report=bar.show)
         started = server.start()
     server_status = server.status()
     if started and server_status.uri is not None:
-        _say("the server rehearses an ingest, so that the first one is fast")
+        remark("the server rehearses an ingest, so that the first one is fast")
         _, trajectories = desk_and_runs()
         runs = [run_of(trajectory, write_run(trajectory)) for trajectory in trajectories[:_REHEARSED_RUNS]]
         # It only saves time: a rehearsal that fails is no failure.
         with contextlib.suppress(StoreError):
             warm_up(Login(server_status.uri, server_status.username, server.password), runs)
     state = "runs" if started else "is running already"
-    print(on_one_line(f"Neo4j {server_status.version} {state} in {server_status.folder}"))
+    tell(f"Neo4j {server_status.version} {state} in {server_status.folder}")
     _print_addresses(server_status)
     print(f'Next: eval "$({_command("env", folder)})"')
 
@@ -67,9 +65,9 @@ def start(folder: Path, version: str | None, bolt_port: int | None, heap: str | 
 @folder_option
 def stop(folder: Path) -> None:
     """Stop the server of a folder. Its data stay. Example: `hepm neo4j stop`"""
-    stopped = _server(folder, say=_say).stop()
+    stopped = _server(folder, say=remark).stop()
     state = "has stopped" if stopped else "was not running"
-    print(on_one_line(f"Neo4j {state} in {folder}"))
+    tell(f"Neo4j {state} in {folder}")
 
 
 @app.command("status")
@@ -91,10 +89,10 @@ def status(folder: Path, show_password: bool, as_json: bool) -> None:
             document["password"] = password
         print_json(document)
     elif server_status.running:
-        print(on_one_line(f"Neo4j {server_status.version or ''} runs in {server_status.folder}"))
+        tell(f"Neo4j {server_status.version or ''} runs in {server_status.folder}")
         _print_addresses(server_status)
     else:
-        print(on_one_line(f"Neo4j {server_status.version or ''} is not running in {server_status.folder}"))
+        tell(f"Neo4j {server_status.version or ''} is not running in {server_status.folder}")
     if not as_json:
         if password is not None:
             print(f"  password:  {password}")
@@ -152,14 +150,10 @@ def paint(place: StorePlace, clear: bool) -> None:
     place.open().close()
     edges = paint(Login.from_environment(store), namespace=place.namespace, clear=clear)
     if clear:
-        print(on_one_line(f"{edges:,} painted edges of {place.namespace} removed"))
+        tell(f"{edges:,} painted edges of {place.namespace} removed")
         return
-    print(on_one_line(f"{edges:,} edges of {place.namespace} painted"))
+    tell(f"{edges:,} edges of {place.namespace} painted")
     print("Next: in Neo4j Browser press ▷ beside the favourite `painted` (`hepm cypher --favourites FILE`)")
-
-
-def _say(sentence: str) -> None:
-    print(on_one_line(sentence), file=sys.stderr)
 
 
 def _server(folder: Path, **options: Any) -> LocalServer:
@@ -171,7 +165,7 @@ def _server(folder: Path, **options: Any) -> LocalServer:
 def _print_addresses(server_status: Status) -> None:
     rows = {"bolt": server_status.uri, "browser": server_status.browser, "user": server_status.username}
     for name, value in {**rows, "password": f"in {server_status.password_file}"}.items():
-        print(on_one_line(f"  {name + ':':<10} {value}"))
+        tell(f"  {name + ':':<10} {value}")
 
 
 def _command(name: str, folder: Path) -> str:

@@ -105,7 +105,7 @@ class StorePlace:
             raise
         if chosen not in (self.namespace, NAMESPACE):
             sentence = f"hepm: the namespace is {chosen!r}, the only one in {self.store}; --namespace names another"
-            print(on_one_line(sentence), file=sys.stderr)
+            remark(sentence)
         self.namespace = chosen
         return memory
 
@@ -148,7 +148,7 @@ def open_memory(
     chosen = chosen_by(store, named_by)
     hint = _server_hint(chosen)
     if hint and not Path(store).exists():
-        print(f"hepm: {store}, {chosen}, is made now.{hint}", file=sys.stderr)
+        remark(f"hepm: {store}, {chosen}, is made now.{hint}")
     # Of embeddings: a store whose embedder is a model of OpenAI's asks it.
     endpoint = (os.environ.get("OPENAI_BASE_URL"), os.environ.get("OPENAI_API_KEY"))
     about: Object = {"embedder": embedder, "counting": counting, "success_from": success_from}
@@ -325,6 +325,16 @@ def read_messages_file(path: Path) -> list[Object]:
     if not isinstance(messages, list) or not all(isinstance(part, dict) and "role" in part for part in messages):  # pyright: ignore[reportUnknownVariableType]
         raise InputError(f"{path} holds no chat messages: a list of objects with a role and content is needed.")
     return messages  # pyright: ignore[reportUnknownVariableType]
+
+
+def tell(text: str) -> None:
+    """Print a result on one line."""
+    print(on_one_line(text))
+
+
+def remark(text: str) -> None:
+    """Print what people should know beside the result: one line on stderr."""
+    print(on_one_line(text), file=sys.stderr)
 
 
 def print_json(value: object) -> None:

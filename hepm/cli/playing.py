@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hepm.cli.options import Bar, print_json, print_table
+from hepm.cli.options import Bar, print_json, print_table, remark
 from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError
 from hepm.text import count_of
 
@@ -94,11 +94,11 @@ def tell_asked(model: Model, endpoint: Endpoint, kept: Folder, user: str | None 
         sentence = f"{count_of(model.paid_before, 'answer was', 'answers were')} there before"
         if kept.dropped:
             sentence += f", {kept.dropped:,} not used, as their runs took another course"
-        print(sentence, file=sys.stderr)
+        remark(sentence)
     names = endpoint.model
     if user:
         names += f" and {user}"
-    print(f"asked {names}: {model.budget.line()}; what it answered is in {kept.path}", file=sys.stderr)
+    remark(f"asked {names}: {model.budget.line()}; what it answered is in {kept.path}")
 
 
 def opened_environment(name: str, stack: ExitStack, source: str = "") -> Environment:

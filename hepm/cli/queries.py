@@ -26,11 +26,13 @@ from hepm.cli.options import (
     print_json,
     raw,
     read_messages_file,
+    remark,
     sole_namespace,
     speak_option,
+    tell,
 )
 from hepm.graph.open_store import embedded_file
-from hepm.text import count_of, on_one_line
+from hepm.text import count_of
 from hepm.types import START, Object, PolicyName
 
 if TYPE_CHECKING:
@@ -107,14 +109,14 @@ def suggest(
             print_json(_to_json(suggestions))
             return
         if suggestions.abstained is not None:
-            print(on_one_line(f"no suggestion: {suggestions.abstained}"))
+            tell(f"no suggestion: {suggestions.abstained}")
         line = suggestions.prompt()
         if line:
             print(line)
         for suggestion in suggestions:
-            print(on_one_line(f"  {suggestion.tool}  score {suggestion.score:.2f}: {suggestion.reason}"))
+            tell(f"  {suggestion.tool}  score {suggestion.score:.2f}: {suggestion.reason}")
             if suggestion.runs:
-                print(on_one_line(f"    runs: {', '.join(suggestion.runs)}"))
+                tell(f"    runs: {', '.join(suggestion.runs)}")
 
 
 def _to_json(suggestions: Suggestions) -> dict[str, object]:
@@ -152,9 +154,9 @@ def search(place: StorePlace, text: str, k: int, as_json: bool) -> None:
         after = ["the start" if tool == START else tool for tool in state.after]
         calls = f"{', '.join(after)} → {', '.join(state.before)}"
         ended = f"{state.succeeded:,} of {count_of(state.succeeded + state.failed, 'run')} that did so succeeded"
-        print(on_one_line(f"{state.similarity:.2f}  {calls}  ({ended}; seen {state.count}×, as in run {state.run})"))
+        tell(f"{state.similarity:.2f}  {calls}  ({ended}; seen {state.count}×, as in run {state.run})")
         for line in state.summary.splitlines():
-            print(on_one_line(f"      {line}"))
+            tell(f"      {line}")
     if not states:
         print("nothing is remembered here")
 
@@ -233,7 +235,7 @@ def _print_prompt(addition: Prompt) -> None:
     else:
         print("memory has nothing to say")
     if addition.text and addition.left_out:
-        print(f"no room for {', '.join(addition.left_out)}: {more}", file=sys.stderr)
+        remark(f"no room for {', '.join(addition.left_out)}: {more}")
 
 
 @command("cypher")
@@ -297,14 +299,14 @@ def cypher(
         result = ask(text, values, timeout_s=timeout, limit=limit)
     _print(result, as_json=as_json, as_csv=as_csv)
     if result.truncated:
-        print(f"these are the first {limit:,} rows, and there are more: take --limit", file=sys.stderr)
+        remark(f"these are the first {limit:,} rows, and there are more: take --limit")
 
 
 def _write_favourites(file: Path) -> None:
     from hepm.cypher import favourites
 
     file.write_bytes(favourites())
-    print(on_one_line(f"{file} written: drop it onto the window of Neo4j Browser, and look under the star"))
+    tell(f"{file} written: drop it onto the window of Neo4j Browser, and look under the star")
 
 
 @contextlib.contextmanager

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from hepm.cli.commands import group, option
-from hepm.cli.options import StorePlace, json_option, place_options, print_json
+from hepm.cli.options import StorePlace, json_option, place_options, print_json, remark, tell
 from hepm.errors import InputError
-from hepm.text import count_of, on_one_line
+from hepm.text import count_of
 
 if TYPE_CHECKING:
     from hepm.lab.rank.train import Epoch
@@ -48,7 +47,7 @@ def train(place: StorePlace, model: RankerName, epochs: int, as_json: bool) -> N
             checkpoint = replace(checkpoint, gate=gate)
             memory.rankers.save(checkpoint)
         except InputError as error:
-            print(on_one_line(f"not measured: {error}"), file=sys.stderr)
+            remark(f"not measured: {error}")
         _print(checkpoint, memory.rankers.file(place.namespace), as_json=as_json)
 
 
@@ -97,8 +96,8 @@ def _print(checkpoint: Checkpoint, file: Path, *, as_json: bool) -> None:
     if as_json:
         print_json({"file": str(file), **checkpoint.about(), "used": checkpoint.used})
     else:
-        print(on_one_line(checkpoint.sentence()))
-        print(on_one_line(f"It is kept in {file}. Ask it alone with `hepm suggest --policy gnn`."))
+        tell(checkpoint.sentence())
+        tell(f"It is kept in {file}. Ask it alone with `hepm suggest --policy gnn`.")
 
 
 def _prepare() -> None:
@@ -114,8 +113,8 @@ def _prepare() -> None:
 
 def _print_epoch(epoch: Epoch) -> None:
     line = f"epoch {epoch.number + 1}: loss {epoch.train_loss:.3f}, on held-out tasks {epoch.held_out_loss:.3f}"
-    print(on_one_line(line), file=sys.stderr)
+    remark(line)
 
 
 def _print_fold(number: int) -> None:
-    print(f"measuring on held-out tasks: part {number}", file=sys.stderr)
+    remark(f"measuring on held-out tasks: part {number}")

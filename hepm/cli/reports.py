@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,9 +11,9 @@ import click
 
 from hepm.cli import options
 from hepm.cli.commands import PATH, argument, command, flag, option, options_as
-from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json
+from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, remark, tell
 from hepm.errors import InputError
-from hepm.text import count_of, on_one_line
+from hepm.text import count_of
 
 if TYPE_CHECKING:
     from hepm.evals.domains import Domain, Record, SplitName
@@ -77,7 +76,7 @@ class Runs:
         repeats = len(records) - len(distinct)
         if repeats:
             counts = "counts" if repeats == 1 else "count"
-            print(f"{count_of(repeats, 'run')} came again and {counts} once", file=sys.stderr)
+            remark(f"{count_of(repeats, 'run')} came again and {counts} once")
         return distinct
 
 
@@ -182,12 +181,12 @@ def read_records(
                 bar.show(len(records))
     if not sample.complete:
         read_of = f"a sample of {count_of(len(records), 'run')} was read ({sample})"
-        print(on_one_line(f"{read_of}, of a large file its first ones; --all reads all"), file=sys.stderr)
+        remark(f"{read_of}, of a large file its first ones; --all reads all")
     if rejected:
         sentence = f"hepm: {options.unusable(rejected)}"
         if len(rejected) > 1:
             sentence += ", the first"
-        print(on_one_line(f"{sentence}: {rejected[0].file}: {rejected[0].reason}"), file=sys.stderr)
+        remark(f"{sentence}: {rejected[0].file}: {rejected[0].reason}")
     return records, rejected
 
 
@@ -207,7 +206,7 @@ def view(place: StorePlace, page: Path, tool: str | None, most: int) -> None:
     with place.open() as memory:
         title = f"{Path(place.store).name} · {place.namespace}"
         tools, edges, left_out = write_page(memory, place.namespace, page, title, tool, most)
-    print(on_one_line(f"{tools} and {edges} drawn in {page}{left_out}"))
+    tell(f"{tools} and {edges} drawn in {page}{left_out}")
 
 
 def write_page(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -15,11 +14,22 @@ import click
 
 from hepm.cli import options
 from hepm.cli.commands import command, flag, option
-from hepm.cli.options import Bar, StorePlace, json_option, place_options, plain, print_json, store_option, yes_option
+from hepm.cli.options import (
+    Bar,
+    StorePlace,
+    json_option,
+    place_options,
+    plain,
+    print_json,
+    remark,
+    store_option,
+    tell,
+    yes_option,
+)
 from hepm.cli.tool import remarks
 from hepm.errors import StoreDamagedError
 from hepm.graph.open_store import mend_store
-from hepm.text import count_of, on_one_line
+from hepm.text import count_of
 from hepm.types import Object
 
 if TYPE_CHECKING:
@@ -103,7 +113,7 @@ def stats(store: str, namespace: str | None, as_json: bool) -> None:
         print("No run is stored yet. A run under way counts once it has ended: see `hepm serve`.")
     for name, counted in by_namespace.items():
         for sentence in _sentences(counted):
-            print(on_one_line(f"{name}: {sentence}"))
+            tell(f"{name}: {sentence}")
 
 
 def _print_counts(title: str, by_namespace: Mapping[str, NamespaceStats]) -> None:
@@ -242,7 +252,7 @@ def doctor(
     if repair:
         options.check_store(store)
         for what in mend_store(store):
-            print(on_one_line(f"hepm: reset: {what}"), file=sys.stderr)
+            remark(f"hepm: reset: {what}")
     with options.open_existing(store) as memory:
         listed = [options.known_namespace(memory, name, store) for name in namespace or memory.namespaces()]
         # A store with damaged names lists none.
@@ -272,7 +282,7 @@ def _print_findings(by_namespace: Mapping[str, Sequence[Finding]], *, as_json: b
         return
     for name, findings in by_namespace.items():
         for finding in findings:
-            print(on_one_line(f"{name}: {finding.what} (repair: {finding.repair or 'none'})"))
+            tell(f"{name}: {finding.what} (repair: {finding.repair or 'none'})")
     if not any(by_namespace.values()):
         print("all is well")
 
@@ -306,7 +316,7 @@ def _advise(store: str, namespaces: Sequence[str], *, as_json: bool) -> None:
         # Each command of a pipe names its namespace, and one that is to fill another store names that first.
         command = re.sub(r"(?<!\.hepm) --namespace ", lambda _: f"{where} --namespace ", obstacle.command)
         mend = obstacle.mend[:1].upper() + obstacle.mend[1:]
-        print(on_one_line(f"{obstacle.namespace}: {obstacle.what}. {mend}: {command}"))
+        tell(f"{obstacle.namespace}: {obstacle.what}. {mend}: {command}")
     if not hindrances:
         print("nothing that is known keeps memory from helping")
 

@@ -10,8 +10,8 @@ import click
 
 from hepm.cli import options
 from hepm.cli.commands import argument, flag, group
-from hepm.cli.options import StorePlace, json_option, place_options, plain, print_json
-from hepm.text import count_of, on_one_line
+from hepm.cli.options import StorePlace, json_option, place_options, plain, print_json, tell
+from hepm.text import count_of
 from hepm.types import Object
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def alias(place: StorePlace, alias: str, tool: str, rename: bool, undo: bool) ->
         else:
             memory.tools.add_alias(alias, tool, namespace=place.namespace)
             sentence = f"{alias} is another name of {tool}"
-    print(on_one_line(sentence))
+    tell(sentence)
 
 
 @app.command("retire")
@@ -130,4 +130,4 @@ def retire(place: StorePlace, tool: str, undo: bool) -> None:
     sentence = f"{tool} is retired: it is never suggested"
     if undo:
         sentence = f"{tool} is suggested again"
-    print(on_one_line(sentence))
+    tell(sentence)

@@ -24,9 +24,9 @@ from hepm.cli.lesson_exchange import (
     lesson_export_options,
 )
 from hepm.cli.lesson_list import LessonKind
-from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json
+from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, tell
 from hepm.graph.open_store import embedded_file
-from hepm.text import count_of, on_one_line
+from hepm.text import count_of
 
 if TYPE_CHECKING:
     from hepm.ingest.copying import Copied
@@ -96,7 +96,7 @@ def _export_everything(place: StorePlace, path: str) -> None:
     sentence = f"{written['id']:,} runs"
     if written["lesson"]:
         sentence += f" and {count_of(written['lesson'], 'lesson')}"
-    print(on_one_line(f"{sentence} written to {path}"))
+    tell(f"{sentence} written to {path}")
 
 
 def _export_examples(place: StorePlace, path: str, *, hints: bool) -> None:
@@ -111,7 +111,7 @@ def _export_examples(place: StorePlace, path: str, *, hints: bool) -> None:
             options.print_lines(lines)
             return
         written = options.write_lines(lines, Path(path), "the examples")
-    print(on_one_line(f"{count_of(written, 'example')} written to {path}"))
+    tell(f"{count_of(written, 'example')} written to {path}")
 
 
 def _export_cold_start(place: StorePlace, path: Path) -> None:
@@ -124,7 +124,7 @@ def _export_cold_start(place: StorePlace, path: Path) -> None:
         lines = (json.dumps(example, ensure_ascii=False) for example in examples)
         written = options.write_lines(lines, path, "the examples")
     options.write_lines([json.dumps(COLD_START)], settings, "the settings")
-    print(on_one_line(f"{count_of(written, 'example')} written to {path}, settings to {settings}"))
+    tell(f"{count_of(written, 'example')} written to {path}, settings to {settings}")
 
 
 @command("import")
@@ -216,7 +216,7 @@ def _print_copy(copied: Copied) -> None:
     verdict = "both hold the same"
     if copied.differences:
         verdict = f"they differ: {'; '.join(copied.differences)}"
-    print(on_one_line(f"{line}; {verdict}"))
+    tell(f"{line}; {verdict}")
 
 
 def _target(target: str, source: Memory) -> Memory:

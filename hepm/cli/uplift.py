@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from hepm.cli import options
 from hepm.cli.commands import PATH, command, option
-from hepm.cli.options import json_option, print_json, store_option
-from hepm.text import count_of, on_one_line
+from hepm.cli.options import json_option, print_json, store_option, tell
+from hepm.text import count_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -48,11 +48,11 @@ def uplift(store: str, namespace: str | None, plot: Path | None, as_json: bool) 
         sentence = report.sentence
         if len(reports) > 1:
             sentence = f"{report.namespace}: {sentence}"
-        print(on_one_line(sentence))
+        tell(sentence)
         if report.sessions:
             options.print_table(_table(report))
             for line in _remarks(report):
-                print(on_one_line(line))
+                tell(line)
 
 
 def _table(report: UpliftReport) -> Table:
