@@ -21,6 +21,7 @@ from hepm.cli.options import (
     json_option,
     known_namespace,
     print_json,
+    refuse,
     remark,
     sole_namespace,
     unusable,
@@ -386,8 +387,7 @@ class BenchCommand:
             (learning.rollouts, "--rollouts"),
             (self.rounds, "--rounds"),
         ):
-            if given:
-                raise click.BadParameter(f"{reason}: leave it out", param_hint=named)
+            refuse(given, named, f"{reason}: leave it out")
 
     def _known_arms(self, default: str) -> list[Arm]:
         from hepm.lab.bench.arms import find_arms
@@ -398,8 +398,7 @@ class BenchCommand:
         """Refuse options that exclude each other."""
         if not self.learning.memory:
             return
-        if self.learning.learn_from:
-            raise click.BadParameter("--memory and --learn-from exclude each other", param_hint="--memory")
+        refuse(self.learning.learn_from, "--memory", "--memory and --learn-from exclude each other")
         # These put a digest of the runs to learn from into the system prompt.
         digesting = [arm.name for arm in arms if arm.digests]
         if digesting:
@@ -414,8 +413,7 @@ class BenchCommand:
             message = f"rounds are made in one arm: {', '.join(ROUND_ARMS)}"
             raise click.BadParameter(message, param_hint="--arms")
         for unused, named in ((self.learning.learn_from, "--learn-from"), (self.plot, "--plot")):
-            if unused:
-                raise click.BadParameter("rounds have no use for it: leave it out", param_hint=named)
+            refuse(unused, named, "rounds have no use for it: leave it out")
         if not self.learning.memory:
             message = "name the store that rounds are learned into; it is made if it is missing"
             raise click.BadParameter(message, param_hint="--memory")

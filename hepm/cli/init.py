@@ -24,7 +24,7 @@ from hepm.cli.client_files import (
 )
 from hepm.cli.commands import argument, command, flag, option
 from hepm.cli.config import FILE_NAME, ServeTable, find_config, read_config
-from hepm.cli.options import NAMESPACE, STORE, remark, store_option
+from hepm.cli.options import NAMESPACE, STORE, refuse, remark, store_option
 
 Client: TypeAlias = Literal[
     "claude-code", "codex", "cursor", "mcp", "openai", "openai-agents", "langchain", "pydantic-ai", "litellm", "config"
@@ -115,21 +115,21 @@ def init(
     """
     # Port 0 of the file means any free one, which is known only once the server runs.
     server = server or f"http://127.0.0.1:{read_config().serve.port or 8765}"
-    _check(write and remove, "--remove", "give --write or --remove, not both")
-    _check(not re.fullmatch(r"https?://[^/\s]+/?", server), "--server", "write it like http://127.0.0.1:8765")
+    refuse(write and remove, "--remove", "give --write or --remove, not both")
+    refuse(not re.fullmatch(r"https?://[^/\s]+/?", server), "--server", "write it like http://127.0.0.1:8765")
     # The namespace is the first part of the paths that an agent calls: http://127.0.0.1:8765/desk/v1.
     no_path = not namespace or "/" in namespace or namespace in TAKEN
-    _check(no_path, "--namespace", f"{namespace!r} cannot be a part of an address: choose another name")
+    refuse(no_path, "--namespace", f"{namespace!r} cannot be a part of an address: choose another name")
     # The token itself would stand in a file that may be committed.
     named = token_env is None or re.fullmatch("[A-Z_][A-Z0-9_]*", token_env)
-    _check(not named, "--token-env", "name an environment variable, such as HEPM_TOKEN, not the token itself")
+    refuse(not named, "--token-env", "name an environment variable, such as HEPM_TOKEN, not the token itself")
     if client == "config":
-        _check(scope == "user", "--scope", f"{FILE_NAME} is written into this folder")
+        refuse(scope == "user", "--scope", f"{FILE_NAME} is written into this folder")
         files = [config_file(store, namespace)]
     else:
         # --remove also removes the lines of --mcp.
         files = _files(client, ServerEntry(server, namespace, token_env), scope, mcp=mcp or remove)
-    _check((write or remove) and not files, "--write", f"{client} has no file for these lines: print and paste them")
+    refuse((write or remove) and not files, "--write", f"{client} has no file for these lines: print and paste them")
     for file in files:
         # Lines to paste go to stdout, all else to stderr.
         if write or remove:
@@ -153,15 +153,10 @@ def _serve_command(server: str) -> str:
     return f"hepm serve --port {port}"
 
 
-def _check(wrong: object, option: str, message: str) -> None:
-    if wrong:
-        raise click.BadParameter(message, param_hint=option)
-
-
 def _files(client: Client, server: ServerEntry, scope: str | None, *, mcp: bool) -> Sequence[ClientFile]:
     home = Path.home()
     if client == "codex":
-        _check(scope == "project", "--scope", "Codex reads a model_provider from the user's file alone")
+        refuse(scope == "project", "--scope", "Codex reads a model_provider from the user's file alone")
         path = Path(os.environ.get("CODEX_HOME") or home / ".codex") / "config.toml"
         return [codex_config(path, server, mcp=mcp)]
     if client == "cursor":

@@ -229,8 +229,11 @@ def known_namespace(memory: Memory | Store, namespace: str, store: str, named_by
 def check_target(target: Path, store: str) -> None:
     """Reject an output path that is the store being read."""
     file = embedded_file(store)
-    if file is not None and target.exists() and file.exists() and target.samefile(file):
-        raise click.BadParameter(f"{target} is the store itself: name another file to write", param_hint="PATH")
+    refuse(
+        file is not None and target.exists() and file.exists() and target.samefile(file),
+        "PATH",
+        f"{target} is the store itself: name another file to write",
+    )
 
 
 def confirm(question: str) -> None:
@@ -325,6 +328,12 @@ def read_messages_file(path: Path) -> list[Object]:
     if not isinstance(messages, list) or not all(isinstance(part, dict) and "role" in part for part in messages):  # pyright: ignore[reportUnknownVariableType]
         raise InputError(f"{path} holds no chat messages: a list of objects with a role and content is needed.")
     return messages  # pyright: ignore[reportUnknownVariableType]
+
+
+def refuse(wrong: object, named: str, message: str) -> None:
+    """Raise a misuse of an option or argument, if it is one."""
+    if wrong:
+        raise click.BadParameter(message, param_hint=named)
 
 
 def tell(text: str) -> None:

@@ -26,6 +26,7 @@ from hepm.cli.options import (
     print_json,
     raw,
     read_messages_file,
+    refuse,
     remark,
     sole_namespace,
     speak_option,
@@ -264,8 +265,7 @@ def cypher(
     """Run a question of the library, or your own Cypher.
     Example: `hepm cypher strongest_next_tools --param tool=get_order_details --namespace shop`
     """
-    if as_json and as_csv:
-        raise click.BadParameter("take one of --json and --csv", param_hint="--csv")
+    refuse(as_json and as_csv, "--csv", "take one of --json and --csv")
     from hepm.cypher import question
 
     if as_list and query is not None:
@@ -324,11 +324,11 @@ def _open(store: str, namespace: str | None, *, write: bool) -> Generator[tuple[
                 namespace = sole_namespace(namespaces)
             yield partial(server.ask, write=write), namespace
         return
-    if write:
-        raise click.BadParameter(
-            "only a store in Neo4j can be changed by Cypher; an embedded one changes by ingest, import and forget",
-            param_hint="--write",
-        )
+    refuse(
+        write,
+        "--write",
+        "only a store in Neo4j can be changed by Cypher; ingest, import and forget change an embedded one",
+    )
     from hepm.graph.sqlite import SQLiteStore
 
     options.check_store(store)
@@ -350,8 +350,7 @@ def _values(given: Sequence[str], namespace: str, named: NamedQuery | None) -> O
     for part in given:
         name, equals, text = part.partition("=")
         name = name.strip().lstrip("$")
-        if not equals or not name:
-            raise click.BadParameter(f"{part!r} is not of the form k=v", param_hint="--param")
+        refuse(not equals or not name, "--param", f"{part!r} is not of the form k=v")
         values[name] = _parsed(text, types.get(name))
     if named is None:
         return values

@@ -6,11 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import click
-
 from hepm.cli import options
 from hepm.cli.commands import argument, flag, group
-from hepm.cli.options import StorePlace, json_option, place_options, plain, print_json, tell
+from hepm.cli.options import StorePlace, json_option, place_options, plain, print_json, refuse, tell
 from hepm.text import count_of
 from hepm.types import Object
 
@@ -100,10 +98,8 @@ def alias(place: StorePlace, alias: str, tool: str, rename: bool, undo: bool) ->
     Example: `hepm tool alias search_flights_v1 search_flights --namespace travel`
     """
     # Exactly one of the two.
-    if bool(tool) == undo:
-        raise click.BadParameter("name the tool, or give --undo and the alias alone", param_hint="TOOL")
-    if undo and rename:
-        raise click.BadParameter("take one of --rename and --undo", param_hint="--rename")
+    refuse(bool(tool) == undo, "TOOL", "name the tool, or give --undo and the alias alone")
+    refuse(undo and rename, "--rename", "take one of --rename and --undo")
     with place.open() as memory:
         if undo:
             memory.tools.remove_alias(alias, namespace=place.namespace)

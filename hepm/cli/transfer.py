@@ -24,7 +24,7 @@ from hepm.cli.lesson_exchange import (
     lesson_export_options,
 )
 from hepm.cli.lesson_list import LessonKind
-from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, tell
+from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, refuse, tell
 from hepm.graph.open_store import embedded_file
 from hepm.text import count_of
 
@@ -183,8 +183,7 @@ def copy(source: str, target: str, namespace: tuple[str, ...], as_json: bool) ->
         if re.search(r"\.jsonl(\.\w+)?$", store) and not Path(store).is_dir():
             raise click.BadParameter(f"{store} is no store: `hepm export` writes and `hepm import` reads JSON lines")
     # Two names of one store would compare it with itself.
-    if _address_of(source) == _address_of(target):
-        raise click.BadParameter("name another store than the source", param_hint="TARGET")
+    refuse(_address_of(source) == _address_of(target), "TARGET", "name another store than the source")
     with options.open_existing(source, named_by="SOURCE") as memory:
         namespaces = namespace or memory.namespaces()
         names = [options.known_namespace(memory, name, source, "SOURCE") for name in namespaces]
