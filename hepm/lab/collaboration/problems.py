@@ -11,7 +11,7 @@ from random import Random
 from typing import Any, Final
 
 from hepm.errors import InputError
-from hepm.lab.collaboration.data import WRITTEN
+from hepm.lab.collaboration import WRITTEN
 
 PROBLEMS: Final[Mapping[str, str]] = WRITTEN["problems"]
 """Problems and their answers, which no problem contains."""

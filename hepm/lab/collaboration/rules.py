@@ -9,7 +9,7 @@ from itertools import combinations
 from random import Random
 from typing import Final
 
-from hepm.lab.collaboration.data import WRITTEN
+from hepm.lab.collaboration import WRITTEN
 
 # A block of code, closed or not, and code within a line.
 _FENCE: Final = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from hepm.agents.wire import Object
 from hepm.lab.bench.models import completion
+from hepm.lab.collaboration import WRITTEN
 from hepm.lab.collaboration.problems import PROBLEMS, steps_of
 from hepm.lab.collaboration.rules import PREFERENCES
 
@@ -50,42 +50,9 @@ def _problem_in(texts: Sequence[str]) -> str:
     raise ValueError("no text opens a known problem")
 
 
-@dataclass(frozen=True, slots=True)
-class _Phrases:
-    """What a reply is made of, in one language."""
-
-    result: str
-    way: str
-    heading: str
-    done: str
-    summary: str
-    question: str
-
-
-_GERMAN: Final = _Phrases(
-    result="Das Ergebnis ist {answer}.",
-    way="Das ist eine gute Frage. Wir ordnen zuerst, was bekannt ist. Dann ist zu sehen, was fehlt. "
-    "Es bleibt nur ein Schritt, und der ist nicht schwer. Am Ende steht die Probe mit dem Wert, und sie stimmt.",
-    heading="## Lösung",
-    done="Geschafft!",
-    summary="Kurz gesagt",
-    question="Ist das klar?",
-)
-_ENGLISH: Final = _Phrases(
-    result="The result is {answer}.",
-    way="That is a good one to think about. We first put in order what is known, and what is not. Then it is "
-    "easy to see which step is missing. It is a short one, and we take it with care. In the end we put the "
-    "result back into the text to check it, and it fits.",
-    heading="## Solution",
-    done="Done!",
-    summary="In short",
-    question="Is that clear?",
-)
-
-
 def _reply(answer: str, wanted: set[str]) -> str:
     """A reply with an answer that keeps these preferences."""
-    phrases = _GERMAN if "German" in wanted else _ENGLISH
+    phrases = WRITTEN["phrases"]["German" if "German" in wanted else "English"]
     if "bold" in wanted:
         answer = f"**{answer}**"
     mark = ""
@@ -95,18 +62,18 @@ def _reply(answer: str, wanted: set[str]) -> str:
         mark = "- "
     parts: list[str] = []
     if "headings" in wanted:
-        parts.append(phrases.heading)
+        parts.append(phrases["heading"])
     if not wanted & {"three sentences", "short"}:
-        parts.append(phrases.way)
-    parts.append(mark + phrases.result.format(answer=answer))
+        parts.append(phrases["way"])
+    parts.append(mark + phrases["result"].format(answer=answer))
     if not wanted & {"no exclamation", "three sentences", "short"}:
-        parts.append(phrases.done)
+        parts.append(phrases["done"])
     if not wanted & {"no emoji", "three sentences", "short"}:
         parts.append("🎉")
     if not wanted & {"no code", "question first"}:
         parts.append(f"```python\nresult = {json.dumps(answer)}\n```")
     if "summary" in wanted:
-        parts.append(f"\n{phrases.summary}: {answer}.")
+        parts.append(f"\n{phrases['summary']}: {answer}.")
     if "closing question" in wanted:
-        parts.append(phrases.question)
+        parts.append(phrases["question"])
     return "\n".join(parts)

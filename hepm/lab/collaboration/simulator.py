@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import cycle, islice, product
+from random import Random
 from typing import Final, Literal, TypeVar
 
 from hepm.experience.reflection import quoted_conversation
-from hepm.lab.collaboration.data import WRITTEN
-from hepm.lab.collaboration.personas import personas
+from hepm.lab.collaboration import WRITTEN
 from hepm.lab.collaboration.problems import PROBLEMS, problem_of
 from hepm.lab.collaboration.rules import drawn_preferences
 from hepm.lab.collaboration.users import REPLY_TOKENS, UserTurn, user_names
@@ -195,6 +196,14 @@ def model_users(
         preferences = drawn_preferences(name, PREFERENCES, CONFLICTS, seed=seed)
         users.append(ModelUser(name, preferences, client, seed, problems, persona))
     return users
+
+
+def personas(number: int, *, seed: int = 0) -> list[str]:
+    """Different personas of our own (MultiSessionCollab 3.2), up to 512; the first ones do not depend on the number."""
+    parts = WRITTEN["personas"]
+    every = [*product(parts["work"], parts["manner"], parts["knows"])]
+    Random(f"{seed}/personas").shuffle(every)
+    return [f"The user is {work}, {manner}, and {knows}." for work, manner, knows in islice(cycle(every), number)]
 
 
 def _quoted(text: str) -> str:
