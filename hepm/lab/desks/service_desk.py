@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 MOST_CALLS: Final = 8  # a run that has not closed by then has failed
 REPEATS: Final = 6  # held-out episodes of a kind of weight 1
-WORDS: Final[Mapping[str, Sequence[str]]] = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
+_WRITTEN: Final[Mapping[str, Any]] = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
+WORDS: Final[Mapping[str, Sequence[str]]] = _WRITTEN["words"]
 """Names of tools, and what troubles are worded with."""
 # Each desk has one look-up, one check and one closing call of these, and eight acts.
 LOOKUPS: Final = WORDS["lookups"]
@@ -235,33 +236,26 @@ def make_desk(seed: int, *, noise: float = 0.05) -> Desk:
     look = random.choice(LOOKUPS)
     check = random.choice(CHECKS)
     closing = random.choice(CLOSINGS)
-    popular, a, b, c, d, e, untried, _ = acts = random.sample(ACTS, 8)
+    acts = random.sample(ACTS, 8)
+    tools = dict(zip(("popular", "a", "b", "c", "d", "e", "untried"), acts, strict=False))
+    tools |= {"look-up": look, "check": check, "user": ""}
     # Dealt to the kinds, three each: a kind of trouble is known by its three nouns, which no other kind has.
     nouns = iter(random.sample(WORDS["nouns"], len(WORDS["nouns"])))
-
-    def kind(
-        name: str, works: list[list[str]], fails: list[list[str]], named_by: str, right: float, weight: int = 1
-    ) -> Kind:
-        share = right  # of the agents that take a way that works
-        if right:
+    kinds: list[Kind] = []
+    for written in _WRITTEN["kinds"]:
+        tellers: list[str] = written["told_by"]
+        teller = random.choice(tellers) if len(tellers) > 1 else tellers[0]
+        share: float = written["right"]  # of the agents that take a way that works
+        if share:
             share += random.uniform(-0.1, 0.1)
-        ways = [DeskWay((look, *way, closing), True, share / len(works)) for way in works]
-        ways += [DeskWay((look, *way, closing), False, (1 - share) / len(fails)) for way in fails]
-        return Kind(name, tuple(ways), (next(nouns), next(nouns), next(nouns)), named_by, weight)
-
-    kinds = (
-        kind("result tells", [[a]], [[popular]], look, 0.3),
-        kind("user tells", [[b]], [[popular]], "", 0.3),
-        kind("other tool fails", [[c]], [[a]], look, 0.4),
-        # The one trouble that the popular act solves: to advise against it everywhere would do harm.
-        kind("popular works", [[popular], [e]], [[b]], random.choice((look, "")), 0.85, 2),
-        kind("check tells one", [[check, d]], [[check, popular], [check, b]], check, 0.3),
-        kind("check tells other", [[check, popular]], [[check, d]], check, 0.5),
-        kind("check first", [[check, c]], [[c]], "", 0.3),
-        # No agent of a log tries what works: only warnings can be right.
-        kind("all failed", [[untried]], [[popular], [a]], random.choice((look, "")), 0.0),
-    )
-    return Desk(seed, kinds, tuple(sorted((look, check, closing, *acts))), noise)
+        ways: list[DeskWay] = []
+        for outcome, taken in (("works", share), ("fails", 1 - share)):
+            for way in written[outcome]:
+                called = (look, *(tools[name] for name in way), closing)
+                ways.append(DeskWay(called, outcome == "works", taken / len(written[outcome])))
+        about = (next(nouns), next(nouns), next(nouns))
+        kinds.append(Kind(written["name"], tuple(ways), about, tools[teller], written.get("weight", 1)))
+    return Desk(seed, tuple(kinds), tuple(sorted((look, check, closing, *acts))), noise)
 
 
 def hints_from(
