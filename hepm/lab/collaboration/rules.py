@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
 from random import Random
 from typing import Final
@@ -126,8 +127,13 @@ def drawn_preferences(
 ) -> tuple[str, ...]:
     """Three compatible preferences, drawn for a user."""
     # By name and seed: a user has the same ones in each arm and however many users there are.
+    return Random(f"{seed}/{user}").choice(_compatible(tuple(names), frozenset(map(frozenset, conflicts))))
+
+
+@cache  # the same for all users
+def _compatible(names: Sequence[str], conflicts: Set[Set[str]]) -> Sequence[tuple[str, ...]]:
     compatible: list[tuple[str, ...]] = []
     for chosen in combinations(names, PER_USER):
         if not any(pair <= {*chosen} for pair in conflicts):
             compatible.append(chosen)
-    return Random(f"{seed}/{user}").choice(compatible)
+    return compatible

@@ -113,9 +113,9 @@ def sent(played: Loopback) -> Counter[str]:
 @pytest.mark.parametrize(
     ("name", "kills"),
     [
-        ("arms", 3),
+        ("arms", 2),
         ("users who speak", 1),
-        ("rounds", 5),
+        ("rounds", 3),
         *(pytest.param(name, 3, marks=pytest.mark.exhaustive) for name in ("users of rules", "users of a model")),
         pytest.param("rounds", 40, marks=pytest.mark.soak),
         *(

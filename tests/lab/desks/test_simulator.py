@@ -20,8 +20,6 @@ from benchmarks.parts.simulator import (
     evaluate_desk,
     first_tools,
     mean_over_desks,
-    measure_desk,
-    simulate,
     success_from_logs,
     success_online,
 )
@@ -33,7 +31,7 @@ from hepm.lab.desks.service_desk import ACTS, CHECKS, CLOSINGS, LOOKUPS, Desk, D
 from hepm.policy import Query
 from hepm.types import FailedWay, Suggestion, Suggestions, ToolName, Trajectory
 
-DESKS = [make_desk(seed) for seed in range(5)]
+DESKS = [make_desk(seed) for seed in range(3)]
 ROOT = Path(__file__).parents[3]
 
 
@@ -104,13 +102,10 @@ def log_of(desk: Desk, runs: int) -> list[Trajectory]:
 # The desk
 
 
-def test_a_seed_gives_the_same_desk_and_the_same_runs_again():
+def test_a_seed_gives_the_same_desk_and_the_same_runs_again_and_another_seed_another_desk():
     assert make_desk(3) == make_desk(3)
     assert log_of(make_desk(3), 20) == log_of(make_desk(3), 20)
     assert make_desk(3).held_out() == make_desk(3).held_out()
-
-
-def test_another_seed_gives_another_desk():
     assert make_desk(3).kinds != make_desk(4).kinds
 
 
@@ -276,7 +271,7 @@ def test_counting_words_of_three_hundred_runs_is_enough_for_agents_that_follow()
     fared = [evaluate_desk(desk, WordCounts(log_of(desk, 300)).hint, follow=1.0).known for desk in DESKS]
     alone = [evaluate_desk(desk, None, follow=0.0).known for desk in DESKS]
 
-    assert sum(fared) / 5 > sum(alone) / 5 + 0.3
+    assert sum(fared) > sum(alone) + 0.3 * len(DESKS)
 
 
 # What is measured
@@ -308,15 +303,6 @@ def test_a_policy_that_warns_and_says_nothing_is_found_to_do_so():
     assert (found["all_failed"].none, found["all_failed"].warned, found["all_failed"].failed) == (1.0, 1.0, 0.0)
 
 
-def test_with_nothing_in_memory_all_policies_fare_as_without_one():
-    found = measure_desk(0, policies={"adaptive": "adaptive", "hybrid": "hybrid"}, follows=[1.0], sizes=[0])
-    alone = found.pop(Setting("", "no memory", 0.0))
-    del found[Setting("", "oracle", 1.0)]
-
-    assert len(found) == 4
-    assert all(successes == alone for successes in found.values())
-
-
 def test_success_is_measured_alike_twice_and_lies_between_0_and_1():
     sizes = (0, 5, 20)
     logs = success_from_logs(DESKS[1], ["procedural"], [0.5], sizes=sizes)["procedural", 0.5]
@@ -340,14 +326,6 @@ def test_means_over_desks_come_with_an_interval_from_resampling_desks():
 
     assert (mean.runs, mean.success, mean.known, mean.calls) == (10, pytest.approx(0.3), pytest.approx(0.3), 4.0)
     assert mean.interval == Interval(pytest.approx(0.2), pytest.approx(0.4))
-
-
-def test_a_simulation_has_scores_for_each_setting_and_first_tools_for_each_log():
-    found = simulate({"mine": Says(hint("log_outcome"))}, seeds=[0, 1], follows=[1.0], sizes=[0, 5]).to_json()
-
-    mine = [(score["learning"], score["runs"]) for score in found["scores"] if score["policy"] == "mine"]
-    assert mine == [("logs", 0), ("logs", 5), ("online", 0), ("online", 5)]
-    assert len(found["first_tools"]["mine"]) == 4
 
 
 def test_the_same_question_is_asked_once_as_long_as_memory_stays(tmp_path: Path):
