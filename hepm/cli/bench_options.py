@@ -54,7 +54,7 @@ agent_options = options_as(
     AgentOptions,
     option("--base-url", "Address of the endpoint, up to and with /v1.", envvar="OPENAI_BASE_URL", show_envvar=True),
     option("--tasks", "How many tasks, or ids and patterns, separated by commas. Default: all; 20 users; 100 points."),
-    option("--concurrency", "Runs at the same time.", config="model.concurrency", least=1, default=4),
+    option("--concurrency", "Runs at the same time.", config="model.concurrency"),
     option(
         "--max-turns",
         "Maximum number of turns of the model in a run. Default: 30, in rounds 16, with users 10.",

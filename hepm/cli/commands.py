@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields
@@ -14,7 +15,7 @@ from typing import Any, Final, TypeAlias, cast
 import click
 from click.core import ParameterSource
 
-from hepm.cli.config import read_config
+from hepm.cli.config import read_config, setting_at
 from hepm.text import count_of
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -116,7 +117,7 @@ _HELP_ALL: Final = click.Option(
 
 def option(
     names: str,
-    help: str,
+    help: str = "",
     *,
     default: Any = None,
     least: float | None = None,
@@ -132,10 +133,15 @@ def option(
         default: Help shows it unless it is empty.
         least, most: The range of a number; a whole one unless one of the two or the default has a point.
         one_of: What it may be.
-        config: The key of `hepm.toml` that may set it, which also has its default and its range.
+        config: The key of `hepm.toml` that may set it, which has the help, default and range that are not given here.
     """
     if config:
         settings |= {"cls": ConfigOption, "config": config}
+        known, setting = setting_at(config)
+        help = help or setting.help
+        default = known if default is None else default
+        if math.isfinite(setting.min):
+            least, most = setting.min, setting.max if math.isfinite(setting.max) else None
     if one_of:
         settings["type"] = click.Choice(one_of)
     elif least is not None or most is not None:

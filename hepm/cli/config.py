@@ -231,6 +231,13 @@ def settings_of(table: type) -> dict[str, tuple[Any, ConfigKey]]:
     return settings
 
 
+def setting_at(key: str) -> tuple[Any, ConfigKey]:
+    """The default of a dotted key, and what it means and may be."""
+    table, _, name = key.rpartition(".")
+    _, setting = settings_of(TABLES.get(table, ConfigFile))[name]
+    return ConfigFile().value(key), setting
+
+
 def allowed_values(base: Any, setting: ConfigKey) -> str:
     """What a key takes, in words: "a number from 0 to 1"."""
     base = _without_none(base)

@@ -50,9 +50,6 @@ holdout_option = option(
     "--holdout",
     "Share of sessions, by chance, that get nothing from memory. `hepm uplift` compares. 1: shadow mode.",
     config="serve.holdout",
-    least=0.0,
-    most=1.0,
-    default=0.0,
 )
 store_option = option(
     "--store -s",

@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from hepm.cli.commands import command, option
 from hepm.cli.config import ServeTable, read_config
@@ -18,15 +18,11 @@ from hepm.types import Object
 if TYPE_CHECKING:
     from hepm.agents.guard import Access
 
-DEFAULTS: Final = ServeTable()
-
 
 @command("serve")
 @store_option
-@option("--port", "Port; 0 for any free one.", config="serve.port", least=0, most=65_535, default=DEFAULTS.port)
-@option(
-    "--upstream", "The endpoint behind the proxy, with its /v1.", config="serve.upstream", default=DEFAULTS.upstream
-)
+@option("--port", config="serve.port")
+@option("--upstream", config="serve.upstream")
 @holdout_option
 def serve(store: str, port: int, upstream: str, holdout: float) -> None:
     """Serve a memory to running agents: a proxy for OpenAI clients, MCP, and hooks of Claude Code.

@@ -8,10 +8,12 @@ import re
 import subprocess
 from pathlib import Path
 
+import click
 import httpx2
 import pytest
 
 from hepm import Memory
+from hepm.cli.commands import find_command
 from hepm.cli.config import TABLES, ConfigFile, settings_of
 from tests.cli.chats import chat, chats, write
 from tests.faults.command import HEPM, Answer, one_sentence
@@ -164,3 +166,12 @@ def test_every_setting_has_a_meaning_and_a_default_within_what_is_allowed() -> N
 def test_init_connects_to_the_port_of_the_file(folder: Path) -> None:
     configure(folder, 'namespace = "desk"\n[serve]\nport = 9100\n')
     assert "http://127.0.0.1:9100/desk" in run(folder, "init", "openai").out
+
+
+def test_an_option_that_a_key_sets_has_the_default_the_range_and_the_help_of_that_key():
+    options = {one.name: one for one in find_command("serve").params}
+    port, holdout = options["port"], options["holdout"]
+    assert isinstance(port.type, click.IntRange)
+    assert isinstance(holdout.type, click.FloatRange)
+    assert (port.default, port.type.min, port.type.max, port.help) == (8765, 0, 65_535, "Port; 0 for any free one.")
+    assert (holdout.default, holdout.type.min, holdout.type.max) == (0.0, 0, 1)
