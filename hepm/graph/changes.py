@@ -205,7 +205,6 @@ def forget_runs(write: Transaction, selection: Selection, replay: RecordParser) 
 def rebuild(write: Transaction, replay: RecordParser, embedder: TextEmbedder | None) -> None:
     """Recompute everything but the records from the records (see `Store.rebuild`)."""
     counting = write.header.counting
-    write.reset_damage()
     write.clear()
     stored = sorted(write.select(Selection()), key=attrgetter("seq"))  # in order of arrival
     stored_as: dict[str, str] = {}

@@ -136,10 +136,6 @@ class Transaction(Protocol):
     def clear(self) -> None:
         """Delete all that is counted from the records; tools keep their descriptions and marks."""
 
-    @abstractmethod
-    def reset_damage(self) -> None:
-        """Reset values that no column and no property may hold."""
-
     # What is written once, over named statements
 
     def how_rewritten(self, *, everything: bool) -> int:

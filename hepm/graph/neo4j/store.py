@@ -29,7 +29,7 @@ from hepm.graph.neo4j.connection import (
     to_floats,
     uid,
 )
-from hepm.graph.neo4j.damage import damaged_properties, header_of, reset
+from hepm.graph.neo4j.damage import damaged_properties, header_of
 from hepm.graph.neo4j.lessons import Neo4jLessonTransaction, lesson_columns
 from hepm.graph.rows import (
     Counting,
@@ -588,10 +588,6 @@ class Neo4jTransaction(Sender, Transaction):
         self.put("link_before", before)
         if self.ask("keep_bound", sorted(grown), key="moves", bound=self.header.states_per_move):
             self.rewritten = True
-
-    def reset_damage(self) -> None:
-        damaged = damaged_properties(self.run, dimensions=self.header.dimensions)
-        reset(self._tx, [prop for prop in damaged if prop.namespace in (self.namespace, "")])
 
     def clear(self) -> None:
         self.rewritten = True

@@ -18,7 +18,7 @@ from hepm.errors import StoreDamagedError, StoreError, StoreVersionError
 from hepm.graph.rows import no_text
 from hepm.graph.stored_vectors import dimensions_of
 
-SCHEMA_VERSION: Final = 14
+SCHEMA_VERSION: Final = 15
 BUSY_TIMEOUT_S: Final = 60.0  # for which a writer waits for another one
 CACHE_KIB: Final = 64 * 1024  # of pages that a writing connection keeps; SQLite's own default is 2 MiB
 _LOG_PAGES: Final = 1_000, 65_536
@@ -39,6 +39,16 @@ def load_statements() -> Mapping[str, str]:
 
 def _resource(name: str) -> str:
     return resources.files("hepm.graph.sqlite").joinpath(name).read_text(encoding="utf-8")
+
+
+def run_script(connection: sqlite3.Connection, name: str) -> None:
+    """Run the statements of a file one by one: executescript() would commit the transaction that makes them atomic."""
+    statement = ""
+    for line in _resource(name).splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            connection.execute(statement)
+            statement = ""
 
 
 class _Reader:
@@ -134,6 +144,12 @@ class Connections:
                     self._readers.add(reader)
             with reader.used() as connection:
                 yield connection
+
+    @contextlib.contextmanager
+    def checking(self) -> Generator[sqlite3.Connection]:
+        """A connection of its own: one that may only read ignores the checks of tables."""
+        with self.guarded(), contextlib.closing(self._connect(read_only=False)) as connection:
+            yield connection
 
     @contextlib.contextmanager
     def guarded(self) -> Generator[None]:
@@ -232,14 +248,8 @@ class Connections:
         with self.writing() as connection:
             # Another process may have been first.
             stored_version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-            # executescript() would commit the transaction that makes a migration atomic.
             for version in range(stored_version + 1, SCHEMA_VERSION + 1):
-                statement = ""
-                for line in _resource(f"schema_{version}.sql").splitlines(keepends=True):
-                    statement += line
-                    if sqlite3.complete_statement(statement):
-                        connection.execute(statement)
-                        statement = ""
+                run_script(connection, f"schema_{version}.sql")
             if stored_version:
                 # Until what derives from the records was looked at (see `Store.settle_upgrade`), whatever ends this.
                 # A file that another process makes just now has no header yet, and nothing to look at.

@@ -13,13 +13,11 @@ INSERT OR IGNORE INTO meta (key, value) VALUES ('secret', :secret);
 -- name: secret
 SELECT value FROM meta WHERE key = 'secret';
 
--- name: drop_meta
-DELETE FROM meta;
-
--- name: header_of_rows
--- The size of most vectors, and the last revision.
-SELECT coalesce((SELECT dimensions_of(embedding) FROM vector GROUP BY 1 ORDER BY count(*) DESC LIMIT 1), 0),
-       (SELECT coalesce(max(revision), 0) FROM change);
+-- name: is_header_whole
+-- Nothing is missing in a file in which no store was made yet.
+SELECT count(*) IN (0, 5) AND count(*) FILTER (WHERE (key, value) IN (VALUES ('embedder', ''), ('dimensions', '0'))) <> 1
+FROM meta
+WHERE key IN ('embedder', 'dimensions', 'revision', 'counting', 'states_per_move') OR NOT EXISTS (SELECT 1 FROM meta);
 
 -- name: upgraded_from
 SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'upgraded_from';

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hepm.errors import StoreDamagedError
 from hepm.graph.delta import Delta, Edge, RunRecord, StateMove, StatePlace, StateSeen, key_texts
-from hepm.graph.header_faults import header_faults, mended_header
 from hepm.graph.lessons.rows import HeldLesson, LessonRow, Uses
 from hepm.graph.rows import (
     Counting,
@@ -27,7 +26,7 @@ from hepm.graph.rows import (
     marks_of,
 )
 from hepm.graph.sqlite.connection import CACHE_KIB, SCHEMA_VERSION, Connections, load_statements
-from hepm.graph.sqlite.damage import broken_texts, damaged_cells, reset
+from hepm.graph.sqlite.damage import damage, mend
 from hepm.graph.sqlite.lessons import SQLiteLessonTransaction
 from hepm.graph.store import Store
 from hepm.graph.stored_vectors import packed, to_bytes
@@ -92,17 +91,30 @@ class SQLiteStore(Store):
         return self._header(self.read("meta"))
 
     def _header(self, meta: Iterable[tuple[str, str]]) -> Header:
-        held = dict(meta)
-        faults = header_faults(held)
-        if faults:
-            raise StoreDamagedError(
-                f"the header of {self.path} is damaged ({'; '.join(faults)}). Run `hepm doctor --repair`."
+        values = dict(meta)
+        try:
+            if (values["embedder"] == "") != (values["dimensions"] == "0"):
+                raise ValueError(f"vectors of {values['embedder']!r} with {values['dimensions']} numbers")
+            return Header(
+                schema_version=SCHEMA_VERSION,
+                embedder=values["embedder"],
+                dimensions=int(values["dimensions"]),
+                revision=int(values["revision"]),
+                counting="shortest" if values["counting"] == "shortest" else "all",
+                states_per_move=int(values["states_per_move"]),
+                # Stores of earlier versions lack these two.
+                lessons_removed=int(values.get("lessons_removed", 0)),
+                success_from=float(values.get("success_from", 1.0)),
+                rewards_read="success_from" in values,
             )
-        return _header(held.items())
+        except (KeyError, ValueError) as error:
+            raise StoreDamagedError(
+                f"the header of {self.path} is damaged ({error}). Run `hepm doctor --repair`."
+            ) from error
 
     def damage(self) -> list[tuple[str, str]]:
-        with self._connections.reading() as db:
-            return [(str(cell.namespace or ""), str(cell)) for cell in damaged_cells(db)]
+        with self._connections.checking() as db:
+            return [("", sentence) for sentence in damage(db)]
 
     @property
     def secret(self) -> str:
@@ -160,7 +172,7 @@ class SQLiteStore(Store):
 
     def set_success_from(self, reward: float, work: Callable[[Transaction], T]) -> list[T]:
         with self._connections.writing() as db:
-            header = _header(db.execute(self._statements["meta"]))
+            header = self._header(db.execute(self._statements["meta"]))
             if header.rewards_read and header.success_from == reward:
                 return []
             results: list[T] = []
@@ -249,47 +261,15 @@ def mend_file(path: Path) -> list[str]:
     connections = Connections(path)
     try:
         with connections.writing() as db:
-            cells = list(damaged_cells(db))
-            reset(db, cells)
-            faults = _mend_header(db, statements)
-        return [*faults, *map(str, cells)]
+            damaged = damage(db)
+            ((is_whole,),) = db.execute(statements["is_header_whole"])
+            if not is_whole:
+                damaged.append("the header is not whole")
+            if damaged:
+                mend(db)
+        return damaged
     finally:
         connections.close()
-
-
-def _mend_header(db: sqlite3.Connection, statements: Mapping[str, str]) -> list[str]:
-    with broken_texts(db):
-        meta = dict(db.execute(statements["meta"]).fetchall())
-    if not meta:
-        return []  # no store was made in this file yet
-    faults = header_faults(meta)
-    if faults:
-        ((dimensions, revision),) = db.execute(statements["header_of_rows"]).fetchall()
-        db.execute(statements["drop_meta"])
-        # What is no text is dropped; the keys that a header needs are set below.
-        rows = {key: value for key, value in meta.items() if isinstance(key, str) and isinstance(value, str)}
-        rows.update(mended_header(meta, dimensions=dimensions, revision=revision))
-        db.executemany(statements["set_meta"], [{"key": key, "value": value} for key, value in rows.items()])
-        if not rows["embedder"]:
-            for name in ("drop_all_vectors", "drop_all_run_vectors", "drop_all_lesson_vectors"):
-                db.execute(statements[name])
-    return [f"the header: {fault}" for fault in faults]
-
-
-def _header(meta: Iterable[tuple[str, str]]) -> Header:
-    values = dict(meta)
-    return Header(
-        schema_version=SCHEMA_VERSION,
-        embedder=str(values["embedder"]),
-        dimensions=int(values["dimensions"]),
-        revision=int(values["revision"]),
-        counting="shortest" if values["counting"] == "shortest" else "all",
-        states_per_move=int(values["states_per_move"]),
-        # Stores of earlier versions lack these two.
-        lessons_removed=int(values.get("lessons_removed", 0)),
-        success_from=float(values.get("success_from", 1.0)),
-        rewards_read="success_from" in values,
-    )
 
 
 class SQLiteTransaction(Transaction):
@@ -509,10 +489,6 @@ class SQLiteTransaction(Transaction):
         for tool in move.sources:
             self.run("drop_state_after", tool=tool, state=state)
         self.run(statement, state=state)
-
-    def reset_damage(self) -> None:
-        cells = [cell for cell in damaged_cells(self._connection) if cell.namespace in (self.namespace, None)]
-        reset(self._connection, cells)
 
     def clear(self) -> None:
         self.rewritten = True
