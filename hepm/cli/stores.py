@@ -260,7 +260,7 @@ def doctor(
 
         def examine() -> dict[str, list[Finding]]:
             parts = part or None
-            with Bar("runs and states compared") as bar:
+            with Bar("runs compared") as bar:
                 return {name: memory.examine(namespace=name, parts=parts, on_progress=bar.show) for name in names}
 
         by_namespace = examine()

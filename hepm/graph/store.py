@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 
 from hepm.errors import InputError
@@ -594,11 +594,18 @@ class Store(Backend):
         return StateBatch(states, vectors_of(vectors, size))
 
     def _state(self, row: Sequence[Any]) -> StateRow:
-        number, stored_sources, stored_targets, success = row[:4]
-        sources, targets = tuple(_from_json(stored_sources)), tuple(_from_json(stored_targets))
-        if not {*map(type, sources), *map(type, targets)} <= {str}:
-            raise ValueError(f"the tools of state {number} are no texts")
-        return StateRow(number, sources, targets, bool(success), *row[4:10])
+        number, sources, targets, success = row[:4]
+        return StateRow(number, _names(sources), _names(targets), bool(success), *row[4:10])
+
+
+def _names(stored: str | list[str]) -> tuple[ToolName, ...]:
+    """Names of tools as a store keeps them: SQLite as JSON, Neo4j as a list."""
+    return _parsed_names(stored) if isinstance(stored, str) else tuple(stored)
+
+
+@lru_cache(maxsize=65_536)  # many states have one move
+def _parsed_names(stored: str) -> tuple[ToolName, ...]:
+    return tuple(json.loads(stored))
 
 
 def _from_json(value: Any) -> Any:

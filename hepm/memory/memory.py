@@ -804,7 +804,7 @@ class Memory:
 
         Args:
             parts: What is compared; None for all of `hepm.graph.examination.doctor.PARTS`.
-            on_progress: Called with how many runs and states were compared, and how many there are (see
+            on_progress: Called with how many runs were compared, and how many there are (see
                 `hepm.graph.examination.doctor.examine`).
         """
         from hepm.graph.examination.doctor import PARTS, examine

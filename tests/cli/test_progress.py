@@ -30,7 +30,7 @@ WORDS = {
     "import": "runs read",
     "copy": "runs copied and compared",
     "forget": "forgetting 24 runs",
-    "doctor": "runs and states compared",
+    "doctor": "runs compared",
     "reembed": "texts embedded",
     "eval": "memories asked",
     "suggest": "reading the memory",

@@ -56,32 +56,17 @@ _NEXT = "MATCH (:Tool {name: 'look'})-[r:NEXT]->(:Tool {name: 'ask'}) SET r."
 EDITS = {
     # What stands beside the record of a run
     "user": Edit("UPDATE trajectory SET user = 'eve' WHERE id = 'one'", "user eve for bob", _RUN + "user = 'eve'"),
-    "no user": Edit("UPDATE trajectory SET user = '' WHERE id = 'three'", "user  for ann"),
     "task": Edit("UPDATE trajectory SET task = '9' WHERE id = 'one'", "task 9 for 1"),
-    "environment": Edit(
-        "UPDATE trajectory SET environment = 'x' WHERE id = 'one'", "environment x for shop"
-    ),
-    "model": Edit("UPDATE trajectory SET model = 'gpt' WHERE id = 'one'", "model gpt for"),
-    "source": Edit("UPDATE trajectory SET source = 'f' WHERE id = 'one'", "source f for"),
     "reward": Edit("UPDATE trajectory SET reward = 0.5 WHERE id = 'one'", "reward 0.5 for 1.0"),
-    "no reward": Edit("UPDATE trajectory SET reward = NULL WHERE id = 'one'", "reward None for 1.0"),
     "success": Edit(
         "UPDATE trajectory SET success = 0 WHERE id = 'one'", "'one' has success False for True", _RUN + "success = false"
     ),
-    "success that nobody told": Edit(
-        "UPDATE trajectory SET success = 1 WHERE id = 'four'", "'four' has success True for None"
-    ),
-    "success that is gone": Edit("UPDATE trajectory SET success = NULL WHERE id = 'one'", "success None for True"),
-    "steps": Edit("UPDATE trajectory SET steps = 9 WHERE id = 'one'", "steps 9 for 2"),
     "ended_at": Edit("UPDATE trajectory SET ended_at = 7 WHERE id = 'two'", "ended at 7.0 for 5.0"),
-    "an end that nobody told": Edit(
-        "UPDATE trajectory SET ended_at = 7 WHERE id = 'one'", "ended at 7.0 for None"
-    ),
     "digest": Edit("UPDATE trajectory SET digest = 'x' WHERE id = 'one'", "digest x for", _RUN + "digest = 'x'"),
-    "sequence": Edit("UPDATE trajectory SET sequence = 'xx' WHERE id = 'two'", "the sequence of the trajectory 2 is 'xx'"),
+    "sequence": Edit("UPDATE trajectory SET sequence = '[]' WHERE id = 'two'", "sequence [] for"),
     "said": Edit("UPDATE trajectory SET said = 'x' WHERE id = 'one'", "said x for red shoes"),
     "not counted": Edit(
-        "UPDATE trajectory SET counted = 0 WHERE id = 'one'", "'one' does not count and should", _RUN + "counted = false"
+        "UPDATE trajectory SET counted = 0 WHERE id = 'one'", "one has counted False for True", _RUN + "counted = false"
     ),
     "renamed": Edit("UPDATE trajectory SET id = 'x' WHERE id = 'one'", "'x' has id x for one", _RUN + "id = 'x'"),
     "record": Edit(
@@ -92,37 +77,32 @@ EDITS = {
     "support": Edit(
         "UPDATE edge SET support = 7 WHERE target = 'ask' AND source = 'look'", "support 7 for 1", _NEXT + "support = 7"
     ),
-    "inverse steps": Edit("UPDATE edge SET inverse_steps = 7 WHERE target = 'ask'", "inverse steps 7 for"),
     "failures": Edit(
         "UPDATE edge SET failures = 7 WHERE source = 'look' AND target = 'ask'",
         "look -> ask has failures 7 for 1",
         _NEXT + "failures = 7",
     ),
-    "unlabelled": Edit("UPDATE edge SET unlabelled = 7 WHERE target = 'ask'", "unlabelled 7 for 0"),
     "edge gone": Edit("DELETE FROM edge WHERE target = 'ask' AND source = 'look'", "look -> ask is missing"),
     "edge made up": Edit(
         "INSERT INTO edge VALUES ('default', 'buy', 'ask', 1, 1, 0, 0)", "buy -> ask is in no record"
     ),
-    "edge renamed": Edit("UPDATE edge SET target = 'x' WHERE target = 'ask' AND source = 'look'", "look -> x is in no"),
     "edge of another namespace": Edit(
         "UPDATE edge SET namespace = 'x' WHERE target = 'ask'", "rows belong to a namespace that holds nothing"
     ),
     "calls": Edit(
         "UPDATE tool SET calls = 9 WHERE name = 'buy'", "buy has calls 9 for 5", "MATCH (t:Tool {name: 'buy'}) SET t.calls = 9"
     ),
-    "errors": Edit("UPDATE tool SET errors = 9 WHERE name = 'buy'", "buy has errors 9 for 0"),
     "tool gone": Edit("DELETE FROM tool WHERE name = 'buy'", "buy is missing"),
     "passages gone": Edit(
         "DELETE FROM passage WHERE target = 'buy'",
-        "runs [] for [",
+        "run edges differ from the stored records: ask -> buy -> five is missing",
         "MATCH (:Trajectory)-[p:TOOK]->(:Tool {name: 'buy'}) DELETE p",
     ),
     "passage of another run": Edit(
         "UPDATE passage SET trajectory = 3 WHERE trajectory = 1 AND source = 'look' AND target = 'buy'",
-        "look -> buy has runs",
+        "look -> buy -> three is in no record",
     ),
     "passage of no run": Edit("UPDATE passage SET trajectory = 99 WHERE trajectory = 1", "run edges lack their run"),
-    "passage of no edge": Edit("UPDATE passage SET target = 'x' WHERE trajectory = 1", "run edges lack their run or"),
     # States
     "state count": Edit(
         "UPDATE state SET count = 4 WHERE trajectory = 'three'",
@@ -139,12 +119,9 @@ EDITS = {
         "trajectory x for two",
         "MATCH (s:State {trajectory: 'two'}) SET s.trajectory = 'x'",
     ),
-    "state step": Edit("UPDATE state SET step = step + 1 WHERE trajectory = 'two'", "step 1 for 0"),
     "state summary": Edit("UPDATE state SET summary = 'x' WHERE trajectory = 'three'", "summary x for U: my money"),
-    "state without text": Edit("UPDATE state SET summary = NULL WHERE trajectory = 'three'", "summary None for U: my"),
     "state gone": Edit("DELETE FROM state WHERE trajectory = 'three'", "is missing"),
     "state elsewhere": Edit("UPDATE state SET targets = '[\"x\"]' WHERE trajectory = 'three'", "is in no record"),
-    "state of another outcome": Edit("UPDATE state SET success = 1 WHERE trajectory = 'three'", "is in no record"),
     "state key": Edit("UPDATE state SET key = id WHERE trajectory = 'three'", "is in no record"),
     "states after a tool gone": Edit(
         "DELETE FROM state_after WHERE tool = 'look'", "states lack a link", "MATCH (:State)-[r:AFTER]->(:Tool {name: 'look'}) DELETE r"
@@ -155,21 +132,12 @@ EDITS = {
         "UPDATE vector SET embedding = (SELECT embedding FROM vector WHERE state = 2) WHERE state = 1",
         "1 state has the vector of another text",
     ),
-    "state vectors swapped": Edit(
-        "UPDATE vector SET state = CASE state WHEN 1 THEN -2 ELSE -1 END WHERE state IN (1, 2);"
-        "UPDATE vector SET state = -state WHERE state < 0",
-        "2 states have the vector of another text",
-        "MATCH (a:State), (b:State) WHERE a.trajectory = 'one' AND b.trajectory = 'two' "
-        "WITH a, b, a.vector AS v, a.embedding AS e LIMIT 1 SET a.vector = b.vector, a.embedding = b.embedding, "
-        "b.vector = v, b.embedding = e",
-    ),
     "run vectors swapped": Edit(
         "UPDATE run_vector SET trajectory = CASE trajectory WHEN 1 THEN -2 ELSE -1 END WHERE trajectory IN (1, 2);"
         "UPDATE run_vector SET trajectory = -trajectory WHERE trajectory < 0",
         "2 runs have the vector of another text",
     ),
     "vector of zeros": Edit("UPDATE vector SET embedding = zeroblob(1024) WHERE state = 1", "wrong size, zero or not"),
-    "vector cut short": Edit("UPDATE vector SET embedding = x'00' WHERE state = 1", "wrong size, zero or not"),
     "run vector cut short": Edit("UPDATE run_vector SET embedding = x'00' WHERE trajectory = 1", "wrong size, zero"),
     "lesson vector cut short": Edit("UPDATE lesson SET embedding = x'00'", "wrong size, zero"),
     "lesson vector of another": Edit(
@@ -180,16 +148,13 @@ EDITS = {
         "DELETE FROM run_vector", "5 runs have no vector", "MATCH (t:Trajectory) REMOVE t.said_vector"
     ),
     "no state vectors": Edit("DELETE FROM vector", "states have no vector", "MATCH (s:State) REMOVE s.vector, s.embedding"),
-    "no lesson vectors": Edit("UPDATE lesson SET embedding = NULL", "3 lessons have no vector"),
     # Lessons, and where they were shown
     "lesson user": Edit(
         "UPDATE lesson SET user = 'eve' WHERE kind = 'notes'", "user eve for ann", "MATCH (l:Notes) SET l.user = 'eve'"
     ),
     "lesson kind": Edit("UPDATE lesson SET kind = 'principle' WHERE kind = 'experience'", "kind principle for exp"),
     "lesson live": Edit("UPDATE lesson SET live = 0", "live False for True", "MATCH (l:Principle) SET l.live = false"),
-    "lesson id": Edit("UPDATE lesson SET id = 'x' WHERE kind = 'experience'", f"id x for {EXPERIENCE}"),
     "lesson uses": Edit("UPDATE lesson SET uses = 9", "uses of 3 lessons", "MATCH (l:Lesson) SET l.uses = 9"),
-    "lesson shown": Edit("UPDATE lesson SET shown = 9 WHERE kind = 'notes'", "uses of 1 lessons"),
     "lesson source gone": Edit("DELETE FROM lesson_source WHERE run = 'one'", "runs [] for ['one']"),
     "lesson source of another run": Edit(
         "UPDATE lesson_source SET run = 'three' WHERE run = 'one'", "runs ['three'] for ['one']"
@@ -200,12 +165,8 @@ EDITS = {
         f"the record of the lesson '{EXPERIENCE}' cannot be read",
         "MATCH (l:Experience) SET l.record = left(l.record, 40)",
     ),
-    "lesson that is none": Edit("UPDATE lesson SET record = '[1]' WHERE kind = 'principle'", "cannot be read"),
     "showing gone": Edit("DELETE FROM showing WHERE run = 'one'", "uses of 1 lessons", "MATCH (s:Showing {run: 'one'}) DETACH DELETE s"),
     "showing of another lesson": Edit("UPDATE showing SET lesson = 'x' WHERE run = 'one'", "exposures lack their lesson"),
-    "showing of another outcome": Edit(
-        "UPDATE showing SET success = 0 WHERE run = 'one'", "outcomes of 1 exposures differ"
-    ),
     "showing not settled": Edit("UPDATE showing SET success = NULL WHERE run = 'one'", "outcomes of 1 exposures differ"),
     "answer about no run": Edit(
         "UPDATE answer SET run = 'x'",
@@ -264,18 +225,7 @@ def edited(whole: Path, tmp_path: Path) -> Callable[[str], Path]:
     return make
 
 
-ALIKE = {
-    "no user", "environment", "model", "source", "no reward", "success that nobody told", "success that is gone", "steps",
-    "an end that nobody told", "inverse steps", "unlabelled", "errors", "edge renamed", "passage of no edge",
-    "state without text", "state step", "state of another outcome", "state vectors swapped", "lesson shown", "lesson id",
-    "lesson that is none", "showing of another outcome", "no lesson vectors", "vector cut short",
-}  # fmt: skip
-"""Edits that are found and mended as another one is."""
-
-
-@pytest.mark.parametrize(
-    "edit", [pytest.param(name, marks=pytest.mark.exhaustive if name in ALIKE else ()) for name in EDITS]
-)
+@pytest.mark.parametrize("edit", EDITS)
 def test_an_edit_by_hand_is_told_in_words_and_mended_by_what_is_offered(
     edited: Callable[[str], Path], edit: str
 ) -> None:
@@ -379,7 +329,7 @@ def test_of_a_task_s_runs_the_one_that_is_to_count_counts_again(tmp_path: Path) 
         db.execute("UPDATE trajectory SET counted = 1 - counted WHERE task = '1'")
     with Memory.open(path) as memory:
         told = [finding.what for finding in memory.examine()]
-        assert {"the run 'five' counts and should not", "the run 'one' does not count and should"} <= set(told)
+        assert any("five has counted True for False; one has counted False for True" in one for one in told)
         memory.rebuild()
         assert memory.examine() == []
 

@@ -53,7 +53,7 @@ def test_an_alias_gives_the_graph_of_runs_that_always_used_the_tools_own_name(
     fill(renamed, *(with_own_names(run, {"find": "search"}) for run in RUNS))
     apart = differences(aliased, renamed, namespace=NS)
     # Records keep the name they were written with, and the tool keeps its alias.
-    assert [sentence.split(",")[0] for sentence in apart] == ["4 runs differ", "1 tools differ"]
+    assert [sentence.split(" from ")[0] for sentence in apart] == ["4 runs differ", "1 description differs"]
     sound(aliased)
     before = aliased.edges(namespace=NS), aliased.tools(namespace=NS)
     aliased.rebuild(namespace=NS, replay=Shelf().replay)

@@ -38,7 +38,7 @@ def _texts(db: sqlite3.Connection) -> Iterator[tuple[str, str, str]]:
         SELECT t.name, c.name FROM sqlite_master t, pragma_table_info(t.name) c
         WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite_%' AND c.type = 'TEXT' ORDER BY t.name, c.cid"""
     for table, column in db.execute(columns).fetchall():
-        yield table, column, f"CAST(whole(CAST({column} AS BLOB)) AS BLOB) <> CAST({column} AS BLOB)"
+        yield table, column, f"CAST(whole(CAST(ifnull({column}, '') AS BLOB)) AS BLOB) <> CAST({column} AS BLOB)"
 
 
 def _whole(stored: bytes) -> str:
