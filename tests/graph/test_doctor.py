@@ -84,7 +84,7 @@ EDITS = {
     ),
     "edge gone": Edit("DELETE FROM edge WHERE target = 'ask' AND source = 'look'", "look -> ask is missing"),
     "edge made up": Edit(
-        "INSERT INTO edge VALUES ('default', 'buy', 'ask', 1, 1, 0, 0)", "buy -> ask is in no record"
+        "INSERT INTO edge VALUES ('default', 'buy', 'ask', 1, 1, 0, 0)", "buy -> ask is not among them"
     ),
     "edge of another namespace": Edit(
         "UPDATE edge SET namespace = 'x' WHERE target = 'ask'", "rows belong to a namespace that holds nothing"
@@ -100,7 +100,7 @@ EDITS = {
     ),
     "passage of another run": Edit(
         "UPDATE passage SET trajectory = 3 WHERE trajectory = 1 AND source = 'look' AND target = 'buy'",
-        "look -> buy -> three is in no record",
+        "look -> buy -> three is not among them",
     ),
     "passage of no run": Edit("UPDATE passage SET trajectory = 99 WHERE trajectory = 1", "run edges lack their run"),
     # States
@@ -121,8 +121,8 @@ EDITS = {
     ),
     "state summary": Edit("UPDATE state SET summary = 'x' WHERE trajectory = 'three'", "summary x for U: my money"),
     "state gone": Edit("DELETE FROM state WHERE trajectory = 'three'", "is missing"),
-    "state elsewhere": Edit("UPDATE state SET targets = '[\"x\"]' WHERE trajectory = 'three'", "is in no record"),
-    "state key": Edit("UPDATE state SET key = id WHERE trajectory = 'three'", "is in no record"),
+    "state elsewhere": Edit("UPDATE state SET targets = '[\"x\"]' WHERE trajectory = 'three'", "is not among them"),
+    "state key": Edit("UPDATE state SET key = id WHERE trajectory = 'three'", "is not among them"),
     "states after a tool gone": Edit(
         "DELETE FROM state_after WHERE tool = 'look'", "states lack a link", "MATCH (:State)-[r:AFTER]->(:Tool {name: 'look'}) DELETE r"
     ),

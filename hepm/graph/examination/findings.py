@@ -53,7 +53,7 @@ class Differing:
             self._add(key, "is missing")
             return
         if expected is None:
-            self._add(key, "is in no record")
+            self._add(key, "is not among them")
             return
         differ: list[str] = []
         for name, value in expected.items():
