@@ -273,7 +273,8 @@ def _with_interval(mean: SessionMean) -> str:
 
 def _overhead(report: BenchReport) -> Table:
     """What a turn takes, and how sure the model is around its summaries."""
-    places = [name for name in AROUND if any(name in scores.entropy for scores in report.arms.values())]
+    measured = set(chain.from_iterable(scores.entropy for scores in report.arms.values()))
+    places = [name for name in AROUND if name in measured]
     table = table_of("overhead per turn", "arm", "requests", "tokens", "ms", *[f"entropy {name}" for name in places])
     for arm, scores in report.arms.items():
         requests = scores.means["requests_per_turn"] or 0.0
