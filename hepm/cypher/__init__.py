@@ -12,6 +12,7 @@ from itertools import dropwhile, takewhile
 from typing import Any, Final, Literal, LiteralString, NamedTuple, TypeAlias, cast
 
 from hepm.errors import QueryError
+from hepm.types import Object
 
 _FILES: Final = resources.files("hepm.cypher")
 _MIGRATION: Final = re.compile(r"(\d+)_(\w+)\.cypher")
@@ -84,9 +85,9 @@ class NamedQuery:
     note: str
     picture: bool
 
-    def values(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def values(self, given: Mapping[str, Any]) -> Object:
         """The given values, checked, with defaults for the others; else a `QueryError` that lists the parameters."""
-        values: dict[str, Any] = {}
+        values: Object = {}
         for name, _, default in self.parameters:
             values[name] = given.get(name, default)
         unknown = sorted(given.keys() - values.keys())

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from hepm.cypher.model import PROPERTIES, TABLES, Properties, PropertyType, Result, Table, Value, entity
 from hepm.errors import MissingExtraError, QueryError, StoreError
+from hepm.types import Object
 
 if TYPE_CHECKING:
     import neo4j
@@ -172,7 +173,7 @@ def check_text(text: str) -> None:
                 raise QueryError(f"{name}() comes from a plug-in or is not for reading: run it with --write.")
 
 
-def _check_embedded(text: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+def _check_embedded(text: str, parameters: Mapping[str, Any]) -> Object:
     """Refuse what the embedded engine does even to a read-only database: it reads and writes files, fetches extensions
     and changes settings. Returns the parameters that the text uses: the engine rejects others, and takes a missing one
     for null.
@@ -309,7 +310,7 @@ def _plain(value: Any) -> Value:
         return [_plain(item) for item in cast("list[Any]", value)]
     if not isinstance(value, dict):
         return cast("Value", value)
-    members = {key: _plain(item) for key, item in cast("dict[str, Any]", value).items()}
+    members = {key: _plain(item) for key, item in cast(Object, value).items()}
     if "_NODES" in members:  # a path
         return {"nodes": members["_NODES"], "relationships": members["_RELS"]}
     if "_LABEL" in members and "_ID" in members:

@@ -16,6 +16,7 @@ from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, Inp
 from hepm.llm.endpoint import OPENAI_URL, Endpoint, complaint
 from hepm.llm.question import Ledger, MemoryLedger, Message, PaidAnswer, Question, check_extra
 from hepm.llm.usage import Budget, Estimate, Prices, Usage, estimate_tokens
+from hepm.types import Object
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -73,7 +74,7 @@ class Client:
         self.budget = budget or Budget()
         self._ledger: Ledger = MemoryLedger() if ledger is None else ledger
         self._prices = prices
-        self._options: dict[str, Any] = {"retries": retries, "timeout_s": timeout_s, "before": self._before_attempt}
+        self._options: Object = {"retries": retries, "timeout_s": timeout_s, "before": self._before_attempt}
         self._opened: Any = None
         self._answered = False
         # Options that the endpoint refuses: "schema", "temperature", and one of the two names of the limit of tokens.
@@ -293,7 +294,7 @@ def _schema_note(question: Question[Any]) -> str:
 
 def _body(
     question: Question[Any], messages: Sequence[Message], refused: frozenset[str], *, schema_shown: bool
-) -> dict[str, Any]:
+) -> Object:
     """The request without the options in `refused`; a schema goes into the prompt then."""
     written: list[dict[str, str]] = []
     for message in messages:
@@ -303,7 +304,7 @@ def _body(
         note = _schema_note(question).encode("utf-8", "replace").decode()
         written[-1]["content"] += f"\n\n{note}"
     (limit,) = _LIMITS - refused
-    body: dict[str, Any] = {"messages": written, limit: question.max_output_tokens}
+    body: Object = {"messages": written, limit: question.max_output_tokens}
     if "temperature" not in refused and question.temperature is not None:
         body["temperature"] = question.temperature
     if question.tools:
@@ -314,7 +315,7 @@ def _body(
     return body
 
 
-def _blamed(body: dict[str, Any], reason: str) -> frozenset[str]:
+def _blamed(body: Object, reason: str) -> frozenset[str]:
     """The options to change after a refusal: the schema if no other, as endpoints seldom say that they refuse it."""
     if "max_completion_tokens" in reason:
         return _LIMITS

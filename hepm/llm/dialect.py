@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, cast
 
 from hepm.errors import InputError
+from hepm.types import Object
 
 _PLACE: Final = "\u2980hint\u2980"  # marks where a message ends, in a text that is then cut there
 _CALL: Final = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
@@ -142,11 +143,11 @@ def _with_tools(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[s
     return [{"role": "system", "content": f"{instructions}\n\n{description}".strip()}, *messages]
 
 
-def _user(text: str) -> dict[str, Any]:
+def _user(text: str) -> Object:
     return {"role": "user", "content": text}
 
 
-_CALLED: Final[dict[str, Any]] = {
+_CALLED: Final[Object] = {
     "role": "assistant",
     "content": "",
     "tool_calls": [{"id": "c0", "type": "function", "function": {"name": "x", "arguments": {}}}],

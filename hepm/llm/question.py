@@ -16,6 +16,7 @@ from typing import Any, Final, Generic, Literal, Protocol, TypeVar, cast
 
 from hepm.errors import MissingExtraError
 from hepm.llm.usage import Usage, estimate_tokens
+from hepm.types import Object
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -41,9 +42,9 @@ class OfferedTool:
     name: str
     description: str
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> Object:
         """The tool in OpenAI's format."""
-        nothing: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
+        nothing: Object = {"type": "object", "properties": {}, "additionalProperties": False}
         return {"type": "function", "function": {**asdict(self), "parameters": nothing}}
 
 
@@ -194,11 +195,11 @@ def _strict(schema: Any) -> Any:
         return [_strict(part) for part in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
         return schema
-    parts = cast("dict[str, Any]", schema)
+    parts = cast(Object, schema)
     # Strict output takes no description beside a reference.
     if "$ref" in parts:
         return {"$ref": parts["$ref"]}
-    kept: dict[str, Any] = {}
+    kept: Object = {}
     for name, part in parts.items():
         # A field may be called "title" too: its value is a schema then.
         if isinstance(part, dict) or name not in ("title", "default"):

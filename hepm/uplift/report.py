@@ -9,12 +9,13 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from hepm.graph.trials import CONTROL, MEMORY, TrialSession
 from hepm.text import count_of
+from hepm.types import Object
 from hepm.uplift.effect_text import MeasuredInBothArms, PlotPoint, effect_sentence, figures
 from hepm.uplift.kinds import Kinds, kinds_of
 from hepm.uplift.sequence import (
@@ -175,7 +176,7 @@ class UpliftReport:
                 harming.append(credit)
         return tuple(harming)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Object:
         """In values that JSON can hold."""
         # asdict leaves NamedTuples as they are: JSON would write them as lists without names.
         values = asdict(self) | {"sentence": self.sentence}
@@ -193,17 +194,17 @@ class UpliftReport:
         return values
 
 
-def _effect_json(effect: Effect | None) -> dict[str, Any] | None:
+def _effect_json(effect: Effect | None) -> Object | None:
     if effect is None:
         return None
     return effect._asdict()
 
 
-def _measured_json(measure: MeasuredInBothArms) -> dict[str, Any]:
+def _measured_json(measure: MeasuredInBothArms) -> Object:
     return {**measure._asdict(), "effect": _effect_json(measure.effect), "cells": measure.cells}
 
 
-def _credit_json(credit: Credit) -> dict[str, Any]:
+def _credit_json(credit: Credit) -> Object:
     return {**credit._asdict(), "effect": _effect_json(credit.effect), "sentence": credit.sentence}
 
 

@@ -9,9 +9,10 @@ import lzma
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, cast
+from typing import IO, TYPE_CHECKING, Final, cast
 
 from hepm.errors import MissingExtraError
+from hepm.types import Object
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -21,7 +22,7 @@ _ARCHIVE_SUFFIXES: Final = (".tar", ".zip", ".whl")
 NO_DATA: Final = f"no file to read: neither {', '.join(_DATA_SUFFIXES)} nor an archive"
 COMPRESSION_SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst")
 _TAR_SUFFIXES: Final = {".tgz": ".gz", ".tbz2": ".bz2", ".tbz": ".bz2", ".txz": ".xz", ".tzst": ".zst"}
-_OPENERS: Final[dict[str, Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_OPENERS: Final[Object] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
 def split_compression(name: str) -> tuple[str, str]:

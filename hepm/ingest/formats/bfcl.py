@@ -71,7 +71,7 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
         reason = f"its right calls are missing or too large: they should lie beside it in {_ANSWERS}/"
         yield document.rejected(None, reason)
         return
-    right_calls: dict[str, Any] = {}
+    right_calls: Object = {}
     for line in _objects(answers):
         if type(line.get("id")) is str:
             right_calls[line["id"]] = line.get("ground_truth")

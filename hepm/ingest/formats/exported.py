@@ -98,7 +98,7 @@ def _line(content: Content) -> str:
     # Lessons bring their own JSON.
     if isinstance(content, LessonRow):
         return f'{{"hepm":{VERSION},"lesson":{to_record(content)}}}'
-    values: dict[str, Any] = content._asdict()
+    values: Object = content._asdict()
     if isinstance(content, ToolRow):
         # Stored as text, and readable in an export.
         for key in ("parameters", "former_parameters"):

@@ -88,7 +88,7 @@ class TurnBuilder:
 
     def __init__(self, change: Callable[[Turn], Turn | None] | None = None) -> None:
         # What a turn is made of, until its results have come; `_made` holds those that are made.
-        self._turns: list[tuple[Role, str, list[OpenCall], dict[str, Any]]] = []
+        self._turns: list[tuple[Role, str, list[OpenCall], Object]] = []
         self._by_id: dict[str, OpenCall] = {}
         self._latest: list[OpenCall] = []
         self._answered = 0
@@ -142,7 +142,7 @@ class TurnBuilder:
         self._stale.clear()
         return tuple([turn for turn in self._made if turn is not None])
 
-    def _turn(self, role: Role, text: str, calls: list[OpenCall], about: dict[str, Any]) -> Turn | None:
+    def _turn(self, role: Role, text: str, calls: list[OpenCall], about: Object) -> Turn | None:
         made: list[ToolCall] = []
         ids: list[str] = []
         for open_call in calls:
@@ -263,9 +263,9 @@ def _mark_of(message: Object) -> TurnMark | None:
     return mark if isinstance(mark, TurnMark) else None
 
 
-def _own_attributes(message: Object) -> dict[str, Any]:
+def _own_attributes(message: Object) -> Object:
     """The attributes of a turn that only hepm's own records have; those of another meaning are left out."""
-    attributes: dict[str, Any] = {"reward": None, "read": "", "mark": _mark_of(message)}
+    attributes: Object = {"reward": None, "read": "", "mark": _mark_of(message)}
     reward = message.get("reward")
     # JSON's 1e999 is infinite, and an integer may be too large for a float.
     if isinstance(reward, int | float) and abs(reward) <= sys.float_info.max:

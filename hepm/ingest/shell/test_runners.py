@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import Any, Final, NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 from hepm.ingest.shell.parser import SHELLS, SimpleCommand, command_of, is_shell, script_of, simple_commands
 from hepm.text import CUT
-from hepm.types import ToolCall
+from hepm.types import Object, ToolCall
 
 _READ_CHARS: Final = 20_000
 """How much of a command is read, and of the end of its result."""
@@ -329,12 +329,12 @@ class _Result:
         return replace(run, passed=passed, counts=counts)
 
 
-def _text_and_code(result: dict[str, Any]) -> tuple[str, int | None]:
+def _text_and_code(result: Object) -> tuple[str, int | None]:
     """Codex' {"output": "…", "metadata": {"exit_code": 0}}, or {"stdout": "…", "returncode": 0} of others."""
     facts = result
     metadata = result.get("metadata")
     if isinstance(metadata, dict):
-        facts = {**cast("dict[str, Any]", metadata), **result}
+        facts = {**cast(Object, metadata), **result}
     code = None
     for key in _CODES:
         if type(facts.get(key)) is int:

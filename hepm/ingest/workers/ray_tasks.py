@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 
 from hepm.errors import InputError, MissingExtraError
 from hepm.ingest.workers.parts import Work, WorkPart, frames
+from hepm.types import Object
 
 _MOST_TRIES: Final = 100
 """Lost workers for one part: more than a busy cluster takes back, fewer than a part that no worker's memory holds."""
@@ -46,7 +47,7 @@ class RayTasks:
         self._work = ray.put(work)
 
     def _connect(self, count: int | None) -> None:
-        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+        quiet: Object = {"log_to_driver": False, "logging_level": logging.ERROR}
         address = os.environ.get("RAY_ADDRESS", "auto")
         try:
             if address == "auto":
