@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, Self, TypeAlias
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 from hepm.errors import EmbedderMismatchError, FormatError, InputError
 from hepm.graph.delta import RunRecord
@@ -14,6 +15,8 @@ from hepm.types import ToolName
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+T = TypeVar("T")
 
 # numpy is imported where it is used: suggestions from counts alone start in half the time.
 Float32Array: TypeAlias = "NDArray[np.float32]"
@@ -324,6 +327,15 @@ class Totals:
     experiences: int
     principles: int
     notes: int
+
+
+def batches(rows: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The rows in lists of `size`, the last one shorter; lazy."""
+    remaining = iter(rows)
+    batch = list(islice(remaining, size))
+    while batch:
+        yield batch
+        batch = list(islice(remaining, size))
 
 
 def spread_over(size: int, count: int) -> list[int]:

@@ -12,9 +12,8 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.batches import batches
 from hepm.graph.delta import AGENT_SPOKE, FAILED, USER_SPOKE, StatePlace, flags_of, steps_in
-from hepm.graph.rows import Float32Array
+from hepm.graph.rows import Float32Array, batches
 from hepm.graph.store import Store
 from hepm.policy.query import Query
 from hepm.types import START, StateSummary, ToolName

@@ -206,7 +206,7 @@ def test_a_store_of_before_is_opened_with_the_outcomes_of_its_runs(server: Neo4j
     with Memory.open(server.uri, auth=auth, speak="weighed") as memory:
         memory.ingest(Trajectory("r", tuple(calls), Outcome(1.0, True)))
     store = Neo4jStore(login(server))
-    older = "MATCH ()-[p:TOOK]->() SET p.called = null, p.ended = null, p.failed = null"
+    older = "MATCH (t)-[p:TOOK]->() SET p.called = null, p.ended = null, p.failed = null, t.sequence = '[]'"
     store._connection.write(lambda tx: tx.run(older).consume())
     store._connection.write(lambda tx: tx.run("MATCH (m:Memory) SET m.schema_version = 2").consume())
     store.close()
@@ -227,7 +227,7 @@ def test_a_store_of_before_gets_the_new_reading_of_rewards_and_no_word_of_distru
         "MATCH (m:Memory) SET m.schema_version = 4, m.success_from = null",
         "MATCH (t:Trajectory {id: 'e'})-[p:TOOK]->(b) SET p.called = b.uid, p.ended = 0.0, p.failed = true",
         "MATCH (t:Trajectory) SET t.record = replace(replace(t.record, '\"hepm\":2', '\"hepm\":1'),"
-        ' \'"reward":0.76\', \'"reward":0.76,"success":false\')',
+        " '\"reward\":0.76', '\"reward\":0.76,\"success\":false'), t.sequence = '[]'",
     ):
         store._connection.write(lambda tx, text=older: tx.run(text).consume())
     store.close()
@@ -261,7 +261,7 @@ def test_a_server_of_before_drops_the_tool_of_the_agents_own_summaries(server: N
     older = (
         "MATCH (m:Memory) SET m.schema_version = 5 CREATE (:Tool {uid: $uid, space: $space, namespace: 'default',"
         " name: $name, description: '', parameters: '{}', calls: 1, errors: 0})",
-        "MATCH (t:Trajectory) SET t.tools = [$name] + t.tools",
+        "MATCH (t:Trajectory) SET t.tools = [$name] + t.tools, t.sequence = '[]'",
     )
     for text in older:
         store._connection.write(lambda tx, text=text: tx.run(text, about).consume())

@@ -9,7 +9,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Literal, TypeAlias, get_args
 
-from hepm.graph.batches import batches
 from hepm.graph.changes import stored_twice
 from hepm.graph.delta import RunRecord
 from hepm.graph.examination.differences import COUNTS, Kinds, Row, compared, counted_runs, states
@@ -17,7 +16,7 @@ from hepm.graph.examination.findings import SHOWN, Differing, Embed, Finding, Ve
 from hepm.graph.lessons.rows import UNUSED, from_record
 from hepm.graph.lessons.transaction import recount, wrong_exposures
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
-from hepm.graph.rows import HeldRun, RecordParser, read_each
+from hepm.graph.rows import HeldRun, RecordParser, batches, read_each
 from hepm.graph.sqlite.store import SQLiteStore
 from hepm.graph.store import Store
 

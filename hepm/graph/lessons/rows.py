@@ -11,7 +11,7 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
-from hepm.cypher.model import NODES, PropertyType
+from hepm.cypher.model import NODES, OF_EVERY_KIND, PropertyType
 from hepm.graph.rows import Float32Array, as_bool
 from hepm.graph.stored_vectors import from_bytes
 from hepm.types import ToolName
@@ -34,8 +34,6 @@ _COUNTS: Final = ("tried", "worked")
 """Properties that change as runs come in; they are no part of a lesson's words."""
 _COUNTED_UNDER: Final = ("after", "says", "facts", "condition")
 """The conditions that counts are of: they change with them."""
-OF_EVERY_KIND: Final = NODES["Experience"].keys() & NODES["Principle"].keys() & NODES["Notes"].keys()
-"""Properties that the nodes of all kinds have."""
 
 Value: TypeAlias = str | int | float | bool | tuple[str, ...]
 

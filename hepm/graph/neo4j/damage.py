@@ -1,22 +1,23 @@
 """Properties on a server that the model has otherwise, as Neo4j takes any value: find them, and reset them.
 
-Whatever reads such a property may fail anywhere, as with the cells of a file (see `hepm.graph.sqlite.damage`).
+Whatever reads such a property may fail anywhere. So an error that nothing expects is explained by them, and a repair
+resets them before anything else is read.
 """
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 from hepm.cypher import statement
-from hepm.cypher.model import LESSONS, NODES, RELATIONSHIPS, PropertyType
+from hepm.cypher.model import INTERNAL, LESSONS, NODES, OPTIONAL, RELATIONSHIPS, Properties, PropertyType
 from hepm.errors import StoreDamagedError
-from hepm.graph.header_faults import header_faults, mended_header
-from hepm.graph.json_columns import MUST, is_json
-from hepm.graph.lessons.rows import OF_EVERY_KIND, from_record
+from hepm.graph.lessons.rows import from_record
 from hepm.graph.neo4j.connection import Connection, rows_of, uid
 from hepm.graph.rows import Header
+from hepm.types import SUCCESS_FROM
 
 if TYPE_CHECKING:
     import neo4j
@@ -33,61 +34,6 @@ _KINDS: Final[Mapping[PropertyType, tuple[str, Sequence[str], object]]] = {
     "strings": ("a list of texts", ("LIST<STRING NOT NULL>", "LIST<NOTHING>"), []),
 }
 """What a property of each type must be, in words and as Cypher's types, and what it is set to if it is not."""
-_OF_ALL: Final[Mapping[str, PropertyType]] = {"uid": "string", "space": "string", "namespace": "string"}
-_FURTHER: Final[Mapping[str, Mapping[str, PropertyType]]] = {
-    "Tool": {"described_at": "float", "former_description": "string", "former_parameters": "string"},
-    "State": {"key": "integer", "move": "string", "kept": "boolean"},
-    "Trajectory": {
-        "digest": "string",
-        "sequence": "string",
-        "task_uid": "string",
-        "token": "string",
-        "level": "string",
-        "arm": "string",
-        "trial": "string",
-        "refused": "string",
-        "refusals": "integer",
-    },
-    **{kind: {"changed": "integer"} for kind in LESSONS},
-    "Answer": dict.fromkeys(("key", "step", "run", "run_uid", "user", "user_uid", "text", "usage"), "string"),
-    "NEXT": {"told_at": "integer"},
-    "TOOK": {"edge": "string", "seq": "integer", "called": "string", "ended": "float", "failed": "boolean"},
-}
-"""Beside those of the model."""
-_INTERNAL: Final[Mapping[str, Mapping[str, PropertyType]]] = {
-    "Namespace": {
-        "space": "string", "name": "string", "last_run": "integer", "last_state": "integer", "last_lesson": "integer",
-    },
-    "Change": {"revision": "integer", "namespace": "string", "sources": "string", "rewritten": "integer"},
-}  # fmt: skip
-_OF_ONE_KIND: Final[Mapping[str, frozenset[str]]] = {kind: frozenset(NODES[kind]) - OF_EVERY_KIND for kind in LESSONS}
-"""Properties that not all kinds of lessons have."""
-_MAY_LACK: Final[Mapping[str, frozenset[str]]] = {
-    "Tool": frozenset({"retired", "aliases", "changed_at", "described_at", "former_description", "former_parameters"}),
-    "State": frozenset({"summary"}),
-    "Trajectory": frozenset(
-        {
-            "success",
-            "reward",
-            "ended_at",
-            "day",
-            "task_uid",
-            "token",
-            "level",
-            "arm",
-            "trial",
-            "refused",
-            "refusals",
-        }
-    ),
-    **_OF_ONE_KIND,
-    "Answer": frozenset({"run", "run_uid", "user", "user_uid"}),
-    "Showing": frozenset({"told"}),
-    "Namespace": frozenset({"last_lesson"}),
-    "TOOK": frozenset({"called", "ended", "failed"}),
-    "FROM": frozenset({"reward"}),
-    "SHOWED": frozenset({"success"}),
-}
 _NUMBERS: Final[frozenset[PropertyType]] = frozenset({"integer", "float"})
 _SIGNED: Final = frozenset({"reward", "ended_at", "ended", "seen"})
 _LEAST_FLOAT: Final = -1.7976931348623157e308  # below it is only what is infinite
@@ -97,12 +43,13 @@ _VECTORS: Final[Mapping[str, Mapping[str, int]]] = {
     **{kind: {"embedding": 1, "vector": 2} for kind in LESSONS},
 }
 """Values for each number of a vector: a list of numbers has one, and bytes have two."""
-_JSON: Final[Mapping[str, Sequence[str]]] = {
-    "Tool": ("parameters", "former_parameters"),
-    "Trajectory": ("sequence",),
-    "Change": ("sources",),
-    "Answer": ("usage",),
+_JSON: Final[Mapping[str, Mapping[str, tuple[str, type]]]] = {
+    "Tool": {"parameters": ("a JSON object", dict), "former_parameters": ("a JSON object", dict)},
+    "Trajectory": {"sequence": ("a JSON list of steps", list)},
+    "Change": {"sources": ("a JSON list of texts, or null", str)},
+    "Answer": {"usage": ("a JSON object, or empty", dict)},
 }
+"""What texts must be: a JSON object, or a list of what is of a type."""
 _RESET: Final[Mapping[tuple[str, str], object]] = {
     ("Tool", "parameters"): "{}",
     ("Tool", "former_parameters"): "{}",
@@ -110,6 +57,8 @@ _RESET: Final[Mapping[tuple[str, str], object]] = {
     ("Change", "sources"): "null",
     ("Change", "rewritten"): 2,
 }
+_NAMING: Final = frozenset({"id", "uid", "space", "namespace", "seq", "changed", "record"})
+_RECOVERED: Final = "recovered"  # the namespace of what names none
 _MOST: Final = 10_000  # nodes or relationships that one examination names
 
 
@@ -152,18 +101,31 @@ def damaged_properties(read: Read, *, dimensions: int) -> Iterator[Property]:
     yield from _damaged_nodes(read, dimensions)
     yield from _strayed_nodes(read)
     yield from _damaged_relationships(read)
-    for element, label, name, text, owner, namespace in read("json_properties", model=_JSON):
-        must = MUST[label.lower(), name]
-        if not is_json(text, must):
+    names = {label: list(must) for label, must in _JSON.items()}
+    for element, label, name, text, owner, namespace in read("json_properties", model=names):
+        must, kind = _JSON[label][name]
+        if not _is_json(text, kind):
             yield Property(element, label, name, text[:60], must, owner or "?", namespace or "")
+
+
+def _is_json(text: str, kind: type) -> bool:
+    try:
+        value: Any = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return False
+    if kind is dict:
+        return isinstance(value, dict)
+    return isinstance(value, list) and all(isinstance(part, kind) for part in cast("list[object]", value))
 
 
 def _damaged_nodes(read: Read, dimensions: int) -> Iterator[Property]:
     model: dict[str, object] = {}
     named_by: dict[str, list[str]] = {}
-    for label in (*NODES, "Answer", *_INTERNAL):
+    for label in INTERNAL.keys() - RELATIONSHIPS.keys():
         model[label] = _specification(label, dimensions)
-        named_by[label] = list(_INTERNAL.get(label, _OF_ALL))
+        named_by[label] = ["uid", "space", "namespace"]
+        if label in ("Namespace", "Change"):  # they have no `uid`
+            named_by[label] = list(INTERNAL[label])
     rows = read("damaged_nodes", model=model, own=named_by, most=_MOST)
     for element, label, names, values, owner, namespace, space, record in rows:
         for name, held in zip(names, values, strict=True):
@@ -194,13 +156,12 @@ def _damaged_relationships(read: Read) -> Iterator[Property]:
             yield Property(element, label, name, held, _must(label, name, 0), owner, namespace or "")
 
 
-def properties_of(label: str) -> dict[str, PropertyType]:
+def properties_of(label: str) -> Properties:
     """The properties of a label or a type, those that only hepm reads too; vectors apart."""
-    if label in _INTERNAL:
-        return dict(_INTERNAL[label])
+    own: Properties = NODES.get(label, {})
     if label in RELATIONSHIPS:
-        return {**RELATIONSHIPS[label].properties, **_FURTHER.get(label, {})}
-    return {**NODES.get(label, {}), **_OF_ALL, **_FURTHER.get(label, {})}
+        own = RELATIONSHIPS[label].properties
+    return {**own, **INTERNAL.get(label, {})}
 
 
 def _specification(label: str, dimensions: int) -> dict[str, dict[str, object]]:
@@ -210,7 +171,7 @@ def _specification(label: str, dimensions: int) -> dict[str, dict[str, object]]:
         types = [f"{cypher_type} NOT NULL" for cypher_type in _KINDS[kind][1]]
         if name == "rewritten":  # of older stores
             types.append("BOOLEAN NOT NULL")
-        if name in _MAY_LACK.get(label, ()):
+        if name in OPTIONAL[label]:
             types.append("NULL")
         least: float | None = None
         if kind in _NUMBERS:
@@ -237,13 +198,16 @@ def reset(tx: neo4j.ManagedTransaction, properties: Iterable[Property]) -> None:
     by_element: defaultdict[str, list[Property]] = defaultdict(list)
     for prop in properties:
         by_element[prop.element].append(prop)
-    spaces = _Spaces(tx)
+    names_of_spaces = {space: name for name, space in rows_of(tx.run(statement("namespaces"))) if isinstance(name, str)}
     dropped_links: list[dict[str, object]] = []
     dropped_nodes: list[dict[str, object]] = []
     reset_nodes: list[dict[str, object]] = []
-    for element, damaged in by_element.items():
+    for number, (element, damaged) in enumerate(by_element.items(), 1):
         if not _is_derived(damaged):
-            reset_nodes.append({"element": element, "values": _values(damaged, spaces)})
+            ((run, lesson, name),) = rows_of(tx.run(statement("last_rows"), space=damaged[0].space))
+            known = names_of_spaces.get(damaged[0].space) or name
+            values = _values(damaged, known=known if isinstance(known, str) else "", last=(run, lesson), number=number)
+            reset_nodes.append({"element": element, "values": values})
         elif damaged[0].label in RELATIONSHIPS:
             dropped_links.append({"element": element})
         else:
@@ -252,9 +216,9 @@ def reset(tx: neo4j.ManagedTransaction, properties: Iterable[Property]) -> None:
     tx.run(statement("drop_relationships"), rows=dropped_links).consume()
     tx.run(statement("drop_elements"), rows=dropped_nodes).consume()
     tx.run(statement("reset_nodes"), rows=reset_nodes).consume()
-    # A namespace that was made for nodes of none needs its counter.
-    for namespace in spaces.recovered:
-        tx.run(statement("set_last_lesson"), space=uid(namespace), namespace=namespace, seq=0).consume()
+    if any(row["values"].get("namespace") == _RECOVERED for row in cast("list[Any]", reset_nodes)):
+        # The namespace needs its counters.
+        tx.run(statement("set_last_lesson"), space=uid(_RECOVERED), namespace=_RECOVERED, seq=0).consume()
 
 
 def _is_derived(damaged: Sequence[Property]) -> bool:
@@ -265,7 +229,7 @@ def _is_derived(damaged: Sequence[Property]) -> bool:
     if names <= _VECTORS.get(label, {}).keys():
         return False
     if label == "Tool":
-        return bool(names & {"name", *_OF_ALL})
+        return bool(names & {"name", "uid", "space", "namespace"})
     if label in ("Answer", "Showing"):
         return not names <= {"usage", "told"}
     if label == "Change":
@@ -273,122 +237,76 @@ def _is_derived(damaged: Sequence[Property]) -> bool:
     return label not in ("Trajectory", "Namespace", *LESSONS)
 
 
-class _Spaces:
-    """What names the namespaces, and the next numbers in them."""
+def _values(damaged: Sequence[Property], *, known: str, last: tuple[int, int], number: int) -> dict[str, object]:
+    """What the damaged properties of a node that stays are set to, with those that name it.
 
-    def __init__(self, tx: neo4j.ManagedTransaction) -> None:
-        self._tx = tx
-        self._names: dict[str, str] = {}
-        for name, space in rows_of(tx.run(statement("namespaces"))):
-            if isinstance(name, str):
-                self._names[space] = name
-        self._last: dict[str, tuple[int, int, object]] = {}
-        self.recovered: list[str] = []
-
-    def name(self, space: str) -> str:
-        """The namespace of a space; a new one if nothing says which it is."""
-        # By its own node, else by what the runs in it say.
-        name = self._names.get(space) or self.last(space)[2]
-        if isinstance(name, str) and name:
-            return name
-        if "recovered" not in self.recovered:
-            self.recovered.append("recovered")
-        return "recovered"
-
-    def last(self, space: str) -> tuple[int, int, object]:
-        """The last run and the last lesson of a space, and the name that its runs hold."""
-        if space not in self._last:
-            ((run, lesson, name),) = rows_of(self._tx.run(statement("last_rows"), space=space))
-            self._last[space] = run, lesson, name
-        return self._last[space]
-
-    def next(self, space: str, *, lesson: bool) -> int:
-        """The number of a further run or lesson."""
-        last_run, last_lesson, name = self.last(space)
-        if lesson:
-            self._last[space] = last_run, last_lesson + 1, name
-            return last_lesson + 1
-        self._last[space] = last_run + 1, last_lesson, name
-        return last_run + 1
-
-
-def _values(damaged: Sequence[Property], spaces: _Spaces) -> dict[str, object]:
-    """What the damaged properties of a node that stays are set to, with those that name it."""
+    Args:
+        known: The namespace of its space; "" if that is unknown.
+        last: Numbers of the last run and of the last lesson in it.
+        number: Of the node among those that are reset.
+    """
     node = damaged[0]  # what it tells of its node is the same in all of them
     names = {prop.name for prop in damaged}
     vectors = _VECTORS.get(node.label, {}).keys()
     values: dict[str, object] = {}
     for name in names - vectors:
-        if name in _MAY_LACK.get(node.label, ()):
-            values[name] = None
-        else:
-            usual = _KINDS[properties_of(node.label)[name]][2]
-            values[name] = _RESET.get((node.label, name), usual)
+        values[name] = None
+        if name not in OPTIONAL[node.label]:
+            values[name] = _RESET.get((node.label, name), _KINDS[properties_of(node.label)[name]][2])
     if names & vectors:
         values |= dict.fromkeys(vectors)
     if node.label == "Namespace":
-        values |= _namespace_values(node, names, spaces)
-    elif node.label in ("Trajectory", *LESSONS):
-        values |= _name_values(node, names, spaces)
+        right = {"name": known or _RECOVERED, "space": uid(node.owner), "last_run": last[0], "last_lesson": last[1]}
+        return {**values, **{name: value for name, value in right.items() if name in names}}
+    if node.label in ("Trajectory", *LESSONS) and names & _NAMING:
+        namespace = node.namespace
+        if "namespace" in names:
+            namespace = known or _RECOVERED
+        values |= _names(node, names, namespace, last[node.label in LESSONS] + number)
     return values
 
 
-def _namespace_values(node: Property, names: set[str], spaces: _Spaces) -> dict[str, object]:
-    run, lesson, name = spaces.last(node.space)
-    usual = {"name": name or "recovered", "space": uid(node.owner), "last_run": run, "last_lesson": lesson}
-    return {key: value for key, value in usual.items() if key in names}
-
-
-def _name_values(node: Property, names: set[str], spaces: _Spaces) -> dict[str, object]:
-    """The properties that name a run or a lesson, and its place among the others, as far as they are damaged."""
-    is_lesson = node.label in LESSONS
-    space = node.space
-    if "space" in names and "namespace" not in names:
-        space = uid(node.namespace)
-    values: dict[str, object] = {}
-    if "namespace" in names:
-        namespace = spaces.name("" if "space" in names else space)
-        space = uid(namespace)
-        values["namespace"] = namespace
-    if space != node.space or "space" in names:
-        values["space"] = space
+def _names(node: Property, names: set[str], namespace: str, number: int) -> dict[str, object]:
+    """The properties that name a run or a lesson, and its place among the others if that is damaged."""
+    space = uid(namespace)
+    values: dict[str, object] = {"namespace": namespace, "space": space}
     if "seq" in names:
-        values["seq"] = spaces.next(space, lesson=is_lesson)
+        values["seq"] = number
     if "changed" in names:
-        # Any revision will do: a rebuild writes every lesson again.
-        values["changed"] = 1
-    if is_lesson and names & {"id", "uid", "space", "namespace", "record"}:
-        lesson_id = _lesson_id(node)
-        values["id"] = lesson_id
-        values["uid"] = uid(space, "lesson", lesson_id)
-    else:
-        for name in ("id", "uid"):
-            if name in names:
-                values[name] = f"damaged {node.element}"  # until the run's own record is read
-    return values
-
-
-def _lesson_id(node: Property) -> str:
+        values["changed"] = 1  # any revision will do: a rebuild writes every lesson again
+    damaged = f"damaged {node.element}"
+    if node.label == "Trajectory":  # until its own record is read
+        return values | dict.fromkeys(names & {"id", "uid"}, damaged)
     try:
-        return from_record(node.record).id
+        lesson = from_record(node.record).id
     except ValueError:
-        return f"damaged {node.element}"
+        lesson = damaged
+    return values | {"id": lesson, "uid": uid(space, "lesson", lesson)}
 
 
 # The header
 
 
-_HEADER: Final[Mapping[str, type]] = {
-    "schema_version": int,
-    "embedder": str,
-    "dimensions": int,
-    "revision": int,
-    "counting": str,
-    "states_per_move": int,
-    "lessons_removed": int,
-    "success_from": float,
-    "rewards_read": bool,
+class _Setting(NamedTuple):
+    """A property of the header: its type, what it is set to if it is damaged, its least value, and what it must be."""
+
+    kind: type
+    usual: object
+    least: float | None
+    must: str
+
+
+_HEADER: Final[Mapping[str, _Setting]] = {
+    "schema_version": _Setting(int, 1, 1, "a number from 1"),  # what came since is looked at when it is opened
+    "embedder": _Setting(str, "", None, "a name"),
+    "dimensions": _Setting(int, 0, 0, "a number from 0"),
+    "revision": _Setting(int, 0, 0, "a number from 0"),
+    "counting": _Setting(str, "all", None, "'all' or 'shortest'"),
+    "states_per_move": _Setting(int, 256, 1, "a number from 1"),
+    "lessons_removed": _Setting(int, 1, 0, "a number from 0"),
+    "success_from": _Setting(float, SUCCESS_FROM, 1e-300, "a reward above 0 and at most 1"),
 }
+_LATER: Final = ("lessons_removed", "success_from")  # stores of before lack them
 
 
 def header_of(row: Sequence[Any], where: str) -> Header:
@@ -397,31 +315,38 @@ def header_of(row: Sequence[Any], where: str) -> Header:
     Raises:
         StoreDamagedError: a property is not what it must be.
     """
-    faults = _faults(dict(zip(_HEADER, row, strict=True)))
+    faults = _faults(dict(zip(_HEADER, row, strict=False)))
     if faults:
-        raise StoreDamagedError(
-            f"the header of the memory at {where} is damaged ({'; '.join(faults)}). Run `hepm doctor --repair`."
-        )
+        what = "; ".join(faults.values())
+        raise StoreDamagedError(f"the header of the memory at {where} is damaged ({what}). Run `hepm doctor --repair`.")
     return Header(*row)
 
 
-def _faults(held: Mapping[str, object]) -> list[str]:
-    known = {key: value for key, value in held.items() if value is not None and key != "rewards_read"}
-    faults: list[str] = []
-    for key, value in known.items():
-        if not _has_type(key, value):
-            must = "a text" if _HEADER[key] is str else "a number"
-            faults.append(f"its {key} is {value!r}, not {must}")
-    if "schema_version" not in known:
-        faults.append("its schema_version is missing")
-    if faults:
-        return faults
-    return header_faults({key: str(value) for key, value in known.items() if key != "schema_version"})
+def _faults(held: Mapping[str, Any]) -> dict[str, str]:
+    """What is wrong in the header, by property."""
+    faults: dict[str, str] = {}
+    for name, setting in _HEADER.items():
+        value = held.get(name)
+        if value is None:
+            if name not in _LATER:
+                faults[name] = f"its {name} is missing"
+        elif not _fits(name, value):
+            faults[name] = f"its {name} is {value!r}, not {setting.must}"
+    if not faults and (held["embedder"] == "") != (held["dimensions"] == 0):
+        faults["dimensions"] = f"its embedder is {held['embedder']!r}, with vectors of {held['dimensions']} numbers"
+    return faults
 
 
-def _has_type(key: str, value: object) -> bool:
-    """Whether a value of the header is of its type; a whole number may stand for a float."""
-    return type(value) is _HEADER[key] or (_HEADER[key] is float and type(value) is int)
+def _fits(name: str, value: Any) -> bool:
+    setting = _HEADER[name]
+    # A whole number may stand for a float.
+    if type(value) is not setting.kind and (setting.kind is not float or type(value) is not int):
+        return False
+    if name == "counting":
+        return value in ("all", "shortest")
+    if setting.least is None:
+        return True
+    return value >= setting.least and (name != "success_from" or value <= 1)
 
 
 def mend_server(login: Login) -> list[str]:
@@ -440,11 +365,13 @@ def mend_server(login: Login) -> list[str]:
             return []
         # No writer may come between what is read here and what is set.
         tx.run(statement("lock")).consume()
-        faults = _mend_header(tx, read, header[0][0])
+        faults = _faults(header[0][0])
+        if faults:
+            _mend_header(tx, read, header[0][0], faults)
         dimensions = header_of(read("memory")[0], login.uri).dimensions
         damaged = list(damaged_properties(read, dimensions=dimensions))
         reset(tx, damaged)
-        return [*faults, *map(str, damaged)]
+        return [*(f"the header: {fault}" for fault in faults.values()), *map(str, damaged)]
 
     try:
         return connection.write(work)
@@ -452,19 +379,15 @@ def mend_server(login: Login) -> list[str]:
         connection.close()
 
 
-def _mend_header(tx: neo4j.ManagedTransaction, read: Read, held: Mapping[str, object]) -> list[str]:
-    faults = _faults(held)
-    if faults:
-        ((revision, dimensions),) = read("last_revision")
-        right = {key: str(value) for key, value in held.items() if _has_type(key, value)}
-        mended = mended_header(right, dimensions=dimensions, revision=revision)
-        values: dict[str, object] = {}
-        for key, text in mended.items():
-            if key in _HEADER:
-                values[key] = _HEADER[key](text)
-        if "success_from" not in mended:
-            values["success_from"] = None
-        if type(held.get("schema_version")) is not int:
-            values["schema_version"] = 1  # what came since is looked at when it is opened
-        tx.run(statement("reset_header"), values=values).consume()
-    return [f"the header: {fault}" for fault in faults]
+def _mend_header(tx: neo4j.ManagedTransaction, read: Read, held: Mapping[str, Any], faults: Mapping[str, str]) -> None:
+    ((revision, size),) = read("last_revision")
+    values: dict[str, Any] = {name: _HEADER[name].usual for name in faults}
+    if "revision" in faults:
+        values["revision"] = revision
+    if "dimensions" in faults:
+        values["dimensions"] = size
+    right = {**held, **values}
+    # Without a name or a size, vectors are of no embedder.
+    if not right["embedder"] or not right["dimensions"]:
+        values |= {"embedder": "", "dimensions": 0}
+    tx.run(statement("reset_header"), values=values).consume()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -14,7 +13,6 @@ import numpy as np
 from hepm.cypher import migrations, statement
 from hepm.cypher.model import EDGE_SUMMARIES, Result
 from hepm.errors import StoreVersionError
-from hepm.graph.batches import batches
 from hepm.graph.delta import Delta, Edge, RunRecord, StateMove, StatePlace, StateSeen, key_texts
 from hepm.graph.lessons.rows import HeldLesson, LessonRow, Uses
 from hepm.graph.neo4j.connection import (
@@ -39,6 +37,7 @@ from hepm.graph.rows import (
     StateBatch,
     StoredRun,
     Vectors,
+    batches,
     call_text,
     check_embedder,
     marks_of,
@@ -47,7 +46,7 @@ from hepm.graph.store import Store
 from hepm.graph.stored_vectors import from_bytes, to_bytes
 from hepm.graph.transaction import Transaction
 from hepm.text import day_of
-from hepm.types import START, SUCCESS_FROM, SUMMARY_TOOL, Evidence, ToolName
+from hepm.types import START, SUCCESS_FROM, Evidence, ToolName
 
 if TYPE_CHECKING:
     import neo4j
@@ -56,11 +55,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 KEPT_CHANGES: Final = 10_000  # in the journal: a mirror that is further behind reads all again
-_OUTCOMES_SINCE: Final = 3  # the schema version since which stores know which runs failed with which tool
-
-_REWARDS_SINCE: Final = 5  # since which rewards are read by a threshold, and distrusted runs break no tool
-_TASKS_SINCE: Final = 11  # since which each run with a task has the task's hash
-_SUMMARY_TOOL_UNTIL: Final = 6  # until which the agent's own summary tool was a node
+_TASKS_SINCE: Final = 11
+"""The schema version since which each run with a task has the task's hash. What came with versions up to 7 is made by a
+rebuild on opening, as the runs of before have no facts (see `hepm.memory.upgrade`)."""
 
 _ORPHANS: Final = (
     ("orphan_states", "states lack a link to a tool, or have one too many"),
@@ -118,36 +115,12 @@ class Neo4jStore(Store):
                 continue
             for text in schema_changes:
                 self._connection.change_schema(text)
-            if stored_version:
-                self._migrate_data(version)
+            if stored_version and version == _TASKS_SINCE:
+                self._fill_task_uids()
             self._connection.write(lambda tx, v=version: run(tx, "set_schema_version", schema_version=v))
         if stored_version < newest:
             self._upgraded_from = stored_version
             self._connection.read("await_indexes", seconds=300)
-
-    def _migrate_data(self, version: int) -> None:
-        """Fill in what a schema version holds and the one before it did not."""
-        if version == _OUTCOMES_SINCE:
-            self._fill_outcomes()
-        elif version == _REWARDS_SINCE:
-            self._drop_distrusted_outcomes()
-        elif version == _SUMMARY_TOOL_UNTIL:
-            self._drop_summary_tool()
-        elif version == _TASKS_SINCE:
-            self._fill_task_uids()
-
-    def _drop_distrusted_outcomes(self) -> None:
-        for namespace in self.namespaces():
-            space = uid(namespace)
-            self._connection.write(lambda tx, space=space: run(tx, "drop_distrusted_outcomes", space=space))
-
-    def _drop_summary_tool(self) -> None:
-        def work(tx: neo4j.ManagedTransaction, space: str) -> None:
-            run(tx, "drop_summary_tool", tool_uid=uid(space, "tool", SUMMARY_TOOL))
-            run(tx, "drop_summary_calls", space=space, name=SUMMARY_TOOL)
-
-        for namespace in self.namespaces():
-            self._connection.write(partial(work, space=uid(namespace)))
 
     def _fill_task_uids(self) -> None:
         for namespace in self.namespaces():
@@ -157,20 +130,6 @@ class Neo4jStore(Store):
                 rows.append({"run": run_uid, "task_uid": uid(space, environment, task)})
             for part in batches(rows, ROWS):
                 self._connection.write(lambda tx, part=part: run(tx, "fill_task_uids", rows=part))
-
-    def _fill_outcomes(self) -> None:
-        for namespace in self.namespaces():
-            for part in batches(self._outcome_rows(namespace), ROWS):
-                self._connection.write(lambda tx, part=part: run(tx, "fill_outcomes", rows=part))
-
-    def _outcome_rows(self, namespace: str) -> Iterator[dict[str, object]]:
-        space = uid(namespace)
-        for name, record, counted in self.iter_records(namespace=namespace):
-            if not counted:
-                continue
-            run_uid = uid(space, "run", name)
-            for tool, (ended, failed) in _outcomes(record).items():
-                yield {"run": run_uid, "called": uid(space, "tool", tool), "ended": ended, "failed": failed}
 
     @property
     def header(self) -> Header:
@@ -330,23 +289,6 @@ def _same_vector(stored: bytes, indexed: Sequence[float] | None) -> bool:
     if indexed is None or len(stored) != 2 * len(indexed):
         return False
     return np.allclose(from_bytes(stored), indexed, atol=1e-3)
-
-
-def _outcomes(record: str) -> dict[ToolName, tuple[float, bool]]:
-    """By tool, when the run ended and whether its calls failed, from a record of a store before version 3."""
-    try:
-        run = json.loads(record)
-        errors_by_tool: defaultdict[ToolName, list[bool]] = defaultdict(list)
-        for turn in run["turns"]:
-            if turn["role"] == "user":
-                continue
-            for call in turn.get("calls", ()):
-                if call.get("error") is not None:
-                    errors_by_tool[call["name"]].append(call["error"])
-        ended = float(run.get("ended_at") or 0.0)
-        return {tool: (ended, all(errors)) for tool, errors in errors_by_tool.items()}
-    except (ValueError, KeyError, TypeError, AttributeError):  # `hepm doctor` names a damaged record
-        return {}
 
 
 def run(tx: neo4j.ManagedTransaction, name: str, /, **values: object) -> None:
