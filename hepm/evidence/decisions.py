@@ -35,6 +35,9 @@ BEFORE: Final = "<BEFORE>"
 """Source of the fact which tool was called before the last one."""
 SINCE: Final = "<SINCE>"
 """Source of the facts who wrote something since the last call."""
+ENDED: Final = "<ENDED>"
+"""Source of the fact that the last call ended in an error; of conditions alone, as only decisions at one place are
+compared."""
 _WRITERS: Final = {USER_SPOKE: "user", AGENT_SPOKE: "agent"}
 
 BoolArray: TypeAlias = NDArray[np.bool_]
@@ -97,6 +100,7 @@ class Decision:
         earlier: How many calls the run had made when the user last wrote.
         next: The decision after it; None at the end.
         value: What the run still achieved by it, in [0, 1] (see `hepm.evidence.values`).
+        missed: By how much the best way known there achieves more.
     """
 
     run: LabelledRun
@@ -108,6 +112,7 @@ class Decision:
     earlier: int
     value: float
     next: Decision | None = None
+    missed: float = 0.0
 
     @property
     def past(self) -> Sequence[ToolName]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from hepm.evidence.decisions import (
     BEFORE,
     CALLED,
+    ENDED,
     SINCE,
     BoolArray,
     Decision,
@@ -31,6 +32,7 @@ _MOST_LIMITS: Final = 16  # numbers that one fact is compared with
 _FEWEST_FAMILIES: Final = 3
 """Families on each side of a test, where a place has many: what tells two tasks apart says nothing of a third."""
 _MANY_FAMILIES: Final = 8
+_VALUE: Final = re.compile(r"(?<=[=~]).*", re.DOTALL)  # "shipped" of "status=shipped"
 MOST_WORDS: Final = 8
 """Further words that one test asks for."""
 _SPEAKERS: Final[Mapping[str, str]] = {SAID: "the user", SAID_LAST: "the user's last message"}
@@ -78,6 +80,8 @@ class FactTest(NamedTuple):
         says = "does not say"
         if holds:
             says = "says"
+        if self.source == ENDED:
+            return f"the last call {'ended' if holds else 'did not end'} in an error"
         if self.source == CALLED:
             return self._called_in_words(holds=holds)
         if self.source in (USER, BEFORE, SINCE):
@@ -124,6 +128,11 @@ class FactTest(NamedTuple):
         if not self.fact.endswith("[]"):
             return self.fact
         return f"the number of {self.fact.removesuffix('[]') or 'items'}"
+
+    @property
+    def key(self) -> str:
+        """The fact without its value or word: "status=" of "status=shipped"; a number as it is."""
+        return _VALUE.sub("", self.fact)
 
     @property
     def readable(self) -> bool:

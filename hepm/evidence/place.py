@@ -204,7 +204,7 @@ def grow(
     families, family_N = np.unique([decision.run.case for decision in decisions], return_inverse=True)
     label_N = 2 * np.array([number[decision.tools[0]] for decision in decisions]) + won_N
     found = tests_of(decisions, numbers, family_N, fewest=max(2, len(decisions) // _SHARE), keep=bool)
-    found = _best_tests(found, label_N)
+    found = best_tests(found, label_N)
     drawn_NT = _drawn(families.tolist())[family_N]
     drawn_NT[:, drawn_NT.sum(axis=0) < min(_FEWEST_DRAWN, len(decisions))] = 1
     forest = _grow_forest(found.true_NF, label_N, 2 * len(tools), drawn_NT)
@@ -234,7 +234,8 @@ def _drawn(families: Sequence[str]) -> NDArray[np.int8]:
     return np.searchsorted(_DRAWS, np.array(draws).reshape(-1, TREES), side="right").astype(np.int8)
 
 
-def _best_tests(found: TestedRows, label_N: NDArray[np.integer]) -> TestedRows:
+def best_tests(found: TestedRows, label_N: NDArray[np.integer]) -> TestedRows:
+    """The `MOST_TESTS` that tell most about the labels by themselves."""
     if len(found.tests) <= MOST_TESTS:
         return found
     best = np.sort(np.argsort(-gains(found.true_NF, label_N), kind="stable")[:MOST_TESTS])

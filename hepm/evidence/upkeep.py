@@ -22,6 +22,7 @@ from hepm.evidence.engine import Learned
 from hepm.evidence.kept import KeptEvidence, drop_former, keep, kept_file, read_kept
 from hepm.evidence.learning import learn
 from hepm.evidence.place import PlaceEvidence, grow
+from hepm.evidence.rules import Rule, rules_of
 from hepm.evidence.values import best_known
 from hepm.graph.rows import RevisionChange, RunRow
 from hepm.graph.store import Store
@@ -136,6 +137,21 @@ class LiveEvidence:
                 sample = self._sample = self._sample or self._read_sample()
         return sample
 
+    def rules(self, *, anew: bool = True) -> list[Rule]:
+        """What worked and what failed where, as rules (see `hepm.evidence.rules`).
+
+        Args:
+            anew: Learn all anew before, as a new process would.
+        """
+        with self._lock:
+            self.latest()
+            self.update(anew=anew)
+            if self._sample is None:  # what was learned came from a file: the values of its decisions are not known
+                self._learn(self.runs())
+            sample = self.runs()
+            runs = list(sample.runs)
+        return list(rules_of(runs, sample.numbers))
+
     @property
     def whole(self) -> bool:
         """Whether all runs are learned from."""
@@ -238,8 +254,6 @@ class LiveEvidence:
             return
         numbers = FactNumbers()
         run = read_run(row, numbers)
-        if self._sample is not None:
-            self._sample.runs.append(read_run(row, self._sample.numbers))
         names = list(numbers)
         number = len(evidence.requests.run_ids)
         places: dict[CallPlace, PlaceEvidence] = {}
@@ -254,9 +268,16 @@ class LiveEvidence:
                 continue
             true_F = place.answers(Situation.before(decision, names).facts)[-1]
             places[decision.place] = place.with_decision(decision.tools, true_F, decision.value, number, last)
-            if index and not run.won:
-                known = best_known(place, place.like(true_F[None])[0][None], evidence.base)
-                run.decisions[index - 1].value = float(known[0])
+            if not run.won:
+                best = float(best_known(place, place.like(true_F[None])[0][None], evidence.base)[0])
+                decision.missed = max(best - decision.value, 0.0)
+                if index:
+                    run.decisions[index - 1].value = best
+        if self._sample is not None:
+            kept = read_run(row, self._sample.numbers)
+            for same, decision in zip(kept.decisions, run.decisions, strict=True):
+                same.value, same.missed = decision.value, decision.missed
+            self._sample.runs.append(kept)
         self._evidence = evidence.with_run(run, places)
         self._seldom.clear()
 

@@ -80,7 +80,7 @@ def back_up(
     family_R: NDArray[np.intp],
     base: float,
 ) -> None:
-    """Set the values of the decisions of failed runs, and of the rows of the places.
+    """Set the values of the decisions of failed runs, what they missed, and the values of the rows of the places.
 
     Args:
         rows_at: The decisions that are the rows of each place.
@@ -91,8 +91,8 @@ def back_up(
     # The lower of both: a forest drowns few failures in many successes, and a small tree may have a single leaf.
     for decision in (decision for rows in rows_at.values() for decision in rows if not decision.run.won):
         decision.value = base if decision.next is not None else 0.0
+    best: dict[Decision, float] = {}
     for _ in range(SWEEPS):
-        best: dict[Decision, float] = {}
         for place, evidence in places.items():
             failed = [decision for decision in rows_at[place] if not decision.run.won]
             evidence.value_N[:] = [decision.value for decision in rows_at[place]]
@@ -104,6 +104,8 @@ def back_up(
                     decision.value = best.get(decision.next, decision.value)
     for place, evidence in places.items():
         evidence.value_N[:] = [decision.value for decision in rows_at[place]]
+    for decision, of_best in best.items():
+        decision.missed = max(of_best - decision.value, 0.0)
 
 
 def _of_other_families(

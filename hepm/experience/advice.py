@@ -6,10 +6,8 @@ A *place* is the tools of a run's last turn; at the start of a run there are non
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import product
 from typing import Final, NamedTuple
 
-from hepm.experience.comparison import compared_tools, next_in_way, place_in_words
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Principle
 from hepm.graph.tool_life import ToolNames
 from hepm.types import START, Suggestions, ToolName
@@ -43,24 +41,12 @@ class AdviceHere:
         self.after = tuple(map(names.own, after))
         self._last = frozenset(map(names.shown, after or (START,)))
         self._called = frozenset(map(names.shown, called)) - self._last
-        # Lessons name the tools as they were called when the run was recorded: with two names each for two tools,
-        # a place has four spellings.
-        spellings = [names.spellings(tool) for tool in after]
-        self._spelled = set[ToolName]().union(*spellings)
-        self._where = set(map(place_in_words, product(*spellings)))
 
     def advice_of(self, lesson: Principle | Experience) -> Advice:
-        """What a lesson says to call here, and what not; nothing if it is about another place."""
+        """What a lesson says to call here, and what not; nothing if it is about another place, or words alone."""
         if isinstance(lesson, Principle):
             return Advice(self._targets(lesson, FOLLOWED_BY), self._targets(lesson, FAILS_AFTER))
-        following = next_in_way(lesson.lesson, lesson.tools, self._spelled)
-        if following:
-            return Advice(self._shown(following))
-        # The first precondition of an experience is its place, in words.
-        if self._where.isdisjoint(lesson.conditions.preconditions[:1]):
-            return Advice()
-        better, worse = compared_tools(lesson.lesson, lesson.tools)
-        return Advice(self._shown(better), self._shown(worse))
+        return Advice()
 
     def _targets(self, principle: Principle, predicate: str) -> frozenset[ToolName]:
         """The next tools that a principle names after the last ones."""
@@ -75,9 +61,7 @@ class AdviceHere:
         return frozenset(map(self.names.shown, tools))
 
     def concerns(self, lesson: Experience) -> bool:
-        """Whether an experience may be about what comes next: it compares what was called here, or names a last one."""
-        if any(compared_tools(lesson.lesson, lesson.tools)):
-            return any(self.advice_of(lesson))
+        """Whether an experience may be about what comes next: it names a tool of the last turn."""
         return START in self._last or not self._last.isdisjoint(self._shown(lesson.tools))
 
     def applies(self, lesson: Principle | Experience) -> bool:

@@ -11,28 +11,27 @@ from threading import Lock
 from typing import Final
 
 from hepm.errors import HepmError
-from hepm.experience.experiences import Experiences
 from hepm.experience.principles import Principles
 from hepm.graph.mirror.mirror import switching_often
 
 _log = logging.getLogger("hepm")
 
-_GROWN: Final = 0.1  # so many runs more, as a share, until what calls need is learned again
+_GROWN: Final = 0.1  # so many runs more, as a share, until all are counted again
 
 
 class BackgroundDistiller:
-    """Distills experiences and principles without a model on a thread, from the tasks of the runs it is given.
+    """Counts what runs teach on a thread.
 
-    Runs that come while others are distilled are distilled together. Threads may share it.
+    Runs that come while others are counted are counted together. Threads may share it.
     """
 
-    def __init__(self, lessons: Callable[[], tuple[Experiences, Principles]]) -> None:
-        self._lessons = lessons
+    def __init__(self, principles: Callable[[], Principles]) -> None:
+        self._principles = principles
         self._waiting: defaultdict[str, list[str]] = defaultdict(list)
         self._jobs: dict[Hashable, Callable[[], object]] = {}
         self._lock = Lock()
-        # By namespace: how many runs came since what calls need was learned, and of how many it was.
-        self._unlearned: dict[str, tuple[int, int]] = {}
+        # By namespace: how many runs came since all were counted, and how many these were.
+        self._uncounted: dict[str, tuple[int, int]] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="hepm-distill")
         self._last: Future[None] | None = None
 
@@ -75,10 +74,7 @@ class BackgroundDistiller:
             waiting, self._waiting = self._waiting, defaultdict(list)
         for namespace, runs in waiting.items():
             try:
-                experiences, principles = self._lessons()
-                experiences.distill(namespace=namespace, runs=runs)
-                principles.distill(namespace=namespace, runs=runs)
-                self._learn_content(principles, len(runs), namespace)
+                self._count(len(runs), namespace)
             except Exception as error:
                 _log.warning(
                     "%d runs of the namespace %r are not distilled; `hepm lesson distill` does it later: %s",
@@ -88,10 +84,10 @@ class BackgroundDistiller:
                     exc_info=not isinstance(error, HepmError),
                 )
 
-    def _learn_content(self, principles: Principles, runs: int, namespace: str) -> None:
-        """Learn what calls need once there are a tenth more runs: it looks at hundreds of them, not at one task."""
-        new, known = self._unlearned.get(namespace, (0, 0))
+    def _count(self, runs: int, namespace: str) -> None:
+        """Count anew once there are a tenth more runs, as that looks at many of them."""
+        new, known = self._uncounted.get(namespace, (0, 0))
         new += runs
         if new >= _GROWN * known:
-            new, known = 0, principles.learn_content(namespace=namespace).runs
-        self._unlearned[namespace] = new, known
+            new, known = 0, self._principles().count(namespace=namespace, anew=False).runs
+        self._uncounted[namespace] = new, known

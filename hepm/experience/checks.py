@@ -15,10 +15,10 @@ from typing import Final
 
 from hepm.evidence.decisions import CALLED
 from hepm.evidence.facts import FactTest
+from hepm.evidence.rules import lower_bound
 from hepm.experience.actions import is_reading
 from hepm.experience.conditions import ALWAYS, Conditions, FactCondition
 from hepm.experience.lessons import FAILS, NEEDS, REPLACED_BY, Principle, sources_of
-from hepm.experience.occasions import lower_bound
 from hepm.experience.run_steps import RunSteps
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.ingest.shell.parser import is_shell

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 from hepm.experience.conditions import Conditions
@@ -32,9 +31,6 @@ _NOTHING: Final = re.compile(
     r"\b(called|calling|than) (no tool|nothing more)\b|: no tool\.$|\banswering without a tool\b"
     r"|the tools did not decide\.$"
 )
-
-# The beginning of `hepm.experience.extractive._lesson` where nothing sets a run apart.
-_WAY: Final = re.compile("This way led to (success|failure)")
 
 
 class CallDifference(NamedTuple):
@@ -174,7 +170,7 @@ def place_in_words(after: Sequence[ToolName]) -> str:
 
 def lesson_of(contrast: Contrast, *, succeeded: bool) -> str:
     """What one run teaches, as an observation: a difference in tools does not prove the cause."""
-    # The words are read again: `compared_tools` and `_NOTHING` know this sentence.
+    # `_NOTHING` knows this sentence.
     how = "failed" if succeeded else "succeeded"
     runs = "runs with like requests" if contrast.alike else "runs of this task"
     if contrast.same:
@@ -187,69 +183,6 @@ def lesson_of(contrast: Contrast, *, succeeded: bool) -> str:
     if succeeded:
         return f"{where}, this run, which succeeded, called {better}; {runs} that failed called {worse}."
     return f"{where}, {runs} that succeeded called {better}; this one, which failed, called {worse}."
-
-
-def compared_tools(lesson: str, tools: Sequence[ToolName]) -> tuple[frozenset[ToolName], frozenset[ToolName]]:
-    """The tools that successful and failed runs called, according to a sentence of `lesson_of`."""
-    # One clause for each side, parted by the semicolon.
-    named: dict[str, frozenset[ToolName]] = {"succeeded": frozenset(), "failed": frozenset()}
-    for clause in lesson.split(";"):
-        for how in named:
-            # "this run, which succeeded, called a and b", "runs of this task that failed called c."
-            match = re.search(rf"\b{how},? called (.+?)\.?$", clause)
-            if match is not None:
-                named[how] = _tools_listed(match[1], tools)
-    return named["succeeded"], named["failed"]
-
-
-def _tools_listed(text: str, tools: Sequence[ToolName]) -> Tools:
-    """Those of some tools that a text such as "a, b and c" names (see `hepm.experience.transcript.listed`)."""
-    names = set(re.split(r", | and ", text))
-    return Tools(tool for tool in tools if listed([tool]) in names)
-
-
-def compares(lesson: str) -> bool:
-    """Whether a sentence is one of ours on runs and their ways, whatever it says about the next call."""
-    if _WAY.match(lesson):
-        return True
-    return "that succeeded called" in lesson or "that failed called" in lesson
-
-
-def steps_of_way(lesson: str, tools: Sequence[ToolName]) -> list[Tools]:
-    """The steps of "This way led to success: a, then b and c", as far as they are among some tools; else none."""
-    # Of a failed run's way no step is advice.
-    _, _, way = lesson.rstrip(".").partition(" led to success: ")
-    if not way:
-        return []
-    return [_tools_listed(step, tools) for step in way.split(", then ")]
-
-
-def next_in_way(lesson: str, tools: Sequence[ToolName], last: Collection[ToolName]) -> frozenset[ToolName]:
-    """What follows some tools in the way of "This way led to success: a, then b"; without tools, what comes first."""
-    steps = steps_of_way(lesson, tools)
-    if not steps:
-        return Tools()
-    if not last:
-        return steps[0]
-    # Compared as lessons write them: long names are cut.
-    called = _as_listed(last)
-    following = Tools()
-    for step, next_step in pairwise(steps):
-        if not called.isdisjoint(_as_listed(step)):
-            following |= next_step
-    return following
-
-
-def _as_listed(tools: Collection[ToolName]) -> set[str]:
-    """The names of tools as lessons write them."""
-    return {listed([tool]) for tool in tools}
-
-
-def called_before(preconditions: Sequence[str], tools: Sequence[ToolName]) -> Tools:
-    """The tools of the turn before, according to the first precondition of an experience ("after a and b")."""
-    if not preconditions:
-        return Tools()
-    return _tools_listed(preconditions[0].removeprefix("after "), tools)
 
 
 def says_nothing(row: LessonRow) -> bool:
@@ -307,7 +240,6 @@ class RunComparison:
         if not self.keys:
             return [place_in_words(())]
         first = self.keys[0]
-        # First, as `called_before` reads it from there.
         held = [place_in_words(first.before)]
         for tool in dict.fromkeys(first.known.tools):
             if tool not in first.before:

@@ -7,24 +7,20 @@ moment: before a call, or after an error. `ContentHere` gives those of a moment.
 
 from __future__ import annotations
 
-import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Final, NamedTuple
+from typing import Final
 
 from hepm.experience.actions import Action
 from hepm.experience.arguments import Origin, ToolArguments, learn_arguments
 from hepm.experience.checks import learn_checks, learn_traps
 from hepm.experience.comparison import says_nothing
 from hepm.experience.conditions import Conditions
-from hepm.experience.distilling import OUTDATED
-from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import (
     COMES_FROM,
-    EXTRACTIVE,
     FAILS,
     NEEDS,
     REPLACED_BY,
@@ -37,13 +33,10 @@ from hepm.experience.lessons import (
 from hepm.experience.recipes import learn_recipes
 from hepm.experience.run_steps import Step, steps_of_run, tools_of
 from hepm.graph.lessons.rows import LessonRow, StoredLesson, Triple
-from hepm.graph.lessons.transaction import LessonChange
 from hepm.ingest.shell.parser import is_shell
 from hepm.llm.usage import estimate_tokens
-from hepm.types import DEFAULT_NAMESPACE, RECORDED_BY, ToolName, Trajectory
+from hepm.types import RECORDED_BY, ToolName, Trajectory
 
-MOST_RUNS: Final = 600
-"""Latest labelled runs that are learned from, so that learning costs the same in a memory of any size."""
 # Of the sentence for one call; arguments beyond it are left out.
 SENTENCE_TOKENS: Final = 60
 MOST_OF_A_KIND: Final = 200
@@ -51,53 +44,6 @@ MOST_OF_A_KIND: Final = 200
 _IN_PROJECT: Final = "the project is "
 _EDITED: Final = frozenset(("old_string", "new_string", "content", "new_source", "edits"))  # texts of files
 _SOURCES: Final = 50  # runs that a lesson names
-_NEWEST: Final = 2**62  # above every row number
-
-
-class ContentReport(NamedTuple):
-    """What came of learning.
-
-    Attributes:
-        seconds: How long it took.
-    """
-
-    runs: int
-    new: int
-    retired: int
-    seconds: float
-
-
-def learn_content(bank: LessonBank, *, namespace: str = DEFAULT_NAMESPACE, most: int = MOST_RUNS) -> ContentReport:
-    """Learn from the latest labelled runs, and store what is new; what they no longer teach is retired."""
-    started = time.monotonic()
-    latest = bank.store.latest_runs(namespace=namespace, before=_NEWEST, most=most)
-    runs = [run for run in bank.runs([row.id for row in latest], namespace=namespace) if run.trusted]
-    # Not in the order of arrival: the same runs teach the same.
-    runs.sort(key=lambda run: (run.ended_at or 0.0, run.id))
-    taught = {principle.id: principle.row() for principle in content_by_project(runs)}
-    stored = bank.list("principle", namespace=namespace, retired=True)
-    known = {lesson.row.id: lesson.row for lesson in stored if is_content(lesson.row)}
-    environments = {run.environment for run in runs}
-    stale: list[str] = []
-    for id, row in known.items():
-        by_counting = row.properties["distilled_by"] == EXTRACTIVE and not row.made_by
-        # Runs of other environments than these say nothing of it.
-        judged = environments.issuperset(Conditions.read(row.properties).environments or {""})
-        if row.live and by_counting and judged and id not in taught:
-            stale.append(id)
-    put: list[LessonRow] = []
-    revive: list[str] = []
-    for id, row in taught.items():
-        # Also where runs stand behind it that did not before.
-        if id not in known or not row.run_ids <= known[id].run_ids:
-            put.append(row)
-        if id in known and known[id].retired == OUTDATED:
-            revive.append(id)
-    new = sum(row.id not in known for row in put)
-    if put or revive or stale:
-        change = LessonChange(put=put, revive=revive, retire=dict.fromkeys(stale, OUTDATED))
-        bank.change(change, namespace=namespace)
-    return ContentReport(len(runs), new, len(stale), time.monotonic() - started)
 
 
 def content_by_project(runs: Iterable[Trajectory]) -> list[Principle]:

@@ -10,10 +10,9 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from hepm.errors import InputError
 from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod
-from hepm.experience.extractive import distill, distill_principles
+from hepm.experience.extractive import distill
 from hepm.experience.lesson_bank import LessonBank, TaskRuns
-from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, is_content
-from hepm.experience.occasions import Occasions
+from hepm.experience.lessons import EXTRACTIVE, Experience, Principle
 from hepm.experience.zones import reward_of
 from hepm.graph.lessons.rows import Kind, LessonRow
 from hepm.graph.lessons.transaction import Changed, LessonChange
@@ -49,24 +48,16 @@ class Distiller(Protocol):
 
 @dataclass(frozen=True)
 class ExtractiveDistiller:
-    """Distills without a model; `methods` say how turns are credited, by environment.
+    """Makes experiences without a model; `methods` say how turns are credited, by environment."""
 
-    With `occasions`, a lesson says under which conditions it holds.
-    """
-
-    kind: Kind
     methods: Mapping[str, CreditMethod] = field(default_factory=lambda: BY_REWARD_TO_GO)
-    occasions: Occasions | None = None
+    kind: Kind = "experience"
     name: str = EXTRACTIVE
 
     def distill(self, tasks: Iterable[TaskRuns]) -> Iterator[Distilled]:
         """See `Distiller`."""
         for task in tasks:
-            lessons: Sequence[Experience | Principle]
-            if self.kind == "experience":
-                lessons = distill(task.runs, methods=self.methods, alike=task.alike, occasions=self.occasions)
-            else:
-                lessons = distill_principles(task.runs, alike=task.alike, occasions=self.occasions)
+            lessons = distill(task.runs, methods=self.methods, alike=task.alike)
             taught = [lesson for lesson in lessons if not task.wanted.isdisjoint(lesson.run_ids)]
             # Runs of the task that are only there for comparison were seen before.
             # A run without a label waits for it.
@@ -74,12 +65,10 @@ class ExtractiveDistiller:
             yield Distilled(tuple(taught), tuple(seen))
 
 
-def distiller_of(kind: Kind, distiller: Distiller | None) -> Distiller:
-    """The distiller, if it makes lessons of this kind; without one the extractive one."""
-    chosen = distiller or ExtractiveDistiller(kind)
-    if chosen.kind != kind:
-        raise InputError(f"the distiller {chosen.name!r} makes lessons of kind {chosen.kind!r}, not {kind}s.")
-    return chosen
+def check_kind(distiller: Distiller, kind: Kind) -> None:
+    """InputError unless the distiller makes lessons of this kind."""
+    if distiller.kind != kind:
+        raise InputError(f"the distiller {distiller.name!r} makes lessons of kind {distiller.kind!r}, not {kind}s.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +131,6 @@ def distill_into(
         runs: Process only the tasks of these runs, and all of these again (see `LessonBank.tasks_of`).
         on_progress: Called with the report so far after each batch.
     """
-    if isinstance(distiller, ExtractiveDistiller):
-        distiller = replace(distiller, occasions=bank.occasions(namespace))
     step = f"{distiller.kind}/{distiller.name}"
     groups: dict[str, str] = {}  # of similar requests, by run
     compared: set[str] = set()  # runs that such a group has others for
@@ -278,8 +265,6 @@ def _former(
     for row in rows:
         if row.kind != distiller.kind or row.properties["distilled_by"] != distiller.name:
             continue
-        # What calls need is learned from all of the latest runs at once, and no task teaches it.
-        content = distiller.name == EXTRACTIVE and is_content(row)
-        if row.live and not row.made_by and not content:
+        if row.live and not row.made_by:
             former[row.id] = row.run_ids
     return former

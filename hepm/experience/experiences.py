@@ -9,7 +9,14 @@ from typing import Final
 
 from hepm.errors import InputError, LlmError
 from hepm.experience.advice import AdviceHere
-from hepm.experience.distilling import Distiller, DistillReport, Progress, distill_into, distiller_of
+from hepm.experience.distilling import (
+    Distiller,
+    DistillReport,
+    ExtractiveDistiller,
+    Progress,
+    check_kind,
+    distill_into,
+)
 from hepm.experience.evolution import ITERATIONS, Evolution, EvolutionReport, EvolutionSettings, Undone, undo
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Experience, Zone
@@ -75,7 +82,8 @@ class Experiences:
         on_progress: Progress | None = None,
     ) -> DistillReport:
         """Distill the runs that were not distilled yet, by default without a model (see `distill_into`)."""
-        chosen = distiller_of("experience", distiller)
+        chosen = distiller or ExtractiveDistiller()
+        check_kind(chosen, "experience")
         return distill_into(self._bank, chosen, namespace=namespace, again=again, runs=runs, on_progress=on_progress)
 
     def search(

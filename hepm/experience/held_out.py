@@ -12,13 +12,13 @@ from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import Final, TypeAlias
 
+from hepm.evidence.rules import lower_bound
 from hepm.experience.advice import Advice, AdviceHere
 from hepm.experience.arguments import RIGHT_FROM
 from hepm.experience.claims import did_before, done_in, followed, known_by_move, origin_held
 from hepm.experience.content import content_by_project
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import COMES_FROM, FAILS, NEEDS, REPLACED_BY, SOLVED_BY, Experience, Principle
-from hepm.experience.occasions import lower_bound
 from hepm.experience.run_steps import Step, steps_of_run
 from hepm.experience.transcript import moves_of
 from hepm.graph.lessons.rows import Triple

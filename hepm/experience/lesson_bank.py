@@ -16,15 +16,15 @@ from threading import Lock
 from typing import Final, Literal, TypeAlias
 
 from hepm.embed import Embedder
-from hepm.errors import StoreError, StoreUnavailableError
+from hepm.errors import StoreError
 from hepm.evidence.decisions import FactNumbers, LabelledRun
 from hepm.evidence.nearest import Requests
+from hepm.evidence.rules import Rule
 from hepm.experience.age import Ages
 from hepm.experience.comparison import says_nothing
 from hepm.experience.equal_lessons import EqualLessons, equal_lessons
 from hepm.experience.lessons import applies_in, lesson_key
 from hepm.experience.likeness import RequestGroups, request_of
-from hepm.experience.occasions import Occasions
 from hepm.graph.lessons.rows import Answer, Kind, StoredLesson
 from hepm.graph.lessons.store import LessonStore
 from hepm.graph.lessons.transaction import Changed, LessonChange
@@ -32,7 +32,6 @@ from hepm.graph.mirror.lesson_mirror import LessonMirror
 from hepm.graph.mirror.mirror import Mirror
 from hepm.graph.rows import Float32Array, Marks
 from hepm.graph.store import Store
-from hepm.graph.tool_life import ToolNames
 from hepm.ingest.formats.hepm import parse_stored
 from hepm.llm import PaidAnswer, Usage
 from hepm.types import DEFAULT_NAMESPACE, ToolName, Trajectory
@@ -94,7 +93,6 @@ class LessonBank:
         self._live: dict[str, tuple[dict[str, RequestGroups], float]] = {}
         self._known_requests: dict[tuple[str, str], str] = {}  # by namespace and run
         self._ages: dict[str, Ages] = {}
-        self._occasions: dict[str, Occasions] = {}
         self._token: str | None = None
 
     def told_to(self, token: str) -> LessonBank:
@@ -136,17 +134,9 @@ class LessonBank:
         mirror = self._mirror.namespace(namespace)
         return self._ages.setdefault(namespace, Ages(mirror))
 
-    def occasions(self, namespace: str) -> Occasions | None:
-        """When tools were right in a namespace, by what tells its runs apart; None if they cannot be read now."""
-        try:
-            runs, numbers = self._labelled_runs(namespace)
-        except StoreUnavailableError as error:
-            _log.warning("lessons are told without their conditions, as runs cannot be read: %s", error)
-            return None
-        known = self._occasions.get(namespace)
-        if known is None or known.runs is not runs:
-            known = self._occasions[namespace] = Occasions(runs, numbers)
-        return known
+    def rules(self, namespace: str, *, anew: bool = True) -> builtins.list[Rule]:
+        """What worked and what failed where (see `hepm.evidence.upkeep.LiveEvidence.rules`)."""
+        return self._mirror.namespace(namespace).learned.rules(anew=anew)
 
     def _labelled_runs(self, namespace: str) -> tuple[builtins.list[LabelledRun], FactNumbers]:
         """The labelled runs that are learned from, in order of arrival; new ones are appended to the same list."""
@@ -163,8 +153,7 @@ class LessonBank:
         self, lessons: Iterable[StoredLesson], *, namespace: str = DEFAULT_NAMESPACE
     ) -> builtins.list[EqualLessons]:
         """Some experiences and principles of a namespace, those that say the same as one."""
-        names = ToolNames.of(self.marks(namespace), (), ())
-        return equal_lessons(lessons, self.occasions(namespace), names)
+        return equal_lessons(lessons)
 
     def texts_by_tool(self, *, namespace: str = DEFAULT_NAMESPACE) -> dict[ToolName, builtins.list[str]]:
         """What lessons say about each tool: first those in prompts, then by runs; none for one user."""

@@ -1,7 +1,7 @@
 """Lessons as lines of a prompt: where their condition holds, one sentence each, the same thing once.
 
-A lesson that was made without a model is written as the advice that it gives here, under the condition that tells the
-runs apart (`hepm.experience.occasions`). One that a model or a person wrote keeps its own words.
+A lesson that counting found is written as the advice that it gives here, with the runs that were counted
+(`hepm.experience.counted`). One that a model or a person wrote keeps its own words.
 """
 
 from __future__ import annotations
@@ -10,15 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from hepm.evidence.decisions import known_before
-from hepm.experience.advice import Advice, AdviceHere, places_of
-from hepm.experience.comparison import compares
-from hepm.experience.conditions import Conditions
-from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, in_brackets, is_content
-from hepm.experience.occasions import FEWEST, OccasionEvidence, Occasions
-from hepm.experience.sentence import advice_sentence, evidence_of, in_own_words
+from hepm.evidence.decisions import ENDED, known_before
+from hepm.evidence.rules import lower_bound
+from hepm.experience.advice import Advice, AdviceHere
+from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, counted_runs, in_brackets, is_content
+from hepm.experience.sentence import advice_sentence, in_own_words
 from hepm.experience.transcript import plain
-from hepm.graph.delta import said_text
 from hepm.ingest.facts import facts_of_message
 from hepm.llm.usage import estimate_tokens
 from hepm.text import count_of, quoted
@@ -26,8 +23,6 @@ from hepm.types import SAID, START, Facts, StateSummary, Suggestions, ToolName
 
 SENTENCE_TOKENS: Final = 60
 """Of one lesson with its evidence."""
-FEWEST_ALIKE: Final = 2
-"""Turns of runs with like requests that bear a lesson out, where nothing else tells the runs apart."""
 _WRITTEN_CHARS: Final = 150  # of an experience in its own words; about as many fit into `SENTENCE_TOKENS`
 _FEWEST_CHARS: Final = 30
 _WRITTEN: Final = 0.5  # how surely a lesson is right that nothing counts
@@ -70,7 +65,6 @@ class LessonWriter:
 
     Args:
         here: What lessons say after the last tools.
-        occasions: None where runs cannot be read now: what a lesson says is then not counted.
         state: What the agent knows.
         history: All calls so far.
         as_written: Keep the lessons' own words, an experience with its situation, and never count what runs did: as
@@ -80,7 +74,6 @@ class LessonWriter:
     def __init__(
         self,
         here: AdviceHere,
-        occasions: Occasions | None,
         *,
         state: StateSummary,
         history: Sequence[ToolName],
@@ -90,13 +83,10 @@ class LessonWriter:
     ) -> None:
         self._as_written = as_written
         self._here = here
-        self._occasions = occasions
         self._environment = environment
         self._user = user
-        self._said = said_text(state)
         self._failed = state.failed
         self._known = self._facts_of(state, history)
-        self._evidence: dict[Advice, OccasionEvidence] = {}
 
     def _facts_of(self, state: StateSummary, history: Sequence[ToolName]) -> Facts:
         """What is known now, with the calls made and the user; tools by the names that memory has them under."""
@@ -107,71 +97,18 @@ class LessonWriter:
         facts = {own(source): of_source for source, of_source in state.facts.items()}
         if not facts:  # described in words, not read from messages
             facts = {SAID: facts_of_message("\n".join(state.said))}
+        if state.failed:
+            facts[ENDED] = {"=error": 1.0}
         return known_before(replace(state, facts=facts), past, self._user)
 
     def holds(self, lesson: Principle | Experience) -> bool:
-        """Whether a lesson may be shown now: its own condition holds, and that of what it advises here."""
-        conditions = lesson.conditions
-        if not self._counted(lesson):
-            return conditions.holds(self._known, self._here.after, environment=self._environment, user=self._user)
-        # Whom it is for is not a condition that runs bear out.
-        if conditions.user not in ("", self._user):
-            return False
-        if self._environment and conditions.environments and self._environment not in conditions.environments:
-            return False
-        # Facts and words in the store are of the day it was distilled; whether the runs bear it out is found anew.
-        return any(self._advice(lesson))
-
-    def _counted(self, lesson: Principle | Experience) -> bool:
-        """Whether a lesson was made without a model, and is about which calls runs made."""
-        if self._as_written or lesson.distilled_by != EXTRACTIVE:
-            return False
-        if isinstance(lesson, Experience):
-            return compares(lesson.lesson)
-        return bool(places_of(lesson))
-
-    def _advice(self, lesson: Principle | Experience) -> Advice:
-        """What a lesson says about the next call; of one that was counted, what the runs bear out now."""
-        advice = self._here.advice_of(lesson)
-        if not self._counted(lesson):
-            return advice
-        # Tool by tool: of "call a or b", the runs may bear out a alone.
-        if advice.better:
-            better = [tool for tool in advice.better if self._supports(Advice(frozenset((tool,))))]
-            return Advice(frozenset(better), advice.worse) if better else Advice()
-        worse = [tool for tool in advice.worse if self._supports(Advice(worse=frozenset((tool,))))]
-        return Advice(worse=frozenset(worse))
-
-    def _supports(self, advice: Advice) -> bool:
-        evidence = self._evidence_for(advice)
-        # Without turns it came with other runs, and nothing speaks against it.
-        return not evidence.seen or evidence.reliable
-
-    def _evidence_for(self, advice: Advice) -> OccasionEvidence:
-        """What is known of advice here and now; nothing reliable if its condition does not hold."""
-        if advice not in self._evidence:
-            self._evidence[advice] = self._find_evidence(advice)
-        return self._evidence[advice]
-
-    def _find_evidence(self, advice: Advice) -> OccasionEvidence:
-        """What all runs say, else those of the user, else those with like requests."""
-        if self._occasions is None:
-            return OccasionEvidence(Conditions())
-        better = frozenset(map(self._here.names.own, advice.better))
-        worse = frozenset(map(self._here.names.own, advice.worse))
-        here = self._occasions.at(self._here.after, failed=self._failed)
-        of_all = here.evidence(right=better, wrong=worse)
-        if of_all.reliable and of_all.conditions.holds(self._known, self._here.after, user=self._user):
-            return of_all
-        if self._user:
-            of_user = here.evidence_of_user(self._user, right=better, wrong=worse)
-            if of_user.right >= FEWEST and of_user.reliable:
-                return of_user
-        of_like = here.evidence_of_like(self._said, right=better, wrong=worse)
-        if of_like.right >= FEWEST_ALIKE and of_like.reliable:
-            return of_like
-        # Seen and not reliable: nothing of it is shown.
-        return OccasionEvidence(of_all.conditions, seen=of_all.seen)
+        """Whether a lesson may be shown now: its condition holds, and counting found it, or a model or a person wrote it."""
+        if not self._as_written and lesson.distilled_by == EXTRACTIVE:
+            # What sets one run apart is no rule; and what is known of good results says nothing after an error.
+            after_errors = any(fact.test.source == ENDED for fact in lesson.conditions.facts)
+            if isinstance(lesson, Experience) or (self._failed and not after_errors):
+                return False
+        return lesson.conditions.holds(self._known, self._here.after, environment=self._environment, user=self._user)
 
     def lines(
         self, found: Iterable[Principle | Experience], suggestions: Suggestions, fading: Mapping[str, str]
@@ -203,45 +140,45 @@ class LessonWriter:
 
         def order(principle: Principle) -> tuple[float, bool, int, str]:
             # Ties end with the text: the order does not depend on the order of the store.
-            return -self._sure(principle), principle.kind != "guiding", -len(principle.sources), principle.text
+            return -_sureness(principle), principle.kind != "guiding", -len(principle.sources), principle.text
 
         chosen: list[Principle] = []
         better: set[ToolName] = set()
         worse: set[ToolName] = set()
         for principle in sorted(filter(self.holds, principles), key=order):
-            advice = self._advice(principle)
+            advice = self._here.advice_of(principle)
             if not (advice.better <= better and advice.worse <= worse):
                 chosen.append(principle)
                 better |= advice.better
                 worse |= advice.worse
         return chosen[:k]
 
-    def _sure(self, lesson: Principle | Experience) -> float:
-        """How surely a lesson about the next call is right."""
-        if not self._counted(lesson):
-            return _WRITTEN
-        return self._evidence_for(self._advice(lesson)).sure
-
     def _line(self, lesson: Principle | Experience, fading: str) -> LessonLine:
         runs = lesson.run_ids
         if isinstance(lesson, Principle) and is_content(lesson):
             return LessonLine(in_brackets(lesson.row()), fading, (lesson.id,), runs, sure=1.0)
         # A lesson that nothing counts has only the number of its runs.
-        behind = f"from {count_of(len(runs), 'run')}" if runs else ""
+        evidence = f"from {count_of(len(runs), 'run')}" if runs else ""
         text = _with_situation(lesson) if self._as_written else in_own_words(lesson)
-        advice = self._advice(lesson)
-        line = LessonLine(text, _joined_evidence(behind, fading), (lesson.id,), runs, advice)
-        if not any(advice) or not self._counted(lesson):
-            return line
-        evidence = self._evidence_for(advice)
-        if evidence.seen:
-            line = replace(line, evidence=_joined_evidence(evidence_of(evidence, advice), fading))
-        return replace(
-            line,
-            text=advice_sentence(evidence.conditions.when, advice),
-            sure=evidence.sure,
-            reasoned=evidence.conditions.checked,
-        )
+        advice = self._here.advice_of(lesson)
+        if isinstance(lesson, Principle) and lesson.tried and not self._as_written:
+            evidence = counted_runs(lesson.row()) + (" succeeded" if advice.better else "")
+            # In the agent's own names of its tools.
+            if any(advice):
+                text = advice_sentence(lesson.conditions.when, advice)
+        evidence = "; ".join(filter(None, (evidence, fading)))
+        reasoned = lesson.conditions.checked
+        return LessonLine(text, evidence, (lesson.id,), runs, advice, _sureness(lesson), reasoned)
+
+
+def _sureness(lesson: Principle | Experience) -> float:
+    """How surely a lesson is right: the least share of the runs that bear it out (see `lower_bound`)."""
+    if not lesson.tried:
+        return _WRITTEN
+    failed = lesson.tried - lesson.worked
+    if isinstance(lesson, Principle) and lesson.kind == "cautionary":
+        return lower_bound(failed, lesson.worked)
+    return lower_bound(lesson.worked, failed)
 
 
 def _with_situation(lesson: Principle | Experience) -> str:
@@ -251,10 +188,6 @@ def _with_situation(lesson: Principle | Experience) -> str:
     # Where a line is too long, its end is cut: of the two, the situation may be.
     room = max(_WRITTEN_CHARS - len(lesson.lesson), _FEWEST_CHARS)
     return f"{plain(lesson.situation, room).rstrip('.')}: {lesson.lesson}"
-
-
-def _joined_evidence(*parts: str) -> str:
-    return "; ".join(filter(None, parts))
 
 
 def _joined(one: LessonLine, other: LessonLine) -> LessonLine:

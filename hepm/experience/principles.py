@@ -13,8 +13,9 @@ from typing import Final, NamedTuple
 from hepm.errors import InputError
 from hepm.experience.advice import AdviceHere, places_of
 from hepm.experience.comparison import says_nothing
-from hepm.experience.content import ContentHere, ContentReport, learn_content
-from hepm.experience.distilling import Distiller, DistillReport, Progress, distill_into, distiller_of
+from hepm.experience.content import ContentHere
+from hepm.experience.counted import CountedReport, learn_by_counting
+from hepm.experience.distilling import Distiller, DistillReport, Progress, check_kind, distill_into
 from hepm.experience.for_request import principles_for
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lesson_lines import LessonWriter
@@ -126,27 +127,30 @@ class Principles:
     ) -> DistillReport:
         """Distill the runs that were not distilled yet, and add what is new (see `distill_into` and `matching`).
 
-        Of principles that mean the same, the one stored first stays, and of a batch the one of most runs.
+        Without a distiller, count what all runs teach (`count`). Of principles that mean the same, the one stored first stays, and of a batch the one of most runs.
 
         Args:
             judge: Decides whether two principles mean the same; without a model by default.
             similarity: θ_sim, minimum cosine of the principles that it is asked about.
         """
-        chosen = distiller_of("principle", distiller)
+        if distiller is None:
+            counted = self.count(namespace=namespace)
+            return DistillReport(runs=counted.runs, new=counted.new, retired=counted.retired)
+        check_kind(distiller, "principle")
         # The judge sees each batch before it is stored, so that no principle is stored twice.
         matcher = Matcher(self._bank, judge or judge_literally, namespace=namespace, similarity=similarity, runs=runs)
         report = distill_into(
-            self._bank, chosen, namespace=namespace, again=again, runs=runs, curate=matcher, on_progress=on_progress
+            self._bank, distiller, namespace=namespace, again=again, runs=runs, curate=matcher, on_progress=on_progress
         )
-        # After single runs, the background thread learns content by itself, less often.
+        # After single runs, the background thread counts by itself, less often.
         if runs is not None:
             return report
-        content = self.learn_content(namespace=namespace)
-        return replace(report, new=report.new + content.new, retired=report.retired + content.retired)
+        counted = self.count(namespace=namespace)
+        return replace(report, new=report.new + counted.new, retired=report.retired + counted.retired)
 
-    def learn_content(self, *, namespace: str = DEFAULT_NAMESPACE) -> ContentReport:
-        """Learn what calls need from the latest runs (see `hepm.experience.content`); `distill` of all runs does it."""
-        return learn_content(self._bank, namespace=namespace)
+    def count(self, *, namespace: str = DEFAULT_NAMESPACE, anew: bool = True) -> CountedReport:
+        """Learn what counting finds (see `hepm.experience.counted`); `distill` of all runs does it."""
+        return learn_by_counting(self._bank, namespace=namespace, anew=anew)
 
     def content(self, *, namespace: str = DEFAULT_NAMESPACE) -> ContentHere:
         """What calls need, found by tool, by error and by what was called before."""
@@ -155,9 +159,9 @@ class Principles:
     def estimate(
         self,
         judge: ModelJudge,
+        distiller: Distiller,
         *,
         namespace: str = DEFAULT_NAMESPACE,
-        distiller: Distiller | None = None,
         again: bool = False,
     ) -> Estimate:
         """What judging would cost in `distill`, at most, with one long sentence per run; nothing is asked or stored."""
@@ -165,8 +169,7 @@ class Principles:
         new = Principle("guiding", "a" * SENTENCE_CHARS, distilled_by="a model")
         stored = Principle("guiding", "b" * SENTENCE_CHARS, distilled_by="a model")
         usage = judge.estimate([(new, stored)]).usage
-        name = distiller_of("principle", distiller).name
-        tasks = self._bank.tasks(f"principle/{name}", namespace=namespace, again=again)
+        tasks = self._bank.tasks(f"principle/{distiller.name}", namespace=namespace, again=again)
         questions = (NEAREST + TWINS) * sum(len(task.wanted) for task in tasks)
         return Estimate(sum([usage] * questions, Usage()), paid_before=0)
 
@@ -230,8 +233,7 @@ class Principles:
         # Without the agent's own names, tools go by those that memory has them under.
         names = ToolNames.of(self._bank.marks(namespace), after, ())
         here = AdviceHere(after, names, history[state.earlier :])
-        occasions = self._bank.occasions(namespace)
-        writer = LessonWriter(here, occasions, state=state, history=history, environment=environment)
+        writer = LessonWriter(here, state=state, history=history, environment=environment)
         principles = self.about(after, names, namespace=namespace, environment=environment)
         best = writer.best([principle for principle in principles if here.agrees(principle, Suggestions())], k)
         known = self._bank.lessons(namespace)

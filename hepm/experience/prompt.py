@@ -241,7 +241,6 @@ class Recollector:
         self._here = AdviceHere(now.after, names, now.history[now.state.earlier :])
         self._writer = LessonWriter(
             self._here,
-            bank.occasions(namespace),
             state=now.state,
             history=now.history,
             environment=environment,

@@ -1,0 +1,357 @@
+"""What worked and what failed in the situations of a memory, as rules that people read: a condition, and what to call.
+
+A rule is found by the small tree of its place, asked about one tool at a time, and is kept if runs of other families
+bear it out. Rules whose other way lost runs are *forks*. Each is read off the decisions when asked; none is stored here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NamedTuple, TypeAlias
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hepm.evidence.chance import MOST_DETOURS, RARE
+from hepm.evidence.decisions import ENDED, BoolArray, CallPlace, Decision, FactNumbers, LabelledRun, set_families
+from hepm.evidence.facts import FactTest, TestedRows, tests_of
+from hepm.evidence.learning import MOST_DECISIONS, spread
+from hepm.evidence.place import best_tests, grow_small
+from hepm.graph.delta import USER_SPOKE
+from hepm.types import SAID_LAST, USER, ToolName
+
+FEWEST: Final = 3
+"""Runs that bear a rule out, below which it is none."""
+FEWEST_FAILED: Final = 2
+"""Runs in which a way failed, below which no rule speaks against it."""
+MOST_FACTS: Final = 3
+"""Of one condition."""
+MISSED: Final = 0.2
+"""By so much a call achieves less than the best way known, from which on it counts as a mistake."""
+RELIABLE: Final = 0.75
+"""Share of runs that bear a rule out, from which on it is one; wrong labels alone make it lower than 1."""
+OUTSTANDING: Final = 0.65
+"""Share of the runs that found a way, from which on it is named as the one that works."""
+AT_ONCE: Final = 0.6
+"""Share of the runs that came to a way without a detour, below which another call is the way."""
+MOSTLY: Final = 0.6
+"""Share of the runs that failed by a way, from which on it is one to keep off."""
+_PURE: Final = 0.95  # share of the decisions that bear a rule out everywhere: no condition is looked for
+_FOLDS: Final = 5  # parts of the families, each of which is asked about what the others teach
+_Z: Final = 1.645  # one side of the interval leaves out 5 %
+
+FAILED: Final = FactTest(ENDED, "=error", 0.5)
+"""Whether the last call ended in an error; a rule without it holds where it did not."""
+
+_Path: TypeAlias = list[tuple[int, bool]]
+"""Tests by their numbers, each with its answer."""
+
+
+def lower_bound(right: float, wrong: float) -> float:
+    """Lower end of Wilson's interval of a share (Wilson 1927), one-sided 95 %: 1 of 1 gives .27, 10 of 10 .79."""
+    if not right:
+        return 0.0
+    n = right + wrong
+    share = right / n
+    spread = _Z * math.sqrt(share * (1 - share) / n + _Z * _Z / (4 * n * n))
+    return (share + _Z * _Z / (2 * n) - spread) / (1 + _Z * _Z / n)
+
+
+class RunsOf(NamedTuple):
+    """The runs that called a tool under a condition, by id, the latest first: those in which it worked, and the rest."""
+
+    worked: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+
+    @property
+    def tried(self) -> int:
+        """How many there are."""
+        return len(self.worked) + len(self.failed)
+
+    @property
+    def least(self) -> float:
+        """The least share in which it works (see `lower_bound`)."""
+        return lower_bound(len(self.worked), len(self.failed))
+
+    @property
+    def most(self) -> float:
+        """The largest share in which it works."""
+        return 1 - lower_bound(len(self.failed), len(self.worked))
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What to call at a place, or what not to.
+
+    Attributes:
+        conditions: The facts under which it holds, each with whether it must be true; () if it always holds there.
+        better: What worked; "" where that is not known.
+        worse: What failed there instead.
+        runs: Under the conditions, the runs of each tool.
+    """
+
+    place: CallPlace
+    conditions: tuple[tuple[FactTest, bool], ...]
+    better: ToolName
+    worse: tuple[ToolName, ...]
+    runs: Mapping[ToolName, RunsOf]
+
+    @property
+    def lost(self) -> float:
+        """Runs that failed by a worse way, beyond what the better one would have lost; or, if that is not known, others."""
+        others = [self.better] if self.better else [tool for tool in self.runs if tool not in self.worse]
+        failed = sum(len(self.runs[tool].failed) for tool in others)
+        share = failed / max(sum(self.runs[tool].tried for tool in others), 1)
+        return sum(max(len(self.runs[tool].failed) - self.runs[tool].tried * share, 0.0) for tool in self.worse)
+
+
+def rules_of(runs: Sequence[LabelledRun], numbers: FactNumbers) -> Iterator[Rule]:
+    """The rules of all places.
+
+    Args:
+        runs: In order of arrival, with the values of their decisions (see `hepm.evidence.values`).
+        numbers: Of the facts of their decisions.
+    """
+    set_families(runs)
+    decisions_at: defaultdict[CallPlace, list[Decision]] = defaultdict(list)
+    for run in runs:
+        for decision in run.decisions:
+            decisions_at[decision.place].append(decision)
+    for place in sorted(decisions_at):
+        yield from _AtPlace(place, spread(decisions_at[place], MOST_DECISIONS), numbers).rules()
+
+
+class _AtPlace:
+    """N decisions at one place."""
+
+    def __init__(self, place: CallPlace, rows: Sequence[Decision], numbers: FactNumbers) -> None:
+        self._place = place
+        self._rows = rows
+        self._numbers = numbers
+        # Of a run that was lost by another call, this one says nothing if it achieved little.
+        self._lost_N = np.array([row.missed > MISSED for row in rows], dtype=np.bool_)
+        self._well_N = np.array([row.value >= 0.5 for row in rows], dtype=np.bool_) & ~self._lost_N
+        worked = Counter(tool for row in rows if row.value >= 0.5 for tool in row.tools)
+        rare = {tool for tool, times in worked.items() if times < RARE * worked.total()}
+        self._soon = [_soon(row, rare) for row in rows]
+
+    def rules(self) -> Iterator[Rule]:
+        """Advice for each tool that worked, then warnings of those that failed and no advice is against."""
+        tried = Counter(tool for row in self._rows for tool in row.tools)
+        against = set[ToolName]()
+        for tool in sorted(tried, key=lambda tool: (-tried[tool], tool)):
+            rule = self._advice(tool)
+            if rule is not None:
+                against.update(rule.worse)
+                yield rule
+        for tool in sorted(tried.keys() - against, key=lambda tool: (-tried[tool], tool)):
+            rule = self._warning(tool)
+            if rule is not None:
+                yield rule
+
+    def _advice(self, tool: ToolName) -> Rule | None:
+        """When a tool works."""
+        if tool == self._place.tool:  # the same call again is a detour
+            return None
+        # Where it was done and worked it is right; wrong where it failed, or another one worked.
+        among_N = self._well_N | (self._did(tool) & self._lost_N)
+        right_N = self._well_N & self._reached(tool)
+        if len(self._ids(right_N & self._did(tool))) < FEWEST:
+            return None
+        path = self._narrowed(among_N, right_N)
+        under_N = self._under(path)
+        if not self._usual(tool, under_N, RELIABLE if path else _PURE, everywhere=not path):
+            return None
+        runs = self._runs(under_N)
+        worse = self._worse(tool, runs)
+        tried, failed = self._others(tool, runs)
+        surely_more = tried > 0 and runs[tool].least > 1 - failed / tried
+        if not (path or worse) or not (surely_more or 2 * len(runs[tool].worked) >= runs[tool].tried):
+            return None
+        return Rule(self._place, self._told(path), tool, worse, runs)
+
+    def _warning(self, tool: ToolName) -> Rule | None:
+        """When a tool fails, and what works there, if anything does."""
+        did_N = self._did(tool)
+        if len(self._ids(did_N & self._lost_N)) < FEWEST:
+            return None
+        path = self._narrowed(did_N & (self._well_N | self._lost_N), self._lost_N)
+        under_N = self._under(path)
+        runs = self._runs(under_N)
+        of_tool = runs.get(tool, RunsOf())
+        if len(of_tool.failed) < max(FEWEST, RELIABLE * of_tool.tried):
+            return None
+        best = max(runs, key=lambda other: (runs[other].least, other))
+        known = best not in (tool, self._place.tool) and runs[best].least > of_tool.most
+        if known and self._usual(best, under_N & ~did_N, OUTSTANDING if path else _PURE, everywhere=not path):
+            return Rule(self._place, self._told(path), best, self._worse(best, runs), runs)
+        # Where nearly all fail, a tool that failed is no worse than the others.
+        tried, failed = self._others(tool, runs)
+        surely_more = tried >= FEWEST and 1 - of_tool.most > failed / tried
+        return Rule(self._place, self._told(path), "", (tool,), runs) if surely_more else None
+
+    def _usual(self, tool: ToolName, under_N: BoolArray, share: float, *, everywhere: bool) -> bool:
+        """Whether such a share of the runs that found a way called the tool, most of them without a detour."""
+        worked = len(self._ids(under_N & self._well_N))
+        reached = len(self._ids(under_N & self._well_N & self._reached(tool)))
+        at_once = len(self._ids(under_N & self._well_N & self._did(tool)))
+        if everywhere:
+            reached = at_once
+        return at_once >= max(FEWEST, AT_ONCE * reached) and reached >= share * worked
+
+    def _others(self, tool: ToolName, runs: Mapping[ToolName, RunsOf]) -> tuple[int, int]:
+        """The runs that did something else, and those of them that failed."""
+        did = {*runs[tool].worked, *runs[tool].failed}
+        worked = {run for other in runs for run in runs[other].worked} - did
+        failed = {run for other in runs for run in runs[other].failed} - did - worked
+        return len(worked) + len(failed), len(failed)
+
+    def _worse(self, tool: ToolName, runs: Mapping[ToolName, RunsOf]) -> tuple[ToolName, ...]:
+        """The tools that surely fail more often, the one with most failures first."""
+        least = runs[tool].least
+        worse: list[ToolName] = []
+        for other, of_other in runs.items():
+            failed = len(of_other.failed)
+            if failed >= max(FEWEST_FAILED, MOSTLY * of_other.tried) and of_other.most < least:
+                worse.append(other)
+        return tuple(sorted(worse, key=lambda other: (-len(runs[other].failed), other)))
+
+    def _did(self, tool: ToolName) -> BoolArray:
+        return np.array([tool in row.tools for row in self._rows], dtype=np.bool_)
+
+    def _reached(self, tool: ToolName) -> BoolArray:
+        return np.array([tool in soon for soon in self._soon], dtype=np.bool_)
+
+    def _ids(self, chosen_N: BoolArray) -> dict[str, None]:
+        """The runs of some decisions, the latest first."""
+        return dict.fromkeys(self._rows[row].run.id for row in reversed(np.flatnonzero(chosen_N).tolist()))
+
+    def _runs(self, under_N: BoolArray) -> dict[ToolName, RunsOf]:
+        runs: dict[ToolName, RunsOf] = {}
+        for tool in sorted({tool for row in np.flatnonzero(under_N).tolist() for tool in self._rows[row].tools}):
+            did_N = under_N & self._did(tool)
+            worked = self._ids(did_N & self._well_N)
+            failed = [run for run in self._ids(did_N & self._lost_N) if run not in worked]
+            runs[tool] = RunsOf(tuple(worked), tuple(failed))
+        return runs
+
+    @cached_property
+    def _tests(self) -> TestedRows:
+        """The tests that conditions are made of."""
+        families = [row.run.family for row in self._rows]
+        family_N = np.unique(families, return_inverse=True)[1].astype(np.intp)
+        # Tests that fewer decisions meet are not tried: they cost time and decide little.
+        fewest = max(FEWEST, len(self._rows) // 100)
+        found = tests_of(self._rows, self._numbers, family_N, fewest=fewest, keep=_reads_well)
+        tools = {tool: number for number, tool in enumerate(sorted({row.tools[0] for row in self._rows}))}
+        label_N = 2 * np.array([tools[row.tools[0]] for row in self._rows], dtype=np.intp) + self._well_N
+        return best_tests(found, label_N)
+
+    def _narrowed(self, among_N: BoolArray, right_N: BoolArray) -> _Path:
+        """What the decisions where a rule is right have in common; [] if runs of other families do not bear it out.
+
+        Args:
+            among_N: The decisions that count.
+            right_N: Those that bear the rule out.
+        """
+        right = int((among_N & right_N).sum())
+        if right < FEWEST or right >= _PURE * among_N.sum():
+            return []
+        path = self._best_path(among_N, right_N)
+        if not path:
+            return []
+        fold_N = self._folds(among_N & right_N)
+        elsewhere_N = np.zeros_like(among_N)
+        for fold in range(_FOLDS):
+            found = self._best_path(among_N & (fold_N != fold), right_N)
+            if found is not None:
+                elsewhere_N |= (fold_N == fold) & self._under(found)
+        under_N = among_N & self._under(path)
+        borne_out = int((under_N & elsewhere_N & right_N).sum())
+        # Most of its decisions must be ones that the others would have told it for, and it must be right there.
+        told = int((under_N & elsewhere_N).sum())
+        return path if 2 * told >= under_N.sum() and borne_out >= RELIABLE * told else []
+
+    def _folds(self, right_N: BoolArray) -> NDArray[np.intp]:
+        """Which part of the runs each decision belongs to: families stay together, where the rule is of several."""
+        right = [self._rows[row].run for row in np.flatnonzero(right_N).tolist()]
+        by_family = len({run.family for run in right}) >= FEWEST
+        names = [row.run.family if by_family else row.run.id for row in self._rows]
+        # In an order that does not depend on that of arrival; where it is right, evenly.
+        first = {run.family if by_family else run.id for run in right}
+        drawn = sorted(set(names), key=lambda name: (name not in first, crc32(name.encode("utf-8", "replace")), name))
+        fold = {name: number % _FOLDS for number, name in enumerate(drawn)}
+        return np.array([fold[name] for name in names], dtype=np.intp)
+
+    def _best_path(self, among_N: BoolArray, right_N: BoolArray) -> _Path | None:
+        """The way to the leaf with most decisions that bear a rule out, if nearly all do there; None without one."""
+        rows = np.flatnonzero(among_N)
+        true_NF = self._tests.true_NF
+        tree = grow_small(true_NF[rows], right_N[rows].astype(np.intp), deepest=MOST_FACTS)
+        leaf_N = tree.leaves(true_NF[rows], 1)[:, 0]
+        right_L = np.bincount(leaf_N, right_N[rows])
+        right_L[(right_L < FEWEST) | (right_L < RELIABLE * np.bincount(leaf_N))] = 0
+        best = int(right_L.argmax())
+        if not right_L[best]:
+            return None
+        true_F = true_NF[rows[np.argmax(leaf_N == best)]]
+        path = [(test, bool(true_F[test])) for test in tree.path(true_F)]
+        for step in list(path):
+            others = [other for other in path if other != step]
+            # Later questions may have made it needless; and what is known says more than what is not.
+            for instead in ([], *self._known_instead(*step)):
+                if self._bound(others + instead, among_N, right_N) >= self._bound(path, among_N, right_N):
+                    path = others + instead
+                    break
+        return path
+
+    def _known_instead(self, number: int, answer: bool) -> Iterator[_Path]:
+        """Other values where something has not one value, and other words where one was not said."""
+        asked = self._tests.tests[number]
+        for other, test in enumerate(self._tests.tests):
+            # A number has neither sign: it stays as it is.
+            alike = test.source == asked.source and test.key != asked.fact and test.key == asked.key
+            if alike and not answer and other != number:
+                yield [(other, True)]
+
+    def _bound(self, path: _Path, among_N: BoolArray, right_N: BoolArray) -> float:
+        under_N = among_N & self._under(path)
+        right = int((under_N & right_N).sum())
+        return lower_bound(right, int(under_N.sum()) - right)
+
+    def _under(self, path: _Path) -> BoolArray:
+        """The decisions with these answers."""
+        under_N = np.ones(len(self._rows), dtype=np.bool_)
+        for test, answer in path:
+            under_N &= self._tests.true_NF[:, test] == answer
+        return under_N
+
+    def _told(self, path: _Path) -> tuple[tuple[FactTest, bool], ...]:
+        told = [(self._tests.tests[test], answer) for test, answer in path]
+        if self._place.failed:
+            told.insert(0, (FAILED, True))
+        return tuple(told)
+
+
+def _soon(decision: Decision, rare: Collection[ToolName]) -> frozenset[ToolName]:
+    """What is called next, or after up to `MOST_DETOURS` rare calls before the user speaks."""
+    soon = set(decision.tools)
+    later: Decision | None = decision
+    for _ in range(MOST_DETOURS):
+        if not soon.issubset(rare):
+            break
+        later = later.next
+        if later is None or later.flags & USER_SPOKE:
+            break
+        soon.update(later.tools)
+    return frozenset(soon)
+
+
+def _reads_well(test: FactTest) -> bool:
+    """Whether a condition may name it; of messages, which one said a word is left open, and users are not named."""
+    return test.readable and test.source not in (SAID_LAST, USER)

@@ -1,0 +1,144 @@
+"""Lessons that counting alone finds, stored as principles for as long as the runs teach them: what to call next, and
+what calls need. No model writes them.
+
+What to call next are the rules of the evidence (`hepm.evidence.rules`), what calls need is learned from the latest runs
+(`hepm.experience.content`). A lesson that they no longer teach is retired, and found again if they teach it again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import chain
+from typing import Final, NamedTuple
+
+from hepm.evidence.rules import Rule
+from hepm.experience.advice import Advice
+from hepm.experience.conditions import Conditions, FactCondition
+from hepm.experience.content import content_by_project
+from hepm.experience.distilling import OUTDATED
+from hepm.experience.lesson_bank import LessonBank
+from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, FOLLOWED_BY, Principle, is_content, sources_of
+from hepm.experience.sentence import advice_sentence
+from hepm.graph.lessons.rows import LessonRow, Triple
+from hepm.graph.lessons.transaction import LessonChange
+from hepm.types import DEFAULT_NAMESPACE, SAID
+
+MOST_RUNS: Final = 600
+"""Latest labelled runs that what calls need is learned from, so that it costs the same in a memory of any size."""
+MOST_RULES: Final = 200
+"""Rules that are stored, those that lost most runs first."""
+_WORSE: Final = 3  # tools that one sentence is against
+_SOURCES: Final = 10  # runs of either side that a lesson names
+_NEWEST: Final = 2**62  # above every row number
+
+
+class CountedReport(NamedTuple):
+    """What came of counting.
+
+    Attributes:
+        runs: Of how many what calls need was learned.
+        seconds: How long it took.
+    """
+
+    runs: int
+    new: int
+    retired: int
+    seconds: float
+
+
+def learn_by_counting(
+    bank: LessonBank, *, namespace: str = DEFAULT_NAMESPACE, anew: bool = True, most: int = MOST_RUNS
+) -> CountedReport:
+    """Count, and store what is new; what the runs no longer teach is retired.
+
+    Args:
+        anew: Learn the evidence anew before, so that the same runs teach the same in whatever order they came.
+    """
+    started = time.monotonic()
+    latest = bank.store.latest_runs(namespace=namespace, before=_NEWEST, most=most)
+    runs = [run for run in bank.runs([row.id for row in latest], namespace=namespace) if run.trusted]
+    # Not in the order of arrival: the same runs teach the same.
+    runs.sort(key=lambda run: (run.ended_at or 0.0, run.id))
+    rules = sorted(bank.rules(namespace, anew=anew), key=lambda rule: -rule.lost)[:MOST_RULES]
+    principles = chain(content_by_project(runs), _with_rewards(next_tools(rules), bank, namespace))
+    taught = {principle.id: principle.row() for principle in principles}
+    stored = bank.list("principle", namespace=namespace, retired=True)
+    known = {lesson.row.id: lesson.row for lesson in stored}
+    environments = {run.environment for run in runs}
+    stale = [id for id, row in known.items() if id not in taught and _is_judged(row, environments)]
+    put: list[LessonRow] = []
+    revive: list[str] = []
+    for id, row in taught.items():
+        # Also where other runs stand behind it, or others were counted.
+        if (
+            id not in known
+            or not row.run_ids <= known[id].run_ids
+            or known[id].with_counts(row.properties) != known[id]
+        ):
+            put.append(row)
+        if id in known and known[id].retired == OUTDATED:
+            revive.append(id)
+    new = sum(row.id not in known for row in put)
+    if put or revive or stale:
+        change = LessonChange(put=put, revive=revive, retire=dict.fromkeys(stale, OUTDATED))
+        bank.change(change, namespace=namespace)
+    return CountedReport(len(runs), new, len(stale), time.monotonic() - started)
+
+
+def _is_judged(row: LessonRow, environments: set[str]) -> bool:
+    """Whether a lesson is retired unless the runs teach it: one that counting found, in the environments of the runs."""
+    if not row.live or row.made_by or row.properties["distilled_by"] != EXTRACTIVE:
+        return False
+    # Of what calls need, runs of other environments than these say nothing.
+    return not is_content(row) or environments.issuperset(Conditions.read(row.properties).environments or {""})
+
+
+def next_tools(rules: Iterable[Rule]) -> Iterator[Principle]:
+    """Rules as principles, each with the latest runs on both sides."""
+    for rule in rules:
+        worse = rule.worse[:_WORSE]
+        behind = list(rule.runs[rule.better].worked[:_SOURCES]) if rule.better else []
+        behind += chain.from_iterable(rule.runs[tool].failed[:_SOURCES] for tool in worse)
+        counted = rule.runs[rule.better or worse[0]]
+        conditions = _conditions_of(rule)
+        advice = Advice(frozenset(filter(None, (rule.better,))), frozenset(worse))
+        last = rule.place.tool
+        advised = [Triple(last, FOLLOWED_BY, tool) for tool in advice.better]
+        yield Principle(
+            "guiding" if rule.better else "cautionary",
+            advice_sentence(conditions.when, advice),
+            triples=(*advised, *[Triple(tool, FAILS_AFTER, last) for tool in worse]),
+            # No words of a run are in it: it stays when one is forgotten.
+            sources=sources_of(dict.fromkeys(behind)),
+            tools=tuple(dict.fromkeys(filter(None, (rule.better, *worse, last)))),
+            conditions=conditions,
+            tried=counted.tried,
+            worked=len(counted.worked),
+        )
+
+
+def _with_rewards(principles: Iterable[Principle], bank: LessonBank, namespace: str) -> list[Principle]:
+    """Principles with the rewards of the runs behind them, without runs that are gone."""
+    bare = list(principles)
+    runs = list(dict.fromkeys(chain.from_iterable(principle.run_ids for principle in bare)))
+    rewards = {run.id: run.outcome.reward for run in bank.runs(runs, namespace=namespace)}
+    rewarded: list[Principle] = []
+    for principle in bare:
+        sources = [source._replace(reward=rewards[source.run]) for source in principle.sources if source.run in rewards]
+        rewarded.append(replace(principle, sources=tuple(sources)))
+    return rewarded
+
+
+def _conditions_of(rule: Rule) -> Conditions:
+    """The condition of a rule: of what the user says, words of which any is enough."""
+    conditions = Conditions(after=(rule.place.tool,))
+    for test, true in rule.conditions:
+        if test.source == SAID and true and not conditions.says:
+            words = tuple(word.removeprefix("~") for word in (test.fact, *test.others))
+            conditions = replace(conditions, says=words)
+        else:
+            fact = FactCondition(test._replace(others=()), true)
+            conditions = replace(conditions, facts=(*conditions.facts, fact))
+    return conditions
