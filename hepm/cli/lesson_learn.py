@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from hepm.llm import Client, Estimate
     from hepm.memory import Memory
 
-_DEFAULT_KINDS: Final[tuple[LessonKind, ...]] = ("experience", "principle")
+_BY_MODEL: Final[tuple[LessonKind, ...]] = ("experience", "principle")
+_BY_COUNTING: Final[tuple[LessonKind, ...]] = ("principle",)
 _SHOWN_FAILURES: Final = 10
 
 
@@ -36,7 +37,7 @@ _SHOWN_FAILURES: Final = 10
     "kinds",
     type=click.Choice(get_args(LessonKind)),
     multiple=True,
-    help="Only this kind; repeatable. Default: experience and principle.",
+    help="Only this kind; repeatable. Default: principle, with a model experience, too.",
 )
 @click.option("--again", is_flag=True, help="Include runs that were distilled before.")
 @dry_run_option
@@ -46,17 +47,18 @@ _SHOWN_FAILURES: Final = 10
 def distill(
     place: StorePlace, choice: ModelChoice, kinds: tuple[LessonKind, ...], again: bool, dry_run: bool, as_json: bool
 ) -> None:
-    """Distill lessons from new runs; without a model, by comparing the runs of a task.
+    """Distill lessons: without a model by counting what worked and what failed in all runs, with one from new runs.
 
     Notes say what the user of a run wants of the agent. Interrupted, or out of budget, the command goes on where it
     stopped, and pays for no answer twice.
 
     Example: `hepm lesson distill --namespace retail`
     """
-    # A kind that is named twice is distilled once.
-    chosen: list[LessonKind] = list(dict.fromkeys(kinds or _DEFAULT_KINDS))
     with place.open() as memory:
         client = choice.client(memory, place.namespace, "run")
+        default = _BY_COUNTING if client is None else _BY_MODEL
+        # A kind that is named twice is distilled once.
+        chosen: list[LessonKind] = list(dict.fromkeys(kinds or default))
         # Answers about users are kept, and forgotten, with their notes.
         shared_budget = None if client is None else client.budget
         about_users = choice.client(memory, place.namespace, "user", budget=shared_budget)
@@ -101,9 +103,14 @@ class _Distillation:
         """What `run` would do; nothing is asked or stored."""
         if kind == "note":
             return self._estimate_notes()
-        distiller = self._distiller(kind)
-        waiting = self.memory.lessons.waiting(f"{kind}/{distiller.name}", namespace=self.namespace, again=self.again)
-        return _Estimated(waiting, self._requests(kind))
+        return _Estimated(self._waiting(kind, self._distiller(kind)), self._requests(kind))
+
+    def _waiting(self, kind: LessonKind, distiller: Distiller | None) -> int:
+        """How many runs there are to distill; all if they are counted."""
+        lessons = self.memory.lessons
+        if distiller is None:
+            return lessons.waiting(kind, namespace=self.namespace, again=True)
+        return lessons.waiting(f"{kind}/{distiller.name}", namespace=self.namespace, again=self.again)
 
     def _requests(self, kind: LessonKind) -> list[Estimate]:
         if self.client is None or kind == "note":
@@ -117,7 +124,7 @@ class _Distillation:
         # Principles are compared with known ones: more questions, of which only a part will be asked.
         if kind == "principle" and judge is not None:
             principles = self.memory.principles
-            requests.append(principles.estimate(judge, namespace=self.namespace, distiller=distiller, again=self.again))
+            requests.append(principles.estimate(judge, distiller, namespace=self.namespace, again=self.again))
         return requests
 
     def _estimate_notes(self) -> _Estimated:
@@ -134,7 +141,7 @@ class _Distillation:
         if kind == "note":
             return self._reflect()
         distiller = self._distiller(kind)
-        waiting = self.memory.lessons.waiting(f"{kind}/{distiller.name}", namespace=self.namespace, again=self.again)
+        waiting = self._waiting(kind, distiller)
         with Bar(f"runs distilled ({kind})") as bar:
 
             def on_progress(report: DistillReport) -> None:
@@ -161,13 +168,14 @@ class _Distillation:
                 on_progress=lambda report: bar.show(report.runs),
             )
 
-    def _distiller(self, kind: LessonKind) -> Distiller:
+    def _distiller(self, kind: LessonKind) -> Distiller | None:
+        """None if principles are counted."""
         from hepm.experience.distilling import ExtractiveDistiller
         from hepm.experience.model_distiller import ModelDistiller
 
         assert kind != "note"
         if self.client is None:
-            return ExtractiveDistiller(kind)
+            return ExtractiveDistiller() if kind == "experience" else None
         return ModelDistiller(self.client, kind, concurrency=self.concurrency)
 
     def _judge(self) -> ModelJudge | None:

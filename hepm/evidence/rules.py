@@ -1,7 +1,7 @@
 """What worked and what failed in the situations of a memory, as rules that people read: a condition, and what to call.
 
 A rule is found by the small tree of its place, asked about one tool at a time, and is kept if runs of other families
-bear it out. Rules whose other way lost runs are *forks*. Each is read off the decisions when asked; none is stored here.
+bear it out. Rules whose other way lost runs are *forks*. They are read off the decisions when asked.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def lower_bound(right: float, wrong: float) -> float:
 
 
 class RunsOf(NamedTuple):
-    """The runs that called a tool under a condition, by id, the latest first: those in which it worked, and the rest."""
+    """The runs that called a tool under a condition, by id, the latest first: where it worked, and where it failed."""
 
     worked: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
@@ -103,7 +103,7 @@ class Rule:
 
     @property
     def lost(self) -> float:
-        """Runs that failed by a worse way, beyond what the better one would have lost; or, if that is not known, others."""
+        """Runs that failed by a worse way, beyond what the better one (or, if that is unknown, others) would have lost."""
         others = [self.better] if self.better else [tool for tool in self.runs if tool not in self.worse]
         failed = sum(len(self.runs[tool].failed) for tool in others)
         share = failed / max(sum(self.runs[tool].tried for tool in others), 1)
@@ -273,9 +273,12 @@ class _AtPlace:
                 elsewhere_N |= (fold_N == fold) & self._under(found)
         under_N = among_N & self._under(path)
         borne_out = int((under_N & elsewhere_N & right_N).sum())
-        # Most of its decisions must be ones that the others would have told it for, and it must be right there.
+        # Most of its decisions must be ones that the others would have told it for, and it must be right there, surely
+        # more often than everywhere.
         told = int((under_N & elsewhere_N).sum())
-        return path if 2 * told >= under_N.sum() and borne_out >= RELIABLE * told else []
+        reliable = 2 * told >= under_N.sum() and borne_out >= RELIABLE * told
+        surely_more = lower_bound(borne_out, told - borne_out) > right / among_N.sum()
+        return path if reliable and surely_more else []
 
     def _folds(self, right_N: BoolArray) -> NDArray[np.intp]:
         """Which part of the runs each decision belongs to: families stay together, where the rule is of several."""

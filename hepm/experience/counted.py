@@ -72,11 +72,7 @@ def learn_by_counting(
     revive: list[str] = []
     for id, row in taught.items():
         # Also where other runs stand behind it, or others were counted.
-        if (
-            id not in known
-            or not row.run_ids <= known[id].run_ids
-            or known[id].with_counts(row.properties) != known[id]
-        ):
+        if id not in known or _tells_more(row, known[id]):
             put.append(row)
         if id in known and known[id].retired == OUTDATED:
             revive.append(id)
@@ -87,8 +83,12 @@ def learn_by_counting(
     return CountedReport(len(runs), new, len(stale), time.monotonic() - started)
 
 
+def _tells_more(row: LessonRow, known: LessonRow) -> bool:
+    return not row.run_ids <= known.run_ids or known.with_counts(row.properties) != known
+
+
 def _is_judged(row: LessonRow, environments: set[str]) -> bool:
-    """Whether a lesson is retired unless the runs teach it: one that counting found, in the environments of the runs."""
+    """Whether a lesson that these runs do not teach is retired: one that counting found, in their environments."""
     if not row.live or row.made_by or row.properties["distilled_by"] != EXTRACTIVE:
         return False
     # Of what calls need, runs of other environments than these say nothing.

@@ -78,7 +78,7 @@ class EqualLessons:
 
     @property
     def works(self) -> bool:
-        """Whether it says what works, and not what fails: principles say it by their kind, experiences by their zone."""
+        """Whether it says what works: principles say it by their kind, experiences by their zone."""
         properties = self.first.row.properties
         return properties.get("kind", properties.get("zone")) not in ("cautionary", "warning")
 

@@ -20,7 +20,7 @@ from hepm.errors import InputError
 from hepm.experience.age import Age, freshest
 from hepm.experience.comparison import says_nothing
 from hepm.experience.conditions import Conditions
-from hepm.experience.content import MOST_RUNS
+from hepm.experience.counted import MOST_RUNS
 from hepm.experience.equal_lessons import EqualLessons
 from hepm.experience.exchange import HAND, Read, digest_of, import_lessons
 from hepm.experience.held_out import HeldOutRuns, Lesson, latest_labelled, support_of, support_of_content

@@ -102,9 +102,9 @@ class LessonWriter:
         return known_before(replace(state, facts=facts), past, self._user)
 
     def holds(self, lesson: Principle | Experience) -> bool:
-        """Whether a lesson may be shown now: its condition holds, and counting found it, or a model or a person wrote it."""
+        """Whether a lesson may be shown now: its condition holds, and it is more than what sets one run apart."""
         if not self._as_written and lesson.distilled_by == EXTRACTIVE:
-            # What sets one run apart is no rule; and what is known of good results says nothing after an error.
+            # What is known of good results says nothing after an error.
             after_errors = any(fact.test.source == ENDED for fact in lesson.conditions.facts)
             if isinstance(lesson, Experience) or (self._failed and not after_errors):
                 return False

@@ -127,7 +127,8 @@ class Principles:
     ) -> DistillReport:
         """Distill the runs that were not distilled yet, and add what is new (see `distill_into` and `matching`).
 
-        Without a distiller, count what all runs teach (`count`). Of principles that mean the same, the one stored first stays, and of a batch the one of most runs.
+        Without a distiller, count what all runs teach (see `count`). Of principles that mean the same, the one stored
+        first stays, and of a batch the one of most runs.
 
         Args:
             judge: Decides whether two principles mean the same; without a model by default.

@@ -29,6 +29,7 @@ def in_own_words(lesson: Principle | Experience) -> str:
     else:
         text = lesson.lesson
     when = lesson.conditions.when
-    if not lesson.conditions.checked or when.casefold() in text.casefold():
+    told = text.casefold().replace('"', "'")
+    if not lesson.conditions.checked or when.casefold().replace('"', "'") in told:
         return text
     return f"{when[0].upper()}{when[1:]}: {text}"

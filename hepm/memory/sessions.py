@@ -184,7 +184,7 @@ class Sessions:
         memory = self._memory
         with self._making:
             if self._distiller is None:
-                self._distiller = BackgroundDistiller(lambda: (memory.experiences, memory.principles))
+                self._distiller = BackgroundDistiller(lambda: memory.principles)
             return self._distiller
 
     def wait_distilled(self) -> None:

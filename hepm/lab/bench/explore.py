@@ -292,9 +292,8 @@ class Exploration:
             distill: Any = memory.experiences.distill if kind == "experience" else memory.principles.distill
             distill = partial(distill, namespace=memory.namespace)
             if distiller is None:
-                counting = ExtractiveDistiller(kind, methods=CREDIT)
                 # With the other runs of their tasks, as each run changes what the others teach.
-                distill(runs=runs, distiller=counting)
+                distill(runs=runs, distiller=ExtractiveDistiller(CREDIT) if kind == "experience" else None)
                 continue
             if kind == "principle":
                 distill = partial(distill, judge=ModelJudge(distiller))
