@@ -23,7 +23,7 @@ from hepm.evidence.facts import FactTest, TestedRows, tests_of
 from hepm.evidence.learning import MOST_DECISIONS, spread
 from hepm.evidence.place import best_tests, grow_small
 from hepm.graph.delta import USER_SPOKE
-from hepm.types import SAID_LAST, USER, ToolName
+from hepm.types import SAID_LAST, ToolName
 
 FEWEST: Final = 3
 """Runs that bear a rule out, below which it is none."""
@@ -74,6 +74,15 @@ class RunsOf(NamedTuple):
         return len(self.worked) + len(self.failed)
 
     @property
+    def share(self) -> float:
+        """The share in which it worked."""
+        return len(self.worked) / max(self.tried, 1)
+
+    def surely_above(self, other: RunsOf) -> bool:
+        """Whether it works surely more often than another way."""
+        return self.least > other.share and self.share > other.most
+
+    @property
     def least(self) -> float:
         """The least share in which it works (see `lower_bound`)."""
         return lower_bound(len(self.worked), len(self.failed))
@@ -103,7 +112,7 @@ class Rule:
 
     @property
     def lost(self) -> float:
-        """Runs that failed by a worse way, beyond what the better one (or, if that is unknown, others) would have lost."""
+        """Runs that failed by a worse way, beyond what the better one, or the others, would have lost."""
         others = [self.better] if self.better else [tool for tool in self.runs if tool not in self.worse]
         failed = sum(len(self.runs[tool].failed) for tool in others)
         share = failed / max(sum(self.runs[tool].tried for tool in others), 1)
@@ -187,7 +196,7 @@ class _AtPlace:
         if len(of_tool.failed) < max(FEWEST, RELIABLE * of_tool.tried):
             return None
         best = max(runs, key=lambda other: (runs[other].least, other))
-        known = best not in (tool, self._place.tool) and runs[best].least > of_tool.most
+        known = best not in (tool, self._place.tool) and runs[best].surely_above(of_tool)
         if known and self._usual(best, under_N & ~did_N, OUTSTANDING if path else _PURE, everywhere=not path):
             return Rule(self._place, self._told(path), best, self._worse(best, runs), runs)
         # Where nearly all fail, a tool that failed is no worse than the others.
@@ -213,11 +222,10 @@ class _AtPlace:
 
     def _worse(self, tool: ToolName, runs: Mapping[ToolName, RunsOf]) -> tuple[ToolName, ...]:
         """The tools that surely fail more often, the one with most failures first."""
-        least = runs[tool].least
         worse: list[ToolName] = []
         for other, of_other in runs.items():
             failed = len(of_other.failed)
-            if failed >= max(FEWEST_FAILED, MOSTLY * of_other.tried) and of_other.most < least:
+            if failed >= max(FEWEST_FAILED, MOSTLY * of_other.tried) and runs[tool].surely_above(of_other):
                 worse.append(other)
         return tuple(sorted(worse, key=lambda other: (-len(runs[other].failed), other)))
 
@@ -356,5 +364,5 @@ def _soon(decision: Decision, rare: Collection[ToolName]) -> frozenset[ToolName]
 
 
 def _reads_well(test: FactTest) -> bool:
-    """Whether a condition may name it; of messages, which one said a word is left open, and users are not named."""
-    return test.readable and test.source not in (SAID_LAST, USER)
+    """Whether a condition may name it; of messages, which one said a word is left open."""
+    return test.readable and test.source != SAID_LAST

@@ -61,8 +61,10 @@ class AdviceHere:
         return frozenset(map(self.names.shown, tools))
 
     def concerns(self, lesson: Experience) -> bool:
-        """Whether an experience may be about what comes next: it names a tool of the last turn."""
-        return START in self._last or not self._last.isdisjoint(self._shown(lesson.tools))
+        """Whether an experience may be about what comes next: it names a tool of the last turn, or the start."""
+        if START in self._last:
+            return "at the start" in lesson.conditions.preconditions
+        return not self._last.isdisjoint(self._shown(lesson.tools))
 
     def applies(self, lesson: Principle | Experience) -> bool:
         """Whether a lesson, here or elsewhere, is about tools that the agent has, and recommends no retired one."""

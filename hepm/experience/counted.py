@@ -23,14 +23,14 @@ from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, FOLLOWED_BY, Princi
 from hepm.experience.sentence import advice_sentence
 from hepm.graph.lessons.rows import LessonRow, Triple
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.types import DEFAULT_NAMESPACE, SAID
+from hepm.types import DEFAULT_NAMESPACE, SAID, USER
 
 MOST_RUNS: Final = 600
 """Latest labelled runs that what calls need is learned from, so that it costs the same in a memory of any size."""
 MOST_RULES: Final = 200
 """Rules that are stored, those that lost most runs first."""
 _WORSE: Final = 3  # tools that one sentence is against
-_SOURCES: Final = 10  # runs of either side that a lesson names
+_SOURCES: Final = 25  # runs of either side that a lesson names
 _NEWEST: Final = 2**62  # above every row number
 
 
@@ -69,16 +69,19 @@ def learn_by_counting(
     environments = {run.environment for run in runs}
     stale = [id for id, row in known.items() if id not in taught and _is_judged(row, environments)]
     put: list[LessonRow] = []
+    unlink: dict[str, set[str]] = {}
     revive: list[str] = []
     for id, row in taught.items():
         # Also where other runs stand behind it, or others were counted.
         if id not in known or _tells_more(row, known[id]):
             put.append(row)
+            if id in known:
+                unlink[id] = known[id].run_ids - row.run_ids
         if id in known and known[id].retired == OUTDATED:
             revive.append(id)
     new = sum(row.id not in known for row in put)
     if put or revive or stale:
-        change = LessonChange(put=put, revive=revive, retire=dict.fromkeys(stale, OUTDATED))
+        change = LessonChange(put=put, revive=revive, retire=dict.fromkeys(stale, OUTDATED), unlink=unlink)
         bank.change(change, namespace=namespace)
     return CountedReport(len(runs), new, len(stale), time.monotonic() - started)
 
@@ -96,8 +99,10 @@ def _is_judged(row: LessonRow, environments: set[str]) -> bool:
 
 
 def next_tools(rules: Iterable[Rule]) -> Iterator[Principle]:
-    """Rules as principles, each with the latest runs on both sides."""
+    """Rules as principles, each with the latest runs on both sides; what depends on the user is no lesson for all."""
     for rule in rules:
+        if any(test.source == USER for test, _ in rule.conditions):
+            continue
         worse = rule.worse[:_WORSE]
         behind = list(rule.runs[rule.better].worked[:_SOURCES]) if rule.better else []
         behind += chain.from_iterable(rule.runs[tool].failed[:_SOURCES] for tool in worse)
@@ -111,7 +116,7 @@ def next_tools(rules: Iterable[Rule]) -> Iterator[Principle]:
             advice_sentence(conditions.when, advice),
             triples=(*advised, *[Triple(tool, FAILS_AFTER, last) for tool in worse]),
             # No words of a run are in it: it stays when one is forgotten.
-            sources=sources_of(dict.fromkeys(behind)),
+            sources=sources_of(sorted(set(behind))),
             tools=tuple(dict.fromkeys(filter(None, (rule.better, *worse, last)))),
             conditions=conditions,
             tried=counted.tried,

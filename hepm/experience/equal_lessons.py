@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, product
 from typing import Final
 
+from hepm.experience.comparison import compares
 from hepm.experience.conditions import Conditions
 from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, counted_runs, is_content
 from hepm.experience.sentence import in_own_words
@@ -118,6 +119,7 @@ def _as_one(lessons: list[StoredLesson], key: Hashable, *, name_environments: bo
     environments = Conditions.read(row.properties).environments
     if name_environments and environments and not is_content(row):
         text = f"In {', '.join(environments)}: {text}"
-    # What sets one run apart is for people: a rule of many runs is what agents are told.
-    by_counting = row.kind == "experience" and row.properties["distilled_by"] == EXTRACTIVE
-    return EqualLessons(text, counted_runs(row), UNTOLD if by_counting else "", tuple(lessons), key)
+    # What sets one run apart is for people: agents are told rules of many runs.
+    extractive = row.properties["distilled_by"] == EXTRACTIVE
+    held_back = UNTOLD if extractive and compares(str(row.properties.get("lesson", ""))) else ""
+    return EqualLessons(text, counted_runs(row), held_back, tuple(lessons), key)

@@ -13,6 +13,7 @@ from typing import Final
 from hepm.evidence.decisions import ENDED, known_before
 from hepm.evidence.rules import lower_bound
 from hepm.experience.advice import Advice, AdviceHere
+from hepm.experience.comparison import compares
 from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, counted_runs, in_brackets, is_content
 from hepm.experience.sentence import advice_sentence, in_own_words
 from hepm.experience.transcript import plain
@@ -104,9 +105,11 @@ class LessonWriter:
     def holds(self, lesson: Principle | Experience) -> bool:
         """Whether a lesson may be shown now: its condition holds, and it is more than what sets one run apart."""
         if not self._as_written and lesson.distilled_by == EXTRACTIVE:
+            if isinstance(lesson, Experience):
+                if compares(lesson.lesson):
+                    return False
             # What is known of good results says nothing after an error.
-            after_errors = any(fact.test.source == ENDED for fact in lesson.conditions.facts)
-            if isinstance(lesson, Experience) or (self._failed and not after_errors):
+            elif self._failed and not any(fact.test.source == ENDED for fact in lesson.conditions.facts):
                 return False
         return lesson.conditions.holds(self._known, self._here.after, environment=self._environment, user=self._user)
 

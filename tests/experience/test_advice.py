@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from hepm import FailedWay, Memory, Trajectory
+from hepm.evidence.rules import lower_bound
 from hepm.experience.advice import AdviceHere
-from hepm.experience.comparison import compared_tools, next_in_way, says_nothing
+from hepm.experience.comparison import says_nothing
 from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, PrincipleKind
-from hepm.experience.occasions import lower_bound
 from hepm.experience.prompt import PromptOptions
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
@@ -137,24 +137,6 @@ def test_rules_about_another_place_say_nothing_here_and_stand_beside_anything() 
     elsewhere = rule("guiding", "elsewhere", 5, better="a", after="list")
     assert not any(AdviceHere(HERE).advice_of(elsewhere))
     assert stands(elsewhere, suggested("b", warnings=(FailedWay("a", 9, 10),)))
-
-
-def test_what_an_experience_says_of_a_place_is_read_from_its_lesson() -> None:
-    lesson = "After look, runs with like requests that succeeded called b and c; this one, which failed, called a."
-    assert compared_tools(lesson, ("b", "c", "a", "look")) == ({"b", "c"}, {"a"})
-    lesson = "After look, this run, which succeeded, called b; runs of this task that failed called a."
-    assert compared_tools(lesson, ("b", "a", "look")) == ({"b"}, {"a"})
-    assert compared_tools("This way led to success: a, then b.", ("a", "b")) == (set(), set())
-
-
-def test_an_experience_of_a_successful_way_advises_what_follows_the_last_tools_in_it() -> None:
-    way, tools = "This way led to success: a, then b and c, then a, then d e.", ("a", "b", "c", "d e")
-    assert next_in_way(way, tools, ["a"]) == {"b", "c", "d e"}
-    assert next_in_way(way, tools, ["c"]) == next_in_way(way, tools, []) == {"a"}
-    assert next_in_way(way, tools, ["d e"]) == next_in_way(way, tools, ["x"]) == set()
-    assert next_in_way("This way led to failure: a, then b.", tools, ["a"]) == set()
-    found = Experience("s", "a", "o", way, "golden", "exploration", 1.0, tools=tools)
-    assert AdviceHere(["a"]).advice_of(found).better == {"b", "c", "d e"}
 
 
 # In a memory
@@ -326,7 +308,7 @@ def test_a_prompt_names_what_worked_first_and_says_by_its_warning_or_a_lesson_wh
     warned = re.search(r"close_ticket(: | \()failed in 10 of 1[03] (like )?runs", line)
     assert "close_ticket" not in line or warned or policy != "hybrid"
     rule = r"After get_order, when the user says .*, call refund rather than close_ticket.\" "
-    rule += r"\(10 of 10 runs succeeded, 0 of 10 others\)"
+    rule += r"\(10 of 10 runs succeeded\)"
     assert re.search(rule, told.text)
 
 
@@ -340,8 +322,7 @@ def test_lessons_that_name_no_tool_are_not_told_though_they_are_stored(memory: M
     )
     memory.principles.distill(namespace=NS)
     memory.experiences.distill(namespace=NS)
-    rules = [one.row.text for one in memory.lessons.list("principle", namespace=NS)]
-    assert rules == ["In shop, calling get_order, then refund led to success."]
+    assert memory.lessons.list("principle", namespace=NS) == []
     stored = {one.row.properties["lesson"] for one in memory.lessons.list("experience", namespace=NS)}
     assert any("nothing more" in str(text) for text in stored)
     told = memory.prompt(state="Refund parcel, broken glass", after="get_order").text

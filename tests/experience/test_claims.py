@@ -194,7 +194,7 @@ def test_a_models_lesson_about_arguments_is_given_at_its_call_and_outlives_what_
 ) -> None:
     distill(principle(("get_order", "followed_by", "refund"), ("refund", "needs", "get_order")))
     principles = Principles(bank)
-    principles.learn_content(namespace=NS)
+    principles.count(namespace=NS)
     content = principles.content(namespace=NS)
     assert len(content.checks("refund", (), Where("shop"))) == 1
     assert content.checks("refund", ("get_order",), Where("shop")) == []

@@ -7,12 +7,12 @@ from hepm.experience.experiences import Experiences
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.principles import Principles
 from hepm.graph.lessons.transaction import LessonChange
-from tests.experience.shelves import NS, open_bank, remember
+from tests.experience.shelves import NS, forget, open_bank, remember
 from tests.runs import trajectory
 
 
 def distill(bank: LessonBank, *, again: bool = False) -> tuple[int, int, int]:
-    report = distill_into(bank, ExtractiveDistiller("experience"), namespace=NS, again=again)
+    report = distill_into(bank, ExtractiveDistiller(), namespace=NS, again=again)
     return report.runs, report.new, report.retired
 
 
@@ -56,7 +56,6 @@ def test_equal_lessons_of_several_runs_are_one_and_outlive_the_runs_that_only_ta
 def relearn(bank: LessonBank, *runs: str) -> None:
     """Distill the tasks of runs that just finished, as sessions do."""
     Experiences(bank).distill(namespace=NS, runs=runs, again=True)
-    Principles(bank).distill(namespace=NS, runs=runs, again=True)
 
 
 def rules(bank: LessonBank) -> dict[str, set[str]]:
@@ -79,8 +78,6 @@ def test_tasks_distilled_run_by_run_teach_what_they_teach_distilled_at_once(tmp_
         relearn(step_by_step, run.id)
     remember(in_one_run, *runs)
     Experiences(in_one_run).distill(namespace=NS)
-    Principles(in_one_run).distill(namespace=NS)
-    assert rules(step_by_step) == rules(in_one_run)
     told = [
         {
             (one.row.properties["lesson"], tuple(sorted(source.run for source in one.row.sources)))
@@ -91,35 +88,35 @@ def test_tasks_distilled_run_by_run_teach_what_they_teach_distilled_at_once(tmp_
     assert told[0] == told[1]
 
 
-def test_a_rule_that_a_task_does_not_teach_any_more_stands_on_the_runs_of_others_and_comes_back_when_taught_again(
-    tmp_path: Path,
-) -> None:
+def test_a_rule_that_runs_do_not_teach_any_more_is_retired_and_comes_back_with_its_uses(tmp_path: Path) -> None:
     bank = open_bank(tmp_path / "store.hepm")
-    remember(bank, trajectory("a", "look", "buy", task="t"))
-    relearn(bank, "a")
-    ((rule, runs),) = rules(bank).items()
-    assert runs == {"a"}
-    remember(bank, trajectory("b", "look", "drop", task="t", success=False))
-    relearn(bank, "b")
-    assert rule not in rules(bank)
-    remember(bank, trajectory("c", "look", "buy", task="u"))
-    relearn(bank, "c")
-    assert rules(bank)[rule] == {"c"}
-    remember(bank, trajectory("d", "look", "buy", task="v"))
-    relearn(bank, "d")
-    remember(bank, trajectory("e", "look", "drop", task="v", success=False))
-    relearn(bank, "e")
-    assert rules(bank)[rule] == {"c"}
+    good = [trajectory(f"g{n}", "look", "buy") for n in range(6)]
+    remember(bank, *good, *(trajectory(f"b{n}", "look", "drop", success=False) for n in range(6)))
+    Principles(bank).distill(namespace=NS)
+    (rule,) = rules(bank)
+    (id,) = (one.row.id for one in bank.list("principle", namespace=NS))
+    bank.show("live", [id], namespace=NS)
+    for name in range(6):
+        forget(bank, f"g{name}")
+    bank._mirror.refresh()
+    Principles(bank).distill(namespace=NS)
+    assert rules(bank) == {}
+    remember(bank, *good)
+    bank._mirror.refresh()
+    Principles(bank).distill(namespace=NS)
+    assert {*rules(bank)} == {rule}
+    assert [one.uses.shown for one in bank.list("principle", namespace=NS)] == [1]
 
 
 def test_a_lesson_that_a_hand_retired_does_not_come_back_when_it_is_taught_again(tmp_path: Path) -> None:
     bank = open_bank(tmp_path / "store.hepm")
-    remember(bank, trajectory("a", "look", "buy", task="t"))
-    relearn(bank, "a")
+    remember(bank, *(trajectory(f"g{n}", "look", "buy") for n in range(6)))
+    remember(bank, *(trajectory(f"b{n}", "look", "drop", success=False) for n in range(6)))
+    Principles(bank).distill(namespace=NS)
     (one,) = bank.list("principle", namespace=NS)
     bank.change(LessonChange(retire={one.row.id: "deleted"}), namespace=NS)
-    remember(bank, trajectory("b", "look", "buy", task="t"))
-    relearn(bank, "b")
+    remember(bank, trajectory("later", "look", "buy"))
+    Principles(bank).distill(namespace=NS)
     assert rules(bank) == {}
 
 

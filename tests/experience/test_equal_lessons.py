@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from hepm import Memory
-from hepm.experience.equal_lessons import DISAGREE, UNTOLD, EqualLessons
+from hepm.experience.equal_lessons import UNTOLD, EqualLessons
 from hepm.experience.lessons import Principle
 from hepm.graph.lessons.transaction import LessonChange
-from tests.experience.test_occasions import LESSONS_ALONE, STATES, WISHES, asked, office_run, right_tool
+from tests.evidence.test_rules import STATES, WISHES, office_run, right_tool
 from tests.runs import trajectory
 
 CASES = [(wish, status) for wish in WISHES for status in STATES]
@@ -46,44 +46,11 @@ def test_experiences_of_different_runs_that_say_the_same_are_one_with_all_their_
     assert len(most.sources) == len({source.run for one in most.lessons for source in one.row.sources}) > 5
 
 
-@pytest.mark.parametrize("kind", ["experience", "principle"])
-def test_a_listed_sentence_is_the_one_that_a_prompt_says(memory: Memory, kind: str) -> None:
-    texts = {one.text: one.evidence for one in listed(memory, kind) if not one.held_back}
-    (found,) = (text for text in texts if "get_stock" in text.partition(" rather")[0])
-    said = memory.prompt(asked("exchange", "pending"), options=LESSONS_ALONE).text
-    advice, _, _ = found.partition(" rather")
-    assert advice.rstrip(".") in said
-    assert "'exchange'" in advice
-    assert texts[found] in said
-
-
-def test_a_way_is_listed_as_the_step_that_its_runs_bear_out(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as memory:
-        memory.ingest(trajectory(f"{n}", "look", "buy", "pay", goal="a hat", task=f"{n}") for n in range(6))
-        memory.experiences.distill()
-        memory.principles.distill()
-        for kind in ("experience", "principle"):
-            (one,) = listed(memory, kind)
-            assert "led to success" not in one.text
-            assert one.line in {
-                "After look, call buy. (6 of 6 runs succeeded)",
-                "After buy, call pay. (6 of 6 runs succeeded)",
-            }
-            assert len(one.sources) == 6
-
-
-def test_what_runs_disagree_on_and_what_names_no_tool_to_call_says_so(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as memory:
-        tools = ("refund", "escalate", "close")
-        memory.ingest(
-            trajectory(f"{n}", "look", tools[n % 3], goal="help me", task=f"{n // 6}", success=(n // 3) % 2 == 0)
-            for n in range(60)
-        )
-        memory.ingest([trajectory("alone", "sing", goal="a song", task="song", success=False)])
-        memory.experiences.distill()
-        held_back = {one.text: one.held_back for one in listed(memory)}
-        assert held_back.pop("This way led to failure: sing.") == UNTOLD
-        assert set(held_back.values()) <= {DISAGREE, UNTOLD}
+def test_what_sets_one_run_apart_is_listed_as_told_to_no_agent_and_a_rule_with_its_runs(memory: Memory) -> None:
+    assert {one.held_back for one in listed(memory)} == {UNTOLD}
+    rules = [one for one in listed(memory, "principle") if "call get_stock" in one.text]
+    assert rules
+    assert all(one.line.endswith(" runs)") and not one.held_back for one in rules)
 
 
 def test_a_lesson_that_a_person_wrote_stands_in_its_own_words_beside_what_was_counted(memory: Memory) -> None:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.experience.extractive import distill, distill_principles
-from hepm.experience.lessons import Experience, Principle
+from hepm.experience.extractive import distill
+from hepm.experience.lessons import Experience
 from hepm.experience.transcript import SITUATION_CHARS
-from hepm.graph.lessons.rows import Source, Triple
+from hepm.graph.lessons.rows import Source
 from hepm.types import Outcome, ToolCall, Trajectory, Turn
 from tests.runs import trajectory
 
@@ -33,11 +33,6 @@ def silent(run: Trajectory) -> Trajectory:
 
 def of(run: Trajectory, *others: Trajectory) -> Experience:
     return next(found for found in distill([*others, run]) if run.id in [source.run for source in found.sources])
-
-
-def rule(run: Trajectory, *others: Trajectory) -> Principle | None:
-    found = [p for p in distill_principles([*others, run]) if run.id in [source.run for source in p.sources]]
-    return found[0] if found else None
 
 
 def test_a_failure_learns_where_successful_runs_went_another_way() -> None:
@@ -89,7 +84,6 @@ def test_a_run_that_stopped_learns_what_it_did_not_call() -> None:
 
 def test_a_run_that_did_the_same_says_that_tools_did_not_decide() -> None:
     assert of(bad("f", "look"), good("g", "look")).lesson.endswith("the tools did not decide.")
-    assert rule(bad("f", "look"), good("g", "look")) is None
 
 
 def test_more_at_once_is_no_other_way() -> None:
@@ -112,12 +106,12 @@ def test_without_contrast_the_lesson_is_the_way_taken(run: Trajectory, lesson: s
 
 def test_runs_that_do_not_say_how_they_ended_teach_nothing() -> None:
     unknown = trajectory("u", "look", "x", success=None, task="t")
-    assert (distill([unknown]), distill_principles([unknown])) == ([], [])
+    assert distill([unknown]) == []
     assert distill([unknown, bad("f", "look", "y")]) == distill([bad("f", "look", "y")])
 
 
 def test_a_run_in_which_the_agent_had_no_turn_teaches_nothing() -> None:
-    assert (distill([good("g")]), distill_principles([good("g")])) == ([], [])
+    assert distill([good("g")]) == []
 
 
 def test_the_parting_turn_is_the_first_key_turn() -> None:
@@ -188,60 +182,6 @@ def test_environments_choose_how_turns_are_credited() -> None:
     assert distill([run], methods={"shop": "equalised"}) == distill([run])  # a final reward credits all alike anyway
 
 
-# Principles
-
-
-def test_a_failure_gives_a_cautionary_principle() -> None:
-    found = rule(bad("f", "look", "cancel"), good("g", "look", "modify"))
-    assert found
-    assert found.text == "In shop, after look, calling cancel rather than modify ended in failure."
-    assert found.triples == (Triple("look", "followed_by", "modify"), Triple("cancel", "fails_after", "look"))
-    assert (found.kind, found.tools, found.conditions.environments) == (
-        "cautionary",
-        ("modify", "cancel", "look"),
-        ("shop",),
-    )
-
-
-def test_a_success_gives_a_guiding_principle() -> None:
-    found = rule(good("g", "modify"), bad("f", "cancel"))
-    assert found
-    assert (found.kind, found.text) == (
-        "guiding",
-        "In shop, at the start, calling modify rather than cancel led to success.",
-    )
-    assert found.triples == (Triple("<START>", "followed_by", "modify"), Triple("cancel", "fails_after", "<START>"))
-
-
-def test_without_contrast_a_success_tells_how_it_ended() -> None:
-    found = rule(good("g", "find", "look", "look", "modify", "tell"))
-    assert found
-    assert found.text == "In shop, calling look, then modify, then tell led to success."
-    assert found.triples == (Triple("look", "followed_by", "modify"), Triple("modify", "followed_by", "tell"))
-
-
-def test_without_contrast_a_failure_tells_the_error_it_ended_with_or_nothing() -> None:
-    assert rule(bad("f", "look", "pay")) is None
-    wrong = Turn("assistant", "", (ToolCall("pay", {}, "Error: no"),))
-    run = bad("f", "look")
-    found = rule(replace(run, turns=(*run.turns, wrong)))
-    assert found
-    assert found.text == "In shop, after look, pay gave an error and the run ended in failure."
-    assert found.triples == (Triple("pay", "fails_after", "look"),)
-
-
-def test_tasks_of_one_kind_give_one_sentence() -> None:
-    one = distill_principles([good("g1", "look", "modify"), bad("f1", "look", "cancel")])
-    other = distill_principles(
-        [replace(good("g2", "look", "modify"), task="u"), replace(bad("f2", "look", "cancel"), task="u")]
-    )
-    assert {p.id for p in one} == {p.id for p in other}
-
-
-def test_half_a_reward_is_no_principle() -> None:
-    assert distill_principles([ended(good("g", "look"), 0.5)]) == []
-
-
 # Whatever the runs are
 
 nasty = st.text(max_size=60) | st.sampled_from(
@@ -279,7 +219,6 @@ def test_the_order_of_runs_does_not_matter(runs: list[Trajectory], shuffle: rand
     shuffled = list(runs)
     shuffle.shuffle(shuffled)
     assert distill(shuffled) == distill(runs)
-    assert distill_principles(shuffled) == distill_principles(runs)
 
 
 @given(tasks)
@@ -291,19 +230,12 @@ def test_lessons_are_short_and_plain(runs: list[Trajectory]) -> None:
         assert max(map(len, texts)) <= 1500
         assert 0 <= found.reward <= 1
         assert 1 <= found.conditions.first_turn <= found.conditions.last_turn
-    for principle in distill_principles(runs):
-        assert principle.text.isprintable()
-        assert len(principle.text) <= 1500
-        assert len(principle.triples) <= 6
 
 
 @given(tasks)
-def test_each_labelled_run_is_behind_one_experience_and_at_most_one_principle(runs: list[Trajectory]) -> None:
+def test_each_labelled_run_is_behind_one_experience(runs: list[Trajectory]) -> None:
     known = [r.id for r in runs if r.steps and r.outcome != Outcome()]
     assert sorted(source.run for found in distill(runs) for source in found.sources) == known
-    behind = [source.run for found in distill_principles(runs) for source in found.sources]
-    assert len(behind) == len(set(behind))
-    assert set(behind) <= set(known)
 
 
 @given(st.sampled_from([True, False]), st.booleans())
@@ -316,4 +248,3 @@ def test_what_users_and_tools_say_is_no_part_of_a_lesson(contrast: bool, success
         runs.append(bad("f2", "look", "x") if success else good("g2", "look", "x"))
     for found in distill(runs):
         assert "wire_money" not in found.action + found.outcome + found.lesson + repr(found.conditions)
-    assert all("wire_money" not in repr(found) for found in distill_principles(runs))

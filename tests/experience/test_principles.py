@@ -343,7 +343,7 @@ def test_the_order_in_which_runs_come_decides_only_which_words_stay(bank: Lesson
 def test_without_a_model_the_order_in_which_runs_are_stored_makes_no_difference(tmp_path: Path, seed: int) -> None:
     made = [
         *(trajectory(f"g{n}", "look", "ask", "buy", task="t") for n in range(3)),
-        *(trajectory(f"b{n}", "look", "drop", task="t", success=False) for n in range(2)),
+        *(trajectory(f"b{n}", "look", "drop", task="t", success=False) for n in range(3)),
         *(trajectory(f"o{n}", "look", "ask", "buy", task=f"other-{n}") for n in range(3)),
     ]
     np.random.default_rng(seed).shuffle(made)  # type: ignore[arg-type]
@@ -351,11 +351,7 @@ def test_without_a_model_the_order_in_which_runs_are_stored_makes_no_difference(
     remember(bank, *made)
     Principles(bank).distill(namespace=NS)
     found = {text: sorted(behind) for text, behind in stored(bank).items()}
-    assert found == {
-        "In shop, after look, calling ask rather than drop led to success.": ["g0", "g1", "g2"],
-        "In shop, after look, calling drop rather than ask ended in failure.": ["b0", "b1"],
-        "In shop, calling look, then ask, then buy led to success.": ["o0", "o1", "o2"],
-    }
+    assert found == {"After look, call ask rather than drop.": [f"{side}{n}" for side in "bgo" for n in range(3)]}
     bank.store.close()
 
 
@@ -495,8 +491,9 @@ def test_an_estimate_asks_nothing_and_names_at_least_as_many_questions_as_are_as
         assert asked.budget.used.input_tokens <= estimate.usage.input_tokens
 
 
-def test_a_model_is_not_asked_about_two_principles_that_none_wrote(bank: LessonBank, server: Loopback) -> None:
-    remember(bank, *(trajectory(f"r{n}", "look", f"tool_{n}", "buy", "pay", task="t") for n in range(4)))
+def test_a_model_is_not_asked_about_principles_that_counting_found(bank: LessonBank, server: Loopback) -> None:
+    remember(bank, *(trajectory(f"g{n}", "look", "buy") for n in range(4)))
+    remember(bank, *(trajectory(f"b{n}", "look", "drop", success=False) for n in range(4)))
     principles = Principles(bank)
     with client(bank, server) as asked:
         assert principles.distill(namespace=NS, judge=ModelJudge(asked)).new > 0

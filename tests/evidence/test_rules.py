@@ -1,4 +1,4 @@
-"""When tools were right: what tells the turns at one place apart, in a made-up back office."""
+"""Rules: what tells the decisions at one place apart, in a made-up back office, and as lessons in prompts."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import pytest
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.evidence.facts import FactTest
+from hepm.evidence.rules import Rule
 from hepm.experience.conditions import FactCondition
 from hepm.experience.lesson_files import lessons_for_file
 from hepm.experience.lessons import Principle
-from hepm.experience.occasions import OccasionEvidence
 from hepm.experience.prompt import PromptOptions
 from tests.runs import trajectory
 
@@ -56,22 +56,34 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
     cases = [(wish, status, tool) for wish in WISHES for status in STATES for tool in tools]
     with Memory.open(tmp_path) as opened:
         opened.ingest(office_run(number, *cases[number % len(cases)]) for number in range(10 * len(cases)))
-        opened.experiences.distill()
         opened.principles.distill()
         yield opened
 
 
-def test_the_occasions_of_a_tool_are_the_request_and_the_fact_that_decide(memory: Memory) -> None:
-    told = (
-        memory.lessons.occasions("default")
-        .at(["get_order"])
-        .evidence(right=frozenset({"cancel_order"}), wrong=frozenset())
-    )
-    assert told.reliable
-    assert (told.worked, told.tried) == (10, 10)
-    assert told.conditions.says == ("cancel",)
-    assert told.conditions.facts == (FactCondition(FactTest("get_order", "status=pending", 0.5)),)
-    assert told.conditions.when == 'when the user says "cancel" and get_order says status is pending'
+def rules_for(memory: Memory, tool: str) -> list[Rule]:
+    """The rules that advise a tool."""
+    return [rule for rule in memory.lessons.rules("default") if rule.better == tool]
+
+
+def worked(rule: Rule, tool: str) -> tuple[int, int]:
+    """In how many runs a tool worked under the conditions, and how many called it."""
+    return len(rule.runs[tool].worked), rule.runs[tool].tried
+
+
+def whens(memory: Memory) -> dict[str, str]:
+    """The conditions of the stored rules, by their words."""
+    return {one.row.text: str(one.row.properties["condition"]) for one in memory.lessons.list("principle")}
+
+
+def test_the_condition_of_a_tool_is_the_request_and_the_fact_that_decide(memory: Memory) -> None:
+    (rule,) = rules_for(memory, "cancel_order")
+    assert worked(rule, "cancel_order") == (10, 10)
+    assert set(rule.worse) == {"get_shipment", "get_stock"}
+    (stored,) = (Principle.of(one.row) for one in memory.lessons.list("principle") if "call cancel" in one.row.text)
+    assert stored.conditions.says == ("cancel",)
+    assert stored.conditions.facts == (FactCondition(FactTest("get_order", "status=pending", 0.5)),)
+    assert stored.conditions.when == 'when the user says "cancel" and get_order says status is pending'
+    assert (stored.tried, stored.worked, stored.conditions.after) == (10, 10, ("get_order",))
 
 
 @pytest.mark.parametrize("wish", WISHES)
@@ -80,12 +92,7 @@ def test_a_lesson_is_told_and_credited_only_where_its_condition_holds(memory: Me
     prompt = memory.prompt(asked(wish, status), options=LESSONS_ALONE, run="live")
     assert re.findall(r"call (\w+)", prompt.text) == [right_tool(wish, status)]
     memory.ingest([trajectory("live", "get_order", right_tool(wish, status))])
-    credited = [
-        one.row
-        for kind in ("experience", "principle")
-        for one in memory.lessons.list(kind)  # type: ignore[arg-type]
-        if one.uses.shown
-    ]
+    credited = [one.row for one in memory.lessons.list("principle") if one.uses.shown]
     assert {row.id for row in credited} == set(prompt.lessons)
     assert credited
 
@@ -96,14 +103,7 @@ def test_a_lesson_reads_as_one_sentence_with_its_condition_and_its_evidence(memo
     assert len(lines) == 1
     said = "When the user says 'cancel' and get_order says status is shipped, call get_shipment"
     assert lines[0].startswith(f'- "{said}')
-    assert lines[0].endswith('." (10 of 10 runs succeeded, 0 of 20 others)')
-
-
-def test_stored_rules_hold_their_conditions_and_counts(memory: Memory) -> None:
-    rules = [Principle.of(one.row) for one in memory.lessons.list("principle")]
-    checked = [one for one in rules if one.conditions.checked]
-    assert checked
-    assert all(one.conditions.after == ("get_order",) and one.tried for one in checked)
+    assert lines[0].endswith('." (10 of 10 runs succeeded)')
 
 
 def test_where_nothing_tells_the_runs_apart_nothing_is_told(tmp_path: Path) -> None:
@@ -114,21 +114,18 @@ def test_where_nothing_tells_the_runs_apart_nothing_is_told(tmp_path: Path) -> N
             for n in range(60)
         )
         memory.principles.distill()
-        memory.experiences.distill()
         assert memory.prompt(state="help me", after="look", options=LESSONS_ALONE).text == ""
 
 
-@pytest.mark.parametrize(("failures", "warned"), [(1, False), (3, True)])
-def test_a_tool_is_warned_of_after_three_failures_and_not_after_one(
+@pytest.mark.parametrize(("failures", "warned"), [(1, False), (4, True)])
+def test_a_tool_is_warned_of_after_several_failures_where_another_one_works(
     tmp_path: Path, failures: int, warned: bool
 ) -> None:
     with Memory.open(tmp_path) as memory:
-        memory.ingest(trajectory(f"{n}", "look", "drop", success=False) for n in range(failures))
-        occasions = memory.lessons.occasions("default")
-        assert occasions is not None
-        told = occasions.at(["look"]).evidence(right=frozenset(), wrong=frozenset({"drop"}))
-        assert told.right == failures
-        assert told.reliable == warned
+        memory.ingest(trajectory(f"bad {n}", "look", "drop", success=False) for n in range(failures))
+        assert memory.lessons.rules("default") == []
+        memory.ingest(trajectory(f"good {n}", "look", "buy") for n in range(6))
+        assert any("drop" in rule.worse for rule in rules_for(memory, "buy")) == warned
 
 
 def checked(number: int, says: str, *, success: bool, tool: str = "restart", result: str = "") -> Trajectory:
@@ -142,44 +139,30 @@ def checked(number: int, says: str, *, success: bool, tool: str = "restart", res
     return Trajectory(name, turns, Outcome(float(success), success), environment="ops", task=name)
 
 
-def of_restart(memory: Memory) -> OccasionEvidence:
-    occasions = memory.lessons.occasions("default")
-    assert occasions is not None
-    return occasions.at(["check"]).evidence(right=frozenset({"restart"}), wrong=frozenset())
+def told_of_restart(memory: Memory) -> str:
+    """The rule that advises a restart, without its end, in words; "" without one."""
+    memory.principles.distill()
+    told = [text for text in whens(memory) if "call restart" in text]
+    return told[0] if told else ""
 
 
-def test_failures_of_the_same_call_narrow_a_lesson_that_only_successes_would_leave_without_condition(
-    tmp_path: Path,
-) -> None:
+def test_failures_of_the_same_call_give_a_rule_its_condition(tmp_path: Path) -> None:
     with Memory.open(tmp_path) as memory:
         memory.ingest(checked(number, "memory", success=True) for number in range(6))
-        assert of_restart(memory).conditions.when == "after check"
+        assert told_of_restart(memory) == ""
         memory.ingest(checked(number, "deploy", success=False) for number in range(8))
-        memory.follow_now()
-        told = of_restart(memory)
-    assert told.reliable
-    assert told.conditions.when == "when check says cause is memory"
-    assert (told.tried, told.worked) == (6, 6)
+        memory.ingest(checked(number, "deploy", tool="wait", success=True) for number in range(6))
+        assert told_of_restart(memory) == "When check says cause is memory, call restart."
+        (rule,) = (rule for rule in memory.lessons.rules("default") if "restart" in rule.worse)
+        assert (rule.better, worked(rule, "wait"), worked(rule, "restart")) == ("wait", (6, 6), (0, 8))
+        assert rule.lost == 8
 
 
-def test_a_lesson_is_not_told_where_most_runs_that_followed_it_failed_and_nothing_says_why(tmp_path: Path) -> None:
+def test_a_call_that_mostly_fails_without_a_reason_is_not_advised(tmp_path: Path) -> None:
     with Memory.open(tmp_path) as memory:
-        memory.ingest(checked(number, "load", success=True) for number in range(4))
-        assert of_restart(memory).reliable
-        memory.ingest(checked(number, "load", success=False) for number in range(6))
-        memory.follow_now()
-        told = of_restart(memory)
-        memory.principles.distill()
+        memory.ingest(checked(number, "load", success=number < 4) for number in range(10))
+        assert told_of_restart(memory) == ""
         assert "restart" not in memory.prompt(state="alarm", after="check", options=LESSONS_ALONE).text
-    assert (told.tried, told.worked) == (10, 4)
-    assert not told.reliable
-
-
-def test_a_call_that_often_fails_is_advised_where_all_others_fail_more_often(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as memory:
-        memory.ingest(checked(number, "load", success=number % 5 < 2) for number in range(60))
-        memory.ingest(checked(number, "load", tool="wait", success=False) for number in range(40))
-        assert of_restart(memory).reliable
 
 
 def test_no_condition_is_a_function_word_or_a_name_that_few_tasks_share(tmp_path: Path) -> None:
@@ -194,8 +177,8 @@ def test_no_condition_is_a_function_word_or_a_name_that_few_tasks_share(tmp_path
             for tool, added in (("restart", 30), ("wait", 0))
             for number in range(40)
         )
-        told = of_restart(memory)
-    assert not told.conditions.checked, told.conditions.when
+        memory.principles.distill()
+        assert whens(memory) == {}
 
 
 def test_no_two_lines_of_a_prompt_advise_different_tools(memory: Memory) -> None:
@@ -254,7 +237,6 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
     with Memory.open(tmp_path_factory.mktemp("office")) as memory:
         memory.ingest(office_runs(800))
         memory.principles.distill()
-        memory.experiences.distill()
         yield memory
 
 
@@ -305,58 +287,31 @@ def test_no_user_is_told_the_name_of_another_one(office: Memory) -> None:
         assert set(re.findall(r"user-\d+", shown)) <= {now.user}
 
 
-def test_a_user_whose_request_is_told_apart_by_its_words_is_no_condition(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as memory:
-        memory.ingest(office_runs(400, own_thing=True))
-        told = (
-            memory.lessons.occasions("default")
-            .at(["get_order"])
-            .evidence(right=frozenset({"issue_voucher"}), wrong=frozenset())
-        )
-        assert (told.conditions.user, "piano" in told.conditions.says) == ("", True), told
-
-
-def test_that_a_lesson_is_for_one_user_is_in_no_stored_lesson_and_no_file_and_gone_with_the_runs(
-    tmp_path: Path,
-) -> None:
-    def listed(memory: Memory) -> str:
-        return " ".join(one.text for one in memory.lessons.equal(memory.lessons.list("principle")))
-
-    with Memory.open(tmp_path) as memory:
-        memory.ingest(office_runs(400))
-        memory.principles.distill()
-        assert not any(re.search(r"user-\d", str(one.row)) for one in memory.lessons.list("principle"))
-        of_one = re.search(
-            r"When it is for user-[37] and get_order says status is delivered, call issue_v", listed(memory)
-        )
-        assert of_one
-        assert "When it is for most users and get_order says status is delivered, call refund" in listed(memory)
-        assert "user-" not in str(memory.lessons.texts_by_tool())
-        for_file = lessons_for_file(memory.lessons, namespace="default").lessons
-        assert not any("user-" in one.equal.text for one in for_file)
-        for user in TAKE_VOUCHERS:
-            memory.forget(user=user)
-        memory.refresh()
-        assert "user-" not in listed(memory)
+def test_what_depends_on_the_user_is_in_no_stored_lesson_and_no_file(office: Memory) -> None:
+    assert not any(re.search(r"user-\d|most users", str(one.row)) for one in office.lessons.list("principle"))
+    assert "user-" not in str(office.lessons.texts_by_tool())
+    for_file = lessons_for_file(office.lessons, namespace="default").lessons
+    assert for_file
+    assert not any("user-" in one.equal.text for one in for_file)
 
 
 # Counts, and conditions that hold by accident
 
 
-def test_a_lesson_counts_the_runs_that_followed_it_and_failed_and_those_that_did_otherwise(tmp_path: Path) -> None:
+def test_a_lesson_counts_the_runs_that_followed_it_and_failed(tmp_path: Path) -> None:
     with Memory.open(tmp_path) as memory:
         memory.ingest(checked(number, "load", success=number != 7) for number in range(20))
         memory.ingest(checked(number, "load", tool="wait", success=number < 1) for number in range(4))
         memory.principles.distill()
         text = memory.prompt(state="alarm", after="check", options=LESSONS_ALONE).text
-    assert '- "After check, call restart rather than wait." (19 of 20 runs succeeded, 1 of 4 others)' in text
+    assert '- "After check, call restart rather than wait." (19 of 20 runs succeeded)' in text
 
 
 def test_what_follows_a_good_result_is_not_told_after_an_error_that_no_run_met(tmp_path: Path) -> None:
     with Memory.open(tmp_path) as memory:
         memory.ingest(checked(number, "load", success=True) for number in range(40))
+        memory.ingest(checked(number, "load", tool="wait", success=False) for number in range(5))
         memory.principles.distill()
-        memory.experiences.distill()
 
         def told(result: str) -> str:
             function = {"name": "check", "arguments": "{}"}
@@ -371,7 +326,34 @@ def test_what_follows_a_good_result_is_not_told_after_an_error_that_no_run_met(t
         assert "call restart" not in told("Error: no route to host")
 
 
-@pytest.mark.parametrize("seed", range(8))
+def test_a_rule_for_after_an_error_says_so_and_holds_there_alone(tmp_path: Path) -> None:
+    def run(number: int, *, right: bool) -> Trajectory:
+        pay = Turn("assistant", "", (ToolCall("pay", {"id": number}, "Error: the terminal is down", True),))
+        after = Turn("assistant", "", (ToolCall("call_desk" if right else "send_receipt", {}, "done"),))
+        turns = (Turn("user", f"take the payment of order {number}"), pay, after)
+        return Trajectory(f"{number} {right}", turns, Outcome(float(right), right), task=f"{number}")
+
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(run(number, right=number % 2 == 0) for number in range(20))
+        memory.principles.distill()
+        assert "After pay, when the last call ended in an error, call call_desk rather than send_receipt." in whens(
+            memory
+        )
+
+        def told(result: str) -> str:
+            function = {"name": "pay", "arguments": "{}"}
+            messages = [
+                {"role": "user", "content": "take the payment of order 77"},
+                {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": function}]},
+                {"role": "tool", "tool_call_id": "1", "content": result},
+            ]
+            return memory.prompt(messages, options=LESSONS_ALONE).text
+
+        assert "call call_desk" in told("Error: the terminal is down")
+        assert "call_desk" not in told("paid")
+
+
+@pytest.mark.parametrize("seed", range(4))
 def test_a_fact_that_tells_runs_apart_by_accident_is_no_condition(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
 
@@ -382,9 +364,8 @@ def test_a_fact_that_tells_runs_apart_by_accident_is_no_condition(tmp_path: Path
 
     with Memory.open(tmp_path) as memory:
         memory.ingest(map(run, range(60)))
-        told = of_restart(memory)
-    assert not told.conditions.checked, told.conditions.when
-    assert not told.reliable
+        memory.principles.distill()
+        assert not any(whens(memory).values())
 
 
 def test_a_fact_that_decides_is_found_though_labels_are_wrong_and_agents_mostly_fail(tmp_path: Path) -> None:
@@ -400,10 +381,11 @@ def test_a_fact_that_decides_is_found_though_labels_are_wrong_and_agents_mostly_
 
     with Memory.open(tmp_path) as memory:
         memory.ingest(map(run, range(240)))
-        told = of_restart(memory)
-    assert told.reliable
-    assert told.conditions.when == "when check says cause is memory"
-    assert told.worked >= 0.8 * told.tried
+        (rule,) = rules_for(memory, "restart")
+        assert [(test.fact, answer) for test, answer in rule.conditions] == [("cause=memory", True)]
+        good, tried = worked(rule, "restart")
+        assert good >= 0.8 * tried
+        assert {"wait", "scale", "drain"} >= set(rule.worse) != set()
 
 
 def test_a_lesson_whose_uses_mostly_failed_leaves_prompts_by_itself(memory: Memory) -> None:
