@@ -203,10 +203,10 @@ def _joined(one: LessonLine, other: LessonLine) -> LessonLine:
 
 
 def _repeats(line: LessonLine, suggestions: Suggestions) -> bool:
-    """Whether the line of suggestions says it already; a condition is more than that line says."""
+    """Whether the line of suggestions says it already; a condition is more, unless a warning says what failed, too."""
     # A warning says more than the suggestion unless that warns, too.
     better, worse = line.advice
-    if not (better or worse) or (better and line.reasoned):
+    if not (better or worse) or (better and line.reasoned and not worse):
         return False
     suggested = {suggestion.tool for suggestion in suggestions.ranked}
     warned = {warning.tool for warning in suggestions.warnings}
