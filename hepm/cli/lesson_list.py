@@ -160,7 +160,7 @@ def _in_order(memory: Memory, kind: LessonKind, lessons: list[StoredLesson], lim
     if kind == "principle":
         # `documents` are lessons by themselves, `lines` those that say the same: each has an order of its own.
         by_support = sorted(lessons, key=lambda each: (-len(each.row.sources), -each.uses.score, each.row.id))
-        equal.sort(key=lambda each: (bool(each.held_back), -len(each.sources), -each.uses.score, each.first.row.id))
+        equal.sort(key=lambda each: (bool(each.held_back), -each.support, -each.uses.score, each.first.row.id))
         shown, shown_equal = by_support[:limit], equal[:limit]
     else:
         # Those that no prompt shows come first: they scroll away.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple, TypeAlias
 from zlib import crc32
@@ -18,7 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.evidence.chance import MOST_DETOURS, RARE
-from hepm.evidence.decisions import ENDED, BoolArray, CallPlace, Decision, FactNumbers, LabelledRun, set_families
+from hepm.evidence.decisions import (
+    CALLED,
+    ENDED,
+    BoolArray,
+    CallPlace,
+    Decision,
+    FactNumbers,
+    LabelledRun,
+    set_families,
+)
 from hepm.evidence.facts import FactTest, TestedRows, tests_of
 from hepm.evidence.learning import MOST_DECISIONS, spread
 from hepm.evidence.place import best_tests, grow_small
@@ -93,8 +101,7 @@ class RunsOf(NamedTuple):
         return 1 - lower_bound(len(self.failed), len(self.worked))
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """What to call at a place, or what not to.
 
     Attributes:
@@ -343,9 +350,17 @@ class _AtPlace:
         return under_N
 
     def _told(self, path: _Path) -> tuple[tuple[FactTest, bool], ...]:
-        told = [(self._tests.tests[test], answer) for test, answer in path]
+        """The path as conditions: of a tool that was never called, that it was not, and nothing of its results."""
+        told: dict[tuple[FactTest, bool], None] = {}
         if self._place.failed:
-            told.insert(0, (FAILED, True))
+            told[FAILED, True] = None
+        rows = np.flatnonzero(self._under(path)).tolist()
+        called = {tool for row in rows for tool in self._rows[row].past}
+        for number, answer in path:
+            test = self._tests.tests[number]
+            if not answer and test.source not in called and not test.source.startswith("<"):
+                test = FactTest(CALLED, test.source, 0.5)
+            told[test, answer] = None
         return tuple(told)
 
 

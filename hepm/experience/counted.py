@@ -21,7 +21,7 @@ from hepm.experience.distilling import OUTDATED
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, FOLLOWED_BY, Principle, is_content, sources_of
 from hepm.experience.sentence import advice_sentence
-from hepm.graph.lessons.rows import LessonRow, Triple
+from hepm.graph.lessons.rows import LessonRow, Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.types import DEFAULT_NAMESPACE, SAID, USER
 
@@ -62,7 +62,7 @@ def learn_by_counting(
     # Not in the order of arrival: the same runs teach the same.
     runs.sort(key=lambda run: (run.ended_at or 0.0, run.id))
     rules = sorted(bank.rules(namespace, anew=anew), key=lambda rule: -rule.lost)[:MOST_RULES]
-    principles = chain(content_by_project(runs), _with_rewards(next_tools(rules), bank, namespace))
+    principles = chain(content_by_project(runs), _as_recorded(next_tools(rules), bank, namespace))
     taught = {principle.id: principle.row() for principle in principles}
     stored = bank.list("principle", namespace=namespace, retired=True)
     known = {lesson.row.id: lesson.row for lesson in stored}
@@ -124,16 +124,21 @@ def next_tools(rules: Iterable[Rule]) -> Iterator[Principle]:
         )
 
 
-def _with_rewards(principles: Iterable[Principle], bank: LessonBank, namespace: str) -> list[Principle]:
-    """Principles with the rewards of the runs behind them, without runs that are gone."""
+def _as_recorded(principles: Iterable[Principle], bank: LessonBank, namespace: str) -> list[Principle]:
+    """Principles with the rewards and environments of the runs behind them, without runs that are gone."""
     bare = list(principles)
-    runs = list(dict.fromkeys(chain.from_iterable(principle.run_ids for principle in bare)))
-    rewards = {run.id: run.outcome.reward for run in bank.runs(runs, namespace=namespace)}
-    rewarded: list[Principle] = []
+    ids = list(dict.fromkeys(chain.from_iterable(principle.run_ids for principle in bare)))
+    runs = {run.id: run for run in bank.runs(ids, namespace=namespace)}
+    recorded: list[Principle] = []
     for principle in bare:
-        sources = [source._replace(reward=rewards[source.run]) for source in principle.sources if source.run in rewards]
-        rewarded.append(replace(principle, sources=tuple(sources)))
-    return rewarded
+        behind = [runs[id] for id in principle.run_ids if id in runs]
+        sources = tuple(Source(run.id, run.outcome.reward, words=False) for run in behind)
+        environments = {run.environment for run in behind}
+        conditions = principle.conditions
+        if "" not in environments:
+            conditions = replace(conditions, environments=tuple(sorted(environments)))
+        recorded.append(replace(principle, sources=sources, conditions=conditions))
+    return recorded
 
 
 def _conditions_of(rule: Rule) -> Conditions:

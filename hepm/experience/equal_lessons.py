@@ -50,6 +50,11 @@ class EqualLessons:
         return tuple({source.run: source for source in every}.values())
 
     @property
+    def support(self) -> int:
+        """How many runs were counted for it, or else stand behind it."""
+        return max(len(self.sources), int(str(self.first.row.properties.get("tried", 0))))
+
+    @property
     def uses(self) -> Uses:
         """Those of the lesson that was shown most: the lessons of one sentence are shown, and credited, together."""
         uses = [lesson.uses for lesson in self.lessons]

@@ -159,7 +159,7 @@ class LessonBank:
         """What lessons say about each tool: first those in prompts, then by runs; none for one user."""
         every = [*self.list("principle", namespace=namespace), *self.list("experience", namespace=namespace)]
         lessons = self.equal((stored for stored in every if not says_nothing(stored.row)), namespace=namespace)
-        lessons.sort(key=lambda lesson: (bool(lesson.held_back), -len(lesson.sources)))
+        lessons.sort(key=lambda lesson: (bool(lesson.held_back), -lesson.support))
         lines_of: defaultdict[ToolName, dict[str, None]] = defaultdict(dict)
         for lesson in lessons:
             # Drawings are files that people pass on.

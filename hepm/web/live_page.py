@@ -472,7 +472,7 @@ def _line(text: str) -> str:
 
 def _by_support(equal: EqualLessons) -> tuple[bool, int, float, str]:
     """Sort key: lessons that prompts show first, then by most runs."""
-    return bool(equal.held_back), -len(equal.sources), -equal.uses.score, equal.first.row.id
+    return bool(equal.held_back), -equal.support, -equal.uses.score, equal.first.row.id
 
 
 def _newest_first(equal: EqualLessons) -> tuple[bool, int]:

@@ -169,10 +169,11 @@ def test_a_prompt_gives_the_rule_of_the_kind_of_request_at_hand(memory: Memory, 
         for tool in (right, wrong)
     )
     memory.principles.distill(namespace=NS)
-    prompt = memory.prompt(state=now, after="get_order", options=PromptOptions(experiences=0))
+    prompt = memory.prompt(state=now, after="get_order", options=PromptOptions(suggestions=0))
     _, right, wrong = KINDS[kind]
     assert re.findall(r"call (\w+) rather than (\w+)\.", prompt.text) == [(right, wrong)]
-    assert {one.tool for one in prompt.suggestions[:1]} <= {right}
+    suggested = memory.prompt(state=now, after="get_order").suggestions
+    assert {one.tool for one in suggested[:1]} <= {right}
 
 
 LINES = (
@@ -267,11 +268,11 @@ def test_the_suggestion_of_a_prompt_is_that_of_memory_whatever_lessons_say(
                 prompt = memory.prompt(messages, tools=tools, options=PromptOptions(suggestions=k))
                 assert said(prompt.suggestions) == said(alone)
                 assert alone.prompt() in prompt.text
-                told |= {*prompt.lessons} & {one.id for one in written}
+            told |= {*memory.prompt(messages, tools=tools, options=PromptOptions(suggestions=0)).lessons}
             for level, floor in CHANCES.items():
                 alone = at_level(level, memory.suggest(messages=messages, tools=tools, floor=floor))
                 assert said(memory.prompt(messages, tools=tools, level=level).suggestions) == said(alone)
-        assert told or tools, "what a model wrote is shown where nothing contradicts it"
+        assert told & {one.id for one in written} or tools, "what a model wrote is shown where nothing contradicts it"
 
 
 @pytest.fixture
@@ -302,14 +303,14 @@ def test_a_prompt_names_what_worked_first_and_says_by_its_warning_or_a_lesson_wh
     memory.experiences.distill(namespace=NS)
     told = memory.prompt(state=STATE, after="get_order", options=PromptOptions(policy=policy))
     assert told.suggestions[0].tool == "refund"
-    line = told.text.splitlines()[-2]
-    assert line.startswith("Suggested next tools: refund")
+    (line,) = (line for line in told.text.splitlines() if line.startswith("Suggested next tools: refund"))
     # The papers' policies say what the papers say: of successes alone.
     warned = re.search(r"close_ticket(: | \()failed in 10 of 1[03] (like )?runs", line)
     assert "close_ticket" not in line or warned or policy != "hybrid"
+    # What a warning says, no lesson repeats.
     rule = r"After get_order, when the user says .*, call refund rather than close_ticket.\" "
     rule += r"\(10 of 10 runs succeeded\)"
-    assert re.search(rule, told.text)
+    assert bool(re.search(rule, told.text)) is (policy != "hybrid")
 
 
 def test_lessons_that_name_no_tool_are_not_told_though_they_are_stored(memory: Memory) -> None:

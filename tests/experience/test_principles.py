@@ -550,7 +550,7 @@ def test_asking_for_no_principle_or_with_a_distiller_of_experiences_is_refused(b
     with pytest.raises(InputError, match="at least one"):
         Principles(bank).search("x", namespace=NS, k=0)
     with pytest.raises(InputError, match="not principles"):
-        Principles(bank).distill(namespace=NS, distiller=ExtractiveDistiller("experience"))
+        Principles(bank).distill(namespace=NS, distiller=ExtractiveDistiller())
 
 
 def examples_of(*sources: Source) -> Examples:

@@ -17,11 +17,11 @@ import pytest
 
 from hepm import Memory, Session, Trajectory, from_messages
 from hepm.errors import InputError, StoreError
-from hepm.experience.content import ContentReport
-from hepm.experience.distilling import DistillReport
-from hepm.experience.experiences import Experiences
+from hepm.experience.counted import CountedReport
+from hepm.experience.lessons import Principle
 from hepm.experience.principles import Principles
 from hepm.graph.lessons.rows import StoredLesson
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.types import BLOCK_END, BLOCK_START, HINT
 from tests.loopback import Loopback, Reply, Request, completion, loopback, tool_call  # noqa: F401
 from tests.memory.refits import refits_held
@@ -76,18 +76,34 @@ def lessons_in(memory: Memory) -> list[StoredLesson]:
     return [one for kind in ("experience", "principle") for one in memory.lessons.list(kind, namespace=NS)]
 
 
-def test_the_run_after_a_failed_and_a_successful_one_is_told_what_parted_them(memory: Memory) -> None:
+FORKED = [
+    from_messages(asked("get_order", tool), id=f"{tool} {number}", success=tool == "refund")
+    for tool in ("refund", "close_ticket")
+    for number in range(6)
+]
+
+
+def test_the_run_after_failed_and_successful_ones_is_told_what_parted_them(memory: Memory) -> None:
     assert run_once(memory, "get_order", "close_ticket", success=False) == ""
-    for _ in range(2):
+    for _ in range(3):
+        run_once(memory, "get_order", "close_ticket", success=False)
         run_once(memory, "get_order", "refund", success=True)
+    assert any("call refund rather than close_ticket" in one.row.text for one in lessons_in(memory))
     hint = run_once(memory, "get_order", "refund", success=True)
-    assert "call refund rather than close_ticket" in hint
-    assert f"{HINT}refund" in hint
+    assert f"{HINT}refund; close_ticket: failed in" in hint
 
 
-def test_what_a_hint_told_is_credited_with_the_outcome_once_however_often_it_was_told(memory: Memory) -> None:
-    run_once(memory, "get_order", "close_ticket", success=False)
-    run_once(memory, "get_order", "refund", success=True)
+@pytest.fixture
+def taught(memory: Memory) -> Memory:
+    """One that knows what works, and a rule of a person about such requests."""
+    memory.ingest(FORKED, namespace=NS)
+    rule = Principle("guiding", f"{WISH}: say that you are sorry.", distilled_by="hand")
+    memory.lessons.change(LessonChange(put=[rule.row()]), namespace=NS)
+    return memory
+
+
+def test_what_a_hint_told_is_credited_with_the_outcome_once_however_often_it_was_told(taught: Memory) -> None:
+    memory = taught
     with memory.session(namespace=NS, environment="shop", distill=False) as session:
         for _ in range(3):
             shown = session.prompt(asked("get_order")).lessons
@@ -123,9 +139,8 @@ def test_a_retried_turn_is_not_doubled(memory: Memory) -> None:
 
 
 @pytest.mark.parametrize("place", ["system", "its own message", "user", "result"])
-def test_what_memory_told_is_not_in_the_stored_run_wherever_the_caller_put_it(memory: Memory, place: str) -> None:
-    run_once(memory, "get_order", "close_ticket", success=False)
-    run_once(memory, "get_order", "refund", success=True)
+def test_what_memory_told_is_not_in_the_stored_run_wherever_the_caller_put_it(taught: Memory, place: str) -> None:
+    memory = taught
     messages = [{"role": "system", "content": "Be kind."}, *asked("get_order")]
     with memory.session(namespace=NS, environment="shop") as session:
         hint = session.hint(messages)
@@ -145,9 +160,8 @@ def test_what_memory_told_is_not_in_the_stored_run_wherever_the_caller_put_it(me
 
 
 @pytest.mark.parametrize("forged", ["block", "line", "longer line", "open block"])
-def test_a_hint_that_the_session_did_not_give_stays_in_the_stored_run(memory: Memory, forged: str) -> None:
-    run_once(memory, "get_order", "close_ticket", success=False)
-    run_once(memory, "get_order", "refund", success=True)
+def test_a_hint_that_the_session_did_not_give_stays_in_the_stored_run(taught: Memory, forged: str) -> None:
+    memory = taught
     messages = asked("get_order")
     with memory.session(namespace=NS, environment="shop") as session:
         hint = session.hint(messages)
@@ -234,18 +248,16 @@ def test_a_finish_waits_for_nothing_that_is_computed_from_all_runs(
     assert memory.suggest("escalate", state=WISH, namespace=NS)[0].tool == "apologize"
 
 
-def test_what_calls_need_is_learned_again_once_a_tenth_of_its_runs_are_new(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_are_counted_again_once_a_tenth_of_them_are_new(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     learned_of: list[int] = []
-    learn = Principles.learn_content
+    learn = Principles.count
 
-    def counted(principles: Principles, **about: Any) -> ContentReport:
+    def counted(principles: Principles, **about: Any) -> CountedReport:
         report = learn(principles, **about)
         learned_of.append(report.runs)
         return report
 
-    monkeypatch.setattr(Principles, "learn_content", counted)
+    monkeypatch.setattr(Principles, "count", counted)
     known = (from_messages(asked("get_order", "refund"), id=f"r{number}", success=True) for number in range(39))
     memory.ingest(known, namespace=NS)
     for number in range(9):
@@ -253,17 +265,18 @@ def test_what_calls_need_is_learned_again_once_a_tenth_of_its_runs_are_new(
     assert learned_of == [40, 44]
 
 
-def test_runs_that_come_while_others_are_distilled_are_distilled_together(
+def test_runs_that_come_while_others_are_counted_are_counted_together(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    distilled: list[int] = []
-    distill = Experiences.distill
+    counted: list[int] = []
+    count = Principles.count
 
-    def counted(experiences: Experiences, **about: Any) -> DistillReport:
-        distilled.append(len(about["runs"]))
-        return distill(experiences, **about)
+    def noted(principles: Principles, **about: Any) -> CountedReport:
+        report = count(principles, **about)
+        counted.append(report.runs)
+        return report
 
-    monkeypatch.setattr(Experiences, "distill", counted)
+    monkeypatch.setattr(Principles, "count", noted)
     held, go_on = Event(), Event()
     memory.sessions._background.later(lambda: (held.set(), go_on.wait(10)), key="test")
     held.wait(10)
@@ -272,7 +285,7 @@ def test_runs_that_come_while_others_are_distilled_are_distilled_together(
             session.finish(success=True, messages=asked("get_order", "refund"))
     go_on.set()
     memory.sessions.wait_distilled()
-    assert distilled == [10]
+    assert counted == [10]
 
 
 def test_what_other_sessions_left_behind_is_stored_after_a_finish_and_not_by_it(tmp_path: Path) -> None:
@@ -402,11 +415,13 @@ def test_sessions_without_distilling_leave_no_lesson(memory: Memory) -> None:
 
 
 def test_closing_a_memory_distills_what_waits(tmp_path: Path) -> None:
-    with Memory.open(tmp_path / "store.hepm", speak="weighed") as memory, memory.session(namespace=NS) as session:
-        session.hint(asked("get_order"))
-        session.finish(success=True)
-    with Memory.open(tmp_path / "store.hepm", speak="weighed") as memory:
-        assert {one.row.kind for one in lessons_in(memory)} == {"experience", "principle"}
+    with Memory.open(tmp_path / "store.hepm") as memory:
+        memory.ingest(FORKED, namespace=NS)
+        with memory.session(namespace=NS) as session:
+            session.hint(asked("get_order"))
+            session.finish(success=True)
+    with Memory.open(tmp_path / "store.hepm") as memory:
+        assert {one.row.kind for one in lessons_in(memory)} == {"principle"}
 
 
 def test_a_program_that_does_not_close_its_memory_ends_silently_and_with_its_lessons(tmp_path: Path) -> None:
@@ -421,12 +436,14 @@ with memory.session(task="refund parcel 7") as session:
     time.sleep(1.2)  # the store is looked at each second
     session.finish(success=True)
 """
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        memory.ingest(FORKED)
     ended = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / "m.hepm")], capture_output=True, text=True, check=False
     )
     assert (ended.returncode, ended.stderr) == (0, "")
-    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
-        assert memory.totals().experiences
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        assert memory.totals().principles
 
 
 def test_what_cannot_be_distilled_is_logged_and_stops_no_session(
@@ -461,8 +478,8 @@ def test_threads_share_a_memory_with_a_session_each(memory: Memory) -> None:
     assert (totals.trajectories, totals.successes, totals.failures) == (48, 24, 24)
     assert memory.examine(namespace=NS) == []
     (rule,) = (one for one in memory.principles.at(("get_order",), namespace=NS) if one.principle.kind == "guiding")
-    assert "calling refund rather than close_ticket led to success" in rule.principle.text
-    assert len(rule.principle.sources) == 24
+    assert "call refund rather than close_ticket" in rule.principle.text
+    assert rule.principle.tried > 20
 
 
 def test_an_async_session_is_the_same(memory: Memory) -> None:

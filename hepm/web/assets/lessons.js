@@ -46,8 +46,7 @@ function button(text, onclick, attributes = {}) {
 }
 
 const HELD_BACK = {
-  "runs disagree": "Fewer than three in four successful runs did so: agents hear of it only where runs with like requests did",
-  "told to no agent": "It says nothing about the next call",
+  "told to no agent": "It is about one run: agents are told rules of many runs",
 };
 
 function exampleList(example) {
