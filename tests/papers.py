@@ -29,6 +29,7 @@ BY_BEHAVIOUR = {
     "Success and reward by round and environment, library by zone": (
         "test_rounds_over_all_gyms_report_success_reward_and_zones_by_environment_and_the_agent_chooses"
     ),
+    "Distillation without a model": "test_the_condition_of_a_tool_is_the_request_and_the_fact_that_decide",
     "Two prompts, for success and for failure": (
         "test_a_success_gives_a_guiding_and_a_failure_a_cautionary_principle_with_triples"
     ),

@@ -84,7 +84,7 @@ def test_an_export_into_a_pipe_is_compressed_too(store: Path, tmp_path: Path) ->
 
 @pytest.fixture
 def taught(store: Path) -> Path:
-    assert quick("lesson", "distill", "--store", store).code == 0
+    assert quick("lesson", "distill", "--kind", "experience", "--kind", "principle", "--store", store).code == 0
     return store
 
 

@@ -221,5 +221,5 @@ def _read(terminal: int) -> bytes:
 
 def test_lessons_come_from_labels_by_rule_as_from_any(store: Path) -> None:
     quick("label", "--by", "tests", "--store", store)
-    assert found(store, "lesson", "distill")["experience"]["runs"] == 2
+    assert found(store, "lesson", "distill", "--kind", "experience")["experience"]["runs"] == 2
     assert found(store, "stats")["namespaces"]["default"]["experiences"] > 0
