@@ -73,8 +73,9 @@ class Findings:
         conditions: The facts that lead to the leaf of the small tree, the first question first.
         by_user: Whether other ways work best for other users, and who the user is is not known.
         unlike: Whether these conditions only say which words are missing, in a request without a word of any known one.
-        wider: What came of each tool at this place, in whatever situation.
-        counted: Of each tool, the decisions in that leaf; `everywhere` those at this place.
+        counted: Of each tool, the decisions in that leaf.
+        place: All decisions at this place.
+        base: Share of successful runs.
     """
 
     ways: Mapping[ToolName, Way]
@@ -85,9 +86,23 @@ class Findings:
     conditions: tuple[FactTest, ...] = ()
     by_user: bool = False
     unlike: bool = False
-    wider: Mapping[ToolName, Way] = field(default_factory=dict[ToolName, Way])
     counted: Mapping[ToolName, Counted] = field(default_factory=dict[ToolName, Counted])
-    everywhere: Mapping[ToolName, Counted] = field(default_factory=dict[ToolName, Counted])
+    place: PlaceEvidence | None = None
+    base: float = 0.0
+
+    @property
+    def wider(self) -> Mapping[ToolName, Way]:
+        """What came of each tool at this place, in whatever situation."""
+        if self.place is None:
+            return {}
+        return counted(self.place, np.ones(len(self.place.run_N), dtype=np.float32), self.base, None)
+
+    @property
+    def everywhere(self) -> Mapping[ToolName, Counted]:
+        """Of each tool, the decisions at this place."""
+        if self.place is None:
+            return {}
+        return _counted(self.place, np.ones(len(self.place.run_N), dtype=np.bool_))
 
 
 class ToolCodes(dict[ToolName, int]):
@@ -183,16 +198,14 @@ class Learned:
         by_user = asks_user and len({_best_in_leaf(place, true_F) for true_F in true_UF}) > 1
         missing = [test.source in (SAID, SAID_LAST) and not test.holds(situation.facts) for test in conditions]
         unlike = bool(missing) and all(missing) and vote.likeness < _UNLIKE
-        wider = counted(place, np.ones_like(like.forest_N), self.base, None)
-        leaf, everywhere = _counted(place, like.small_N), _counted(place, np.ones_like(like.small_N))
         return replace(
             found,
             conditions=conditions,
             by_user=by_user,
             unlike=unlike,
-            wider=wider,
-            counted=leaf,
-            everywhere=everywhere,
+            counted=_counted(place, like.small_N),
+            place=place,
+            base=self.base,
         )
 
     def held_out(

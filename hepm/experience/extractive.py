@@ -28,8 +28,6 @@ from hepm.types import ToolName, Trajectory
 
 _NAMED_ARGUMENTS: Final = 8  # of one call
 _NAMED_CALLS: Final = 4  # of one turn
-_TRIPLES: Final = 6
-_STEPS_OF_WAY: Final = 3  # turns at the end of a successful run that a rule names
 
 # A name that anyone may have chosen is not repeated to other agents, only one that looks like a name.
 _ARGUMENT_NAME: Final = re.compile(r"[A-Za-z_][\w.-]{0,39}")

@@ -199,7 +199,7 @@ def tagging(request: Request) -> Reply:
     wish = messages[1]["content"]
     parcel = re.search(r"parcel (\d+)", wish)[1]  # pyright: ignore
     advised = re.search(
-        r"guiding, score [\d.]+: .*?then (\w+) led to success", "\n".join(m["content"] for m in messages)
+        r"guiding, score [\d.]+: .*?call (\w+)", "\n".join(m["content"] for m in messages)
     )
     action = advised[1] if advised else _chosen("", wish, "")
     steps = (
