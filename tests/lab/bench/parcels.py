@@ -198,9 +198,7 @@ def tagging(request: Request) -> Reply:
     said = [message["content"] for message in messages if message["role"] == "assistant"]
     wish = messages[1]["content"]
     parcel = re.search(r"parcel (\d+)", wish)[1]  # pyright: ignore
-    advised = re.search(
-        r"guiding, score [\d.]+: .*?call (\w+)", "\n".join(m["content"] for m in messages)
-    )
+    advised = re.search(r"guiding, score [\d.]+: .*?call (\w+)", "\n".join(m["content"] for m in messages))
     action = advised[1] if advised else _chosen("", wish, "")
     steps = (
         "I am not sure what to do.",

@@ -123,7 +123,7 @@ def test_an_agent_with_tags_searches_principles_which_are_credited_and_recorded(
     assert not any("tools" in request.body for request in played.requests)
     with Memory.open(tmp_path / "m.hepm") as memory:
         runs = list(memory.runs())
-        searched = next(run for run in runs if run and run.tags["round"] == "2")
+        searched = next(run for run in runs if run and run.tags["round"] == "3")
         recalled = [id for turn in searched.turns for id in turn.recalled]
         assert recalled
         assert all(searched.id in memory.lessons.shown_in(id) for id in recalled)
