@@ -46,7 +46,7 @@ def principle(text: str, source: str, target: str) -> Principle:
 
 
 RULE = principle("After get_order, calling refund led to success.", "get_order", "refund")
-SAID = "After get_order, call refund."
+SAID = RULE.text
 
 
 class Live:
