@@ -106,7 +106,6 @@ def filled(folder: Path, count: int, *, lessons: bool) -> Path:
         with Memory.open(making) as memory:
             memory.ingest(DESK.record(one, *DESK.run(one)) for one in DESK.training(count))
             if lessons:
-                memory.experiences.distill()
                 memory.principles.distill()
         making.rename(store)
     return store

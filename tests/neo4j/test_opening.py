@@ -190,7 +190,7 @@ def test_no_password_is_logged_however_much_is_logged(
 
 def test_missing_migrations_run_on_opening(server: Neo4jServer) -> None:
     store = Neo4jStore(login(server))
-    store._connection.write(lambda tx: tx.run("MATCH (m:Memory) SET m.schema_version = 0").consume())
+    store._connection.write(lambda tx: tx.run("MATCH (m:Memory) SET m.schema_version = 1").consume())
     store.close()
     reopened = Neo4jStore(login(server))
     assert reopened.header.schema_version == 12
