@@ -174,13 +174,15 @@ def benched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, An
     place, played = tmp_path_factory.mktemp("questions"), Loopback()
     played.script = solver
     with Memory.open(place / "known.hepm") as memory:
-        for calls in (["search", "open_page"], ["search"]):
+        for number in range(12):
+            last = ("open_page", "guess")[number % 2]
             with memory.session(task="known", environment="questions") as session:
                 session.say("user", "In which town was the designer of the Eagle Bridge born?")
-                for call in calls:
+                for call in ("search", last):
                     session.record(call, {"query": "Eagle Bridge"}, "a paragraph")
-                session.finish(reward=float(len(calls) == 2))
+                session.finish(reward=float(last == "open_page"))
         memory.sessions.wait_distilled()
+        memory.principles.distill()
     arms = "off,searching,tagged-alone,tagged,react"
     known = ("--model", "small", "--base-url", played.url, "--folder", str(place / "folder"), "--arms", arms, "--json")
     chosen = ("--memory", str(place / "known.hepm"), "--tasks", "*-5,*-6")
