@@ -28,7 +28,7 @@ from worlds import AGENTS, WORLDS
 
 from hepm import Memory
 from hepm.evidence.decisions import Situation
-from hepm.evidence.rules import Rule
+from hepm.evidence.rules import ToolRule
 from hepm.experience.conditions import FactCondition
 from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.transitions import agent_state
@@ -128,7 +128,7 @@ def row_of(
     }
 
 
-def holds(rule: Rule, situation: Situation) -> bool:
+def holds(rule: ToolRule, situation: Situation) -> bool:
     met = (
         FactCondition(*condition).holds(situation.facts)
         for condition in rule.conditions

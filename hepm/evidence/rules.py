@@ -101,7 +101,7 @@ class RunsOf(NamedTuple):
         return 1 - lower_bound(len(self.failed), len(self.worked))
 
 
-class Rule(NamedTuple):
+class ToolRule(NamedTuple):
     """What to call at a place, or what not to.
 
     Attributes:
@@ -126,7 +126,7 @@ class Rule(NamedTuple):
         return sum(max(len(self.runs[tool].failed) - self.runs[tool].tried * share, 0.0) for tool in self.worse)
 
 
-def rules_of(runs: Sequence[LabelledRun], numbers: FactNumbers) -> Iterator[Rule]:
+def rules_of(runs: Sequence[LabelledRun], numbers: FactNumbers) -> Iterator[ToolRule]:
     """The rules of all places.
 
     Args:
@@ -156,7 +156,7 @@ class _AtPlace:
         rare = {tool for tool, times in worked.items() if times < RARE * worked.total()}
         self._soon = [_soon(row, rare) for row in rows]
 
-    def rules(self) -> Iterator[Rule]:
+    def rules(self) -> Iterator[ToolRule]:
         """Advice for each tool that worked, then warnings of those that failed and no advice is against."""
         tried = Counter(tool for row in self._rows for tool in row.tools)
         against = set[ToolName]()
@@ -170,7 +170,7 @@ class _AtPlace:
             if rule is not None:
                 yield rule
 
-    def _advice(self, tool: ToolName) -> Rule | None:
+    def _advice(self, tool: ToolName) -> ToolRule | None:
         """When a tool works."""
         if tool == self._place.tool:  # the same call again is a detour
             return None
@@ -189,9 +189,9 @@ class _AtPlace:
         surely_more = tried > 0 and runs[tool].least > 1 - failed / tried
         if not (path or worse) or not (surely_more or 2 * len(runs[tool].worked) >= runs[tool].tried):
             return None
-        return Rule(self._place, self._told(path), tool, worse, runs)
+        return ToolRule(self._place, self._told(path), tool, worse, runs)
 
-    def _warning(self, tool: ToolName) -> Rule | None:
+    def _warning(self, tool: ToolName) -> ToolRule | None:
         """When a tool fails, and what works there, if anything does."""
         did_N = self._did(tool)
         if len(self._ids(did_N & self._lost_N)) < FEWEST:
@@ -205,11 +205,11 @@ class _AtPlace:
         best = max(runs, key=lambda other: (runs[other].least, other))
         known = best not in (tool, self._place.tool) and runs[best].surely_above(of_tool)
         if known and self._usual(best, under_N & ~did_N, OUTSTANDING if path else _PURE, everywhere=not path):
-            return Rule(self._place, self._told(path), best, self._worse(best, runs), runs)
+            return ToolRule(self._place, self._told(path), best, self._worse(best, runs), runs)
         # Where nearly all fail, a tool that failed is no worse than the others.
         tried, failed = self._others(tool, runs)
         surely_more = tried >= FEWEST and 1 - of_tool.most > failed / tried
-        return Rule(self._place, self._told(path), "", (tool,), runs) if surely_more else None
+        return ToolRule(self._place, self._told(path), "", (tool,), runs) if surely_more else None
 
     def _usual(self, tool: ToolName, under_N: BoolArray, share: float, *, everywhere: bool) -> bool:
         """Whether such a share of the runs that found a way called the tool, most of them without a detour."""

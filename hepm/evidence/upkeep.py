@@ -22,7 +22,7 @@ from hepm.evidence.engine import Learned
 from hepm.evidence.kept import KeptEvidence, drop_former, keep, kept_file, read_kept
 from hepm.evidence.learning import learn
 from hepm.evidence.place import PlaceEvidence, grow
-from hepm.evidence.rules import Rule, rules_of
+from hepm.evidence.rules import ToolRule, rules_of
 from hepm.evidence.values import best_known
 from hepm.graph.rows import RevisionChange, RunRow
 from hepm.graph.store import Store
@@ -137,7 +137,7 @@ class LiveEvidence:
                 sample = self._sample = self._sample or self._read_sample()
         return sample
 
-    def rules(self, *, anew: bool = True) -> list[Rule]:
+    def rules(self, *, anew: bool = True) -> list[ToolRule]:
         """What worked and what failed where, as rules (see `hepm.evidence.rules`).
 
         Args:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Final, NamedTuple
 
-from hepm.evidence.rules import Rule
+from hepm.evidence.rules import ToolRule
 from hepm.experience.advice import Advice
 from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.content import content_by_project
@@ -98,7 +98,7 @@ def _is_judged(row: LessonRow, environments: set[str]) -> bool:
     return not is_content(row) or environments.issuperset(Conditions.read(row.properties).environments or {""})
 
 
-def next_tools(rules: Iterable[Rule]) -> Iterator[Principle]:
+def next_tools(rules: Iterable[ToolRule]) -> Iterator[Principle]:
     """Rules as principles, each with the latest runs on both sides; what depends on the user is no lesson for all."""
     for rule in rules:
         if any(test.source == USER for test, _ in rule.conditions):
@@ -141,7 +141,7 @@ def _as_recorded(principles: Iterable[Principle], bank: LessonBank, namespace: s
     return recorded
 
 
-def _conditions_of(rule: Rule) -> Conditions:
+def _conditions_of(rule: ToolRule) -> Conditions:
     """The condition of a rule: of what the user says, words of which any is enough."""
     conditions = Conditions(after=(rule.place.tool,))
     for test, true in rule.conditions:

@@ -19,7 +19,7 @@ from hepm.embed import Embedder
 from hepm.errors import StoreError
 from hepm.evidence.decisions import FactNumbers, LabelledRun
 from hepm.evidence.nearest import Requests
-from hepm.evidence.rules import Rule
+from hepm.evidence.rules import ToolRule
 from hepm.experience.age import Ages
 from hepm.experience.comparison import says_nothing
 from hepm.experience.equal_lessons import EqualLessons, equal_lessons
@@ -134,7 +134,7 @@ class LessonBank:
         mirror = self._mirror.namespace(namespace)
         return self._ages.setdefault(namespace, Ages(mirror))
 
-    def rules(self, namespace: str, *, anew: bool = True) -> builtins.list[Rule]:
+    def rules(self, namespace: str, *, anew: bool = True) -> builtins.list[ToolRule]:
         """What worked and what failed where (see `hepm.evidence.upkeep.LiveEvidence.rules`)."""
         return self._mirror.namespace(namespace).learned.rules(anew=anew)
 

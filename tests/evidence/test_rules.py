@@ -13,7 +13,7 @@ import pytest
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.evidence.facts import FactTest
-from hepm.evidence.rules import Rule
+from hepm.evidence.rules import ToolRule
 from hepm.experience.conditions import FactCondition
 from hepm.experience.lesson_files import lessons_for_file
 from hepm.experience.lessons import Principle
@@ -60,12 +60,12 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
         yield opened
 
 
-def rules_for(memory: Memory, tool: str) -> list[Rule]:
+def rules_for(memory: Memory, tool: str) -> list[ToolRule]:
     """The rules that advise a tool."""
     return [rule for rule in memory.lessons.rules("default") if rule.better == tool]
 
 
-def worked(rule: Rule, tool: str) -> tuple[int, int]:
+def worked(rule: ToolRule, tool: str) -> tuple[int, int]:
     """In how many runs a tool worked under the conditions, and how many called it."""
     return len(rule.runs[tool].worked), rule.runs[tool].tried
 
