@@ -86,8 +86,12 @@ class BackgroundDistiller:
 
     def _count(self, runs: int, namespace: str) -> None:
         """Count anew once there are a tenth more runs, as that looks at many of them."""
-        new, known = self._uncounted.get(namespace, (0, 0))
-        new += runs
+        principles = self._principles()
+        if namespace in self._uncounted:
+            new, known = self._uncounted[namespace]
+            new += runs
+        else:
+            new, known = principles.uncounted(namespace=namespace)
         if new >= _GROWN * known:
-            new, known = 0, self._principles().count(namespace=namespace, anew=False).runs
+            new, known = 0, principles.count(namespace=namespace, anew=False).runs
         self._uncounted[namespace] = new, known

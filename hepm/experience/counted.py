@@ -21,7 +21,7 @@ from hepm.experience.distilling import OUTDATED
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, FOLLOWED_BY, Principle, is_content, sources_of
 from hepm.experience.sentence import advice_sentence
-from hepm.graph.lessons.rows import LessonRow, Source, Triple
+from hepm.graph.lessons.rows import Answer, LessonRow, Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.types import DEFAULT_NAMESPACE, SAID, USER
 
@@ -32,13 +32,14 @@ MOST_RULES: Final = 200
 _WORSE: Final = 3  # tools that one sentence is against
 _SOURCES: Final = 25  # runs of either side that a lesson names
 _NEWEST: Final = 2**62  # above every row number
+_COUNTED: Final = "counted"  # the key of a note in the store: how many labelled runs there were
 
 
 class CountedReport(NamedTuple):
     """What came of counting.
 
     Attributes:
-        runs: Of how many what calls need was learned.
+        runs: How many labelled runs there are.
         seconds: How long it took.
     """
 
@@ -83,7 +84,19 @@ def learn_by_counting(
     if put or revive or stale:
         change = LessonChange(put=put, revive=revive, retire=dict.fromkeys(stale, OUTDATED), unlink=unlink)
         bank.change(change, namespace=namespace)
-    return CountedReport(len(runs), new, len(stale), time.monotonic() - started)
+    totals = bank.store.totals(namespace=namespace)
+    labelled = totals.successes + totals.failures
+    bank.store.lessons.put_answers([Answer(_COUNTED, _COUNTED, "", str(labelled), "")], namespace=namespace)
+    return CountedReport(labelled, new, len(stale), time.monotonic() - started)
+
+
+def uncounted(bank: LessonBank, *, namespace: str) -> tuple[int, int]:
+    """How many labelled runs came since they were last counted, by any process, and how many there were then."""
+    totals = bank.store.totals(namespace=namespace)
+    counted = [int(answer.text) for answer in bank.store.lessons.answers([_COUNTED], namespace=namespace)]
+    known = max(counted, default=0)
+    # Of forgotten ones, too, the rules are of before.
+    return abs(totals.successes + totals.failures - known), known
 
 
 def _tells_more(row: LessonRow, known: LessonRow) -> bool:

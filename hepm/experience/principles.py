@@ -14,7 +14,7 @@ from hepm.errors import InputError
 from hepm.experience.advice import AdviceHere, places_of
 from hepm.experience.comparison import says_nothing
 from hepm.experience.content import ContentHere
-from hepm.experience.counted import CountedReport, learn_by_counting
+from hepm.experience.counted import CountedReport, learn_by_counting, uncounted
 from hepm.experience.distilling import Distiller, DistillReport, Progress, check_kind, distill_into
 from hepm.experience.for_request import principles_for
 from hepm.experience.lesson_bank import LessonBank
@@ -152,6 +152,10 @@ class Principles:
     def count(self, *, namespace: str = DEFAULT_NAMESPACE, anew: bool = True) -> CountedReport:
         """Learn what counting finds (see `hepm.experience.counted`); `distill` of all runs does it."""
         return learn_by_counting(self._bank, namespace=namespace, anew=anew)
+
+    def uncounted(self, *, namespace: str = DEFAULT_NAMESPACE) -> tuple[int, int]:
+        """How many labelled runs came since the last `count`, and how many there were then."""
+        return uncounted(self._bank, namespace=namespace)
 
     def content(self, *, namespace: str = DEFAULT_NAMESPACE) -> ContentHere:
         """What calls need, found by tool, by error and by what was called before."""

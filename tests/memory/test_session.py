@@ -533,8 +533,9 @@ def test_a_killed_process_loses_the_session_under_way_and_no_other(tmp_path: Pat
         assert set(finished) <= stored
         assert len(stored) <= len(finished) + 1
         assert memory.examine(namespace=NS) == []
-        # What was not distilled then is with the next run of its task.
+        # What was not counted then is with the next count.
         run_once(memory, "get_order", "refund", success=True)
+        memory.principles.distill(namespace=NS)
         taught = {source.run for one in lessons_in(memory) for source in one.row.sources}
         assert stored <= taught
 
@@ -643,3 +644,24 @@ def test_a_killed_session_of_messages_says_whether_it_begins_again(
     (run,) = runs_in(memory)
     assert [call.name for call in run.calls()] == ["get_order"]
     assert "'s' begins again" in caplog.text
+
+
+def test_a_process_with_one_session_counts_again_only_once_a_tenth_of_the_runs_are_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a hook has a process of its own for each session."""
+    counted: list[int] = []
+    count = Principles.count
+
+    def noted(principles: Principles, **about: Any) -> CountedReport:
+        report = count(principles, **about)
+        counted.append(report.runs)
+        return report
+
+    monkeypatch.setattr(Principles, "count", noted)
+    for number in range(14):
+        with Memory.open(tmp_path / "store.hepm") as memory:
+            if not number:
+                memory.ingest(FORKED, namespace=NS)
+            run_once(memory, "get_order", "refund", success=True, task=f"t{number}")
+    assert counted == [13, 15, 17, 19, 21, 24]
