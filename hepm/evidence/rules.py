@@ -23,6 +23,7 @@ from hepm.evidence.decisions import (
     BoolArray,
     CallPlace,
     Decision,
+    FactName,
     FactNumbers,
     LabelledRun,
     set_families,
@@ -71,14 +72,25 @@ def lower_bound(right: float, wrong: float) -> float:
 
 
 class RunsOf(NamedTuple):
-    """The runs that called a tool under a condition, by id, the latest first: where it worked, and where it failed."""
+    """The runs that called a tool under a condition, by id, the latest first.
+
+    Attributes:
+        worked, failed: Where it worked, and where a better way was known.
+        lost: Where the run was lost, and no better way was known.
+    """
 
     worked: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+
+    @property
+    def called(self) -> int:
+        """How many there are."""
+        return self.tried + len(self.lost)
 
     @property
     def tried(self) -> int:
-        """How many there are."""
+        """How many tell what the call is worth."""
         return len(self.worked) + len(self.failed)
 
     @property
@@ -187,7 +199,7 @@ class _AtPlace:
         worse = self._worse(tool, runs)
         tried, failed = self._others(tool, runs)
         surely_more = tried > 0 and runs[tool].least > 1 - failed / tried
-        if not (path or worse) or not (surely_more or 2 * len(runs[tool].worked) >= runs[tool].tried):
+        if not (path or worse) or not (surely_more or 2 * len(runs[tool].worked) > runs[tool].called):
             return None
         return ToolRule(self._place, self._told(path), tool, worse, runs)
 
@@ -252,7 +264,8 @@ class _AtPlace:
             did_N = under_N & self._did(tool)
             worked = self._ids(did_N & self._well_N)
             failed = [run for run in self._ids(did_N & self._lost_N) if run not in worked]
-            runs[tool] = RunsOf(tuple(worked), tuple(failed))
+            lost = [run for run in self._ids(did_N) if run not in worked and run not in failed]
+            runs[tool] = RunsOf(tuple(worked), tuple(failed), tuple(lost))
         return runs
 
     @cached_property
@@ -350,7 +363,7 @@ class _AtPlace:
         return under_N
 
     def _told(self, path: _Path) -> tuple[tuple[FactTest, bool], ...]:
-        """The path as conditions: of a tool that was never called, that it was not, and nothing of its results."""
+        """The path as conditions; those that only tell whether a tool was called say that."""
         told: dict[tuple[FactTest, bool], None] = {}
         if self._place.failed:
             told[FAILED, True] = None
@@ -358,10 +371,17 @@ class _AtPlace:
         called = {tool for row in rows for tool in self._rows[row].past}
         for number, answer in path:
             test = self._tests.tests[number]
-            if not answer and test.source not in called and not test.source.startswith("<"):
+            of_tool = not test.source.startswith("<")
+            if of_tool and (self._is_of_each_result(number) if answer else test.source not in called):
                 test = FactTest(CALLED, test.source, 0.5)
             told[test, answer] = None
         return tuple(told)
+
+    def _is_of_each_result(self, number: int) -> bool:
+        """Whether a number is above its limit wherever the tool that tells it was called, here and elsewhere."""
+        test = self._tests.tests[number]
+        called_N = np.array([test.source in row.past for row in self._rows], dtype=np.bool_)
+        return not FactName(test.source, test.fact).presence and bool(self._tests.true_NF[called_N, number].all())
 
 
 def _soon(decision: Decision, rare: Collection[ToolName]) -> frozenset[ToolName]:

@@ -132,7 +132,7 @@ def next_tools(rules: Iterable[ToolRule]) -> Iterator[Principle]:
             sources=sources_of(sorted(set(behind))),
             tools=tuple(dict.fromkeys(filter(None, (rule.better, *worse, last)))),
             conditions=conditions,
-            tried=counted.tried,
+            tried=counted.called if rule.better else counted.tried,
             worked=len(counted.worked),
         )
 

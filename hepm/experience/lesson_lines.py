@@ -165,7 +165,7 @@ class LessonWriter:
         text = _with_situation(lesson) if self._as_written else in_own_words(lesson)
         advice = self._here.advice_of(lesson)
         if isinstance(lesson, Principle) and lesson.tried and not self._as_written:
-            evidence = counted_runs(lesson.row()) + (" succeeded" if advice.better else "")
+            evidence = ("worked in " if advice.better else "") + counted_runs(lesson.row())
             # In the agent's own names of its tools.
             if any(advice):
                 text = advice_sentence(lesson.conditions.when, advice)

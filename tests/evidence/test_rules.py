@@ -103,7 +103,7 @@ def test_a_lesson_reads_as_one_sentence_with_its_condition_and_its_evidence(memo
     assert len(lines) == 1
     said = "When the user says 'cancel' and get_order says status is shipped, call get_shipment"
     assert lines[0].startswith(f'- "{said}')
-    assert lines[0].endswith('." (10 of 10 runs succeeded)')
+    assert lines[0].endswith('." (worked in 10 of 10 runs)')
 
 
 def test_where_nothing_tells_the_runs_apart_nothing_is_told(tmp_path: Path) -> None:
@@ -156,6 +156,35 @@ def test_failures_of_the_same_call_give_a_rule_its_condition(tmp_path: Path) -> 
         (rule,) = (rule for rule in memory.lessons.rules("default") if "restart" in rule.worse)
         assert (rule.better, worked(rule, "wait"), worked(rule, "restart")) == ("wait", (6, 6), (0, 8))
         assert rule.lost == 8
+
+
+def test_a_condition_that_only_tells_whether_a_tool_was_called_says_that(tmp_path: Path) -> None:
+    def run(number: int, *tools: str, success: bool) -> Trajectory:
+        results = {"brake": json.dumps({"force": 900 + number})}
+        calls = [ToolCall(tool, {}, results.get(tool, "ok")) for tool in tools]
+        turns = (Turn("user", f"start car {number}"), *(Turn("assistant", "", (call,)) for call in calls))
+        name = f"{number} {tools}"
+        return Trajectory(name, turns, Outcome(float(success), success), task=name)
+
+    with Memory.open(tmp_path) as memory:
+        for number in range(10):
+            memory.ingest([run(number, "brake", "lock", "start", success=True)])
+            memory.ingest([run(number, "lock", "start", success=False), run(number, "lock", "wait", success=True)])
+        memory.principles.distill()
+        told = [text for text in whens(memory) if text.startswith("After lock")]
+        assert "After lock, when brake was not called, call wait rather than start." in told
+        assert not any("force" in text for text in told)
+
+
+def test_a_rule_charges_a_call_with_no_run_that_was_lost_later(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        for number in range(20):
+            memory.ingest([trajectory(f"good {number}", "look", "buy", "tell")])
+            memory.ingest([trajectory(f"bad {number}", "look", "drop", "tell", success=number < 2)])
+            memory.ingest([trajectory(f"lost {number}", "look", "buy", "tell", success=number >= 4)])
+        memory.principles.distill()
+        (stored,) = (one.row for one in memory.lessons.list("principle") if "call buy" in one.row.text)
+        assert (stored.properties["worked"], stored.properties["tried"]) == (40, 40)
 
 
 def test_a_call_that_mostly_fails_without_a_reason_is_not_advised(tmp_path: Path) -> None:
@@ -304,7 +333,7 @@ def test_a_lesson_counts_the_runs_that_followed_it_and_failed(tmp_path: Path) ->
         memory.ingest(checked(number, "load", tool="wait", success=number < 1) for number in range(4))
         memory.principles.distill()
         text = memory.prompt(state="alarm", after="check", options=LESSONS_ALONE).text
-    assert '- "After check, call restart rather than wait." (19 of 20 runs succeeded)' in text
+    assert '- "After check, call restart rather than wait." (worked in 19 of 20 runs)' in text
 
 
 def test_what_follows_a_good_result_is_not_told_after_an_error_that_no_run_met(tmp_path: Path) -> None:

@@ -309,7 +309,7 @@ def test_a_prompt_names_what_worked_first_and_says_by_its_warning_or_a_lesson_wh
     assert "close_ticket" not in line or warned or policy != "hybrid"
     # What a warning says, no lesson repeats.
     rule = r"After get_order, when the user says .*, call refund rather than close_ticket.\" "
-    rule += r"\(10 of 10 runs succeeded\)"
+    rule += r"\(worked in 10 of 10 runs\)"
     assert bool(re.search(rule, told.text)) is (policy != "hybrid")
 
 

@@ -322,7 +322,7 @@ def test_what_was_shown_is_credited_with_how_the_run_ended(memory: Memory) -> No
 
 def test_a_lesson_that_the_suggestion_says_already_is_not_told(memory: Memory) -> None:
     alone = memory.prompt(LOOKED, options=PromptOptions(suggestions=0))
-    assert '- "After look, call buy rather than leave." (3 of 3 runs succeeded)' in alone.text
+    assert '- "After look, call buy rather than leave." (worked in 3 of 3 runs)' in alone.text
     beside = memory.prompt(LOOKED)
     assert "call buy" not in beside.text
     assert f"{HINT}buy" in beside.text
