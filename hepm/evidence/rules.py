@@ -201,7 +201,7 @@ class _AtPlace:
         surely_more = tried > 0 and runs[tool].least > 1 - failed / tried
         if not (path or worse) or not (surely_more or 2 * len(runs[tool].worked) > runs[tool].called):
             return None
-        return ToolRule(self._place, self._told(path), tool, worse, runs)
+        return ToolRule(self._place, self._conditions(path), tool, worse, runs)
 
     def _warning(self, tool: ToolName) -> ToolRule | None:
         """When a tool fails, and what works there, if anything does."""
@@ -217,11 +217,11 @@ class _AtPlace:
         best = max(runs, key=lambda other: (runs[other].least, other))
         known = best not in (tool, self._place.tool) and runs[best].surely_above(of_tool)
         if known and self._usual(best, under_N & ~did_N, OUTSTANDING if path else _PURE, everywhere=not path):
-            return ToolRule(self._place, self._told(path), best, self._worse(best, runs), runs)
+            return ToolRule(self._place, self._conditions(path), best, self._worse(best, runs), runs)
         # Where nearly all fail, a tool that failed is no worse than the others.
         tried, failed = self._others(tool, runs)
         surely_more = tried >= FEWEST and 1 - of_tool.most > failed / tried
-        return ToolRule(self._place, self._told(path), "", (tool,), runs) if surely_more else None
+        return ToolRule(self._place, self._conditions(path), "", (tool,), runs) if surely_more else None
 
     def _usual(self, tool: ToolName, under_N: BoolArray, share: float, *, everywhere: bool) -> bool:
         """Whether such a share of the runs that found a way called the tool, most of them without a detour."""
@@ -263,7 +263,7 @@ class _AtPlace:
         for tool in sorted({tool for row in np.flatnonzero(under_N).tolist() for tool in self._rows[row].tools}):
             did_N = under_N & self._did(tool)
             worked = self._ids(did_N & self._well_N)
-            failed = [run for run in self._ids(did_N & self._lost_N) if run not in worked]
+            failed = {run: None for run in self._ids(did_N & self._lost_N) if run not in worked}
             lost = [run for run in self._ids(did_N) if run not in worked and run not in failed]
             runs[tool] = RunsOf(tuple(worked), tuple(failed), tuple(lost))
         return runs
@@ -301,11 +301,12 @@ class _AtPlace:
                 elsewhere_N |= (fold_N == fold) & self._under(found)
         under_N = among_N & self._under(path)
         borne_out = int((under_N & elsewhere_N & right_N).sum())
-        # Most of its decisions must be ones that the others would have told it for, and it must be right there, surely
-        # more often than everywhere.
-        told = int((under_N & elsewhere_N).sum())
-        reliable = 2 * told >= under_N.sum() and borne_out >= RELIABLE * told
-        surely_more = lower_bound(borne_out, told - borne_out) > right / among_N.sum()
+        # Most of its decisions must be ones that the others find it for, and it must be right there, surely more often
+        # than everywhere.
+        found_N = under_N & elsewhere_N
+        times = int(found_N.sum())
+        reliable = 2 * times >= under_N.sum() and borne_out >= RELIABLE * times
+        surely_more = lower_bound(borne_out, times - borne_out) > right / among_N.sum()
         return path if reliable and surely_more else []
 
     def _folds(self, right_N: BoolArray) -> NDArray[np.intp]:
@@ -362,11 +363,11 @@ class _AtPlace:
             under_N &= self._tests.true_NF[:, test] == answer
         return under_N
 
-    def _told(self, path: _Path) -> tuple[tuple[FactTest, bool], ...]:
+    def _conditions(self, path: _Path) -> tuple[tuple[FactTest, bool], ...]:
         """The path as conditions; those that only tell whether a tool was called say that."""
-        told: dict[tuple[FactTest, bool], None] = {}
+        conditions: dict[tuple[FactTest, bool], None] = {}
         if self._place.failed:
-            told[FAILED, True] = None
+            conditions[FAILED, True] = None
         rows = np.flatnonzero(self._under(path)).tolist()
         called = {tool for row in rows for tool in self._rows[row].past}
         for number, answer in path:
@@ -374,11 +375,11 @@ class _AtPlace:
             of_tool = not test.source.startswith("<")
             if of_tool and (self._is_of_each_result(number) if answer else test.source not in called):
                 test = FactTest(CALLED, test.source, 0.5)
-            told[test, answer] = None
-        return tuple(told)
+            conditions[test, answer] = None
+        return tuple(conditions)
 
     def _is_of_each_result(self, number: int) -> bool:
-        """Whether a number is above its limit wherever the tool that tells it was called, here and elsewhere."""
+        """Whether a number is above its limit wherever the tool that returns it was called, here and elsewhere."""
         test = self._tests.tests[number]
         called_N = np.array([test.source in row.past for row in self._rows], dtype=np.bool_)
         return not FactName(test.source, test.fact).presence and bool(self._tests.true_NF[called_N, number].all())

@@ -68,7 +68,11 @@ def learn_by_counting(
     stored = bank.list("principle", namespace=namespace, retired=True)
     known = {lesson.row.id: lesson.row for lesson in stored}
     environments = {run.environment for run in runs}
-    stale = [id for id, row in known.items() if id not in taught and _is_judged(row, environments)]
+    untaught = [row for id, row in known.items() if id not in taught and _is_judged(row, environments)]
+    # An imported one is of runs that are not here: these runs say nothing of it.
+    behind = sorted(set(chain.from_iterable(row.run_ids for row in untaught)))
+    here = bank.store.find_known(behind, namespace=namespace).keys()
+    stale = [row.id for row in untaught if not here.isdisjoint(row.run_ids)]
     put: list[LessonRow] = []
     unlink: dict[str, set[str]] = {}
     revive: list[str] = []

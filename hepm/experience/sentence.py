@@ -29,7 +29,7 @@ def in_own_words(lesson: Principle | Experience) -> str:
     else:
         text = lesson.lesson
     when = lesson.conditions.when
-    told = text.casefold().replace('"', "'")
-    if not lesson.conditions.checked or when.casefold().replace('"', "'") in told:
+    folded = text.casefold().replace('"', "'")
+    if not lesson.conditions.checked or when.casefold().replace('"', "'") in folded:
         return text
     return f"{when[0].upper()}{when[1:]}: {text}"

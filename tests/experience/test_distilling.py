@@ -108,6 +108,19 @@ def test_a_rule_that_runs_do_not_teach_any_more_is_retired_and_comes_back_with_i
     assert [one.uses.shown for one in bank.list("principle", namespace=NS)] == [1]
 
 
+def test_an_imported_rule_whose_runs_are_elsewhere_outlives_what_the_runs_here_teach(tmp_path: Path) -> None:
+    there, here = open_bank(tmp_path / "there.hepm"), open_bank(tmp_path / "here.hepm")
+    for bank, good, bad in ((there, "buy", "drop"), (here, "sell", "keep")):
+        remember(bank, *(trajectory(f"{good}{n}", "look", good) for n in range(6)))
+        remember(bank, *(trajectory(f"{bad}{n}", "look", bad, success=False) for n in range(6)))
+    Principles(there).distill(namespace=NS)
+    (rule,) = there.list("principle", namespace=NS)
+    here.change(LessonChange(put=[rule.row], imported=True), namespace=NS)
+    for _ in range(2):
+        Principles(here).distill(namespace=NS)
+        assert {rule.row.text} < {*rules(here)}
+
+
 def test_a_lesson_that_a_hand_retired_does_not_come_back_when_it_is_taught_again(tmp_path: Path) -> None:
     bank = open_bank(tmp_path / "store.hepm")
     remember(bank, *(trajectory(f"g{n}", "look", "buy") for n in range(6)))
