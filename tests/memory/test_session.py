@@ -248,35 +248,30 @@ def test_a_finish_waits_for_nothing_that_is_computed_from_all_runs(
     assert memory.suggest("escalate", state=WISH, namespace=NS)[0].tool == "apologize"
 
 
-def test_runs_are_counted_again_once_a_tenth_of_them_are_new(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    learned_of: list[int] = []
-    learn = Principles.count
-
-    def counted(principles: Principles, **about: Any) -> CountedReport:
-        report = learn(principles, **about)
-        learned_of.append(report.runs)
-        return report
-
-    monkeypatch.setattr(Principles, "count", counted)
-    known = (from_messages(asked("get_order", "refund"), id=f"r{number}", success=True) for number in range(39))
-    memory.ingest(known, namespace=NS)
-    for number in range(9):
-        run_once(memory, "get_order", "refund", success=True, task=f"t{number}")
-    assert learned_of == [40, 44]
-
-
-def test_runs_that_come_while_others_are_counted_are_counted_together(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    counted: list[int] = []
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Of how many runs each count of rules was."""
+    runs: list[int] = []
     count = Principles.count
 
     def noted(principles: Principles, **about: Any) -> CountedReport:
         report = count(principles, **about)
-        counted.append(report.runs)
+        runs.append(report.runs)
         return report
 
     monkeypatch.setattr(Principles, "count", noted)
+    return runs
+
+
+def test_runs_are_counted_again_once_a_tenth_of_them_are_new(memory: Memory, counted: list[int]) -> None:
+    known = (from_messages(asked("get_order", "refund"), id=f"r{number}", success=True) for number in range(39))
+    memory.ingest(known, namespace=NS)
+    for number in range(9):
+        run_once(memory, "get_order", "refund", success=True, task=f"t{number}")
+    assert counted == [40, 44]
+
+
+def test_runs_that_come_while_others_are_counted_are_counted_together(memory: Memory, counted: list[int]) -> None:
     held, go_on = Event(), Event()
     memory.sessions._background.later(lambda: (held.set(), go_on.wait(10)), key="test")
     held.wait(10)
@@ -647,18 +642,9 @@ def test_a_killed_session_of_messages_says_whether_it_begins_again(
 
 
 def test_a_process_with_one_session_counts_again_only_once_a_tenth_of_the_runs_are_new(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, counted: list[int]
 ) -> None:
     """As a hook has a process of its own for each session."""
-    counted: list[int] = []
-    count = Principles.count
-
-    def noted(principles: Principles, **about: Any) -> CountedReport:
-        report = count(principles, **about)
-        counted.append(report.runs)
-        return report
-
-    monkeypatch.setattr(Principles, "count", noted)
     for number in range(14):
         with Memory.open(tmp_path / "store.hepm") as memory:
             if not number:
