@@ -116,15 +116,22 @@ def test_of_a_damaged_file_the_good_beginning_is_stored_and_the_damage_told(
     assert ingest.doctor() == "all is well\n"
 
 
-@pytest.mark.parametrize("share", [0.05, 0.3, 0.6, 0.95])
 @pytest.mark.parametrize(
-    "packed", [gzip.compress, lzma.compress, bz2.compress, lambda content: zip_of({"a.jsonl": content})]
+    ("suffix", "pack"),
+    [
+        (".jsonl.gz", gzip.compress),
+        (".jsonl.xz", lzma.compress),
+        (".jsonl.bz2", bz2.compress),
+        (".zip", lambda content: zip_of({"a.jsonl": content})),
+    ],
 )
-def test_a_flipped_byte_anywhere_in_a_packed_file_is_told(ingest: Ingest, packed: Any, share: float) -> None:
-    content: bytes = packed(GOOD)
-    suffix = {b"\x1f\x8b": ".jsonl.gz", b"\xfd7": ".jsonl.xz", b"BZ": ".jsonl.bz2", b"PK": ".zip"}[content[:2]]
-    answer = ingest.read(ingest.write("flipped" + suffix, spoilt(content, int(len(content) * share))))
-    assert answer.json["rejected"]
+def test_a_flipped_byte_anywhere_in_a_packed_file_is_told(
+    ingest: Ingest, suffix: str, pack: Callable[[bytes], bytes]
+) -> None:
+    content = pack(GOOD)
+    names = [ingest.write(f"{at}{suffix}", spoilt(content, len(content) * at // 100)) for at in (5, 30, 60, 95)]
+    told = {name.partition("!")[0] for name in ingest.read(*names).reasons()}
+    assert told == set(names)
 
 
 def test_one_record_cut_off_is_told_with_its_file_and_number(ingest: Ingest) -> None:
@@ -138,40 +145,26 @@ def test_one_record_cut_off_is_told_with_its_file_and_number(ingest: Ingest) -> 
 JUNK = os.urandom(60_000)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "junk.json",
-        "junk.jsonl",
-        "junk.json.gz",
-        "junk.json.xz",
-        "junk.json.bz2",
-        "junk.json.zst",
-        "junk.tar",
-        "junk.tgz",
-        "junk.zip",
-    ],
-)
-def test_binary_junk_is_told_whatever_its_name(ingest: Ingest, name: str) -> None:
-    answer = ingest.read(ingest.write(name, JUNK))
-    assert answer.reasons().keys() == {name}
+def test_binary_junk_is_told_whatever_its_name(ingest: Ingest) -> None:
+    endings = ("json", "jsonl", "json.gz", "json.xz", "json.bz2", "json.zst", "tar", "tgz", "zip")
+    names = [ingest.write(f"junk.{ending}", JUNK) for ending in endings]
+    assert ingest.read(*names).reasons().keys() == set(names)
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"  \n\n", b"null", b'"text"', b"17", b"[]", b"{}", b"[[]]", b"[1, 2]", bytes(3000)]
-)
-@pytest.mark.parametrize("name", ["odd.json", "odd.jsonl"])
-def test_a_file_without_runs_is_told(ingest: Ingest, name: str, content: bytes) -> None:
-    assert ingest.read(ingest.write(name, content)).reasons().keys() == {name}
+def test_a_file_without_runs_is_told(ingest: Ingest) -> None:
+    for content in (b"", b"  \n\n", b"null", b'"text"', b"17", b"[]", b"{}", b"[[]]", b"[1, 2]", bytes(3000)):
+        for name in ("odd.json", "odd.jsonl"):
+            assert ingest.read(ingest.write(name, content)).reasons().keys() == {name}, content
 
 
 # Encodings
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le"])
-def test_another_unicode_encoding_is_named(ingest: Ingest, encoding: str) -> None:
-    answer = ingest.read(ingest.write("wide.jsonl", GOOD.decode().encode(encoding)))
-    assert "UTF-16" in answer.reasons()["wide.jsonl"]
+def test_another_unicode_encoding_is_named(ingest: Ingest) -> None:
+    encodings = ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le")
+    names = [ingest.write(f"{encoding}.jsonl", GOOD.decode().encode(encoding)) for encoding in encodings]
+    reasons = ingest.read(*names).reasons()
+    assert all("UTF-16" in reasons[name] for name in names), reasons
 
 
 def test_a_line_in_latin_1_is_told_and_the_others_are_stored(ingest: Ingest) -> None:
@@ -190,39 +183,47 @@ def test_a_byte_order_mark_is_no_hindrance(ingest: Ingest) -> None:
 # Numbers
 
 
-@pytest.mark.parametrize("reward", ["NaN", "Infinity", "-Infinity", "1e999", "9" * 400, "9" * 5000, '"high"', "[1]"])
+REWARDS = ("NaN", "Infinity", "-Infinity", "1e999", "9" * 400, "9" * 5000, '"high"', "[1]")
+
+
 @pytest.mark.parametrize("form", ["hepm", "chat"])
-def test_a_reward_that_is_no_number_is_told_and_stops_nothing(ingest: Ingest, form: str, reward: str) -> None:
+def test_a_reward_that_is_no_number_is_told_and_stops_nothing(ingest: Ingest, form: str) -> None:
     if form == "hepm":
         bad = json.dumps({**run("bad", "look"), "reward": "@"})
     else:
         call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
         bad = json.dumps({"id": "bad", "messages": [{"role": "assistant", "tool_calls": [call]}], "reward": "@"})
     good = bad.replace('"@"', "1.0").replace('"bad"', '"good"')
-    for name, text in (("lines.jsonl", bad + "\n" + good + "\n"), ("list.json", f"[{bad}, {good}]")):
-        answer = ingest.read(ingest.write(name, text.replace('"@"', reward).encode()))
-        assert "bad" not in ingest.ids()
-        assert answer.json["rejected"]
+    names: list[str] = []
+    for number, reward in enumerate(REWARDS):
+        odd = bad.replace('"@"', reward)
+        names.append(ingest.write(f"{number}.jsonl", f"{odd}\n{good}\n".encode()))
+        names.append(ingest.write(f"{number}.json", f"[{odd}, {good}]".encode()))
+    assert ingest.read(*names).reasons().keys() == set(names)
+    assert "bad" not in ingest.ids()
     assert "good" in ingest.ids()
 
 
-@pytest.mark.parametrize("number", ["NaN", "1e999", "-1e999", "9" * 400])
 @pytest.mark.parametrize("key", ["ended_at", "latency_s", "arguments"])
-def test_whatever_number_a_record_holds_the_store_can_read_it_again(ingest: Ingest, key: str, number: str) -> None:
-    odd = run("odd", "look", "buy")
-    if key == "ended_at":
-        odd["ended_at"] = "@"
-    else:
-        odd["turns"][1]["calls"][0][key] = "@" if key == "latency_s" else {"a": ["@"]}
-    ingest.read(
-        ingest.write("odd.jsonl", lines([odd]).replace(b'"@"', number.encode()) + lines([run("behind", "look")]))
-    )
+def test_whatever_number_a_record_holds_the_store_can_read_it_again(ingest: Ingest, key: str) -> None:
+    numbers = ("NaN", "1e999", "-1e999", "9" * 400)
+    records_of: list[bytes] = []
+    for number in numbers:
+        odd = run(f"odd {number}", "look", "buy")
+        if key == "ended_at":
+            odd["ended_at"] = "@"
+        else:
+            odd["turns"][1]["calls"][0][key] = "@" if key == "latency_s" else {"a": ["@"]}
+        records_of.append(lines([odd]).replace(b'"@"', number.encode()))
+    ingest.read(ingest.write("odd.jsonl", b"".join(records_of) + lines([run("behind", "look")])))
     assert "behind" in ingest.ids()
     assert ingest.doctor() == "all is well\n"
     for line in quick("export", "--store", ingest.store).out.splitlines():
         json.loads(line, parse_constant=lambda constant: pytest.fail(f"{constant} was stored"))
-    stored = "odd" in ingest.ids()
-    assert quick("forget", "--trajectory", "odd", "--store", ingest.store).code == (0 if stored else 1)
+    for number in numbers:
+        stored = f"odd {number}" in ingest.ids()
+        answer = quick("forget", "--trajectory", f"odd {number}", "--store", ingest.store)
+        assert answer.code == (0 if stored else 1)
 
 
 # Large
@@ -269,7 +270,8 @@ def huge_line(before: bytes, filling: bytes, after: bytes) -> Iterator[bytes]:
     yield after
 
 
-@pytest.mark.parametrize("place", [pytest.param("first", marks=pytest.mark.soak), "later"])
+@pytest.mark.soak
+@pytest.mark.parametrize("place", ["first", "later"])
 def test_a_huge_line_is_told_in_bounded_memory_and_the_runs_around_it_are_stored(ingest: Ingest, place: str) -> None:
     text = b'{"hepm":1,"id":"huge","success":true,"turns":[{"role":"user","text":"'
     with (ingest.folder / "huge.jsonl").open("wb") as file:
@@ -283,9 +285,8 @@ def test_a_huge_line_is_told_in_bounded_memory_and_the_runs_around_it_are_stored
     assert "behind" in ingest.ids()
 
 
-@pytest.mark.parametrize(
-    "filling", [*(pytest.param(one, marks=pytest.mark.soak) for one in (b"\0", b" ", b"a", b'{"a":')), b"["]
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("filling", [b"\0", b" ", b"a", b'{"a":', b"["])
 def test_a_huge_file_of_one_thing_is_told_in_bounded_memory(ingest: Ingest, filling: bytes) -> None:
     with (ingest.folder / "huge.json").open("wb") as file:
         if filling == b"\0":
@@ -348,7 +349,7 @@ def nested(depth: int, form: str) -> bytes:
     )
 
 
-@pytest.mark.parametrize("depth", [50, 101, 300, 500, 900, 1100, 100_000])
+@pytest.mark.parametrize("depth", [50, 101, 900, 100_000])
 @pytest.mark.parametrize("form", ["list", "object"])
 def test_a_deeply_nested_record_is_stored_or_told_and_stops_nothing(ingest: Ingest, depth: int, form: str) -> None:
     name = ingest.write(
@@ -360,10 +361,10 @@ def test_a_deeply_nested_record_is_stored_or_told_and_stops_nothing(ingest: Inge
     assert ingest.doctor() == "all is well\n"
 
 
-@pytest.mark.parametrize("depth", [500, 100_000])
-def test_a_document_that_is_nothing_but_brackets_is_told(ingest: Ingest, depth: int) -> None:
-    for text in (b"[" * depth + b"]" * depth, b'{"a":' * depth + b"1" + b"}" * depth, b"[" * depth):
-        assert ingest.read(ingest.write("brackets.json", text)).reasons().keys() == {"brackets.json"}
+def test_a_document_that_is_nothing_but_brackets_is_told(ingest: Ingest) -> None:
+    for depth in (500, 100_000):
+        for text in (b"[" * depth + b"]" * depth, b'{"a":' * depth + b"1" + b"}" * depth, b"[" * depth):
+            assert ingest.read(ingest.write("brackets.json", text)).reasons().keys() == {"brackets.json"}
 
 
 # Names of tools and files
@@ -375,26 +376,29 @@ ODD_TOOLS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("tool", ODD_TOOLS, ids=range(len(ODD_TOOLS)))
-def test_a_tool_of_any_name_is_remembered_and_suggested(ingest: Ingest, tool: str) -> None:
-    answer = ingest.read(
-        ingest.write("odd.jsonl", lines([run(f"odd {n}", "look_around", tool, "buy_it") for n in range(3)]))
-    )
-    assert (answer.json["stored"], answer.json["rejected"]) == (3, [])
-    found = quick("suggest", "--after", "look_around", "--policy", "procedural", "--store", ingest.store, "--json")
-    expected = tool.encode("utf-8", "replace").decode()
-    assert [one["tool"] for one in found.json["tools"]] == [expected]
-    for command in (["suggest", "--after", "look_around"], ["stats"], ["view", str(ingest.folder / "page.html")]):
+def test_a_tool_of_any_name_is_remembered_and_suggested(ingest: Ingest) -> None:
+    for tool in ODD_TOOLS:
+        place = f"before {ODD_TOOLS.index(tool)}"
+        runs = [run(f"{place} {number}", place, tool, "buy_it") for number in range(3)]
+        answer = ingest.read(ingest.write("odd.jsonl", lines(runs)))
+        assert (answer.json["stored"], answer.json["rejected"]) == (3, [])
+        found = quick("suggest", "--after", place, "--policy", "procedural", "--store", ingest.store, "--json")
+        expected = tool.encode("utf-8", "replace").decode()
+        assert [one["tool"] for one in found.json["tools"]] == [expected]
+        told = quick("suggest", "--after", place, "--store", ingest.store)
+        assert (told.code, told.err) == (0, "")
+    for command in (["stats"], ["view", str(ingest.folder / "page.html")]):
         told = quick(*command, "--store", ingest.store)
         assert (told.code, told.err) == (0, "")
     assert ingest.doctor() == "all is well\n"
 
 
-@pytest.mark.parametrize("tool", ["", "  ", "<START>", None, 7, ["a"], {"a": 1}, "x" * 257])
-def test_what_is_no_name_of_a_tool_is_told_and_stops_nothing(ingest: Ingest, tool: Any) -> None:
-    answer = ingest.read(ingest.write("odd.jsonl", lines([run("bad", "look", tool), run("good", "look")])))
-    assert len(answer.json["rejected"]) == 1
-    assert ingest.ids() & {"bad", "good"} == {"good"}
+def test_what_is_no_name_of_a_tool_is_told_and_stops_nothing(ingest: Ingest) -> None:
+    no_names: list[Any] = ["", "  ", "<START>", None, 7, ["a"], {"a": 1}, "x" * 257]
+    bad = [run(f"bad {number}", "look", tool) for number, tool in enumerate(no_names)]
+    answer = ingest.read(ingest.write("odd.jsonl", lines([*bad, run("good", "look")])))
+    assert len(answer.json["rejected"]) == len(no_names)
+    assert {name for name in ingest.ids() if not name.startswith("before")} == {"good"}
 
 
 def test_a_text_for_people_holds_no_control_characters_of_a_tool(ingest: Ingest) -> None:
