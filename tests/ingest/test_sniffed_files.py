@@ -11,10 +11,10 @@ import os
 import subprocess
 import sys
 import tarfile
-import threading
 import time
 import zipfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -66,35 +66,29 @@ def archives(tmp_path: Path) -> dict[str, bytes]:
     } | {f".tar{suffix}": compress(tar) for suffix, compress in COMPRESS.items()}
 
 
-KINDS = (".zip", ".tar", ".tar (gnu)", ".tar (ustar)", *(f".tar{suffix}" for suffix in COMPRESS))
-
-
 @pytest.mark.parametrize("kind", [".zip", ".tar", ".tar.xz"])
 def test_an_archive_through_a_pipe_is_unpacked(archives: dict[str, bytes], tmp_path: Path, kind: str) -> None:
     answer = hepm("ingest", "-", "--store", tmp_path / "store.hepm", "--json", stdin=archives[kind])
     assert (answer.code, answer.json["stored"], answer.json["rejected"]) == (0, 2, []), answer.err
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_archive_from_a_redirected_file_is_unpacked(archives: dict[str, bytes], tmp_path: Path, kind: str) -> None:
-    store = tmp_path / "store.hepm"
-    answer = quick("ingest", "-", "--store", store, "--json", stdin=archives[kind])
-    assert (answer.code, answer.json["stored"], answer.json["rejected"]) == (0, 2, []), answer.err
-    exported = map(json.loads, quick("export", "--store", store).out.splitlines())
-    assert sorted(run["source"] for run in exported) == ["<stdin>!runs/a.json", "<stdin>!runs/b.json"]
+def test_an_archive_from_a_redirected_file_is_unpacked(archives: dict[str, bytes], tmp_path: Path) -> None:
+    for kind, content in archives.items():
+        store = tmp_path / f"{kind}.hepm"
+        answer = quick("ingest", "-", "--store", store, "--json", stdin=content)
+        assert (answer.code, answer.json["stored"], answer.json["rejected"]) == (0, 2, []), (kind, answer.err)
+        exported = map(json.loads, quick("export", "--store", store).out.splitlines())
+        assert sorted(run["source"] for run in exported) == ["<stdin>!runs/a.json", "<stdin>!runs/b.json"]
 
 
-@pytest.mark.parametrize("name", ["noext", "runs.bin", "runs.json"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_archive_is_unpacked_whatever_its_name(
-    archives: dict[str, bytes], tmp_path: Path, kind: str, name: str
-) -> None:
-    (tmp_path / name).write_bytes(archives[kind])
-    runs, rejected = read(tmp_path / name)
-    assert (sorted(run.source for run in runs), rejected) == (
-        [f"{tmp_path / name}!runs/a.json", f"{tmp_path / name}!runs/b.json"],
-        [],
-    )
+def test_an_archive_is_unpacked_whatever_its_name(archives: dict[str, bytes], tmp_path: Path) -> None:
+    for name in ("noext", "runs.bin", "runs.json"):
+        path = tmp_path / name
+        for kind, content in archives.items():
+            path.write_bytes(content)
+            runs, rejected = read(path)
+            assert sorted(run.source for run in runs) == [f"{path}!runs/a.json", f"{path}!runs/b.json"], kind
+            assert rejected == []
 
 
 @pytest.mark.parametrize(("name", "kind"), [("a.tgz", ".tar.xz"), ("a.tar", ".tar.gz"), ("a.gz", ".tar.gz")])
@@ -105,15 +99,15 @@ def test_an_archive_compressed_otherwise_than_its_name_says_is_unpacked(
     assert len(read(tmp_path / name)[0]) == 2
 
 
-@pytest.mark.parametrize("suffix", COMPRESS)
-def test_a_compressed_file_is_read_whatever_its_name(tmp_path: Path, suffix: str) -> None:
+def test_a_compressed_file_is_read_whatever_its_name(tmp_path: Path) -> None:
     plain = write(tmp_path / "log.jsonl", CHAT, CHAT).read_bytes()
-    for name in ("log", "log.jsonl", "log.gz"):
-        (tmp_path / name).write_bytes(COMPRESS[suffix](plain))
-        assert len(read(tmp_path / name)[0]) == 2
+    for compress in COMPRESS.values():
+        for name in ("log", "log.jsonl", "log.gz"):
+            (tmp_path / name).write_bytes(compress(plain))
+            assert len(read(tmp_path / name)[0]) == 2
 
 
-@pytest.mark.parametrize("suffix", ["", *COMPRESS])
+@pytest.mark.parametrize("suffix", ["", ".xz"])
 def test_files_that_are_asked_for_beside_others_are_found_in_a_tar_archive_on_stdin(
     tmp_path: Path, suffix: str
 ) -> None:
@@ -127,14 +121,13 @@ def test_files_that_are_asked_for_beside_others_are_found_in_a_tar_archive_on_st
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no named pipes there")
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_archive_through_a_named_pipe_is_unpacked(archives: dict[str, bytes], tmp_path: Path, kind: str) -> None:
+def test_an_archive_through_a_named_pipe_is_unpacked(archives: dict[str, bytes], tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    writer = threading.Thread(target=lambda: pipe.write_bytes(archives[kind]))
-    writer.start()
-    assert len(read(pipe)[0]) == 2
-    writer.join()
+    for kind, content in archives.items():
+        with ThreadPoolExecutor(1) as writer:
+            writer.submit(pipe.write_bytes, content)
+            assert len(read(pipe)[0]) == 2, kind
 
 
 def test_a_text_that_says_ustar_where_a_tar_archive_does_is_read_as_text(tmp_path: Path) -> None:
@@ -223,7 +216,7 @@ def test_a_long_line_through_a_pipe_is_held_in_memory_no_longer_than_a_record_ma
     assert int(peak_mb) < 280
 
 
-@pytest.mark.parametrize("content", [b"PK\3\4 and no more", b"BZh9 and no more", bytes(2048), b"\xfd7zXZ\0?"])
-def test_what_begins_like_an_archive_and_is_none_is_rejected(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "noext").write_bytes(content)
-    assert read_reason(tmp_path / "noext")
+def test_what_begins_like_an_archive_and_is_none_is_rejected(tmp_path: Path) -> None:
+    for content in (b"PK\3\4 and no more", b"BZh9 and no more", bytes(2048), b"\xfd7zXZ\0?"):
+        (tmp_path / "noext").write_bytes(content)
+        assert read_reason(tmp_path / "noext")

@@ -132,13 +132,13 @@ def zipped(content: bytes) -> bytes:
     return packed.getvalue()
 
 
-@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress, zipped])
-def test_stdin_may_be_compressed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, compress: Callable[[bytes], bytes]):
+def test_stdin_may_be_compressed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     content = write(tmp_path / "log.jsonl", CHAT, CHAT).read_bytes()
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(compress(content))))
-    runs, rejected = read("-")
-    assert (len(runs), rejected) == (2, [])
-    assert {run.source for run in runs} <= {"<stdin>", "<stdin>!log.jsonl"}
+    for compress in (gzip.compress, bz2.compress, lzma.compress, zipped):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(compress(content))))
+        runs, rejected = read("-")
+        assert (len(runs), rejected) == (2, [])
+        assert {run.source for run in runs} <= {"<stdin>", "<stdin>!log.jsonl"}
 
 
 @pytest.mark.parametrize("content", [b"", b"\x1f\x8b and no more", b"PK\3\4 and no more", b"\xfd7zXZ\0?"])
