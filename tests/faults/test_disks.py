@@ -42,7 +42,7 @@ def store(whole: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def many(tmp_path: Path) -> Path:
     """More runs than fit on the small disk."""
-    return write_files(tmp_path / "many", files=1, runs=1000, prefix="many")[0]
+    return write_files(tmp_path / "many", files=1, runs=400, prefix="many")[0]
 
 
 # Full disks
@@ -95,10 +95,10 @@ def test_an_export_to_a_full_disk_leaves_no_half_file_behind(store: Path, tmp_pa
 def test_a_memory_goes_on_when_the_disk_has_room_again(store: Path, many: Path) -> None:
     with Memory.open(store, speak="weighed") as memory:
         before = memory.suggest("tool_1").prompt()
-        with files_limited_to(600), pytest.raises(StoreError, match="no room"):
+        with files_limited_to(500), pytest.raises(StoreError, match="no room"):
             memory.ingest(many)
         assert memory.suggest("tool_1").prompt() == before
-        assert memory.ingest(many).stored == 1000
+        assert memory.ingest(many).stored == 400
         assert memory.examine() == []
 
 
@@ -166,17 +166,12 @@ def test_a_store_in_a_folder_that_is_missing_is_refused(many: Path, tmp_path: Pa
     assert not (tmp_path / "no").exists()
 
 
-@pytest.mark.parametrize("command", [*READING, *WRITING], ids=" ".join)
-def test_asking_a_store_that_is_not_there_makes_none(tmp_path: Path, command: list[str]) -> None:
+def test_asking_a_store_that_is_not_there_makes_none(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    for name in (tmp_path / "missing.hepm", tmp_path / "folder"):
-        assert "hepm ingest" in one_sentence(quick(*command, "--store", name))
+    for command in (*READING, *WRITING):
+        for name in (tmp_path / "missing.hepm", tmp_path / "folder"):
+            assert "hepm ingest" in one_sentence(quick(*command, "--store", name))
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
-
-
-def test_an_ingest_that_reads_nothing_leaves_no_empty_store(tmp_path: Path) -> None:
-    one_sentence(quick("ingest", tmp_path / "missing.jsonl", "--store", tmp_path / "new.hepm"))
-    assert not (tmp_path / "new.hepm").exists()
 
 
 def test_a_store_below_a_file_is_refused(store: Path, many: Path) -> None:
@@ -198,9 +193,8 @@ def foreign_database(path: Path) -> None:
     database.close()
 
 
-@pytest.mark.parametrize("command", [*READING, *WRITING], ids=" ".join)
 @pytest.mark.parametrize("kind", ["text", "database", "binary"])
-def test_a_file_of_another_program_is_refused_and_not_touched(tmp_path: Path, kind: str, command: list[str]) -> None:
+def test_a_file_of_another_program_is_refused_and_not_touched(tmp_path: Path, kind: str) -> None:
     other = tmp_path / "other"
     if kind == "text":
         other.write_text("my notes\n" * 200)
@@ -209,7 +203,8 @@ def test_a_file_of_another_program_is_refused_and_not_touched(tmp_path: Path, ki
     else:
         foreign_database(other)
     before = other.read_bytes()
-    assert "other" in one_sentence(quick(*command, "--store", other))
+    for command in (*READING, *WRITING):
+        assert "other" in one_sentence(quick(*command, "--store", other))
     one_sentence(quick("ingest", tmp_path / "nothing.jsonl", "--store", other))
     assert other.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
@@ -239,7 +234,7 @@ def assert_told_or_right(answer: Answer) -> None:
         assert (answer.err or answer.out).strip()
 
 
-@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.7, 0.99])
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.7])
 def test_a_truncated_store_is_told_in_a_sentence(store: Path, share: float) -> None:
     os.truncate(store, int(store.stat().st_size * share))
     for answer in answers(store):
@@ -251,7 +246,7 @@ def test_a_store_cut_in_half_is_not_taken_for_a_good_one(store: Path) -> None:
     assert "store" in one_sentence(quick("doctor", "--store", store))
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(2, 12))])
 def test_random_bytes_in_the_middle_of_a_store_give_sentences(store: Path, seed: int) -> None:
     draw = random.Random(seed)
     content = bytearray(store.read_bytes())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import signal
 import subprocess
@@ -31,48 +30,34 @@ def test_the_module_runs_like_the_script() -> None:
     assert (done.returncode, done.stdout[:5]) == (0, "hepm "), done.stderr
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_wrong_option_is_a_misuse(command: str) -> None:
-    answer = quick(command, "--no-such-option")
-    assert answer.code == 2
-    one_sentence(answer)
+def test_a_wrong_option_is_a_misuse() -> None:
+    for command in COMMANDS:
+        answer = quick(command, "--no-such-option")
+        assert answer.code == 2, command
+        one_sentence(answer)
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["suggest", "--policy", "none such"],
-        ["suggest", "-k", "0"],
-    ],
-    ids=" ".join,
-)
-def test_a_value_that_means_nothing_is_refused(store: Path, command: list[str]) -> None:
-    one_sentence(quick(*command, "--after", "look", "--store", store))
+def test_a_value_that_means_nothing_is_refused(store: Path) -> None:
+    for option in (["--policy", "none such"], ["-k", "0"]):
+        one_sentence(quick("suggest", *option, "--after", "look", "--store", store))
 
 
-@pytest.mark.parametrize("target", ["missing/out.jsonl", "folder"])
-@pytest.mark.parametrize("command", ["export", "view"])
-def test_a_target_that_cannot_be_written_is_told(store: Path, command: str, target: str) -> None:
+def test_a_target_that_cannot_be_written_is_told(store: Path) -> None:
     (store.parent / "folder").mkdir()
-    one_sentence(quick(command, store.parent / target, "--store", store))
+    for command in ("export", "view"):
+        for target in ("missing/out.jsonl", "folder"):
+            sentence = one_sentence(quick(command, store.parent / target, "--store", store))
+            assert str(store.parent / target) in sentence
     assert sorted(path.name for path in store.parent.iterdir()) == ["folder", "runs.jsonl", "store.hepm"]
 
 
 ASCII = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii:strict"}
 
 
-@pytest.mark.parametrize("command", [["suggest", "--after", "look"], ["stats"]], ids=" ".join)
-def test_a_terminal_that_knows_ascii_alone_still_gets_an_answer(store: Path, command: list[str]) -> None:
-    answer = hepm(*command, "--store", store, env=ASCII)
+def test_a_terminal_that_knows_ascii_alone_still_gets_an_answer(store: Path) -> None:
+    answer = hepm("stats", "--store", store, env=ASCII)
     assert (answer.code, answer.err) == (0, "")
     assert answer.out
-
-
-@pytest.mark.parametrize("columns", ["1", "20", "0", "wide", "100000"])
-def test_a_table_needs_no_particular_width(store: Path, columns: str) -> None:
-    answer = quick("stats", "--store", store, env={"COLUMNS": columns})
-    assert (answer.code, answer.err) == (0, "")
-    assert answer.out.strip()
 
 
 def test_a_reader_that_goes_away_early_is_no_error(store: Path) -> None:
@@ -110,7 +95,7 @@ def test_a_closed_stream_is_no_traceback(store: Path, command: str, closed: str)
     assert done.returncode in (0, 1, 2)
 
 
-@pytest.mark.parametrize("after_s", [0.0, 0.7])
+@pytest.mark.parametrize("after_s", [0.0, pytest.param(0.7, marks=pytest.mark.exhaustive)])
 def test_an_interrupted_ingest_ends_with_130_and_without_a_traceback(tmp_path: Path, after_s: float) -> None:
     (tmp_path / "runs.jsonl").write_bytes(lines(records(30_000)))
     store = tmp_path / "store.hepm"
@@ -130,9 +115,3 @@ def test_an_interrupted_ingest_ends_with_130_and_without_a_traceback(tmp_path: P
     assert (process.returncode, "Traceback" in err) == (130, False), err
     # Interrupted before the first batch, it takes its empty store away again.
     assert not store.exists() or quick("doctor", "--store", store).out == "all is well\n"
-
-
-def test_compressed_runs_come_in_through_a_pipe_too(tmp_path: Path) -> None:
-    answer = quick("ingest", "-", "--store", tmp_path / "s.hepm", "--json", stdin=gzip.compress(lines(records(5))))
-    assert answer.code == 0
-    assert answer.json["stored"] == 5
