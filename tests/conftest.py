@@ -37,6 +37,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(ON_SERVER)
         elif "chromium" in fixtures:
             item.add_marker(pytest.mark.xdist_group("chromium"))
+        if item.get_closest_marker("above_stores") and ON_SERVER.mark in item.own_markers:
+            item.add_marker(pytest.mark.exhaustive)
     items.sort(key=_turn)
 
 

@@ -98,9 +98,8 @@ def test_each_edge_is_painted_once_with_what_it_carries(painted: Painted):
     assert differing == []
 
 
-@pytest.mark.parametrize(
-    ("weight", "failure_share", "type"),
-    [
+def test_width_and_colour_change_exactly_at_the_cuts(painted: Painted):
+    cuts = [
         (0.3, 0.0, "MOSTLY_WELL"),
         (0.3, 0.2, "MOSTLY_MIXED"),
         (1.0, 0.5, "MOSTLY_BADLY"),
@@ -110,15 +109,15 @@ def test_each_edge_is_painted_once_with_what_it_carries(painted: Painted):
         (0.0999, 0.0, "RARELY_WELL"),
         (0.0, 0.2, "RARELY_MIXED"),
         (0.0, 1.0, "RARELY_BADLY"),
-    ],
-)
-def test_width_and_colour_change_exactly_at_the_cuts(painted: Painted, weight: float, failure_share: float, type: str):
-    painted.ingest(run_of("one", "find"))
-    painted.ask(
-        f"MATCH (:Tool {{namespace: $ns}})-[r:NEXT]->() SET r.weight = {weight}, r.failure_share = {failure_share}"
-    )
+    ]
+    painted.ingest(*(run_of(f"run {number}", f"tool_{number}") for number in range(len(cuts))))
+    for number, (weight, failure_share, _) in enumerate(cuts):
+        painted.ask(
+            f"MATCH (:Tool {{namespace: $ns}})-[r:NEXT]->(:Tool {{name: 'tool_{number}'}}) "
+            f"SET r.weight = {weight}, r.failure_share = {failure_share}"
+        )
     painted.paint()
-    assert painted.edges() == {(START, "find"): type}
+    assert painted.edges() == {(START, f"tool_{number}"): type for number, (_, _, type) in enumerate(cuts)}
 
 
 def test_painting_again_changes_nothing_and_follows_new_runs(painted: Painted):

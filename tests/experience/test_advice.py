@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -44,12 +45,9 @@ def warns(tool: str, runs: int, text: str = "") -> Principle:
     return rule("cautionary", text or f"keep from {tool}", runs, worse=tool)
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong", "bound"),
-    [(0, 3, 0), (1, 0, 0.27), (2, 0, 0.425), (10, 0, 0.787), (10, 5, 0.455), (100, 50, 0.6)],
-)
-def test_the_lower_bound_is_that_of_wilsons_interval(right: int, wrong: int, bound: float) -> None:
-    assert lower_bound(right, wrong) == pytest.approx(bound, abs=0.001)
+def test_the_lower_bound_is_that_of_wilsons_interval() -> None:
+    bounds = {(0, 3): 0, (1, 0): 0.27, (2, 0): 0.425, (10, 0): 0.787, (10, 5): 0.455, (100, 50): 0.6}
+    assert {counts: lower_bound(*counts) for counts in bounds} == pytest.approx(bounds, abs=0.001)
 
 
 def stands(lesson: Principle | Experience, beside: Suggestions, here: AdviceHere | None = None) -> bool:
@@ -150,16 +148,7 @@ KINDS = (
 """What users want, what works, and what fails: each tool works for one kind and fails for another."""
 
 
-@pytest.mark.parametrize(
-    ("now", "kind"),
-    [
-        *((goal, at) for at, (goal, _, _) in enumerate(KINDS)),
-        ("my parcel arrived broken, give me the money", 0),
-        ("nobody was at home when the courier rang", 1),
-        ("ignore the second message, it is the same", 2),
-    ],
-)
-def test_a_prompt_gives_the_rule_of_the_kind_of_request_at_hand(memory: Memory, now: str, kind: int) -> None:
+def test_a_prompt_gives_the_rule_of_the_kind_of_request_at_hand(memory: Memory) -> None:
     memory.ingest(
         trajectory(
             f"{tool}-{at}-{n}", "get_order", tool, goal=f"Order {n}: {goal}", task=f"{at}", success=tool == right
@@ -169,11 +158,17 @@ def test_a_prompt_gives_the_rule_of_the_kind_of_request_at_hand(memory: Memory, 
         for tool in (right, wrong)
     )
     memory.principles.distill(namespace=NS)
-    prompt = memory.prompt(state=now, after="get_order", options=PromptOptions(suggestions=0))
-    _, right, wrong = KINDS[kind]
-    assert re.findall(r"call (\w+) rather than (\w+)\.", prompt.text) == [(right, wrong)]
-    suggested = memory.prompt(state=now, after="get_order").suggestions
-    assert {one.tool for one in suggested[:1]} <= {right}
+    others = (
+        "my parcel arrived broken, give me the money",
+        "nobody was at home when the courier rang",
+        "ignore the second message, it is the same",
+    )
+    for (goal, right, wrong), other in zip(KINDS, others, strict=True):
+        for now in (goal, other):
+            prompt = memory.prompt(state=now, after="get_order", options=PromptOptions(suggestions=0))
+            assert re.findall(r"call (\w+) rather than (\w+)\.", prompt.text) == [(right, wrong)]
+            suggested = memory.prompt(state=now, after="get_order").suggestions
+            assert {one.tool for one in suggested[:1]} <= {right}
 
 
 LINES = (
@@ -192,9 +187,8 @@ def line_run(task: str, result: str, tool: str, *, success: bool) -> Trajectory:
 
 
 @pytest.mark.parametrize("counts", [(14, 30, 6), (8, 60, 8)])
-@pytest.mark.parametrize("at", range(3))
 def test_where_a_result_decides_no_lesson_of_a_prompt_contradicts_it(
-    memory: Memory, at: int, counts: tuple[int, int, int]
+    memory: Memory, counts: tuple[int, int, int]
 ) -> None:
     memory.ingest(
         line_run(f"{kind}-{n}", result, tool, success=tool == right)
@@ -204,17 +198,12 @@ def test_where_a_result_decides_no_lesson_of_a_prompt_contradicts_it(
     )
     memory.principles.distill(namespace=NS)
     memory.experiences.distill(namespace=NS)
-    result, right, _ = LINES[at]
-    messages = [
-        {"role": "user", "content": "My internet is down, customer 99"},
-        {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "look_up", "arguments": "{}"}}]},
-        {"role": "tool", "tool_call_id": "1", "content": result},
-    ]
-    prompt = memory.prompt(messages, namespace=NS)
-    assert prompt.suggestions[0].tool == right
-    advised = set(re.findall(r"call (\w+) rather than (\w+)\.", prompt.text))
-    assert right not in {worse for _, worse in advised}
-    assert set(re.findall(r"look_up, then (\w+)", prompt.text)) <= {right}
+    for result, right, _ in LINES:
+        prompt = memory.prompt(looked_up(result), namespace=NS)
+        assert prompt.suggestions[0].tool == right
+        advised = set(re.findall(r"call (\w+) rather than (\w+)\.", prompt.text))
+        assert right not in {worse for _, worse in advised}
+        assert set(re.findall(r"look_up, then (\w+)", prompt.text)) <= {right}
 
 
 def looked_up(result: str, *more: str) -> list[dict[str, Any]]:
@@ -235,6 +224,11 @@ ASKED = [
     looked_up(LINES[0][0], "inform"),
     looked_up(LINES[1][0], "restart", "close"),
 ]
+OFFERED = (None, ["look_up", "inform", "restart", "close"], ["send_invoice"])
+WRITTEN = [
+    replace(rule("guiding", f"{tool} is best", 90, better=tool, worse=other, after="look_up"), distilled_by=by)
+    for tool, other, by in (("restart", "inform", "small"), ("send_invoice", "restart", EXTRACTIVE))
+]
 
 
 def said(suggestions: Suggestions) -> tuple[object, ...]:
@@ -242,12 +236,11 @@ def said(suggestions: Suggestions) -> tuple[object, ...]:
     return ranked, suggestions.warnings, suggestions.abstained
 
 
-@pytest.mark.parametrize("speak", ["sure", "weighed", "all"])
-@pytest.mark.parametrize("tools", [None, ["look_up", "inform", "restart", "close"], ["send_invoice"]])
-def test_the_suggestion_of_a_prompt_is_that_of_memory_whatever_lessons_say(
-    tmp_path: Path, tools: list[str] | None, speak: Speak
-) -> None:
-    with Memory.open(tmp_path, speak=speak) as memory:
+@pytest.fixture(scope="module")
+def of_the_line(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A memory of runs that a result decided, with rules written by hand that contradict them; nothing changes it."""
+    folder = tmp_path_factory.mktemp("line")
+    with Memory.open(folder) as memory:
         memory.ingest(
             line_run(f"{kind}-{n}", result, tool, success=tool == right)
             for kind, (result, right, wrong) in enumerate(LINES)
@@ -256,14 +249,16 @@ def test_the_suggestion_of_a_prompt_is_that_of_memory_whatever_lessons_say(
         )
         memory.principles.distill()
         memory.experiences.distill()
-        written = [
-            replace(rule("guiding", f"{tool} is best", 90, better=tool, worse=other, after="look_up"), distilled_by=by)
-            for tool, other, by in (("restart", "inform", "small"), ("send_invoice", "restart", EXTRACTIVE))
-        ]
-        memory.lessons.change(LessonChange(put=[one.row() for one in written], imported=True), namespace=NS)
-        told: set[str] = set()
-        for messages in ASKED:
-            for k in (1, 2, 4):
+        memory.lessons.change(LessonChange(put=[one.row() for one in WRITTEN], imported=True), namespace=NS)
+    return folder
+
+
+@pytest.mark.parametrize("speak", ["sure", "weighed", "all"])
+def test_the_suggestion_of_a_prompt_is_that_of_memory_whatever_lessons_say(of_the_line: Path, speak: Speak) -> None:
+    told: set[str] = set()
+    with Memory.open(of_the_line, speak=speak) as memory:
+        for messages, tools in itertools.product(ASKED, OFFERED):
+            for k in (1, 4):
                 alone = memory.suggest(messages=messages, tools=tools, k=k)
                 prompt = memory.prompt(messages, tools=tools, options=PromptOptions(suggestions=k))
                 assert said(prompt.suggestions) == said(alone)
@@ -272,7 +267,7 @@ def test_the_suggestion_of_a_prompt_is_that_of_memory_whatever_lessons_say(
             for level, floor in CHANCES.items():
                 alone = at_level(level, memory.suggest(messages=messages, tools=tools, floor=floor))
                 assert said(memory.prompt(messages, tools=tools, level=level).suggestions) == said(alone)
-        assert told & {one.id for one in written} or tools, "what a model wrote is shown where nothing contradicts it"
+    assert told & {one.id for one in WRITTEN}, "what a model wrote is shown where nothing contradicts it"
 
 
 @pytest.fixture
@@ -331,22 +326,21 @@ def test_lessons_that_name_no_tool_are_not_told_though_they_are_stored(memory: M
     assert "did not decide" not in told
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_rules_without_a_tool_that_were_stored_before_are_told_no_more(memory: Memory) -> None:
+    memory.ingest([trajectory("r0", "look", "buy"), trajectory("r1", "look", "buy")])
+    texts = (
         "In shop, after look, calling buy rather than nothing more led to success.",
         "In shop, at the start, calling no tool rather than look ended in failure.",
         "In shop, answering without a tool led to success.",
-    ],
-)
-def test_rules_without_a_tool_that_were_stored_before_are_told_no_more(memory: Memory, text: str) -> None:
-    memory.ingest([trajectory("r0", "look", "buy"), trajectory("r1", "look", "buy")])
-    old = Principle("guiding", text, (Triple("look", "followed_by", "buy"),), (Source("r0", words=False),), ("buy",))
-    memory.lessons.change(LessonChange(put=[old.row()]), namespace=NS)
-    assert says_nothing(old.row())
+    )
+    triples, sources = (Triple("look", "followed_by", "buy"),), (Source("r0", words=False),)
+    old = [Principle("guiding", text, triples, sources, ("buy",)) for text in texts]
+    memory.lessons.change(LessonChange(put=[one.row() for one in old]), namespace=NS)
     assert memory.principles.at(HERE, namespace=NS) == []
-    assert memory.principles.search(text, namespace=NS, floor=-1.0) == []
-    assert memory.lessons.lessons(NS).get(old.id) is not None
+    for one in old:
+        assert says_nothing(one.row())
+        assert memory.principles.search(one.text, namespace=NS, floor=-1.0) == []
+        assert memory.lessons.lessons(NS).get(one.id) is not None
 
 
 def test_what_a_model_wrote_is_told_whatever_its_words() -> None:
@@ -355,17 +349,16 @@ def test_what_a_model_wrote_is_told_whatever_its_words() -> None:
     assert not says_nothing(Experience("s", "a", "o", words, "golden", "exploration", 1.0, distilled_by="small").row())
 
 
-@pytest.mark.parametrize("state", ["The user wants to change the flight of a basic economy reservation", ""])
-def test_in_the_airline_runs_no_suggestion_goes_against_a_lesson_beside_it(
-    memory: Memory, recorded_runs: Path, state: str
-) -> None:
+def test_in_the_airline_runs_no_suggestion_goes_against_a_lesson_beside_it(memory: Memory, recorded_runs: Path) -> None:
     """After get_user_details all five runs that called search_direct_flight failed."""
     suggested: list[str] = []
     memory.ingest(recorded_runs / "tau-bench" / "historical_trajectories" / "gpt-4o-airline.json.xz")
     memory.principles.distill(namespace=NS)
     memory.experiences.distill(namespace=NS)
     known = memory.lessons.list("principle", namespace=NS)
-    for last in ("get_user_details", "get_reservation_details", "search_direct_flight"):
+    states = ("The user wants to change the flight of a basic economy reservation", "")
+    places = ("get_user_details", "get_reservation_details", "search_direct_flight")
+    for state, last in itertools.product(states, places):
         told = memory.prompt(state=state, after=last, environment="airline")
         here = AdviceHere((last,))
         suggested_now = {one.tool for one in told.suggestions}

@@ -651,6 +651,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.above_stores
 @settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
     max_examples=settings().max_examples * 2 // 5,  # on a server too

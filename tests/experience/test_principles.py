@@ -29,6 +29,8 @@ from tests.graph.conftest import make_store, store  # noqa: F401
 from tests.loopback import Loopback, Reply, Request, completion, error, loopback  # noqa: F401
 from tests.runs import Shelf, trajectory
 
+pytestmark = pytest.mark.above_stores
+
 
 class Scripted:
     """Distills the sentences that it was given, by run; "-" begins a cautionary one."""

@@ -74,6 +74,7 @@ def test_the_shortest_run_is_forgotten_though_the_next_one_of_its_task_is_damage
     assert [name for name, _, counted in store.iter_records(namespace=NS) if counted] == ["torn run"]
 
 
+@pytest.mark.above_stores
 def test_an_embedder_that_fails_is_not_taken_for_a_damaged_record(store: Store) -> None:
     runs = shelf()
     store.add(runs.runs(), runs.vectors(runs.runs()), namespace=NS, replay=runs.replay)
@@ -92,6 +93,7 @@ def test_an_embedder_that_fails_is_not_taken_for_a_damaged_record(store: Store) 
     assert {row[2] for row in store.edges(namespace=NS)} == {3}
 
 
+@pytest.mark.above_stores
 @pytest.mark.parametrize(
     "read",
     [

@@ -51,6 +51,7 @@ def reread(store: Store, success_from: float) -> int:
     return store.read_rewards(success_from, replay=replay_with(None))
 
 
+@pytest.mark.above_stores
 def test_a_reward_from_the_threshold_on_is_a_success_where_no_label_was_given(memory: Memory) -> None:
     memory.ingest(mixed())
     assert counts(memory) == (6, 3, 1)
@@ -60,6 +61,7 @@ def test_a_reward_from_the_threshold_on_is_a_success_where_no_label_was_given(me
     assert memory.examine() == []
 
 
+@pytest.mark.above_stores
 def test_a_run_of_a_partial_reward_teaches_a_golden_lesson_that_says_that_it_succeeded(memory: Memory) -> None:
     memory.ingest([graded("good", 0.76, "book"), graded("bad", 0.5, "cancel"), graded("said", 0.9, "x", success=False)])
     memory.experiences.distill()
@@ -163,6 +165,7 @@ def test_a_store_keeps_its_threshold_and_one_that_is_named_replaces_it(tmp_path:
         assert memory.examine() == []
 
 
+@pytest.mark.above_stores
 def test_a_given_failure_that_comes_later_replaces_the_reading_of_a_reward(memory: Memory) -> None:
     memory.ingest(graded("r", 0.76, "book"))
     assert counts(memory) == (1, 0, 0)
@@ -173,6 +176,7 @@ def test_a_given_failure_that_comes_later_replaces_the_reading_of_a_reward(memor
     assert memory.examine() == []
 
 
+@pytest.mark.above_stores
 def test_no_run_ends_after_it_arrived(memory: Memory) -> None:
     call = ToolCall("pay", error=True)
     late = replace(graded("late", 1.0, "pay"), ended_at=4_102_444_800.0)

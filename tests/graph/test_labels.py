@@ -59,6 +59,7 @@ def test_a_given_label_wins_over_a_rule_whichever_comes_first(memory: Memory) ->
     assert (stored.outcome.success, stored.outcome_by) == (False, "")
 
 
+@pytest.mark.above_stores
 def test_a_given_label_that_agrees_with_a_rule_takes_its_place(memory: Memory) -> None:
     memory.ingest(run(success=True, by="tests"))
     assert memory.ingest(run(success=True)).stored == 1
@@ -66,6 +67,7 @@ def test_a_given_label_that_agrees_with_a_rule_takes_its_place(memory: Memory) -
     assert memory.ingest(run(success=True)).duplicates == 1
 
 
+@pytest.mark.above_stores
 def test_a_label_given_by_hand_that_agrees_with_a_rule_counts_once_and_with_its_reward(memory: Memory) -> None:
     memory.ingest(run(success=True, by="tests"))
     memory.label("r", success=True, reward=1.0)
@@ -75,6 +77,7 @@ def test_a_label_given_by_hand_that_agrees_with_a_rule_counts_once_and_with_its_
     assert memory.examine() == []
 
 
+@pytest.mark.above_stores
 def test_no_rule_labels_again_what_was_removed_by_hand_until_a_label_is_given(memory: Memory) -> None:
     memory.ingest(run(success=True, by="tests"))
     memory.labels.remove("r")
@@ -119,6 +122,7 @@ def test_what_a_label_taught_goes_with_it_and_lessons_keep_what_they_were_shown_
     assert memory.lessons.list("experience") == []
 
 
+@pytest.mark.above_stores
 def test_a_forgotten_or_another_run_is_not_labelled(memory: Memory) -> None:
     memory.ingest(run("a"))
     other = replace(run("a"), turns=(Turn("user", "hello"), Turn("assistant", "", (ToolCall("look"),))))
@@ -129,6 +133,7 @@ def test_a_forgotten_or_another_run_is_not_labelled(memory: Memory) -> None:
         memory.label("gone", success=True)
 
 
+@pytest.mark.above_stores
 def test_the_label_of_a_distrusted_run_stays_in_its_tag(memory: Memory) -> None:
     distrusted = replace(run(), tags={"attack": "yes"})
     memory.ingest(distrusted, options=IngestOptions(trusted=TrustByTags.but(["attack"])))

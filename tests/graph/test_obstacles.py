@@ -57,6 +57,7 @@ def hinted(name: str, calls: Sequence[tuple[str, str]]) -> Trajectory:
     return Trajectory(name, (Turn("user", "please help"), *turns), Outcome(None, True), environment="shop", task="t")
 
 
+@pytest.mark.above_stores
 def test_a_memory_in_order_and_an_empty_one_get_no_advice(memory: Memory) -> None:
     assert obstacles(memory) == []
     memory.ingest([*runs(10), *runs(3, prefix="f", success=False)])
@@ -73,6 +74,7 @@ def test_runs_without_an_outcome_are_counted_and_can_be_labelled(memory: Memory)
     assert (found.runs, found.sample, found.command) == (6, 0, "hepm label --namespace default")
 
 
+@pytest.mark.above_stores
 def test_a_rule_is_named_where_it_labels_these_runs(memory: Memory) -> None:
     shell = ToolCall("shell", {"command": "make"}, "[exit code: 1]", error=True)
     built = [replace(one, turns=(*one.turns, Turn("assistant", "", (shell,)))) for one in runs(4, success=None)]
@@ -82,6 +84,7 @@ def test_a_rule_is_named_where_it_labels_these_runs(memory: Memory) -> None:
     assert "rules label 4 of 4 runs tried" in found.mend
 
 
+@pytest.mark.above_stores
 def test_a_few_distrusted_or_deliberately_unlabelled_runs_are_no_obstacle(memory: Memory) -> None:
     memory.ingest([*runs(40), *runs(1, prefix="open", success=None)])
     attacked = [replace(one, tags={"attack": "x"}) for one in runs(9, prefix="a")]
@@ -95,6 +98,7 @@ def test_a_few_distrusted_or_deliberately_unlabelled_runs_are_no_obstacle(memory
 # Labels
 
 
+@pytest.mark.above_stores
 def test_a_run_that_ended_otherwise_than_five_equal_ones_looks_wrong(memory: Memory) -> None:
     memory.ingest([*runs(5), *runs(1, prefix="odd", success=False)])
     found = line(memory, "labels")
@@ -103,6 +107,7 @@ def test_a_run_that_ended_otherwise_than_five_equal_ones_looks_wrong(memory: Mem
     assert (found.runs, found.command) == (1, "hepm label odd0 --namespace default")
 
 
+@pytest.mark.above_stores
 def test_no_label_looks_wrong_where_a_result_an_argument_or_two_of_the_runs_differ(memory: Memory) -> None:
     (other,) = runs(1, prefix="result", success=False)
     answer = replace(other.turns[-1], calls=(ToolCall("buy", result="sold out"),))
@@ -126,6 +131,7 @@ def test_a_task_that_is_a_kind_of_request_is_named_with_two_unlike_ones(memory: 
     assert "jq -c 'del(.task)'" in found.command
 
 
+@pytest.mark.above_stores
 def test_a_task_whose_runs_are_about_one_thing_is_no_kind(memory: Memory) -> None:
     wishes = ["Return order #W1231234", "Hello", "I want my money for #W1231234 back", "#W1231234 is broken"]
     given = ToolCall("get_order", {"id": "#W1231234"}, "delivered")
@@ -143,6 +149,7 @@ def test_runs_that_are_alone_with_unlike_requests_have_nothing_to_be_compared_wi
     assert found.runs >= len(WISHES) - 2
 
 
+@pytest.mark.above_stores
 def test_runs_that_are_alone_with_like_requests_or_in_pairs_can_be_compared(memory: Memory) -> None:
     memory.ingest([trajectory(f"r{at}", "look", goal=f"Refund parcel {at}, it is broken") for at in range(40)])
     assert advice(memory, "lone-runs") is None
@@ -154,6 +161,7 @@ def test_runs_that_are_alone_with_like_requests_or_in_pairs_can_be_compared(memo
 # Hints
 
 
+@pytest.mark.above_stores
 def test_hints_that_no_agent_follows_are_told_with_where_that_is(memory: Memory) -> None:
     memory.ingest([hinted(f"r{at}", [("look", "find"), ("buy", "find")] * 3) for at in range(10)])
     found = line(memory, "hints-ignored")
@@ -161,6 +169,7 @@ def test_hints_that_no_agent_follows_are_told_with_where_that_is(memory: Memory)
     assert found.command == "hepm prompt --after look --namespace default"  # 30 turns after look, 20 after buy
 
 
+@pytest.mark.above_stores
 def test_hints_that_are_followed_now_and_then_or_are_few_are_no_obstacle(memory: Memory) -> None:
     memory.ingest([hinted(f"few{at}", [("look", "find")] * 5) for at in range(5)])
     assert advice(memory, "hints-ignored") is None
@@ -173,6 +182,7 @@ def end_sessions(memory: Memory, level: str, successes: int, failures: int) -> N
     memory.ingest([replace(run, tags={LEVEL: level}) for run in ended])
 
 
+@pytest.mark.above_stores
 def test_a_level_with_which_sessions_do_worse_than_silent_ones_hurts(memory: Memory) -> None:
     end_sessions(memory, "silent", 22, 8)
     end_sessions(memory, "0.75", 8, 22)
@@ -181,6 +191,7 @@ def test_a_level_with_which_sessions_do_worse_than_silent_ones_hurts(memory: Mem
     assert found.runs == 30
 
 
+@pytest.mark.above_stores
 def test_a_level_that_is_hardly_tried_or_hardly_worse_is_not_said_to_hurt(memory: Memory) -> None:
     end_sessions(memory, "silent", 22, 8)
     end_sessions(memory, "0.75", 1, 9)
@@ -201,6 +212,7 @@ def test_a_tool_that_another_of_like_name_followed_looks_renamed_until_it_is_an_
     assert advice(memory, "renamed") is None
 
 
+@pytest.mark.above_stores
 def test_tools_that_are_called_at_the_same_time_or_elsewhere_are_not_renamed(memory: Memory) -> None:
     both = [trajectory(f"a{at}", "find", f"get_order{'_v1' * (at % 2)}", task="t") for at in range(20)]
     elsewhere = [
@@ -232,6 +244,7 @@ def test_lessons_that_were_never_shown_are_told_until_one_is(memory: Memory) -> 
     assert advice(memory, "lessons-unseen") is None
 
 
+@pytest.mark.above_stores
 def test_where_sessions_are_recorded_lessons_apply_to_none_of_them(memory: Memory) -> None:
     memory.ingest(runs(3))
     end_sessions(memory, "0.9", 3, 0)
@@ -239,6 +252,7 @@ def test_where_sessions_are_recorded_lessons_apply_to_none_of_them(memory: Memor
     assert line(memory, "lessons-unseen").command == "hepm prompt --namespace default"
 
 
+@pytest.mark.above_stores
 def test_removed_secrets_are_told_last_and_only_where_there_were_any(memory: Memory) -> None:
     memory.ingest(runs(30))
     assert advice(memory, "secrets") is None
@@ -252,6 +266,7 @@ def test_removed_secrets_are_told_last_and_only_where_there_were_any(memory: Mem
 # All lines
 
 
+@pytest.mark.above_stores
 def test_at_most_ten_lines_come_and_those_that_concern_most_runs_first(memory: Memory) -> None:
     for number in range(1, MOST_LINES + 3):
         memory.ingest(runs(number, success=None), namespace=f"n{number:02}")
@@ -261,6 +276,7 @@ def test_at_most_ten_lines_come_and_those_that_concern_most_runs_first(memory: M
     assert found[0].namespace == "n12"
 
 
+@pytest.mark.above_stores
 def test_a_sample_is_said_to_be_one_and_stands_for_all(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(survey, "LATEST_RUNS", 20)
     memory.ingest(runs(40))
@@ -270,6 +286,7 @@ def test_a_sample_is_said_to_be_one_and_stands_for_all(memory: Memory, monkeypat
     assert (found.runs, found.sample) == (25, 20)
 
 
+@pytest.mark.above_stores
 def test_no_more_is_read_than_some_characters(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(survey, "MOST_CHARS", 2_000)
     memory.ingest([trajectory(f"k{at}", "look", task="t", goal=f"key sk-{'a1B2' * 12}") for at in range(30)])

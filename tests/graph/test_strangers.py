@@ -47,6 +47,7 @@ def hint(memory: Memory) -> str:
     return memory.suggest(after="get_order", state="Refund my order, it broke.").prompt()
 
 
+@pytest.mark.above_stores
 @pytest.mark.parametrize(
     "hostile",
     [
@@ -66,6 +67,7 @@ def test_a_few_runs_of_one_party_silence_no_tool(memory: Memory, hostile: dict[s
     assert memory.examine() == []
 
 
+@pytest.mark.above_stores
 def test_distrusted_runs_say_nothing_of_a_tool_and_those_of_several_parties_do(memory: Memory, store: Store) -> None:
     memory.ingest(honest())
     broken = [refund(f"e{n}", broken=True, day=7 + n, token="eve", model=f"m{n}") for n in range(9)]
@@ -92,6 +94,7 @@ def test_the_runs_of_a_token_are_forgotten_together(memory: Memory, store: Store
     assert len(memory.forget(token="bob")) == 30
 
 
+@pytest.mark.above_stores
 def test_the_token_of_a_run_is_exported_and_makes_no_other_run_of_it(memory: Memory) -> None:
     memory.ingest(refund("r", token="eve"))
     assert memory.ingest(refund("r", token="ann")).duplicates == 1
