@@ -263,7 +263,7 @@ USES = {
     "embed": embed, "gnn": gnn, "ray": ray, "rl": rl,
     "questions": questions,
 }  # fmt: skip
-SHARE = ("cypher", "llm", "serve")  # each is an environment of its own, of some seconds
+SHARE = ("serve",)  # each is an environment of its own, of some seconds
 
 
 @pytest.mark.parametrize(
