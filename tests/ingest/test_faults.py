@@ -379,17 +379,17 @@ def test_too_little_memory_for_a_record_rejects_it(tmp_path: Path, monkeypatch: 
 
 
 def test_a_large_result_file_is_read_in_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(documents, "WHOLE", 1 << 20)
+    monkeypatch.setattr(documents, "WHOLE", 1 << 19)
     path = tmp_path / "results.json"
     simulation = json.dumps(TAU2["simulations"][0]).replace("sim-1", "sim-%d")
     with path.open("w") as file:
         file.write(json.dumps(TAU2).split('"simulations"')[0] + '"simulations": [')
-        file.write(", ".join(simulation % n for n in range(6_000)))
+        file.write(", ".join(simulation % n for n in range(3_000)))
         file.write("]}")
-    assert path.stat().st_size > 4_000_000
+    assert path.stat().st_size > 2_000_000
     tracemalloc.start()
     count = sum(isinstance(item, Trajectory) for _, item in read_runs([path]))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert count == 6_000
-    assert peak < 9_000_000
+    assert count == 3_000
+    assert peak < 4_500_000

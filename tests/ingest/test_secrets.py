@@ -113,7 +113,7 @@ def test_long_texts_take_time_in_proportion_to_their_length() -> None:
 @pytest.mark.timeout(60)  # read on from each, it would take minutes
 def test_a_text_that_begins_keys_without_end_is_not_read_on_from_each_of_them() -> None:
     for text in ("sk-", "ghp_-", "AIza-", "xai-", "eyJ-", "mysql-", "SG.a-"):
-        beginning = text * (150_000 // len(text))
+        beginning = text * (60_000 // len(text))
         assert Redactor().text(beginning) == beginning
 
 

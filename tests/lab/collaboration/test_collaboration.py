@@ -46,8 +46,8 @@ def message_of(completed: Any) -> str:
 
 
 def test_with_notes_user_effort_falls_to_zero_by_the_second_session_and_without_it_does_not(tmp_path):
-    played = play(users_of(30), tmp_path)
-    assert effort(played, "notes", 1) == effort(played, "off", 1) == effort(played, "history", 1) == 30
+    played = play(users_of(10), tmp_path)
+    assert effort(played, "notes", 1) == effort(played, "off", 1) == effort(played, "history", 1) == 10
     assert effort(played, "notes", 2) == effort(played, "notes", 3) == 0
     assert effort(played, "history", 2) == 0
     assert effort(played, "off", 2) == effort(played, "off", 3) == effort(played, "off", 1)
