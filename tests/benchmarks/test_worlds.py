@@ -18,8 +18,8 @@ from benchmarks.parts.worlds.clinic import CLINIC
 from benchmarks.parts.worlds.office import OFFICE
 from benchmarks.parts.worlds.online import ARMS, learn_online
 from benchmarks.parts.worlds.rental import RENTAL
-from benchmarks.parts.worlds.shop import LIMIT, SHOP
-from benchmarks.parts.worlds.workflows import SCORE, SEATS, WORKFLOWS
+from benchmarks.parts.worlds.shop import SHOP
+from benchmarks.parts.worlds.workflows import WORKFLOWS
 from benchmarks.parts.worlds.world import DONE, Progress, Task, World, follow
 from hepm.types import FailedWay, Suggestion, Suggestions
 
@@ -87,91 +87,8 @@ def test_no_call_repairs_a_fatal_mistake(world: World) -> None:
                 assert not progress.success
 
 
-def test_a_lookup_that_is_not_needed_does_no_harm(world: World) -> None:
-    for task in tasks(world, 20):
-        progress = Progress(world, task)
-        progress.call(min(world.lookups - progress.right))
-        follow(progress)
-        assert progress.success
-
-
-def test_a_run_that_ends_too_early_has_failed(world: World) -> None:
-    assert not Progress(world, world.task("0")).success
-
-
 def test_three_in_a_hundred_labels_are_wrong(world: World) -> None:
     assert 0.01 < sum(not task.true_label for task in tasks(world, 1000)) / 1000 < 0.05
-
-
-def test_a_pending_order_is_cancelled_and_a_shipped_one_is_looked_up() -> None:
-    for progress in at_branch(SHOP, "status"):
-        order = json.loads(results(progress, "get_order")[-1])
-        assert progress.called[-1] == "get_order"
-        assert progress.right == {{"pending": "cancel_order", "shipped": "get_shipment"}[order["status"]]}
-
-
-def test_refunds_above_the_limit_are_approved_first() -> None:
-    for progress in at_branch(SHOP, "amount"):
-        amount = json.loads(results(progress, "get_return")[-1])["refund_amount"]
-        assert progress.called[-1] == "get_return"
-        assert progress.right == {"ask_approval" if amount > LIMIT else "refund"}
-
-
-def test_exchanges_are_decided_by_the_warehouse_two_results_before_the_last() -> None:
-    for progress in at_branch(SHOP, "warehouse"):
-        warehouse = json.loads(results(progress, "get_order")[-1])["warehouse"]
-        assert progress.called[-3] == "get_order"
-        assert progress.right == {{"north": "reserve_item", "south": "create_transfer"}[warehouse]}
-
-
-def test_broken_items_are_decided_by_what_the_user_wants() -> None:
-    for progress in at_branch(SHOP, "words"):
-        words = progress.task.request
-        wants_again = any(word in words for word in ("another", "again", "new one"))
-        wants_money = "money" in words
-        assert wants_again != wants_money
-        assert progress.right == {"resend_item" if wants_again else "issue_voucher"}
-
-
-def test_results_of_the_shop_have_ten_keys_or_more() -> None:
-    progress = Progress(SHOP, SHOP.task("0"))
-    progress.call("find_customer")
-    progress.call("get_order")
-    assert all(len(json.loads(results(progress, tool)[0])) >= 10 for tool in ("find_customer", "get_order"))
-
-
-@pytest.mark.parametrize(
-    ("kind", "tool", "holds"),
-    [
-        ("identity", "scan_document", lambda found: found["liveness"] == "pass"),
-        ("credit", "pull_credit", lambda found: found["score"] >= SCORE),
-        ("contract", "fetch_template", lambda found: found["jurisdiction"] == "EU"),
-        ("seats", "check_quota", lambda found: found["free"] >= SEATS),
-        ("billing", "get_plan", lambda found: found["cycle"] == "monthly"),
-        ("import", "inspect_export", lambda found: found["layout"] == "current"),
-    ],
-)
-def test_a_part_of_a_workflow_is_decided_by_its_lookup(kind: str, tool: str, holds) -> None:
-    right = {holds(json.loads(results(one, tool)[-1])): one.right for one in at_branch(WORKFLOWS, kind)}
-    assert right[True] != right[False]
-    for progress in at_branch(WORKFLOWS, kind):
-        assert progress.right == right[holds(json.loads(results(progress, tool)[-1]))]
-
-
-def test_a_mistake_in_a_workflow_is_noticed_one_or_two_calls_later() -> None:
-    later = set()
-    for progress in at_branch(WORKFLOWS, "credit"):
-        if progress.step.habit not in progress.right:
-            before = len(progress.called)
-            progress.call(progress.step.habit)
-            follow(progress)
-            assert "error" in json.loads(progress.messages[-1]["content"])
-            later.add(len(progress.called) - before - 1)
-    assert later == {1, 2}
-
-
-def test_requests_of_workflows_are_mostly_new_combinations() -> None:
-    assert len({task.kind for task in tasks(WORKFLOWS)}) > 80
 
 
 def test_alerts_are_decided_by_the_log_and_the_place_together() -> None:
@@ -196,32 +113,10 @@ def test_access_is_decided_by_two_results_of_one_turn() -> None:
         assert progress.right == {right[external, restricted]}
 
 
-def test_an_adapter_is_replaced_if_packets_are_lost_after_its_reset() -> None:
-    for progress in at_branch(OFFICE, "network"):
-        first, second = (
-            int(found.split(" packets, ")[1].split(" %")[0]) for found in results(progress, "run_diagnostic")
-        )
-        assert first > 5
-        assert progress.right == {"order_replacement" if second > 5 else "close_ticket"}
-
-
-def test_the_customers_plan_decides_three_calls_later() -> None:
-    for progress in at_branch(OFFICE, "customer"):
-        enterprise = "plan enterprise" in results(progress, "get_account")[0]
-        assert progress.called[-3] == "get_account"
-        assert progress.right == {"open_bridge" if enterprise else "post_status"}
-
-
 def test_agents_with_habits_fail_about_as_often_as_they_should() -> None:
     for world in WORLDS[:3]:
         successes = sum(run(world, task, ERRS_BY_HABIT, silent).success for task in tasks(world))
         assert 0.3 < successes / 200 < 0.75, world.name
-
-
-def test_some_failed_runs_of_shipped_orders_err_a_step_after_the_branch() -> None:
-    runs = [run(SHOP, task, ERRS_BY_HABIT, silent) for task in tasks(SHOP) if task.steps[2].calls == ("get_shipment",)]
-    assert any("get_shipment" in one.called and "cancel_order" in one.called for one in runs)
-    assert any("get_shipment" not in one.called and "cancel_order" in one.called for one in runs)
 
 
 def suggest(tool: str, score: float = 0.95) -> Suggestions:
