@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 from pathlib import Path
@@ -16,7 +15,7 @@ from hepm import Memory
 from hepm.cli.commands import find_command
 from hepm.cli.config import TABLES, ConfigFile, settings_of
 from tests.cli.chats import chat, chats, write
-from tests.faults.command import HEPM, Answer, one_sentence
+from tests.faults.command import HEPM, Answer, one_sentence, quick
 
 
 @pytest.fixture
@@ -27,11 +26,7 @@ def folder(tmp_path: Path) -> Path:
 
 def run(folder: Path, *arguments: str, **variables: str) -> Answer:
     """`hepm` in a folder."""
-    variables = {**os.environ, **variables}
-    done = subprocess.run(
-        [HEPM, *arguments], cwd=folder, env=variables, capture_output=True, text=True, timeout=60, check=False
-    )
-    return Answer(done.returncode, done.stdout, done.stderr)
+    return quick(*arguments, env=variables, cwd=folder)
 
 
 def configure(folder: Path, text: str) -> None:
@@ -67,33 +62,31 @@ def test_the_users_file_is_read_where_the_folder_has_none(folder: Path, tmp_path
     assert "ours.hepm, from hepm.toml" in run(folder, "stats", **at_home).err
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("store = 7", "hepm.toml: store = 7 is not a string."),
-        (
-            "port = 80",
-            "there is no key 'port'; it may have store, namespace, outcome_by, ingest, model, serve, redaction.",
-        ),
-        ("serve = 80", "hepm.toml: serve is a table: write [serve] above its keys."),
-        ("[serve]\nport = '80'", "hepm.toml: serve.port = '80' is not a whole number from 0 to 65535."),
-        ("[serve]\nport = true", "hepm.toml: serve.port = True is not a whole number from 0 to 65535."),
-        ("[serve]\nport = 70000", "hepm.toml: serve.port = 70000 is not a whole number from 0 to 65535."),
-        ("[serve]\nspeak = 'loud'", "hepm.toml: serve.speak = 'loud' is not one of 'sure', 'weighed', 'all'."),
-        ("[serve]\nholdout = nan", "hepm.toml: serve.holdout = nan is not a number from 0 to 1."),
-        ("[serve]\ndistrust = 'ann'", "hepm.toml: serve.distrust = 'ann' is not a list of strings."),
-        ("outcome_by = ['luck']", "hepm.toml: outcome_by: no rule is called 'luck'"),
-        ("[redaction]\nkeep_secrets = 1", "hepm.toml: redaction.keep_secrets = 1 is not true or false."),
-        ("[redaction]\nrules = ['x']", "hepm.toml: redaction.rules = ['x'] is not a table of strings."),
-        ("[redaction.rules]\nticket = '('", "hepm.toml: redaction.rules.ticket = '(' is not a regular expression: "),
-        ("[[[", "hepm.toml is not TOML: "),
-    ],
-)
-def test_what_is_wrong_in_the_file_is_said_in_a_sentence_with_what_is_allowed(
-    folder: Path, text: str, sentence: str
-) -> None:
-    configure(folder, text)
-    assert sentence in one_sentence(run(folder, "serve"))
+WRONG = [
+    ("store = 7", "hepm.toml: store = 7 is not a string."),
+    (
+        "port = 80",
+        "there is no key 'port'; it may have store, namespace, outcome_by, ingest, model, serve, redaction.",
+    ),
+    ("serve = 80", "hepm.toml: serve is a table: write [serve] above its keys."),
+    ("[serve]\nport = '80'", "hepm.toml: serve.port = '80' is not a whole number from 0 to 65535."),
+    ("[serve]\nport = true", "hepm.toml: serve.port = True is not a whole number from 0 to 65535."),
+    ("[serve]\nport = 70000", "hepm.toml: serve.port = 70000 is not a whole number from 0 to 65535."),
+    ("[serve]\nspeak = 'loud'", "hepm.toml: serve.speak = 'loud' is not one of 'sure', 'weighed', 'all'."),
+    ("[serve]\nholdout = nan", "hepm.toml: serve.holdout = nan is not a number from 0 to 1."),
+    ("[serve]\ndistrust = 'ann'", "hepm.toml: serve.distrust = 'ann' is not a list of strings."),
+    ("outcome_by = ['luck']", "hepm.toml: outcome_by: no rule is called 'luck'"),
+    ("[redaction]\nkeep_secrets = 1", "hepm.toml: redaction.keep_secrets = 1 is not true or false."),
+    ("[redaction]\nrules = ['x']", "hepm.toml: redaction.rules = ['x'] is not a table of strings."),
+    ("[redaction.rules]\nticket = '('", "hepm.toml: redaction.rules.ticket = '(' is not a regular expression: "),
+    ("[[[", "hepm.toml is not TOML: "),
+]
+
+
+def test_what_is_wrong_in_the_file_is_said_in_a_sentence_with_what_is_allowed(folder: Path) -> None:
+    for text, sentence in WRONG:
+        configure(folder, text)
+        assert sentence in one_sentence(run(folder, "serve"))
     assert not (folder / "memory.hepm").exists()
 
 
