@@ -33,9 +33,9 @@ def endpoint() -> Iterator[RawEndpoint]:
     "job",
     [
         pytest.param("ingest", id="what an ingest acknowledged is stored once"),
-        pytest.param(CLI, id="a command leaves whole batches and the next one completes them"),
+        pytest.param(CLI, id="a command leaves whole batches and the next one completes them", marks=pytest.mark.soak),
         pytest.param("forget", id="a forgotten run does not come back"),
-        pytest.param("rebuild", id="a rebuild leaves the graph as it was"),
+        pytest.param("rebuild", id="a rebuild leaves the graph as it was", marks=pytest.mark.soak),
         pytest.param("reembed", id="a new embedding loses no state and goes on where it stopped"),
     ],
 )

@@ -17,7 +17,7 @@ from tests.loopback import (
     Loopback,
     completion,
     loopback,  # noqa: F401
-    )
+)
 
 HELLO = [{"role": "user", "content": "hello"}]
 TEXT = "a longer text — ünïcode 你好"
