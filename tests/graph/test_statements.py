@@ -81,6 +81,7 @@ READ_EVERYTHING = {"drop_all_vectors", "drop_all_said_vectors", "drop_all_lesson
 SEEK = re.compile(r"\w*:(\w+)\(([\w, ]+)\)")
 
 
+@pytest.mark.exhaustive  # a server plans some two hundred statements
 @pytest.mark.parametrize("runs", [0, pytest.param(100_000, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])])
 def test_a_server_plans_every_statement_with_the_indexes_it_names(neo4j_server: Neo4jServer, runs: int) -> None:
     """With ten transitions a run. In a small store, whose statistics the server samples when it pleases, any index of

@@ -40,7 +40,7 @@ CASES = [
     for name in properties_of(label)
     for damage in DAMAGES
 ]
-DRAWN = 149
+DRAWN = 299
 """Every so many cases run in `make test`, each with one of the commands."""
 
 
