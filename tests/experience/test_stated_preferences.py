@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,14 +20,9 @@ from hepm.experience.notes import (
     text_of,
 )
 from hepm.experience.stated_preferences import statements_in
-from tests.experience.form_preferences import (
-    HELD_OTHERS,
-    HELD_REMINDERS,
-    HELD_WISHES,
-    SEEN_OTHERS,
-    SEEN_REMINDERS,
-    SEEN_WISHES,
-)
+from tests.sections import sections
+
+SAID = sections(Path(__file__).with_name("stated_preferences.txt"))
 
 
 def found(*said: str) -> list[str]:
@@ -36,253 +33,26 @@ def notes(*said: str, before: tuple[str, ...] = ()) -> tuple[str, ...]:
     return tuple(gather(before, statements_in(said)))
 
 
-ASKED = [
-    "Please keep your answers short.",
-    "Can you keep it short?",
-    "Shorter please.",
-    "Your last answer was too long.",
-    "Please always answer in German.",
-    "Reply to me in French!",
-    "No emojis please.",
-    "Please don't use emojis.",
-    "Use bullet points.",
-    "Explain it step by step.",
-    "could we please go one step at a time?",
-    "Stop apologizing.",
-    "Don't ask me for confirmation every time.",
-    "If anything else would trigger a fee, stop and check with me first.",
-    "Call me Al.",
-    "Be more formal.",
-    "Never send me to a human agent.",
-    "From now on put the order id first.",
-    "In the future, please tell me the price before you book.",
-    "I'd rather you explain the code first.",
-    "I prefer detailed explanations.",
-    "I usually prefer aisle seats.",
-    "I don't like it when you summarise what I said.",
-    "Use metric units.",
-]
-
-
 def test_a_sentence_that_asks_for_a_manner_is_a_wish_in_the_users_own_words() -> None:
-    for sentence in ASKED:
+    for sentence in SAID["wishes"]:
+        assert found(sentence) == [sentence]
+    for sentence in SAID["wishes"][:24]:
         assert found(f"I need help with my order.\n{sentence} My order is #W123.") == [sentence]
 
 
-OTHERS = [
-    "I prefer the cheapest flight.",
-    "I'd prefer the refund to the original payment method.",
-    "I’d prefer not to type it out here, if you can pull it from my account.",
-    "Never mind, I'll do it myself.",
-    "I never received the parcel.",
-    "You don't use emojis.",
-    "You always forget the order id.",
-    "Why are your answers so short?",
-    "Did you answer in German?",
-    "don't cancel my order",
-    "please call me back tomorrow",
-    "I'd like more details about my order.",
-    "The item is too short, can I exchange it?",
-    "Do you have tables with metal legs?",
-    "use the gift card",
-    "I want you to cancel my order.",
-    "I always choose aisle seats.",
-    "I appreciate the offer, but there’s no explanation for the delay.",
-    "The flight is too long.",
-    "She told me to answer in German.",
-    "Please send him a concise message.",
-    "Always staying sharp with my investments!",
-    "I would prefer to review all the messages I've sent.",
-]
-
-
 def test_what_is_about_the_task_the_past_or_the_user_is_none() -> None:
-    for sentence in OTHERS:
-        assert found(sentence) == []
-
-
-PLAIN = """
-Always answer in three sentences or fewer.
-Never send an email without showing me the draft first.
-Please use metric units.
-From now on, put the order number at the top of every message.
-I prefer short answers.
-Keep your replies in three sentences.
-Don't page anyone at night.
-I hate long answers.
-No bullet points, please.
-Call me Sam, not Samuel.
-Whenever you book a flight, pick an aisle seat.
-Can you always include the tracking link?
-I'd like you to explain things step by step.
-Please be more formal with me.
-Ask me before you spend more than $50.
-Don't ask me for confirmation for small things.
-I want you to check the policy before you answer.
-Stop apologizing so much.
-In future, reply in French.
-By default, use the staging environment.
-Every time you change a file, run the tests.
-Do not ever share my phone number.
-I like it when you give examples.
-I can't stand jargon.
-Just give me the code, no explanations.
-Make your answers shorter.
-You should always double-check the date.
-Write everything in plain English.
-I don't want you to call my office.
-Use 24-hour time.
-Be concise.
-Give me the numbers in a table.
-Going forward, cc my assistant on all invites.
-Remember that I'm vegetarian.
-My preference is email over phone.
-Avoid meetings before 10 am.
-Don't schedule anything on Fridays.
-Please speak to me in Spanish.
-Start with the summary, then the details.
-I would rather have one long message than many short ones.
-Never deploy on a weekend.
-Could you keep it brief?
-Don't make changes without asking me.
-Please stop using exclamation marks.
-I really dislike it when you repeat my question.
-As a rule, book refundable rates only.
-If the price is over 200, check with me first.
-End each answer with a next step.
-I'm not a fan of long introductions.
-Skip the pleasantries.
-Please remember to use my work address.
-Only contact me by text.
-Let me know before you cancel anything.
-Your answers are too long.
-Don't be so wordy.
-Use Python type hints in all code you write for me.
-I always want the cheapest option.
-Show prices in euros.
-Please always confirm the total before paying.
-Please respond in bullet points.
-Never assume I want to upgrade.
-I'd prefer that you don't use slang.
-Please always include sources.
-Don't call me before 9 in the morning.
-You can call me Jo.
-Answer me in Italian from here on.
-I don't need an explanation every time.
-Please keep responses under 100 words.
-For code questions, show the code first.
-When I ask for a hotel, only show ones with breakfast.
-I need you to confirm every booking with me.
-Don't ever delete files without asking.
-Less small talk please.
-I like bullet points.
-Please address me formally.
-Always reply all.
-Please no more than two options at a time.
-I want all times in UTC.
-"""
-
-OTHER = """
-I want to cancel my order.
-Please cancel my reservation and refund me.
-Don't cancel my order yet.
-I never received the package.
-I always fly with this airline.
-Never mind, I found it.
-Can you give me the details of my last order?
-What is the longest flight you have?
-I prefer the blue one.
-I'd rather have a refund than an exchange.
-I want to change my flight to the morning.
-Use the credit card ending in 4321.
-Please send the money to my savings account.
-Could you tell me the price of the larger size?
-You never answered my question.
-He always asks for a discount.
-I hate that the parcel arrived broken.
-I don't like the color of the shirt.
-Is there a short flight to Denver?
-My answer is yes.
-Please add a note to the event.
-The last time I called nobody answered.
-I don't want the insurance.
-Please use the gift card for the difference.
-Give me a list of all flights on May 20.
-Call me back at 555-0134.
-Yes, please go ahead.
-I would like to book two tickets in economy.
-Why do you always charge a fee?
-Every time I try to log in, it fails.
-Whenever I open the app it crashes.
-Remember the order I placed last week?
-Don't worry about it.
-No, thanks.
-I need a hotel near the station.
-I like the first option best.
-Show me the cheapest flight on Friday.
-Stop the car engine.
-Make sure the refund goes to my PayPal account.
-Send a message to Bob saying that the meeting is short.
-Do not charge my card for this order.
-I'd prefer an earlier departure if possible.
-Please write a review of the hotel and post it.
-In the future this might be a problem.
-I want to buy a table with metal legs.
-Please check if my bag can be delivered by Monday.
-They never reply to emails.
-Create a file named notes.txt with three sentences.
-I avoid layovers when I can.
-Are there any emojis in my profile name?
-I was told to always keep the receipt.
-Keep the other items in the order.
-Can you explain the baggage policy?
-I love this product, but it is too short.
-Please set my cell phone to airplane mode only.
-I only have 200 dollars left.
-Don't you have anything cheaper?
-The instructions were in French.
-Please book it before the price goes up.
-What should I always carry when traveling?
-Please keep the reservation as is.
-I need a table for four at 7 pm.
-Do not include the receipt in the email to Tom.
-Could you make it a bit shorter, the trip I mean?
-I like this one better.
-Always had good experiences with you before.
-Can you confirm the booking?
-Show me flights in the morning.
-I want the shorter flight.
-Please be quick, my flight leaves soon.
-Tell Anna that I said hello.
-I never asked for that.
-When will you answer my question?
-Use my saved address.
-The table is too small for the room.
-Stop the subscription please.
-I usually pay by card.
-Do you speak Spanish?
-Write an email in French to Marie.
-Don't send it to the old address.
-"""
-
-
-def test_what_users_plainly_ask_for_is_found() -> None:
-    assert [line for line in PLAIN.strip().splitlines() if found(line) != [line]] == []
-
-
-def test_what_is_no_standing_request_is_not_taken_for_one() -> None:
-    assert [line for line in OTHER.strip().splitlines() if found(line)] == []
+    assert [line for line in SAID["no wishes"] if found(line)] == []
 
 
 def test_stated_preferences_about_the_form_of_answers_are_found_and_like_sentences_of_tasks_are_not() -> None:
-    assert [line for line in SEEN_WISHES if found(line) != [line]] == []
-    assert [line for line in SEEN_OTHERS + HELD_OTHERS if found(line)] == []
+    assert [line for line in SAID["no wishes tried at the end"] if found(line)] == []
     missed = ["Just the answer, please.", "Max. 40 words.", "Lists are fine, but no nested ones."]
-    assert [line for line in HELD_WISHES if found(line) != [line]] == missed
+    assert [line for line in SAID["wishes tried at the end"] if found(line) != [line]] == missed
 
 
 def test_a_reminder_is_kept_as_the_wish_alone() -> None:
-    for said, wish in (SEEN_REMINDERS | HELD_REMINDERS).items():
+    for line in SAID["reminders"] + SAID["reminders tried at the end"]:
+        said, wish = line.split(" => ")
         assert found(said) == [wish]
     assert notes("Number the steps.", "I asked before: Number the steps.") == ("Number the steps.",)
 
