@@ -1,7 +1,5 @@
 """Kill a process while it writes a store, look at what is left, go on; again and again.
 
-    python -m tests.faults.killing --kills 200
-
 Each job is a child process that changes a store in many small transactions and acknowledges each on its standard
 output. It gets SIGKILL at a random moment. Then the store must open, `hepm doctor` must find nothing, what was
 acknowledged must be there exactly once, and a child that goes on must end where one that was never killed ends.
@@ -9,13 +7,11 @@ acknowledged must be there exactly once, and a child that goes on must end where
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -176,7 +172,7 @@ class Killer:
     def _command(self) -> list[str]:
         if self.kind == CLI:
             return [HEPM, "ingest", str(self._log), "--store", str(self._store), "--json"]
-        return [sys.executable, "-m", "tests.faults.killing", "--child", self.kind, str(self._store), str(self._folder)]
+        return [sys.executable, "-m", "tests.faults.killing", self.kind, str(self._store), str(self._folder)]
 
     def _run(self, kill_after_s: float | None) -> tuple[list[str], bool]:
         """The acknowledgements of a child, and whether it was killed; None lets it come to its end."""
@@ -246,28 +242,6 @@ class Killer:
         self.tally.faults.append(f"{self.kind}, kill {self.tally.kills}: {sentence}")
 
 
-def main() -> None:
-    """Kill every kind of job so many times and print one JSON line."""
-    parser = argparse.ArgumentParser(description="Kill processes while they write a store, and look at what is left.")
-    parser.add_argument("--kills", type=int, default=20, help="in all, divided among the kinds")
-    parser.add_argument("--kind", choices=KINDS, action="append", help="only this one; several may be given")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--child", nargs=3, metavar=("KIND", "STORE", "FOLDER"), help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.child:
-        kind, store, folder = options.child
-        child(kind, Path(store), Path(folder))
-        return
-    kinds = options.kind or KINDS
-    summary: dict[str, dict[str, object]] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for number, kind in enumerate(kinds):
-            share = options.kills // len(kinds) + (number < options.kills % len(kinds))
-            tally = Killer(kind, Path(folder), seed=options.seed).kill(share)
-            summary[kind] = {"kills": tally.kills, "in_the_middle": tally.in_the_middle, "faults": tally.faults}
-    print(json.dumps({"seed": options.seed, "kinds": summary}))
-    sys.exit(any(found["faults"] for found in summary.values()))
-
-
 if __name__ == "__main__":
-    main()
+    _kind, _store, _folder = sys.argv[1:]
+    child(_kind, Path(_store), Path(_folder))
