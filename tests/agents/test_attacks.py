@@ -12,7 +12,6 @@ import socket
 import sqlite3
 import stat
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from hepm.agents.guard import Access
 from hepm.errors import InputError
 from hepm.web import protocol
 from hepm.web.server import ServeOptions
-from tests.agents.raw import RawEndpoint, Taken, answer_to, connected, raw_endpoint, request_bytes, status_of
+from tests.agents.raw import RawEndpoint, Taken, answer_to, connected, request_bytes, status_of
 from tests.agents.serving import serving, until
 from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401
 from tests.agents.test_two_doors import Doors
@@ -36,12 +35,6 @@ from tests.faults.places import files_limited_to
 CHAT: dict[str, Any] = {"model": "small", "messages": [WISH], "tools": TOOLS}
 JSON = {"content-type": "application/json"}
 CLIENT = httpx2.Client(timeout=60, limits=httpx2.Limits(max_keepalive_connections=0))
-
-
-@pytest.fixture
-def endpoint() -> Iterator[RawEndpoint]:
-    with raw_endpoint() as endpoint:
-        yield endpoint
 
 
 def post(url: str, path: str, content: bytes, **headers: str) -> httpx2.Response:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +13,11 @@ import httpx2
 import pytest
 
 from hepm import Memory
-from tests.agents.raw import RawEndpoint, raw_endpoint
+from tests.agents.raw import RawEndpoint
 from tests.agents.serving import serving, until
 from tests.agents.test_proxy import TOOLS, WISH
 from tests.neo4j.conftest import Mortal, mortal  # noqa: F401
 from tests.runs import trajectory
-
-
-@pytest.fixture
-def endpoint() -> Iterator[RawEndpoint]:
-    with raw_endpoint() as endpoint:
-        yield endpoint
 
 
 class Client:

@@ -13,7 +13,7 @@ import sqlite3
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ import pytest
 
 from hepm import Memory
 from hepm.web import protocol
-from tests.agents.raw import RawEndpoint, Taken, answer_to, connected, raw_endpoint, request_bytes, status_of
+from tests.agents.raw import RawEndpoint, Taken, answer_to, connected, request_bytes, status_of
 from tests.agents.serving import serving, until
 from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401
 from tests.faults.killing_servers import Served
@@ -36,12 +36,6 @@ WHOLE = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %
 STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\nx-request-id: r\r\n\r\n"
 DELTA = b'data: {"choices": [{"index": 0, "delta": {"content": "I go on."}}]}\n\n'
 CHUNK = b"%x\r\n%b\r\n" % (len(DELTA), DELTA)
-
-
-@pytest.fixture
-def endpoint() -> Iterator[RawEndpoint]:
-    with raw_endpoint() as endpoint:
-        yield endpoint
 
 
 def post(url: str, path: str = "/v1/chat/completions", body: Any = CHAT, **headers: str) -> httpx2.Response:

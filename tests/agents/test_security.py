@@ -19,7 +19,7 @@ from hepm.agents import guard
 from hepm.agents.guard import Access
 from hepm.errors import InputError
 from hepm.web.server import ServeOptions, Server
-from tests.agents.raw import RawEndpoint, answer_to, connected, raw_endpoint, request_bytes, status_of
+from tests.agents.raw import RawEndpoint, answer_to, connected, request_bytes, status_of
 from tests.agents.serving import serving
 from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401
 from tests.runs import exported_runs
@@ -30,12 +30,6 @@ OPEN = {"/health", "/"}
 SECRET = "zq9-of-the-shop"
 CLIENT = httpx2.Client(timeout=30, limits=httpx2.Limits(max_keepalive_connections=0))
 CHAT: dict[str, Any] = {"model": "small", "messages": [WISH], "tools": TOOLS}
-
-
-@pytest.fixture
-def endpoint() -> Iterator[RawEndpoint]:
-    with raw_endpoint() as endpoint:
-        yield endpoint
 
 
 def routes(server: Server) -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ from hepm import Memory
 from hepm.agents.guard import Access
 from hepm.types import SUMMARY_TOOL
 from hepm.web.server import Server
-from tests.agents.raw import RawEndpoint, raw_endpoint
+from tests.agents.raw import RawEndpoint
 from tests.agents.serving import serving
 from tests.agents.test_proxy import WISH
 from tests.ingest.traces import export, span, text, tool
@@ -91,12 +91,6 @@ REFUSED = {("otlp", "hooks"), *((door, "otlp") for door in ("chat", "responses",
 def memory(tmp_path: Path) -> Iterator[Memory]:
     with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         yield memory
-
-
-@pytest.fixture
-def endpoint() -> Iterator[RawEndpoint]:
-    with raw_endpoint() as endpoint:
-        yield endpoint
 
 
 def recorded(memory: Memory, session: str) -> list[str]:

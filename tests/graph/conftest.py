@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from hepm import Memory
 from hepm.graph.neo4j.login import Login
 from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.rows import Counting
@@ -60,3 +61,9 @@ def _opened(request: pytest.FixtureRequest, tmp_path: Path, *, server_at: int | 
 @pytest.fixture
 def store(make_store: Callable[..., Store]) -> Store:
     return make_store()
+
+
+@pytest.fixture
+def memory(store: Store) -> Iterator[Memory]:
+    with Memory(store) as opened:
+        yield opened

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -18,12 +17,6 @@ from hepm.graph.store import Store
 from hepm.graph.transaction import Transaction
 from hepm.ingest.pipeline import replay_with
 from tests.runs import TO_VERSION_6, trajectory
-
-
-@pytest.fixture
-def memory(store: Store) -> Iterator[Memory]:
-    with Memory(store) as opened:
-        yield opened
 
 
 def graded(name: str, reward: float | None, *tools: str, success: bool | None = None) -> Trajectory:

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.errors import NotFoundError
-from hepm.graph.store import Store
 from hepm.ingest.outcome import RunVerdict
 from hepm.ingest.prepare import IngestOptions, TrustByTags
 from hepm.types import REMOVED
 from tests.runs import trajectory
-
-
-@pytest.fixture
-def memory(store: Store) -> Iterator[Memory]:
-    with Memory(store) as opened:
-        yield opened
 
 
 def support(memory: Memory) -> tuple[int, int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,7 +11,6 @@ from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.experience.lessons import Principle
 from hepm.graph.lessons.rows import Source
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.graph.store import Store
 from hepm.ingest.prepare import IngestOptions, TrustByTags
 from hepm.memory import survey
 from hepm.memory.obstacles import MOST_LINES, Obstacle, obstacles
@@ -26,12 +25,6 @@ WISHES = (
     "Count parked bicycles", "Tune the old piano", "Ship honey abroad", "Prune apple trees", "Teach me chess openings",
     "Sharpen garden scissors", "Print wedding cards", "Reset router password",
 )  # fmt: skip
-
-
-@pytest.fixture
-def memory(store: Store) -> Iterator[Memory]:
-    with Memory(store) as opened:
-        yield opened
 
 
 def advice(memory: Memory, kind: str) -> Obstacle | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -21,12 +20,6 @@ from tests.runs import TO_VERSION_6
 _DAY_S = 86_400.0
 _START = 1_700_000_000.0
 DISTRUST = IngestOptions(trusted=TrustByTags.but([f"{RECORDED_BY}=eve"]))
-
-
-@pytest.fixture
-def memory(store: Store) -> Iterator[Memory]:
-    with Memory(store) as opened:
-        yield opened
 
 
 def refund(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -13,15 +12,8 @@ import pytest
 from hepm import Memory, Outcome, Tool, ToolCall, Trajectory, Turn
 from hepm.errors import InputError
 from hepm.graph.sqlite.connection import SCHEMA_VERSION
-from hepm.graph.store import Store
 from hepm.types import SUMMARY_TOOL
 from tests.runs import TO_VERSION_9, trajectory
-
-
-@pytest.fixture
-def memory(store: Store) -> Iterator[Memory]:
-    with Memory(store) as opened:
-        yield opened
 
 
 def chat_with_summaries() -> dict[str, object]:

@@ -89,7 +89,7 @@ class Relay:
             target.shutdown(socket.SHUT_RDWR)
 
 
-@pytest.fixture(params=["relay", pytest.param("server", marks=pytest.mark.soak)])
+@pytest.fixture(params=["relay", pytest.param("server", marks=[pytest.mark.soak, pytest.mark.restarts])])
 def fallible(request: pytest.FixtureRequest, neo4j_server: Neo4jServer) -> Iterator[Fallible]:
     """The session's server, emptied, behind a relay; a server that is really killed takes seconds to start again."""
     if request.param == "server":
