@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,18 +15,11 @@ from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Principle
 from hepm.experience.prompt import PromptOptions
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
-from tests.experience.shelves import NS, open_bank, remember
+from tests.experience.shelves import NS, remember
 from tests.runs import Shelf, trajectory
 
 START_S = 1_700_000_000.0
 DAY_S = 86_400.0
-
-
-@pytest.fixture
-def bank(tmp_path: Path) -> Iterator[LessonBank]:
-    made = open_bank(tmp_path / "runs.hepm")
-    yield made
-    made.store.close()
 
 
 def ended(name: str, day: float | None, *turns: str) -> Trajectory:

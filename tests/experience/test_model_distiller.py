@@ -78,13 +78,6 @@ def server(loopback: Loopback) -> Loopback:  # noqa: F811
 
 
 @pytest.fixture
-def bank(tmp_path: Path) -> Iterator[LessonBank]:
-    made = open_bank(tmp_path / "runs.hepm")
-    yield made
-    made.store.close()
-
-
-@pytest.fixture
 def open_client(server: Loopback, bank: LessonBank) -> Iterator[Callable[..., Client]]:
     """Clients that keep their answers in the store."""
     with ExitStack() as opened:

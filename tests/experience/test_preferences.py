@@ -35,13 +35,6 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def bank(tmp_path: Path) -> Iterator[LessonBank]:
-    made = open_bank(tmp_path / "runs.hepm")
-    yield made
-    made.store.close()
-
-
-@pytest.fixture
 def preferences(bank: LessonBank) -> Preferences:
     return Preferences(bank)
 

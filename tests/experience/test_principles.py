@@ -113,13 +113,6 @@ def at_cosine(cosine: float) -> str:
     return f"{math.degrees(math.acos(cosine)):.6f}"
 
 
-@pytest.fixture
-def bank(tmp_path: Path) -> Iterator[LessonBank]:
-    made = open_bank(tmp_path / "runs.hepm")
-    yield made
-    made.store.close()
-
-
 def in_a_plane(store: Store) -> LessonBank:  # noqa: F811
     embedder = Angles()
     store.set_embedder(embedder.name, embedder.dimensions)
