@@ -18,6 +18,16 @@ from notebooks.sample_runs import bfcl
 FOLDER = Path(__file__).parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 QUICK = ("5-lessons",)
+HEAVY = ("2-cypher", "4-gnn", "6-ablations", "7-training")
+"""They start a server or train networks. CI leaves them to `make test-all`."""
+
+
+def marks_of(notebook: Path) -> list[pytest.MarkDecorator]:
+    if notebook.stem in HEAVY:
+        return [pytest.mark.soak]
+    return [pytest.mark.notebook] if notebook.stem in QUICK else [pytest.mark.notebook, pytest.mark.soak]
+
+
 MOST_BYTES = 600_000
 
 
@@ -41,12 +51,8 @@ def text_of(output: Any) -> str:
     return "".join(output.get("text", data.get("text/plain", "")))
 
 
-@pytest.mark.notebook
 @pytest.mark.usefixtures("servers_end_with_us")
-@pytest.mark.parametrize(
-    "notebook",
-    [pytest.param(one, id=one.stem, marks=() if one.stem in QUICK else pytest.mark.soak) for one in NOTEBOOKS],
-)
+@pytest.mark.parametrize("notebook", [pytest.param(one, id=one.stem, marks=marks_of(one)) for one in NOTEBOOKS])
 def test_a_notebook_runs_from_top_to_bottom_and_shows_what_it_gives(notebook: Path, tmp_path: Path):
     for file in (*FOLDER.glob("*.py"), notebook):
         shutil.copy(file, tmp_path)

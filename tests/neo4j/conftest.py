@@ -120,10 +120,3 @@ def mortal(neo4j_server: Neo4jServer, tmp_path: Path) -> Iterator[Mortal]:
 def server(neo4j_server: Neo4jServer) -> Neo4jServer:
     """The session's server, emptied."""
     return emptied(neo4j_server)
-
-
-@pytest.fixture
-def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder of the test's own."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
