@@ -166,6 +166,7 @@ def stop(folder: Path) -> None:
     assert (answer.code, "has stopped" in answer.out, "killed" in answer.err) == (0, True, False)
 
 
+@pytest.mark.soak  # a server that starts again warms up again, for half a minute of processor time
 @pytest.mark.restarts
 def test_a_stopped_server_keeps_its_data_and_two_starts_at_once_make_one_that_outlives_them(local: LocalServer):
     with driver_of(local) as driver:
