@@ -30,10 +30,9 @@ from hepm.text import count_of, on_one_line
 if TYPE_CHECKING:
     from hepm.graph.lessons.rows import Kind
 
-LessonForm: TypeAlias = Literal["lessons", "markdown", "agents", "skill"]
+LessonForm: TypeAlias = Literal["lessons", "agents", "skill"]
 SKILL_FILE: Final = "SKILL.md"
 
-_AGENT_FILES: Final = ("agents.md", "claude.md", "gemini.md")
 _HEAD: Final = 4_096  # first bytes of a file that tell whether it holds lessons
 _NO_TEXT: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffd]")
 _BEGINS_A_LESSON: Final = re.compile(r'\{\s*"hepm":\s*"lesson"')
@@ -57,12 +56,10 @@ class LessonExport:
         name = uncompressed_name(Path(path).name.lower())
         if self.form is not None:
             return self.form
-        if name in _AGENT_FILES:
-            return "agents"
         if name == SKILL_FILE.lower():
             return "skill"
         if name.endswith((".md", ".markdown")):
-            return "markdown"
+            return "agents"
         if self.kinds or self.every:
             return "lessons"
         return None
@@ -79,7 +76,7 @@ lesson_export_options = options_as(
     click.option(
         "--form",
         type=click.Choice(get_args(LessonForm)),
-        help="Lessons alone: lines of JSON to edit, Markdown, a section for agents, or a skill.",
+        help="Lessons alone: lines of JSON to edit, a section of Markdown for agents, or a skill.",
     ),
     click.option(
         "--kind",
@@ -92,8 +89,7 @@ lesson_export_options = options_as(
         "--all",
         "every",
         is_flag=True,
-        help="Of lessons alone: include retired ones; for agents and a skill, instead, old ones and those that no "
-        "held-out runs support.",
+        help="Of lessons alone: include retired ones; for agents and a skill, instead, those that no prompt shows.",
     ),
 )
 
@@ -109,7 +105,7 @@ def export_lessons_alone(place: StorePlace, path: str, form: LessonForm, chosen:
     kinds = chosen.stored_kinds or KINDS
     with place.open() as memory:
         exported = export_lessons(memory.lessons, namespace=place.namespace, kinds=kinds, retired=chosen.every)
-        lines = write_documents(exported, "jsonl" if form == "lessons" else "markdown")
+        lines = write_documents(exported)
         if path == "-":
             print_lines(lines)
             return
@@ -165,7 +161,7 @@ def _export_for_agents(place: StorePlace, path: str, chosen: LessonExport, *, sk
     write_lines([text.removesuffix("\n")], target, "the lessons")
     sentence = f"{count_of(len(lessons), 'lesson')} written to {target}"
     if left_out:
-        sentence += f"; {left_out:,} left out: held-out runs do not support them, or they are old (--all)"
+        sentence += f"; {left_out:,} left out: no prompt shows them (--all)"
     print(on_one_line(sentence))
 
 
@@ -173,8 +169,8 @@ def _why_nothing(left_out: int) -> str:
     if not left_out:
         return "there are no lessons to write: `hepm lesson distill` makes them."
     return (
-        f"no lesson is supported by runs that it was not made from ({left_out:,} are not): nothing was "
-        "written. --all writes them all the same; more runs may support them."
+        f"no prompt shows any of the {count_of(left_out, 'lesson')}: nothing was written. "
+        "--all writes them all the same."
     )
 
 

@@ -13,12 +13,7 @@ from functools import cached_property
 from typing import Final
 
 from hepm.evidence.decisions import BEFORE, CALLED, SINCE, known_before
-from hepm.experience.arguments import (
-    RIGHT_FROM,
-    learn_arguments,
-    may_be_named,
-    replay,
-)
+from hepm.experience.arguments import RIGHT_FROM, learn_arguments, may_be_named, replay
 from hepm.experience.comparison import RunComparison
 from hepm.experience.conditions import FactCondition
 from hepm.experience.known_values import KnownValues, comparable
@@ -32,10 +27,9 @@ from hepm.experience.lessons import (
     SOLVED_BY,
 )
 from hepm.experience.run_steps import Step, steps_of_run, tools_of
-from hepm.experience.transcript import Move
 from hepm.graph.lessons.rows import Triple
 from hepm.text import CUT, quoted
-from hepm.types import JSON, SAID, SAID_LAST, START, USER, Facts, ToolCall, ToolName, Trajectory
+from hepm.types import JSON, SAID, SAID_LAST, START, USER, Facts, ToolCall, ToolName
 
 MOST_CONDITIONS: Final = 4
 """Conditions of one lesson."""
@@ -134,8 +128,14 @@ class Claims:
 
     def _argument(self, subject: str, origin: str) -> str:
         tool, _, name = subject.rpartition(".")
-        # The same look-up as for held-out runs: what is refused here would find no support there.
-        tried = origin_held(self._comparison.run, subject, origin)
+        # How many calls that worked passed it as it stood at its origin, and how many passed another.
+        tried = Counter[bool]()
+
+        def look(known: KnownValues, call: ToolCall) -> None:
+            if call.name == tool and name in call.arguments:
+                tried[_stood_at(origin, call.arguments[name], known)] += 1
+
+        replay(self._comparison.run, look)
         if comparable(origin) in self._passed(tool, name) and not may_be_named(name, origin):
             return f"{origin!r} is a value of this run alone"
         if not tried:
@@ -145,19 +145,22 @@ class Claims:
         return ""
 
     def _recipe(self, subject: str, does: str) -> str:
-        solved = followed(self._steps, subject, does)
-        if solved is None:
-            tool, _, error = subject.partition(": ")
-            return f"no call of {tool} met the error {error!r}"
-        if not self._comparison.well:
-            return "the run failed, so that what it did solved nothing"
-        return "" if solved else f"{does!r} was not done after it"
+        tool, _, error = subject.partition(": ")
+        for number, step in enumerate(self._steps):
+            if error not in step.errors or tool not in tools_of(step):
+                continue
+            if not self._comparison.well:
+                return "the run failed, so that what it did solved nothing"
+            # By the first time that the error came.
+            wanted = {text.removesuffix(f" {CUT}") for text in does.split(", then ")}
+            return "" if wanted <= _done_in(self._steps[number + 1 :]) else f"{does!r} was not done after it"
+        return f"no call of {tool} met the error {error!r}"
 
     def _check_before(self, tool: str, reads: str) -> str:
-        held = did_before(self._steps, tool, reads)
-        if held is None:
+        called = [step.call.name for step in self._steps]
+        if tool not in called:
             return f"{tool} was not called"
-        return "" if held else f"{reads} was not called before {tool}"
+        return "" if reads in called[: called.index(tool)] else f"{reads} was not called before {tool}"
 
     def _next(self, before: str, after: str) -> str:
         for move in self._comparison.moves:
@@ -180,7 +183,7 @@ class Claims:
     def _change(self, does: str, instead: str) -> str:
         if self._comparison.well:
             return "the run succeeded"
-        if does not in done_in(self._steps):
+        if does not in _done_in(self._steps):
             return f"{does!r} was not done"
         if instead != _ALWAYS:
             return "what would have worked instead is not in a run that failed"
@@ -189,7 +192,11 @@ class Claims:
     @cached_property
     def _known(self) -> Sequence[Facts]:
         """What was known before each move, with the calls made by then."""
-        found = [known for _, known in known_by_move(self._comparison.moves)]
+        found: list[Facts] = []
+        past: list[ToolName] = []
+        for move in self._comparison.moves:
+            found.append(known_before(move.known, past))
+            past += [call.name for call in move.calls]
         return found or [known_before(self._comparison.known, ())]
 
     @property
@@ -213,46 +220,7 @@ class Claims:
         return found.steps if found is not None else ()
 
 
-def known_by_move(moves: Iterable[Move], user: str = "") -> Iterator[tuple[Move, Facts]]:
-    """The moves of a run, each with what was known before it."""
-    past: list[ToolName] = []
-    for move in moves:
-        yield move, known_before(move.known, past, user)
-        past += [call.name for call in move.calls]
-
-
-def origin_held(run: Trajectory, subject: str, origin: str) -> Counter[bool]:
-    """How many calls that worked passed "refund.order_id" as it stood at its origin, and how many passed another."""
-    tool, _, name = subject.rpartition(".")
-    tried = Counter[bool]()
-
-    def look(known: KnownValues, call: ToolCall) -> None:
-        if call.name == tool and name in call.arguments:
-            tried[_stood_at(origin, call.arguments[name], known)] += 1
-
-    replay(run, look)
-    return tried
-
-
-def did_before(steps: Sequence[Step], tool: ToolName, reads: ToolName) -> bool | None:
-    """Whether one tool was called before the first call of another; None if this one was not called."""
-    called = [step.call.name for step in steps]
-    if tool not in called:
-        return None
-    return reads in called[: called.index(tool)]
-
-
-def followed(steps: Sequence[Step], subject: str, does: str) -> bool | None:
-    """Whether a run did what helps after the first time that an error came; None if it did not come."""
-    tool, _, error = subject.partition(": ")
-    for number, step in enumerate(steps):
-        if error in step.errors and tool in tools_of(step):
-            wanted = {text.removesuffix(f" {CUT}") for text in does.split(", then ")}
-            return wanted <= done_in(steps[number + 1 :])
-    return None
-
-
-def done_in(steps: Iterable[Step]) -> set[str]:
+def _done_in(steps: Iterable[Step]) -> set[str]:
     """What steps did, in all the words that a lesson may use for it."""
     done: set[str] = set()
     for step in steps:

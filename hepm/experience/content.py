@@ -1,4 +1,4 @@
-"""What a call needs, as ordinary principles: where arguments come from, recipes, checks, and changes that fail.
+"""What a call needs, as ordinary principles: where arguments come from, recipes, and changes that fail.
 
 They are learned from the latest labelled runs of a namespace, each environment for itself, and stored like other
 principles: what they say stands in a sentence and in triples, and when they hold in their conditions. Each has its
@@ -16,7 +16,6 @@ from typing import Final
 
 from hepm.experience.actions import Action
 from hepm.experience.arguments import Origin, ToolArguments, learn_arguments
-from hepm.experience.checks import learn_checks, learn_traps
 from hepm.experience.comparison import says_nothing
 from hepm.experience.conditions import Conditions
 from hepm.experience.lessons import (
@@ -32,6 +31,7 @@ from hepm.experience.lessons import (
 )
 from hepm.experience.recipes import learn_recipes
 from hepm.experience.run_steps import Step, steps_of_run, tools_of
+from hepm.experience.traps import learn_traps
 from hepm.graph.lessons.rows import LessonRow, StoredLesson, Triple
 from hepm.ingest.shell.parser import is_shell
 from hepm.llm.usage import estimate_tokens
@@ -95,8 +95,8 @@ def content_of(runs: Sequence[Trajectory], environment: str, project: str = "") 
         taking.update(tool.arguments.keys())
     for tool in learned:
         yield from _of_arguments(tool, where, taking)
-    for learned_kind in (learn_recipes(labelled, where), learn_checks(labelled, where), learn_traps(labelled, where)):
-        yield from learned_kind[:MOST_OF_A_KIND]
+    yield from learn_recipes(labelled, where)[:MOST_OF_A_KIND]
+    yield from learn_traps(labelled, where)[:MOST_OF_A_KIND]
 
 
 def _of_arguments(tool: ToolArguments, where: Conditions, taking: Mapping[str, int]) -> Iterator[Principle]:
@@ -179,7 +179,7 @@ class ContentHere:
         return self._found(COMES_FROM, tool, where)
 
     def checks(self, tool: ToolName, called: Collection[ToolName], where: Where) -> list[StoredLesson]:
-        """What to read before a tool is called, of what was not called yet."""
+        """What to call before a tool, in the words of a model, of what was not called yet."""
         checks: list[StoredLesson] = []
         for stored in self._found(NEEDS, tool, where):
             needed = {triple.object for triple in stored.row.triples if triple[:2] == (tool, NEEDS)}

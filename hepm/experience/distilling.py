@@ -128,40 +128,27 @@ def distill_into(
     Args:
         again: Process every run again: with more runs to compare, it may teach something else. It then no longer stands
             behind what it taught before, and a lesson without runs is retired.
-        runs: Process only the tasks of these runs, and all of these again (see `LessonBank.tasks_of`).
+        runs: Process only the tasks of these runs, and all of these again (see `LessonBank.tasks`).
         on_progress: Called with the report so far after each batch.
     """
     step = f"{distiller.kind}/{distiller.name}"
-    groups: dict[str, str] = {}  # of similar requests, by run
-    compared: set[str] = set()  # runs that such a group has others for
+    compared: set[str] = set()  # runs that a group of similar requests has others for
 
     def tasks() -> Iterator[TaskRuns]:
-        if runs is None:
-            found = bank.tasks(step, namespace=namespace, again=again)
-        else:
-            found = bank.tasks_of(step, runs, namespace=namespace)
-        for task in found:
-            if task.alike:
-                groups.update(dict.fromkeys(task.wanted, task.name))
-                if len(task.runs) > 1:
-                    compared.update(task.wanted)
+        for task in bank.tasks(step, namespace=namespace, again=again, runs=runs):
+            if task.alike and len(task.runs) > 1:
+                compared.update(task.wanted)
             yield task
 
     report = DistillReport()
     seen: set[str] = set()
     taught: defaultdict[str, set[str]] = defaultdict(set)  # runs by lesson
-    former: dict[str, set[str]] = {}
-    if again and runs is None:
-        former = _former(bank, distiller, namespace)
     for batch in _batches(distiller.distill(tasks())):
         curated = (curate or _as_distilled)(batch)
         # Stored, then marked: a crash between the two distills runs again, and loses none.
         changed = _change_lessons(bank, curated, namespace)
         undecided = dict(curated.failed)
-        done: dict[str, str] = {}
-        for run in chain.from_iterable(distilled.runs for distilled in batch):
-            if run not in undecided:
-                done[run] = groups.get(run, "")
+        done = set(chain.from_iterable(distilled.runs for distilled in batch)).difference(undecided)
         if done:
             bank.mark_done(step, done, namespace=namespace)
         report = _with_batch(report, batch, curated, changed)
@@ -170,9 +157,9 @@ def distill_into(
             taught[lesson].update(of_lesson)
         if on_progress is not None:
             on_progress(report)
-    if runs is not None:  # with them all runs of like requests were distilled again
-        former = _former(bank, distiller, namespace, sorted(seen))
-    retired = _unlink_untaught(bank, namespace, former, seen, taught)
+    retired = 0
+    if again or runs is not None:
+        retired = _unlink_untaught(bank, distiller, namespace, seen, taught)
     return replace(report, retired=retired, alike=len(seen & compared))
 
 
@@ -217,23 +204,19 @@ def _as_distilled(batch: Sequence[Distilled]) -> Curated:
 
 
 def _unlink_untaught(
-    bank: LessonBank,
-    namespace: str,
-    former: Mapping[str, Collection[str]],
-    seen: set[str],
-    taught: Mapping[str, Collection[str]],
+    bank: LessonBank, distiller: Distiller, namespace: str, seen: set[str], taught: Mapping[str, Collection[str]]
 ) -> int:
-    """Unlink runs from lessons that they no longer teach; returns how many lessons are retired without any run."""
+    """Unlink runs from the distiller's lessons that they no longer teach; how many are retired without any run."""
     retire: dict[str, str] = {}
     unlink: dict[str, set[str]] = {}
-    for lesson, former_runs in former.items():
-        untaught = set(former_runs) & seen - set(taught.get(lesson, ()))
-        if not untaught:
+    for row in [stored.row for stored in bank.list(distiller.kind, namespace=namespace)]:
+        untaught = row.run_ids & seen - set(taught.get(row.id, ()))
+        if not untaught or row.made_by or row.properties["distilled_by"] != distiller.name:
             continue
-        if untaught == set(former_runs):
-            retire[lesson] = OUTDATED
+        if untaught == row.run_ids:
+            retire[row.id] = OUTDATED
         else:
-            unlink[lesson] = untaught
+            unlink[row.id] = untaught
     if retire or unlink:
         bank.change(LessonChange(retire=retire, unlink=unlink), namespace=namespace)
     return len(retire)
@@ -251,20 +234,3 @@ def _batches(distilled: Iterable[Distilled]) -> Iterator[list[Distilled]]:
             batch = []
             size = 0
     yield batch
-
-
-def _former(
-    bank: LessonBank, distiller: Distiller, namespace: str, runs: Sequence[str] | None = None
-) -> dict[str, set[str]]:
-    """Live lessons that a distiller made from some runs, or from all, each with its runs."""
-    if runs is None:
-        rows = [stored.row for stored in bank.lessons(namespace).all(distiller.kind)]
-    else:
-        rows = bank.store.lessons.from_runs(runs, namespace=namespace)
-    former: dict[str, set[str]] = {}
-    for row in rows:
-        if row.kind != distiller.kind or row.properties["distilled_by"] != distiller.name:
-            continue
-        if row.live and not row.made_by:
-            former[row.id] = row.run_ids
-    return former

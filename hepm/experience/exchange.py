@@ -1,4 +1,4 @@
-"""Lessons as JSON Lines that people edit and carry from store to store, or as Markdown to read.
+"""Lessons as JSON Lines that people edit and carry from store to store.
 
 Files that agents read (`AGENTS.md`, skills) are in `hepm.experience.lesson_files`, and come back by the same import.
 
@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from hepm.errors import InputError
 from hepm.experience.conditions import FactCondition
@@ -20,10 +20,8 @@ from hepm.experience.lessons import STAGE_TAGS, ZONES, Experience, Notes, Princi
 from hepm.graph.lessons.rows import KINDS, Kind, LessonRow, Parent, Source, StoredLesson, Triple, Uses
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.mirror.lesson_mirror import LessonMirror
-from hepm.text import in_markdown
 
 Document: TypeAlias = dict[str, Any]
-Form: TypeAlias = Literal["jsonl", "markdown"]
 
 # Of the form of documents, not of lessons.
 VERSION: Final = 1
@@ -227,26 +225,10 @@ def _in_words(must: Any) -> str:
     return must
 
 
-def write_documents(documents: Iterable[Document], form: Form) -> Iterator[str]:
-    """Documents as lines of text; Markdown is for reading, and is not read back."""
+def write_documents(documents: Iterable[Document]) -> Iterator[str]:
+    """Documents as lines of text."""
     for document in documents:
-        if form == "jsonl":
-            yield json.dumps(document, ensure_ascii=False)
-        else:
-            yield from _markdown(document)
-
-
-def _markdown(document: Document) -> Iterator[str]:
-    yield f"## {document['kind']} {in_markdown(document['id'])}\n"
-    texts = _TEXTS[document["kind"]]
-    for name, value in document.items():
-        if name not in (*texts, "hepm", "version", "kind", "id", "digest"):
-            yield f"- {name}: {in_markdown(json.dumps(value, ensure_ascii=False))}"
-    for name in texts:
-        yield f"\n### {name}\n"
-        for line in document[name].splitlines() or [""]:
-            yield f"> {in_markdown(line)}"
-    yield ""
+        yield json.dumps(document, ensure_ascii=False)
 
 
 def read_documents(lines: Iterable[str], name: str) -> Iterator[Read]:
@@ -264,10 +246,7 @@ def read_documents(lines: Iterable[str], name: str) -> Iterator[Read]:
         try:
             document = json.loads(line)
         except (ValueError, RecursionError) as error:
-            hint = ""
-            if line.startswith("#"):
-                hint = " Lessons in Markdown are for reading: export them as .jsonl."
-            raise InputError(f"{where}: it is no JSON ({error}).{hint}") from error
+            raise InputError(f"{where}: it is no JSON ({error}).") from error
         if not isinstance(document, dict):
             raise InputError(f"{where}: it is no lesson, but {type(document).__name__}.")
         yield _lesson_of(cast("Document", document), where)

@@ -6,9 +6,8 @@ import builtins
 import json
 import logging
 import math
-import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass
 from itertools import groupby
@@ -24,7 +23,7 @@ from hepm.experience.age import Ages
 from hepm.experience.comparison import says_nothing
 from hepm.experience.equal_lessons import EqualLessons, equal_lessons
 from hepm.experience.lessons import applies_in, lesson_key
-from hepm.experience.likeness import RequestGroups, request_of
+from hepm.experience.likeness import group_requests, members_of, request_of
 from hepm.graph.lessons.rows import Answer, Kind, StoredLesson
 from hepm.graph.lessons.store import LessonStore
 from hepm.graph.lessons.transaction import Changed, LessonChange
@@ -43,16 +42,9 @@ FLOOR: Final = 0.6
 LEXICAL_FLOOR: Final = 0.4
 """The same with lexical vectors, whose cosines are lower: .6 would drop half of the right ones, .4 keeps 95 %."""
 
-GROUPED_AT_ONCE: Final = 2_000
-"""In larger memories a new run is not grouped with similar requests at once."""
-
-GROUPED_FOR_S: Final = 60.0
-"""Seconds until runs are grouped again that were stored, or forgotten, by other processes."""
-
 _READ_AT_ONCE: Final = 200  # runs in memory at once while requests are read
 _MAX_WAITING: Final = 10_000  # writes that wait for the store
 _COMPARED: Final = 64  # runs with similar requests that are compared at once
-_LATEST: Final = 50  # runs of either outcome that a new run of a task is compared with, so that its cost is bounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +79,6 @@ class LessonBank:
         self._waiting: list[Callable[[], object]] = []  # exposures and outcomes that are not written yet
         self._failing = False
         self._lock = Lock()
-        # The last grouping and its inputs: experiences and principles ask for the same one after the other.
-        self._last_grouped: tuple[dict[str, str], dict[str, str], RequestGroups] = ({}, {}, RequestGroups({}))
-        # By namespace: the groups that new runs join, by environment, and until when (monotonic, in seconds).
-        self._live: dict[str, tuple[dict[str, RequestGroups], float]] = {}
-        self._known_requests: dict[tuple[str, str], str] = {}  # by namespace and run
         self._ages: dict[str, Ages] = {}
         self._token: str | None = None
 
@@ -306,51 +293,41 @@ class LessonBank:
             return ()
         return self.store.lessons.answered_runs(step, namespace=namespace)
 
-    def runs_of_tasks(
-        self, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE
-    ) -> builtins.list[tuple[str, str, str]]:
-        """Environment, task and id of the runs of these runs' tasks; of a very large task the latest."""
-        return self.store.runs_beside(runs, namespace=namespace, latest=_LATEST)
-
-    def tasks(self, step: str, *, namespace: str = DEFAULT_NAMESPACE, again: bool = False) -> Iterator[TaskRuns]:
+    def tasks(
+        self,
+        step: str,
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        again: bool = False,
+        runs: Collection[str] | None = None,
+    ) -> Iterator[TaskRuns]:
         """Tasks with runs that a step has not seen, or all tasks; one task is in memory at a time.
 
-        Runs that are alone in their task come in groups of similar requests (see `hepm.experience.likeness`). A run
-        that the step has seen stays in its group.
+        Runs that are alone in their task come in groups of similar requests (see `hepm.experience.likeness`).
+
+        Args:
+            runs: Only the tasks and groups of these, of which all runs are wanted.
         """
-        seen = self._seen_runs(step, namespace, again=again)
+        seen: Collection[str] = ()
+        if runs is None:
+            seen = self._seen_runs(step, namespace, again=again)
         by_task, alone = _by_task(self.store.runs_by_task(namespace=namespace))
+
+        def wanted_of(ids: Sequence[str]) -> frozenset[str]:
+            if runs is not None and not set(ids).intersection(runs):
+                return frozenset()
+            return frozenset(ids).difference(seen)
+
         for (environment, name), ids in by_task.items():
-            wanted = frozenset(ids).difference(seen)
+            wanted = wanted_of(ids)
             if wanted:
                 yield TaskRuns(environment, name, self.runs(ids, namespace=namespace), wanted)
         for environment, ids in alone.items():
-            wanted = frozenset(ids).difference(seen)
-            if not wanted:
+            if not wanted_of(ids):
                 continue
-            groups = self._grouped(step, ids, wanted, namespace)
-            for name, members in groups.members().items():
-                yield from self._compared(environment, name, members, wanted, namespace)
-
-    def tasks_of(self, step: str, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> Iterator[TaskRuns]:
-        """The tasks of some runs, with their latest runs (see `runs_of_tasks`); all of them are wanted.
-
-        Similar requests are grouped at the first call, and again after `GROUPED_FOR_S`. In a memory of more than
-        `GROUPED_AT_ONCE` runs, a run that is alone in its task is compared with none until `tasks` looks at all.
-        """
-        by_task, alone = _by_task(self.runs_of_tasks(runs, namespace=namespace))
-        for (environment, name), ids in by_task.items():
-            groups_by_environment, _ = self._live.get(namespace, ({}, 0.0))
-            for groups in groups_by_environment.values():
-                groups.remove(ids)  # the first of them may have been alone before
-            yield TaskRuns(environment, name, self.runs(ids, namespace=namespace), frozenset(ids))
-        for environment, ids in alone.items():
-            groups = self._live_groups(step, environment, namespace)
-            joined: set[str] = set()
-            for run, request in self._requests(ids, namespace).items():
-                joined.add(groups.add(run, request))
-            for name, members in groups.members(joined).items():
-                yield from self._compared(environment, name, members, frozenset(members), namespace)
+            groups = members_of(group_requests(self._requests(ids, namespace)))
+            for name, members in groups.items():
+                yield from self._compared(environment, name, members, wanted_of(members), namespace)
 
     def _compared(
         self, environment: str, name: str, ids: Sequence[str], wanted: frozenset[str], namespace: str
@@ -365,55 +342,14 @@ class LessonBank:
             compared = self.runs(sorted([*part, *others]), namespace=namespace)
             yield TaskRuns(environment, name, compared, part, alike=True)
 
-    def _live_groups(self, step: str, environment: str, namespace: str) -> RequestGroups:
-        """The groups of an environment that new runs join."""
-        groups, until = self._live.get(namespace, ({}, 0.0))
-        if time.monotonic() > until:
-            listed = self.store.runs_by_task(namespace=namespace)
-            groups = {}
-            until = math.inf
-            if len(listed) <= GROUPED_AT_ONCE:
-                _, alone = _by_task(listed)
-                groups = {name: self._grouped(step, ids, frozenset(), namespace) for name, ids in alone.items()}
-                until = time.monotonic() + GROUPED_FOR_S
-            self._live[namespace] = groups, until
-        if until == math.inf:
-            # In a large memory there are none to join.
-            return RequestGroups({})
-        return groups.setdefault(environment, RequestGroups({}))
-
-    def _grouped(self, step: str, ids: Sequence[str], wanted: frozenset[str], namespace: str) -> RequestGroups:
-        """Groups of these runs by their requests; those that are not wanted stay in the group they were marked with."""
-        seen = [_done_key(step, run) for run in ids if run not in wanted]
-        group_of: dict[str, str] = {}
-        for answer in self.store.lessons.answers(seen, namespace=namespace):
-            if answer.text:
-                group_of[answer.run] = answer.text
-        # A group has the name of one of its runs; if this one was forgotten, another one stands for the group.
-        stored = set(ids)
-        leaders: dict[str, str] = {}
-        for run, name in sorted(group_of.items()):
-            leaders.setdefault(name, name if name in stored else run)
-        ungrouped = [run for run in ids if run not in group_of]
-        requests = self._requests([*leaders.values(), *ungrouped], namespace)
-        known = {name: requests.get(run, "") for name, run in leaders.items()}
-        fresh = {run: text for run, text in requests.items() if run not in group_of}
-        if self._last_grouped[:2] != (fresh, known):
-            self._last_grouped = fresh, known, RequestGroups(fresh, known)
-        return self._last_grouped[2].with_members(group_of)
-
     def _requests(self, ids: Sequence[str], namespace: str) -> dict[str, str]:
-        """What the user asked for first in each trusted run; others are compared with nothing, and lead no group."""
-        if len(self._known_requests) > 2 * GROUPED_AT_ONCE:
-            self._known_requests.clear()
-        # A long list gets a dictionary of its own: what is kept between calls stays small.
-        known = self._known_requests if len(ids) <= GROUPED_AT_ONCE else {}
-        unread = [run for run in ids if (namespace, run) not in known]
-        for start in range(0, len(unread), _READ_AT_ONCE):
-            for run in self.runs(unread[start : start + _READ_AT_ONCE], namespace=namespace):
+        """What the user asked for first in each trusted run; others are compared with nothing."""
+        requests: dict[str, str] = {}
+        for start in range(0, len(ids), _READ_AT_ONCE):
+            for run in self.runs(ids[start : start + _READ_AT_ONCE], namespace=namespace):
                 if run.trusted:
-                    known[namespace, run.id] = request_of(run)
-        return {run: known[namespace, run] for run in ids if (namespace, run) in known}
+                    requests[run.id] = request_of(run)
+        return requests
 
     def like_requests(self, runs: Collection[str], *, namespace: str = DEFAULT_NAMESPACE) -> Requests:
         """What users asked for in these runs; those that lessons are not counted in are left out."""
@@ -436,9 +372,9 @@ class LessonBank:
                     runs.append(parse_stored(id, records[id]).graded(success_from))
         return runs
 
-    def mark_done(self, step: str, runs: Mapping[str, str], *, namespace: str = DEFAULT_NAMESPACE) -> None:
-        """Record that a step has seen runs, and each run's group of similar requests, "" for none."""
-        answers = [Answer(_done_key(step, run), step, run, group, "") for run, group in runs.items()]
+    def mark_done(self, step: str, runs: Iterable[str], *, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Record that a step has seen runs."""
+        answers = [Answer(f"{step}\n{run}", step, run, "", "") for run in runs]
         self.store.lessons.put_answers(answers, namespace=namespace)
 
     def ledger(self, about: Subject, *, namespace: str = DEFAULT_NAMESPACE) -> StoreLedger:
@@ -460,10 +396,6 @@ def _by_task(
         else:
             alone.setdefault(environment, []).extend(ids)
     return by_task, alone
-
-
-def _done_key(step: str, run: str) -> str:
-    return f"{step}\n{run}"
 
 
 Subject: TypeAlias = Literal["run", "user", "lesson"]

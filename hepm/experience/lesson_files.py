@@ -13,19 +13,18 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby, islice
+from itertools import groupby
 from typing import Final, NamedTuple
 
 from hepm.errors import InputError
 from hepm.experience.age import Age, freshest
 from hepm.experience.comparison import says_nothing
 from hepm.experience.conditions import Conditions
-from hepm.experience.counted import MOST_RUNS
 from hepm.experience.equal_lessons import EqualLessons
 from hepm.experience.exchange import HAND, Read, digest_of, import_lessons
-from hepm.experience.held_out import HeldOutRuns, Lesson, latest_labelled, support_of, support_of_content
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lessons import Experience, Principle, is_content
+from hepm.experience.lessons import Experience, Principle
+from hepm.experience.principles import let_down
 from hepm.graph.lessons.rows import KINDS, UNUSED, Kind, LessonRow, StoredLesson, Triple
 from hepm.text import count_of, in_markdown, quoted
 
@@ -55,14 +54,9 @@ _DESCRIPTION_CHARS: Final = 1_000  # its limit is 1,024
 
 
 class FileLesson(NamedTuple):
-    """A line of a file: what one or more lessons say.
-
-    Attributes:
-        runs: What runs say that it was not made from; None of one that runs are counted for when it is read.
-    """
+    """A line of a file: what one or more lessons say."""
 
     equal: EqualLessons
-    runs: HeldOutRuns | None
     age: Age
 
     @property
@@ -75,33 +69,25 @@ class FileLesson(NamedTuple):
         return self.row.properties["distilled_by"] == HAND
 
     @property
-    def supported(self) -> bool:
-        """Whether a prompt would show it where it holds, or runs that it was not made from bear it out."""
-        if self.by_hand:
-            return True
-        return not self.equal.held_back and (self.runs is None or self.runs.supports)
+    def shown(self) -> bool:
+        """Whether a prompt would show it where it holds."""
+        if not self.age.weight:
+            return False
+        return self.by_hand or not (self.equal.held_back or let_down(self.equal.uses))
 
     @property
     def evidence(self) -> str:
-        """Why to believe it, in a few words: "9 of 10 runs that did so succeeded, 2 of 8 others"."""
-        runs = self.runs
-        support = ""
+        """Why to believe it, in a few words: "9 of 10 runs", "from 3 runs; get_order changed since"."""
+        support = self.equal.evidence
         if self.by_hand:
             support = "by hand"
-        elif runs is None:
-            support = self.equal.evidence
-        elif runs.enough:
-            # A warning is heeded by runs that do without the tool.
-            heeding, others = ("that did so", "others") if self.equal.works else ("without it", "with it")
-            support = f"{runs.heeded_successes} of {runs.heeded} runs {heeding} succeeded"
-            support += f", {runs.others_successes} of {runs.others} {others}"
-        elif self.equal.sources:
+        elif not support and self.equal.sources:
             support = f"from {count_of(len(self.equal.sources), 'run')}"
         return "; ".join(filter(None, (support, self.age.note)))
 
 
 class Chosen(NamedTuple):
-    """The lessons that a file gets, in its order, and how many others are left out as runs do not support them."""
+    """The lessons that a file gets, in its order, and how many others are left out, as no prompt shows them."""
 
     lessons: Sequence[FileLesson]
     left_out: int
@@ -110,18 +96,17 @@ class Chosen(NamedTuple):
 def lessons_for_file(
     bank: LessonBank, *, namespace: str, kinds: Sequence[Kind] = ("principle",), every: bool = False
 ) -> Chosen:
-    """The lessons to write: those of a hand, and those supported by runs that they were not made from.
+    """The lessons to write: those that a prompt would show where they hold.
 
-    Left out are lessons for one user alone, since a file is for all, those too old for a prompt (see `Ages`), and what
-    a person deleted or edited before.
+    Left out are lessons for one user alone, since a file is for all, those that are too old (see `Ages`) or let runs
+    down, and what a person deleted or edited before.
 
     Args:
         kinds: Notes are not written: they are about one user.
-        every: Include lessons that no such runs support, or that runs disagree on, and old ones.
+        every: Include what no prompt shows.
     """
     equal = _equal(bank, kinds, namespace)
     refused = {lessons.key for lessons in _equal(bank, kinds, namespace, refused=True)}
-    supported = _support_of(equal, bank, namespace)
     # Asked of all at once: their runs are read together.
     rows = [stored.row for lessons in equal for stored in lessons.lessons]
     age_of = dict(zip([row.id for row in rows], bank.ages(namespace).of(rows), strict=True))
@@ -129,10 +114,10 @@ def lessons_for_file(
     left_out = 0
     for lessons in equal:
         age = freshest(age_of[stored.row.id] for stored in lessons.lessons)
-        lesson = FileLesson(lessons, supported.get(lessons.first.row.id), age)
+        lesson = FileLesson(lessons, age)
         if lessons.key in refused and not lesson.by_hand:
             continue
-        if every or (lesson.supported and age.weight > 0):
+        if every or lesson.shown:
             kept.append(lesson)
         else:
             left_out += 1
@@ -157,23 +142,6 @@ def _equal(bank: LessonBank, kinds: Sequence[Kind], namespace: str, *, refused: 
                 kept.append(stored)
     # `only_user` is what a lesson was stored with; that it holds for one user can also follow from its runs.
     return [lessons for lessons in bank.equal(kept, namespace=namespace) if not lessons.conditions.user]
-
-
-def _support_of(equal: Sequence[EqualLessons], bank: LessonBank, namespace: str) -> dict[str, HeldOutRuns]:
-    """What held-out runs say of each that runs are not counted for yet, by the id that stands for it."""
-    needs: dict[str, Principle] = {}
-    others: dict[str, Lesson] = {}
-    for lessons in equal:
-        row = lessons.first.row
-        if is_content(row):
-            needs[row.id] = Principle.of(row)
-        elif not lessons.evidence:
-            others[row.id] = Principle.of(row) if row.kind == "principle" else Experience.of(row)
-    supported = support_of(others, latest_labelled(bank, namespace=namespace))
-    if needs:
-        runs = list(islice(latest_labelled(bank, namespace=namespace), MOST_RUNS))
-        supported |= support_of_content(needs, runs)
-    return supported
 
 
 # Write

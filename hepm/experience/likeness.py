@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from copy import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -123,96 +122,43 @@ def request_of(run: Trajectory) -> str:
 
 def group_by_request(runs: Iterable[Trajectory]) -> dict[str, str]:
     """The group of each run of one environment, by id; a group is named by the id of a run in it."""
-    return RequestGroups({run.id: request_of(run) for run in runs}).group_of
+    return group_requests({run.id: request_of(run) for run in runs})
 
 
-class RequestGroups:
-    """Similar requests in groups, by a run's id. O(N · G · D) for N wordings and G groups, in blocks.
-
-    Args:
-        known: The leading request of each existing group, by the group's name; requests join these first.
-
-    Attributes:
-        group_of: The group of each request.
-    """
-
-    def __init__(self, requests: Mapping[str, str], known: Mapping[str, str] | None = None) -> None:
-        leaders = dict(known or {})
-        self.group_of: dict[str, str] = {}
-        words_of_run = dict(zip(requests, map(_words, requests.values()), strict=True))
-        words_of_leader = dict(zip(leaders, map(_words, leaders.values()), strict=True))
-        # Over all of them: a few requests tell nothing of what capitals mean in their language.
-        self._named = _capitals_mark_names([*words_of_run.values(), *words_of_leader.values()])
-        # By wording: the group that it leads, and the runs that ask so.
-        leading: dict[str, str] = {}
-        for name in sorted(leaders):
-            wording = _wording(words_of_leader[name], self._named)
-            if wording:
-                leading.setdefault(wording, name)
-        by_wording: defaultdict[str, list[str]] = defaultdict(list)
-        for run in sorted(requests):
-            wording = _wording(words_of_run[run], self._named)
-            if wording:
-                by_wording[wording].append(run)
-            else:
-                self.group_of[run] = run  # nothing to compare: alone
-        fresh = sorted(by_wording.keys() - leading.keys(), key=lambda text: (-len(by_wording[text]), text))
-        texts = [*leading, *fresh]
-        names = [*leading.values(), *(by_wording[text][0] for text in fresh)]
-        vectors_ND = HashingEmbedder().embed(texts)
-        self._rarity_D = rarity(vectors_ND.astype(np.float16))
-        vectors_ND = weighted(vectors_ND, self._rarity_D)
-        leader_of = _lead(vectors_ND, len(leading))
-        for text, leader in zip(texts, leader_of, strict=True):
-            self.group_of.update(dict.fromkeys(by_wording.get(text, ()), names[leader]))
-        leaders_L = sorted(set(leader_of))
-        self._leaders = [names[leader] for leader in leaders_L]
-        self._leaders_LD = vectors_ND[leaders_L]
-
-    def add(self, run: str, request: str) -> str:
-        """The group that one more request joins, else a new one named by its run. O(G · D); weights stay."""
-        if run in self.group_of:
-            return self.group_of[run]
-        wording = _wording(_words(request), self._named)
-        if not wording:
-            return self.group_of.setdefault(run, run)
-        vector_1D = weighted(HashingEmbedder().embed([wording]), self._rarity_D)
-        # Not `@`, whose threads cost more than they save on few rows.
-        cosines_L = np.einsum("ld,d->l", self._leaders_LD, vector_1D[0])
-        if cosines_L.max(initial=-1.0) >= LIKE:
-            group = self._leaders[int(cosines_L.argmax())]
+def group_requests(requests: Mapping[str, str]) -> dict[str, str]:
+    """The group of each request, by its run's id, likewise. O(N · G · D) for N wordings and G groups, in blocks."""
+    words_of_run = dict(zip(requests, map(_words, requests.values()), strict=True))
+    # Over all of them: a few requests tell nothing of what capitals mean in their language.
+    named = _capitals_mark_names(words_of_run.values())
+    group_of: dict[str, str] = {}
+    by_wording: defaultdict[str, list[str]] = defaultdict(list)
+    for run in sorted(requests):
+        wording = _wording(words_of_run[run], named)
+        if wording:
+            by_wording[wording].append(run)
         else:
-            group = run
-            self._leaders.append(run)
-            self._leaders_LD = np.concatenate([self._leaders_LD, vector_1D])
-        return self.group_of.setdefault(run, group)
-
-    def with_members(self, marked: Mapping[str, str]) -> RequestGroups:
-        """A copy with further members, each by its run's id with its group."""
-        other = copy(self)
-        other.group_of = {**self.group_of, **marked}
-        other._leaders = [*self._leaders]
-        return other
-
-    def remove(self, runs: Iterable[str]) -> None:
-        """Take runs out of their groups; a group keeps its leading request."""
-        for run in runs:
-            self.group_of.pop(run, None)
-
-    def members(self, names: Collection[str] | None = None) -> dict[str, list[str]]:
-        """The runs of groups, of all or of the named ones, in order."""
-        runs_of: defaultdict[str, list[str]] = defaultdict(list)
-        for run, group in self.group_of.items():
-            if names is None or group in names:
-                runs_of[group].append(run)
-        return {group: sorted(runs) for group, runs in sorted(runs_of.items())}
+            group_of[run] = run  # nothing to compare: alone
+    texts = sorted(by_wording, key=lambda text: (-len(by_wording[text]), text))
+    vectors_ND = HashingEmbedder().embed(texts)
+    vectors_ND = weighted(vectors_ND, rarity(vectors_ND.astype(np.float16)))
+    for text, leader in zip(texts, _lead(vectors_ND), strict=True):
+        group_of.update(dict.fromkeys(by_wording[text], by_wording[texts[leader]][0]))
+    return group_of
 
 
-def _lead(vectors_ND: Float32Array, leading: int) -> list[int]:
-    """The position of each text's leader; the first `leading` texts lead their own groups."""
-    joined = list(range(leading))
-    leaders = list(range(leading))
-    for start in range(leading, len(vectors_ND), _AT_ONCE):
+def members_of(group_of: Mapping[str, str]) -> dict[str, list[str]]:
+    """The runs of each group, in order."""
+    runs_of: defaultdict[str, list[str]] = defaultdict(list)
+    for run, group in group_of.items():
+        runs_of[group].append(run)
+    return {group: sorted(runs) for group, runs in sorted(runs_of.items())}
+
+
+def _lead(vectors_ND: Float32Array) -> list[int]:
+    """The position of each text's leader."""
+    joined: list[int] = []
+    leaders: list[int] = []
+    for start in range(0, len(vectors_ND), _AT_ONCE):
         block_BD = vectors_ND[start : start + _AT_ONCE]
         among_BB = block_BD @ block_BD.T
         # The leaders from before this block, and those of its own rows, which are added as it goes.

@@ -134,21 +134,16 @@ class Matcher:
 
     Attributes:
         similarity: Least cosine of principles from different tasks.
-        runs: Only the tasks of these runs are distilled; None for all.
     """
 
     bank: LessonBank
     judge: Judge
     namespace: str
     similarity: float = SIMILARITY
-    runs: Sequence[str] | None = None
 
     @cached_property
     def _task_of(self) -> dict[str, _TaskName]:
-        if self.runs is None:
-            tasks = self.bank.store.runs_by_task(namespace=self.namespace)
-        else:
-            tasks = self.bank.runs_of_tasks(self.runs, namespace=self.namespace)
+        tasks = self.bank.store.runs_by_task(namespace=self.namespace)
         return {run: (environment, task or run) for environment, task, run in tasks}
 
     def __call__(self, batch: Sequence[Distilled]) -> Curated:
@@ -251,17 +246,11 @@ class Matcher:
         return found
 
     def _stored_by_task(self) -> defaultdict[_TaskName, list[StoredLesson]]:
-        """The live principles of the tasks that are distilled."""
-        lessons = self.bank.lessons(self.namespace)
-        stored = lessons.all("principle")
-        if self.runs is not None:
-            rows = self.bank.store.lessons.from_runs(list(self._task_of), namespace=self.namespace)
-            stored = filter(None, (lessons.get(row.id) for row in rows))
+        """The live principles of each task."""
         by_task: defaultdict[_TaskName, list[StoredLesson]] = defaultdict(list)
-        for known in stored:
-            if known.row.live and known.row.kind == "principle":
-                for task in self._tasks(known.row):
-                    by_task[task].append(known)
+        for known in self.bank.list("principle", namespace=self.namespace):
+            for task in self._tasks(known.row):
+                by_task[task].append(known)
         return by_task
 
     def _decide(

@@ -141,7 +141,7 @@ class Preferences:
         author = EXTRACTIVE if model is None else model.endpoint.model
         done = self._revise(user, make, written_by=author, session=session, stored=stored, namespace=namespace)
         if session:
-            self._bank.mark_done(STEP, {session: ""}, namespace=namespace)
+            self._bank.mark_done(STEP, [session], namespace=namespace)
         return done
 
     def reflect_all(
@@ -242,7 +242,7 @@ class Preferences:
         _check_user(user)
         runs = [run for run, of_user in runs_of_users(self._bank, namespace) if of_user == user]
         if runs:
-            self._bank.mark_done(STEP, dict.fromkeys(runs, ""), namespace=namespace)
+            self._bank.mark_done(STEP, runs, namespace=namespace)
         return self._bank.forget_user(user, namespace=namespace)
 
     def users(self, *, namespace: str = DEFAULT_NAMESPACE) -> list[str]:

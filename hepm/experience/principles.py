@@ -51,6 +51,11 @@ runs of three 1 %, and still 95 % of those that do so in one of five.
 """
 
 
+def let_down(uses: Uses) -> bool:
+    """Whether the runs that were shown a lesson mostly failed: no prompt shows it any more."""
+    return uses.uses >= FEWEST_USES and uses.score < PRUNED_BELOW
+
+
 class Examples(NamedTuple):
     """Runs behind a principle: the best by reward, and the worst of those with a lower one."""
 
@@ -139,13 +144,10 @@ class Principles:
             return DistillReport(runs=counted.runs, new=counted.new, retired=counted.retired)
         check_kind(distiller, "principle")
         # The judge sees each batch before it is stored, so that no principle is stored twice.
-        matcher = Matcher(self._bank, judge or judge_literally, namespace=namespace, similarity=similarity, runs=runs)
+        matcher = Matcher(self._bank, judge or judge_literally, namespace=namespace, similarity=similarity)
         report = distill_into(
             self._bank, distiller, namespace=namespace, again=again, runs=runs, curate=matcher, on_progress=on_progress
         )
-        # After single runs, the background thread counts by itself, less often.
-        if runs is not None:
-            return report
         counted = self.count(namespace=namespace)
         return replace(report, new=report.new + counted.new, retired=report.retired + counted.retired)
 

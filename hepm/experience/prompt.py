@@ -24,7 +24,7 @@ from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lesson_lines import LessonLine, LessonWriter, fitting
 from hepm.experience.lessons import Experience, Notes, Principle, is_content
 from hepm.experience.preferences import Preferences
-from hepm.experience.principles import FEWEST_USES, PRUNED_BELOW, Principles
+from hepm.experience.principles import Principles, let_down
 from hepm.experience.run_steps import step_of
 from hepm.graph.delta import state_key
 from hepm.graph.lessons.rows import StoredLesson
@@ -312,10 +312,8 @@ class Recollector:
     def _may_be_shown(self, lesson: Principle | Experience) -> bool:
         """Whether the suggestion agrees with it, and the runs that it was shown in did not mostly fail."""
         stored = self._bank.lessons(self._namespace).get(lesson.id)
-        if stored is not None and not self._options.as_written:
-            uses = stored.uses
-            if uses.uses >= FEWEST_USES and uses.score < PRUNED_BELOW:
-                return False
+        if stored is not None and not self._options.as_written and let_down(stored.uses):
+            return False
         return self._here.agrees(lesson, self._suggestions)
 
     def _call_content(self) -> list[Principle]:

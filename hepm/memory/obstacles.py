@@ -14,7 +14,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from hepm.errors import StoreDamagedError
-from hepm.experience.likeness import Named, RequestGroups, same_task
+from hepm.experience.likeness import Named, group_requests, members_of, same_task
 from hepm.graph.rows import TaskRow, ToolRow
 from hepm.ingest.formats.hepm import parse_stored
 from hepm.ingest.outcome import verdict_of
@@ -241,7 +241,7 @@ def _lone_runs(here: Surveyed) -> Iterator[Obstacle]:
         return
     unlike = 0
     for of_environment in requests.values():
-        groups = RequestGroups(of_environment).members()
+        groups = members_of(group_requests(of_environment))
         unlike += sum(len(members) == 1 for members in groups.values())
     if 2 * unlike < read:
         return

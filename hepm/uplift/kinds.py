@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hepm.experience.likeness import RequestGroups
+from hepm.experience.likeness import group_requests
 from hepm.graph.trials import REQUEST_CHARS, TrialSession
 from hepm.uplift.sequence import BoolArray, IntArray
 
@@ -79,7 +79,7 @@ def kind_names(requests: Sequence[RunRequest]) -> list[object]:
             alone[run.environment][str(run.seq)] = run.request
     groups: dict[str, Mapping[str, object]] = {}
     for environment, texts in alone.items():
-        groups[environment] = RequestGroups(texts).group_of
+        groups[environment] = group_requests(texts)
     names: list[object] = []
     for run in requests:
         group = groups.get(run.environment, {}).get(str(run.seq))

@@ -78,9 +78,11 @@ def agent(store: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Harness
 
 def test_the_agent_of_the_page_gives_what_runs_with_like_requests_bear_out(agent: type[Harness]) -> None:
     learnings = agent("customer_support").ask("I want a refund of the lamp in ORD-99, it is broken.")
-    (check,) = (one for one in learnings if "before process_refund, call get_policies" in one)
-    assert "(6 of 6 runs)" in check
-    assert not any("before process_exchange" in one for one in learnings)
+    # The rule of the evidence says what to call before: no lesson of its own does.
+    rule = "At the start, call get_policies rather than process_exchange and process_refund. (12 of 12 runs)"
+    assert rule in learnings
+    assert any(one.endswith("call process_refund. (6 of 6 runs)") for one in learnings)
+    assert not any(one.endswith("call process_exchange. (6 of 6 runs)") for one in learnings)
 
 
 def test_no_more_are_given_than_asked_for_and_none_of_another_domain(agent: type[Harness]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from hepm.errors import InputError
 from hepm.experience.conditions import Conditions
-from hepm.experience.exchange import Form, export_lessons, import_lessons, read_documents, write_documents
+from hepm.experience.exchange import export_lessons, import_lessons, read_documents, write_documents
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Experience, Notes, Principle
 from hepm.graph.lessons.rows import Source, Triple, Uses
@@ -58,8 +58,8 @@ def theirs(tmp_path: Path) -> Iterator[LessonBank]:
     made.store.close()
 
 
-def text_of(source: LessonBank, form: Form = "jsonl", *, retired: bool = False) -> str:
-    return "\n".join(write_documents(export_lessons(source, namespace=NS, retired=retired), form)) + "\n"
+def text_of(source: LessonBank, *, retired: bool = False) -> str:
+    return "\n".join(write_documents(export_lessons(source, namespace=NS, retired=retired))) + "\n"
 
 
 def read(target: LessonBank, text: str, **more: object) -> object:
@@ -176,15 +176,6 @@ def test_the_same_edited_file_read_twice_counts_the_edit_once(ours: LessonBank) 
     edited = text_of(ours).replace("first.", "first, then look.")
     counts = [read(ours, edited) for _ in range(2)]
     assert [(one.new, one.edited, one.known) for one in counts] == [(0, 1, 2), (0, 0, 3)]  # type: ignore[attr-defined]
-
-
-def test_markdown_shows_every_lesson_and_quotes_its_words(ours: LessonBank) -> None:
-    text = text_of(ours, "markdown")
-    assert [line.split()[1] for line in text.splitlines() if line.startswith("## ")] == [
-        "experience", "principle", "notes",
-    ]  # fmt: skip
-    assert "> # not a heading" in text
-    assert "> Ask for the order ☃ first." in text
 
 
 @pytest.mark.parametrize("user", ["1234", '["a"]', "u\r", "a\nb", '"', " x "])

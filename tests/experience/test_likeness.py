@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hepm import Memory, Trajectory
-from hepm.experience.likeness import RequestGroups, group_by_request
+from hepm.experience.likeness import group_by_request, group_requests
 from hepm.types import HINT
 from tests.runs import trajectory
 
@@ -37,7 +37,7 @@ def kinds_of(groups: dict[str, str]) -> set[tuple[str, int]]:
 
 
 def test_requests_of_a_kind_are_one_group_whatever_numbers_and_names_they_hold() -> None:
-    groups = RequestGroups(desk(90)).group_of
+    groups = group_requests(desk(90))
     assert (len(set(groups.values())), len(kinds_of(groups))) == (3, 3)
 
 
@@ -63,24 +63,7 @@ def test_the_order_in_which_requests_come_makes_no_difference() -> None:
     requests = desk(60)
     mixed = list(requests.items())
     random.Random(3).shuffle(mixed)
-    assert RequestGroups(dict(mixed)).group_of == RequestGroups(requests).group_of
-
-
-def test_a_new_request_joins_the_group_it_is_most_like_or_leads_one() -> None:
-    known = {"broken": KINDS[0].format(n=1), "address": KINDS[1].format(n=2)}
-    new = {"x": KINDS[1].format(n=99), "y": "how is the weather in Paris tomorrow"}
-    assert RequestGroups(new, known).group_of == {"x": "address", "y": "y"}
-
-
-def test_requests_that_come_one_by_one_join_the_groups_that_all_together_make() -> None:
-    requests = desk(90)
-    one_by_one = RequestGroups({run: requests[run] for run in sorted(requests)[:30]})
-    for run in sorted(requests)[30:]:
-        assert one_by_one.add(run, requests[run]) == one_by_one.group_of[run]
-    assert one_by_one.group_of == RequestGroups(requests).group_of
-    assert one_by_one.add("weather", "how is the weather in Paris tomorrow") == "weather"
-    assert one_by_one.add("again", "How is the weather in Paris tomorrow?") == "weather"
-    assert one_by_one.add("nothing", "12345") == "nothing"
+    assert group_requests(dict(mixed)) == group_requests(requests)
 
 
 def test_many_requests_are_grouped_as_few_are() -> None:
@@ -88,7 +71,7 @@ def test_many_requests_are_grouped_as_few_are() -> None:
     draw = random.Random(1)
     words = [f"{a}{b}x" for a in "bcdfghjklmnp" for b in "aeiouy"]
     alone = {f"s{at:04}": " ".join(draw.sample(words, 8)) for at in range(600)}
-    groups = RequestGroups(alone | desk(600)).group_of
+    groups = group_requests(alone | desk(600))
     assert len(kinds_of({run: group for run, group in groups.items() if run[0] == "r"})) == 3
 
 

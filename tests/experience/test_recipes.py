@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from hepm.experience.actions import actions_of, is_reading
-from hepm.experience.checks import chance_of, learn_checks, learn_traps
 from hepm.experience.content import content_of
 from hepm.experience.recipes import learn_recipes
 from hepm.experience.run_steps import RunSteps, errors_of, normal_error, steps_of_run
+from hepm.experience.traps import chance_of, learn_traps
 from hepm.types import Outcome, ToolCall, Trajectory, Turn
 
 DAY = 86_400.0
@@ -88,20 +88,6 @@ def test_after_an_error_of_another_tool_the_next_call_is_told() -> None:
     assert [one.text for one in learn_recipes(steps(*map(run, range(4))))] == [
         "find_by_email: user not found → find_by_name"
     ]
-
-
-def test_a_check_is_what_successful_runs_read_and_failed_ones_did_not() -> None:
-    def run(number: int, *, read: bool, success: bool) -> Trajectory:
-        calls = [ToolCall("get_order", {}, "x"), *([ToolCall("check_policy", {}, "ok")] if read else [])]
-        return trajectory(f"c{number}", [*calls, ToolCall("refund", {}, "done")], success=success)
-
-    good = [run(number, read=number >= 2, success=True) for number in range(20)]
-    bad = [run(100 + number, read=number == 0, success=False) for number in range(9)]
-    (one,) = learn_checks(steps(*good, *bad))
-    assert (one.text, one.tried, one.worked) == ("before refund, call check_policy", 19, 18)
-    assert learn_checks(steps(*good[:6], *bad[:2])) == []
-    alike = [run(200 + number, read=number >= 2, success=False) for number in range(20)]
-    assert learn_checks(steps(*good, *alike)) == []
 
 
 def edited(number: int, *, generated: bool, success: bool) -> Trajectory:

@@ -138,7 +138,6 @@ WRITES: dict[str, Callable[[Store, str], Any]] = {
 }
 LESSON_READS: dict[str, Callable[[LessonStore, str], Any]] = {
     "list": lambda lessons, ns: [told(one) for one in lessons.list(namespace=ns)],
-    "from_runs": lambda lessons, ns: [row.id for row in lessons.from_runs(["r1", "r2", "r3"], namespace=ns)],
     "get": lambda lessons, ns: [told(one) for one in lessons.get([LESSON.id, NOTES.id, CHILD.id], namespace=ns)],
     "exposures": lambda lessons, ns: lessons.exposures(namespace=ns),
     "outcomes": lambda lessons, ns: list(lessons.outcomes(namespace=ns).items()),

@@ -99,11 +99,6 @@ class LessonStore:
         """Those of the ids that are stored, in order of arrival."""
         return stored_lessons(self._store.read("find_lessons", namespace=namespace, ids=ids))
 
-    def from_runs(self, runs: Sequence[str], *, namespace: str) -> list[LessonRow]:
-        """Lessons that name one of the runs, in order of arrival."""
-        lessons = stored_lessons(self._store.read("lessons_from", namespace=namespace, runs=runs))
-        return [lesson.row for lesson in lessons]
-
     def live_and_shown(self, *, namespace: str) -> tuple[int, int]:
         """How many experiences and principles searches find, and how many of these were ever shown."""
         ((live, shown),) = self._store.read("lessons_shown", namespace=namespace)

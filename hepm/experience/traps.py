@@ -1,34 +1,25 @@
-"""Checks before consequences, and changes that fail: what to do, or not to do, before something is changed.
+"""Traps: changes, such as an edit of a file or a command, after which runs failed.
 
-A check is what runs that succeeded had read before they called a tool that changes something, and runs that failed had
-not. A trap is a change, such as an edit of a file or a command, after which runs failed; with it comes what runs with
-like requests did that succeeded.
+With a trap comes what runs with like requests did that succeeded. What to call before a tool is a rule of the evidence
+(`hepm.evidence.rules`).
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from hepm.evidence.decisions import CALLED
-from hepm.evidence.facts import FactTest
-from hepm.evidence.rules import lower_bound
-from hepm.experience.actions import is_reading
-from hepm.experience.conditions import ALWAYS, Conditions, FactCondition
-from hepm.experience.lessons import FAILS, NEEDS, REPLACED_BY, Principle, sources_of
+from hepm.experience.conditions import ALWAYS, Conditions
+from hepm.experience.lessons import FAILS, REPLACED_BY, Principle, sources_of
 from hepm.experience.run_steps import RunSteps
 from hepm.graph.lessons.rows import Source, Triple
-from hepm.ingest.shell.parser import is_shell
 from hepm.types import ToolName
 
-FEWEST_GOOD: Final = 5
 FEWEST_BAD: Final = 3
-"""Successful and failed runs that a check needs; a trap as many failed ones."""
-DIFFERENT_FROM: Final = 0.3
-"""The least difference of the shares of successful and of failed runs."""
+"""Failed runs that a trap needs."""
 TRAP_SHARE: Final = 0.8
 """The share of the runs that made a change which must have failed."""
 BY_CHANCE: Final = 0.01
@@ -36,62 +27,6 @@ BY_CHANCE: Final = 0.01
 STEPS_INSTEAD: Final = 2
 LIKE_REQUEST: Final = 0.5
 """Least share of words in common of like requests."""
-
-
-def learn_checks(runs: Iterable[RunSteps], where: Conditions = ALWAYS) -> list[Principle]:
-    """What to read before tools that change something; of each such tool what sets runs apart most.
-
-    A check says "before refund, call check_policy". `tried` are the runs that read before.
-    """
-    called = Counter[tuple[ToolName, bool]]()
-    # By tool, what was read before its first call, and success: the runs.
-    read: defaultdict[tuple[ToolName, ToolName, bool], list[str]] = defaultdict(list)
-    for run in runs:
-        before: dict[ToolName, None] = {}
-        known: set[ToolName] = set()
-        for step in run.steps:
-            tool = step.call.name
-            if is_reading(tool):
-                before[tool] = None
-            elif not is_shell(tool) and tool not in known:
-                known.add(tool)
-                called[tool, run.well] += 1
-                for reads in before:
-                    read[tool, reads, run.well].append(run.id)
-    best: dict[ToolName, tuple[float, Principle]] = {}
-    for tool, reads in sorted({(tool, reads) for tool, reads, well in read if well}):
-        with_good, with_bad = read[tool, reads, True], len(read.get((tool, reads, False), ()))
-        gap = _gap(len(with_good), called[tool, True], with_bad, called[tool, False])
-        if gap < DIFFERENT_FROM or (tool in best and gap <= best[tool][0]):
-            continue
-        # Counts of calls are compared with .5: not called yet.
-        uncalled = FactCondition(FactTest(CALLED, reads, 0.5), true=False)
-        best[tool] = (
-            gap,
-            Principle(
-                "guiding",
-                f"before {tool}, call {reads}",
-                triples=(Triple(tool, NEEDS, reads),),
-                sources=sources_of(with_good),
-                tools=(tool, reads),
-                conditions=replace(where, facts=(uncalled,)),
-                tried=len(with_good) + with_bad,
-                worked=len(with_good),
-            ),
-        )
-    checks = [check for _, check in best.values()]
-    return sorted(checks, key=lambda check: (-check.worked, check.text))
-
-
-def _gap(good_read: int, good: int, bad_read: int, bad: int) -> float:
-    """How much larger the share is of successful runs that read before, than that of failed ones; 0 if unsure."""
-    if good < FEWEST_GOOD or bad < FEWEST_BAD:
-        return 0.0
-    # Wilson's 95 % intervals of the two shares do not meet.
-    highest = 1 - lower_bound(bad - bad_read, bad_read)
-    if lower_bound(good_read, good - good_read) <= highest:
-        return 0.0
-    return good_read / good - bad_read / bad
 
 
 def learn_traps(runs: Sequence[RunSteps], where: Conditions = ALWAYS) -> list[Principle]:
