@@ -114,15 +114,8 @@ def export_lessons_alone(place: StorePlace, path: str, form: LessonForm, chosen:
 
 
 def _export_for_agents(place: StorePlace, path: str, chosen: LessonExport, *, skill: bool) -> None:
-    """Write the section of a file; what the file holds beside it stays, and edits that were not imported stop it."""
-    from hepm.experience.lesson_files import (
-        has_section,
-        lessons_for_file,
-        read_section,
-        section_of,
-        skill_text,
-        with_section,
-    )
+    """Write the section of a file; what the file holds beside it stays, and a section that was edited stops it."""
+    from hepm.experience.lesson_files import has_section, lessons_for_file, section_of, skill_text, with_section
 
     target = Path(path)
     # A skill is a folder; its file has always the same name.
@@ -133,13 +126,6 @@ def _export_for_agents(place: StorePlace, path: str, chosen: LessonExport, *, sk
         former = read_text(target, "PATH")
     with place.open() as memory:
         bank, namespace = memory.lessons, place.namespace
-        if has_section(former):
-            edits = read_section(former, str(target), bank, namespace=namespace).edits
-            if edits:
-                raise InputError(
-                    f"{target} has {count_of(edits, 'edit')} not imported, which would be lost: "
-                    f"run `hepm import {target}` first."
-                )
         kinds = chosen.stored_kinds or ("principle",)
         lessons, left_out = lessons_for_file(bank, namespace=namespace, kinds=kinds, every=chosen.every)
         # A section that was written before is emptied: its lessons no longer hold.
@@ -231,34 +217,22 @@ def _begins_with_lessons(head: bytes) -> bool:
 
 
 def import_lessons_alone(place: StorePlace, path: str, retire_missing: Sequence[LessonKind], *, as_json: bool) -> None:
-    """Read lessons from a file, all or none; an edited lesson replaces the original.
-
-    In a section for agents or a skill, a deleted line retires its lesson.
-    """
+    """Read lessons from a file, all or none; an edited lesson replaces the original."""
     from hepm.experience.exchange import import_lessons, read_documents
-    from hepm.experience.lesson_files import has_section, read_section
 
     source = path
     if path != "-" and Path(path).is_dir():
         source = str(Path(path) / SKILL_FILE)
-    text = read_text(source, "PATHS")
+    lines = io.StringIO(read_text(source, "PATHS"), newline=None)
     # For messages.
     name = "stdin" if path == "-" else source
-    if has_section(text):
-        if retire_missing:
-            raise click.UsageError("--retire-missing is for lines of JSON: here a deleted line retires its lesson.")
-        with place.open() as memory:
-            read = read_section(text, name, memory.lessons, namespace=place.namespace)
-            done = import_lessons(memory.lessons, read.lessons, namespace=place.namespace, deleted=read.deleted)
-    else:
-        lines = io.StringIO(text, newline=None)
-        with no_empty_store(place.store), place.create() as memory:
-            done = import_lessons(
-                memory.lessons,
-                read_documents(lines, name),
-                namespace=place.namespace,
-                retire_missing=[stored_kind(kind) for kind in retire_missing],
-            )
+    with no_empty_store(place.store), place.create() as memory:
+        done = import_lessons(
+            memory.lessons,
+            read_documents(lines, name),
+            namespace=place.namespace,
+            retire_missing=[stored_kind(kind) for kind in retire_missing],
+        )
     if as_json:
         print_json(asdict(done))
         return

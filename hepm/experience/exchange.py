@@ -1,6 +1,6 @@
 """Lessons as JSON Lines that people edit and carry from store to store.
 
-Files that agents read (`AGENTS.md`, skills) are in `hepm.experience.lesson_files`, and come back by the same import.
+Files that agents read (`AGENTS.md`, skills) are in `hepm.experience.lesson_files`.
 
 The id in a document says which lesson it was written from; an edited lesson replaces that one.
 """
@@ -246,7 +246,8 @@ def read_documents(lines: Iterable[str], name: str) -> Iterator[Read]:
         try:
             document = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{where}: it is no JSON ({error}).") from error
+            mend = "Lessons are read as lines of JSON: `hepm export FILE --form lessons`."
+            raise InputError(f"{where}: it is no JSON ({error}). {mend}") from error
         if not isinstance(document, dict):
             raise InputError(f"{where}: it is no lesson, but {type(document).__name__}.")
         yield _lesson_of(cast("Document", document), where)

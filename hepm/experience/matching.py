@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, TypeAlias
 from hepm.experience.distilling import OUTDATED, Curated, Distilled
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, Principle
-from hepm.graph.lessons.rows import LessonRow, StoredLesson
+from hepm.graph.lessons.rows import LessonRow
 from hepm.graph.rows import Float32Array
 from hepm.llm import Answered, Client, Estimate, Message, Question
 from hepm.text import quoted
@@ -200,18 +200,23 @@ class Matcher:
             return []
         # Unit vectors: their products are cosines.
         vectors_ND = self.bank.vectors([principle.text for principle in fresh])
-        stored_ids = self._stored_ids(fresh, vectors_ND)
-        # By their plain cosines, as those inside a batch are compared: searches may weight vectors.
-        stored = self.bank.store.lessons.get(sorted(set[str]().union(*stored_ids)), namespace=self.namespace)
+        new_ids = {principle.id for principle in fresh}
+        stored: list[tuple[Principle, Float32Array]] = []
+        # From the store, as searches weight vectors.
+        for known in self.bank.store.lessons.list(namespace=self.namespace):
+            # Another process may have stored a new one since: it would be found equal to itself.
+            wanted = known.row.kind == "principle" and known.row.live and known.row.id not in new_ids
+            if wanted and known.vector is not None:
+                stored.append((Principle.of(known.row), known.vector))
         candidates: list[tuple[Principle, Sequence[Principle]]] = []
         for number, principle in enumerate(fresh):
             near: list[_Near] = []
             for other, vector_D in zip(fresh[:number], vectors_ND, strict=False):
                 if _comparable(principle, other):
                     near.append(_Near(float(vectors_ND[number] @ vector_D), other))
-            for known in stored:
-                if known.row.id in stored_ids[number] and known.vector is not None:
-                    near.append(_Near(float(vectors_ND[number] @ known.vector), Principle.of(known.row)))
+            for other, vector_D in stored:
+                if _comparable(principle, other):
+                    near.append(_Near(float(vectors_ND[number] @ vector_D), other))
             candidates.append((principle, self._nearest(principle, near)))
         return candidates
 
@@ -226,32 +231,6 @@ class Matcher:
                 room[twin] -= 1
                 nearest.append(other)
         return nearest
-
-    def _stored_ids(self, fresh: Sequence[Principle], vectors_ND: Float32Array) -> list[set[str]]:
-        """For each new principle the ids of stored ones to compare it with: similar ones, and those of its tasks."""
-        lessons = self.bank.lessons(self.namespace)
-        of_task = self._stored_by_task()
-        new_ids = {principle.id for principle in fresh}
-        found: list[set[str]] = []
-        for principle, vector_D in zip(fresh, vectors_ND, strict=True):
-            # The default binds the principle of this turn of the loop.
-            def comparable(known: StoredLesson, principle: Principle = principle) -> bool:
-                # Another process may have stored a new one since: it would be found equal to itself.
-                return known.row.id not in new_ids and _comparable(principle, Principle.of(known.row))
-
-            ids = {known.row.id for known, _ in lessons.search(vector_D, "principle", limit=_COMPARED, keep=comparable)}
-            for task in self._tasks(principle):
-                ids.update(known.row.id for known in of_task[task] if comparable(known))
-            found.append(ids)
-        return found
-
-    def _stored_by_task(self) -> defaultdict[_TaskName, list[StoredLesson]]:
-        """The live principles of each task."""
-        by_task: defaultdict[_TaskName, list[StoredLesson]] = defaultdict(list)
-        for known in self.bank.list("principle", namespace=self.namespace):
-            for task in self._tasks(known.row):
-                by_task[task].append(known)
-        return by_task
 
     def _decide(
         self, candidates: Sequence[tuple[Principle, Sequence[Principle]]]

@@ -120,5 +120,5 @@ def test_an_export_and_its_import_keep_conditions_and_counts(tmp_path: Path) -> 
     with Memory.open(tmp_path / "m") as memory:
         memory.lessons.change(LessonChange(put=[rule(CANCELLATION).row()], imported=True), namespace="default")
         (stored,) = memory.lessons.list("principle")
-        (read,) = read_documents(write_documents([document_of(stored)], "jsonl"), "file")
+        (read,) = read_documents(write_documents([document_of(stored)]), "file")
     assert Principle.of(read.row) == rule(CANCELLATION)

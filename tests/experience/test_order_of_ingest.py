@@ -43,8 +43,7 @@ def exported(runs: list[Trajectory]) -> list[str]:
         told = memory.prompt([{"role": "user", "content": "Please buy order 3 now"}], after="look").text
         return [
             section_of(chosen.lessons, memory.lessons, namespace=NS),
-            *write_documents(documents, "jsonl"),
-            *write_documents(documents, "markdown"),
+            *write_documents(documents),
             told,
         ]
 
