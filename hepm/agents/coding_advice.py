@@ -59,13 +59,11 @@ class CodingAdvice:
         return self._told(run, began_alike, most=AT_START)
 
     def before(self, run: LiveRun, tool: ToolName, arguments: Any) -> str:
-        """What is known to fail of a call that is about to be made, and what should be read before it."""
+        """What is known to fail of a call that is about to be made."""
         where = _where(run)
         content = self._content(run)
         call = ToolCall(tool, arguments if isinstance(arguments, dict) else {})  # pyright: ignore[reportUnknownArgumentType]
-        lessons = content.traps(actions_of(call, project=where.project), where)
-        lessons += content.checks(tool, run.session.calls, where)
-        return self._told(run, lessons)
+        return self._told(run, content.traps(actions_of(call, project=where.project), where))
 
     def refused(self, run: LiveRun, tool: ToolName, arguments: Any) -> str:
         """That users refused such a call where this run is, if they did in most runs that came to make it."""

@@ -21,7 +21,6 @@ from hepm.experience.conditions import Conditions
 from hepm.experience.lessons import (
     COMES_FROM,
     FAILS,
-    NEEDS,
     REPLACED_BY,
     SOLVED_BY,
     Principle,
@@ -177,15 +176,6 @@ class ContentHere:
     def of_arguments(self, tool: ToolName, where: Where) -> list[StoredLesson]:
         """Where the arguments of a tool come from."""
         return self._found(COMES_FROM, tool, where)
-
-    def checks(self, tool: ToolName, called: Collection[ToolName], where: Where) -> list[StoredLesson]:
-        """What to call before a tool, in the words of a model, of what was not called yet."""
-        checks: list[StoredLesson] = []
-        for stored in self._found(NEEDS, tool, where):
-            needed = {triple.object for triple in stored.row.triples if triple[:2] == (tool, NEEDS)}
-            if not needed <= set(called):
-                checks.append(stored)
-        return checks
 
     def recipes(self, step: Step, where: Where) -> list[StoredLesson]:
         """What helps after a call that failed: by the first of its errors that is known."""

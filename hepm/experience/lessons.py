@@ -36,13 +36,13 @@ FAILS_AFTER: Final = "fails_after"
 
 COMES_FROM: Final = "comes_from"
 SOLVED_BY: Final = "solved_by"
-NEEDS: Final = "needs"
 FAILS: Final = "fails"
 REPLACED_BY: Final = "replaced_by"
 """Predicates about what calls need: (process_return.order_id, comes_from, get_order.order_id), (pytest: connection
-refused, solved_by, make db), (refund, needs, check_policy), (Edit api.py, replaced_by, make generate)."""
+refused, solved_by, make db), (Edit api.py, replaced_by, make generate)."""
 
-_CONTENT: Final = frozenset((COMES_FROM, SOLVED_BY, NEEDS, FAILS, REPLACED_BY))
+CONTENT: Final = frozenset((COMES_FROM, SOLVED_BY, FAILS, REPLACED_BY))
+"""These predicates; counting alone finds such lessons, as one run may have them by chance."""
 # The fields of an experience that are properties of its row, apart from its conditions.
 _OWN: Final = (
     "situation", "action", "outcome", "lesson", "zone", "stage", "reward", "distilled_by", "generation", "tried",
@@ -252,7 +252,7 @@ def lesson_key(stored: StoredLesson) -> tuple[object, int]:
 
 def is_content(lesson: LessonRow | Principle) -> bool:
     """Whether a principle says what a call needs (`hepm.experience.content`), and not which one comes next."""
-    return any(triple.predicate in _CONTENT for triple in lesson.triples)
+    return any(triple.predicate in CONTENT for triple in lesson.triples)
 
 
 def in_brackets(row: LessonRow) -> str:

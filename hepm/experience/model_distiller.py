@@ -20,7 +20,7 @@ from hepm.experience.comparison import RunComparison, compare_runs, lesson_of
 from hepm.experience.credit import CreditMethod
 from hepm.experience.distilling import Distilled
 from hepm.experience.lesson_bank import LessonBank, TaskRuns
-from hepm.experience.lessons import Experience, Principle
+from hepm.experience.lessons import CONTENT, Experience, Principle
 from hepm.experience.transcript import Move, plain, situation_text
 from hepm.experience.zones import zone_of
 from hepm.graph.lessons.rows import Kind, Source, Triple
@@ -185,9 +185,7 @@ _WHEN: Final = (
     "Leave out what would hold in any such run; none is better than one that does not decide."
 )
 _TRIPLES_FORM: Final = (
-    "Some predicates are read, and must be true of the run: (tool.argument, comes_from, where it stood), (tool: error, "
-    "solved_by, what was done next), (tool, needs, a tool to call before it), (tool, followed_by, tool), (tool, "
-    "fails_after, tool)."
+    "Two predicates are read, and must be true of the run: (tool, followed_by, tool) and (tool, fails_after, tool)."
 )
 _GUIDING: Final = (
     "You study records of agents that use tools. This run succeeded. Write the guiding principle behind its success: "
@@ -265,10 +263,10 @@ def _lesson(comparison: RunComparison, written: Written, model: str) -> Experien
 
 
 def _triples(written: WrittenPrinciple) -> Iterator[Triple]:
-    """The triples as they are stored: few and short, and none with an empty part."""
+    """The triples as they are stored: few and short, none with an empty part, and none of what counting finds."""
     for triple in written.triples[:_TRIPLES]:
         parts = [plain(part, _TERM_CHARS) for part in astuple(triple)]
-        if all(parts):
+        if all(parts) and triple.predicate not in CONTENT:
             yield Triple(*parts)
 
 

@@ -327,7 +327,6 @@ class Recollector:
             failed = ToolCall(now.after[-1], result=now.state.result, error=True)
             stored += content.recipes(step_of(failed, now.turn, ""), where)
         for suggestion in self._suggestions.ranked:
-            stored += content.checks(suggestion.tool, (*now.history, *now.after), where)
             stored += content.of_arguments(suggestion.tool, where)
         needed = [Principle.of(lesson.row) for lesson in stored[:CONTENT]]
         return list(filter(self._here.applies, needed))

@@ -13,12 +13,10 @@ import pytest
 
 from hepm import Outcome, ToolCall, Trajectory, Turn
 from hepm.experience.conditions import FactCondition
-from hepm.experience.content import Where
 from hepm.experience.distilling import DistillReport, distill_into
 from hepm.experience.lesson_bank import LessonBank, StoreLedger
 from hepm.experience.lessons import Experience, Principle
 from hepm.experience.model_distiller import ModelDistiller
-from hepm.experience.principles import Principles
 from hepm.graph.lessons.rows import Kind
 from hepm.llm import Client, Endpoint
 from tests.experience.shelves import NS, open_bank, remember
@@ -73,7 +71,7 @@ def stored(bank: LessonBank) -> list[Principle]:
     return [Principle.of(one.row) for one in bank.lessons(NS).all("principle")]
 
 
-def test_the_model_is_shown_conditions_arguments_and_errors_of_the_run(
+def test_the_model_is_shown_the_conditions_of_the_run(
     loopback: Loopback,  # noqa: F811
     distill: Callable[..., DistillReport],
 ) -> None:
@@ -81,19 +79,11 @@ def test_the_model_is_shown_conditions_arguments_and_errors_of_the_run(
     said = loopback.requests[0].said
     assert '"get_order: status=shipped"' in said
     assert '"get_order: total" is 120' in said
-    assert "refund.order_id comes_from get_order.order_id" in said
-    assert 'Errors, without what differs between runs: "refund: connection refused by …"' in said
 
 
 @pytest.mark.parametrize(
     "triple",
     [
-        ("refund.order_id", "comes_from", "get_order.order_id"),
-        ("refund.amount", "comes_from", "get_order.total"),
-        ("get_order.order_id", "comes_from", "the user's words"),
-        ("refund.order_id", "comes_from", "the order_id before"),
-        ("refund: connection refused by …", "solved_by", "reconnect"),
-        ("refund", "needs", "get_order"),
         ("get_order", "followed_by", "refund"),
         ("an order", "is worth", "a look"),
     ],
@@ -108,16 +98,6 @@ def test_a_claim_that_the_run_bears_out_is_stored(
 @pytest.mark.parametrize(
     ("triple", "why"),
     [
-        (("refund.reason", "comes_from", "the user's words"), "no call of refund that worked passed 'reason'"),
-        (("cancel.order_id", "comes_from", "get_order.order_id"), "no call of cancel that worked passed 'order_id'"),
-        (
-            ("refund.amount", "comes_from", "get_order.status"),
-            "'get_order.status' held what was passed in 0 of 1 calls",
-        ),
-        (("refund.order_id", "comes_from", "ORD-77"), "'ORD-77' is a value of this run alone"),
-        (("refund: out of stock", "solved_by", "reconnect"), "no call of refund met the error 'out of stock'"),
-        (("refund: connection refused by …", "solved_by", "reboot"), "'reboot' was not done after it"),
-        (("get_order", "needs", "refund"), "refund was not called before get_order"),
         (("get_order", "followed_by", "cancel"), "cancel was not called right after get_order"),
         (("refund", "fails_after", "get_order"), "the run succeeded"),
     ],
@@ -175,29 +155,19 @@ def test_the_model_reads_once_what_does_not_hold_and_may_mend_it(
     bank: LessonBank,
     distill: Callable[..., DistillReport],
 ) -> None:
-    wrong = ("refund.reason", "comes_from", "the user's words")
-    right = ("refund.order_id", "comes_from", "get_order.order_id")
+    wrong = ("get_order", "followed_by", "cancel")
+    right = ("get_order", "followed_by", "refund")
     assert distill(principle(wrong), principle(right)).new == 1
-    assert "no call of refund that worked passed 'reason'" in loopback.requests[1].said
-    assert [one.predicate for one in stored(bank)[0].triples] == ["comes_from"]
+    assert "cancel was not called right after get_order" in loopback.requests[1].said
+    assert [tuple(one) for one in stored(bank)[0].triples] == [right]
 
 
-def test_of_a_failed_run_no_recipe_is_taken(bank: LessonBank, distill: Callable[..., DistillReport]) -> None:
-    remember(bank, shop_run("r2", success=False))
-    report = distill(principle(("refund: connection refused by …", "solved_by", "reconnect")))
-    assert {name for name, _ in report.failed} == {"r2"}
-    assert "the run failed" in report.failed[0][1]
-
-
-def test_a_models_lesson_about_arguments_is_given_at_its_call_and_outlives_what_counting_learns(
+def test_what_one_run_may_show_by_chance_is_left_to_counting(
     bank: LessonBank, distill: Callable[..., DistillReport]
 ) -> None:
-    distill(principle(("get_order", "followed_by", "refund"), ("refund", "needs", "get_order")))
-    principles = Principles(bank)
-    principles.count(namespace=NS)
-    content = principles.content(namespace=NS)
-    assert len(content.checks("refund", (), Where("shop"))) == 1
-    assert content.checks("refund", ("get_order",), Where("shop")) == []
+    told = (("refund: connection refused by …", "solved_by", "reconnect"), ("refund.amount", "comes_from", "get_order"))
+    assert distill(principle(*told, ("an order", "is worth", "a look"))).new == 1
+    assert [one.predicate for one in stored(bank)[0].triples] == ["is worth"]
 
 
 def test_conditions_must_have_held_together_before_a_turn(distill: Callable[..., DistillReport]) -> None:
