@@ -11,14 +11,13 @@ from hepm.evidence.nearest import Requests
 from hepm.experience.comparison import says_nothing
 from hepm.experience.known_values import words_of
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, Principle, applies_in, is_content
+from hepm.experience.lessons import Principle, applies_in
 from hepm.graph.delta import request_of as first_request
 from hepm.graph.delta import words_of as requested_words
 from hepm.graph.lessons.rows import StoredLesson
 
 AS_USUAL: Final = 0.75
 """By so much fewer of the like runs than of all may be behind a principle that is about a request."""
-_LEAST_RUNS: Final = 2  # behind what counting learned: on recorded runs, principles of one run are noise
 _TEMPERATURE: Final = 0.15  # by so much a run may be less similar than the most similar one to count 1 / e of it
 
 
@@ -28,28 +27,27 @@ def principles_for(
     """Up to k live principles for a request, the most telling first, ties by id; [] if no run is known.
 
     The most telling one has the largest share of like runs behind it, each run weighed by its likeness to the
-    request. A principle that fewer of them stand behind than of all runs (`AS_USUAL`) is about other requests. Those
-    that only name the way of successful runs come after all others, and what counting learned from a single run is
-    left out. One whose condition names words of the user holds for requests with one of them alone; other conditions
-    are not known yet.
+    request. A principle that fewer of them stand behind than of all runs (`AS_USUAL`) is about other requests. One
+    whose condition names words of the user holds for requests with one of them alone; other conditions are not known
+    yet.
     """
     candidates: list[StoredLesson] = []
     for stored in bank.list("principle", namespace=namespace):
         useful = applies_in(stored.row, environment) and not says_nothing(stored.row)
-        if useful and _may_hold(stored, request) and not _from_one_run(stored):
+        if useful and _may_hold(stored, request):
             candidates.append(stored)
-    runs = sorted(set[str]().union(*map(_runs, candidates)))
+    runs = sorted(set[str]().union(*(stored.row.run_ids for stored in candidates)))
     if not runs:
         return []
     weights = _weights(bank.like_requests(runs, namespace=namespace), request)
-    ranked: list[tuple[bool, float, str, StoredLesson]] = []
+    ranked: list[tuple[float, str, StoredLesson]] = []
     for stored in candidates:
-        behind = _runs(stored)
+        behind = stored.row.run_ids
         share = _share_of(behind, weights, len(runs))
         if share >= AS_USUAL * len(behind) / len(runs):
-            ranked.append((_says_little(stored), -share, stored.row.id, stored))
-    # By the first three: ids differ, so that lessons are never compared.
-    ranked.sort(key=lambda entry: entry[:3])
+            ranked.append((-share, stored.row.id, stored))
+    # By the first two: ids differ, so that lessons are never compared.
+    ranked.sort(key=lambda entry: entry[:2])
     return list(_each_once(entry[-1] for entry in ranked))[:k]
 
 
@@ -61,14 +59,6 @@ def _weights(requests: Requests, request: str) -> dict[str, float]:
     cosine_R = requests.cosines(words)
     weight_R = np.exp((cosine_R - cosine_R.max()) / _TEMPERATURE)
     return dict(zip(requests.run_ids, weight_R.tolist(), strict=True))
-
-
-def _runs(stored: StoredLesson) -> set[str]:
-    return {source.run for source in stored.row.sources}
-
-
-def _from_one_run(stored: StoredLesson) -> bool:
-    return stored.row.properties["distilled_by"] == EXTRACTIVE and len(stored.row.sources) < _LEAST_RUNS
 
 
 def _may_hold(stored: StoredLesson, request: str) -> bool:
@@ -88,15 +78,6 @@ def _share_of(behind: Collection[str], weights: Mapping[str, float], runs: int) 
     like = sum(weights.get(run, 0.0) for run in behind)
     # Without like runs it is the share of all runs: nothing is known of this request.
     return (like + len(behind) / runs) / (sum(weights.values()) + 1)
-
-
-def _says_little(stored: StoredLesson) -> bool:
-    """Whether it names the end of a successful run and not what sets such runs apart."""
-    principle = Principle.of(stored.row)
-    if principle.distilled_by != EXTRACTIVE:
-        return False
-    warns = any(triple.predicate == FAILS_AFTER for triple in principle.triples)
-    return not (warns or is_content(principle) or principle.conditions.checked)
 
 
 def _each_once(lessons: Iterable[StoredLesson]) -> Iterator[StoredLesson]:

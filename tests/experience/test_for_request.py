@@ -59,12 +59,6 @@ def test_the_rule_behind_which_most_like_runs_stand_comes_first(memory: Memory) 
     assert given(memory, REFUND, k=1) == ["of three"]
 
 
-def test_a_rule_of_one_run_is_not_given_unless_a_hand_wrote_it(memory: Memory) -> None:
-    one = rule("of one run", "refund-0")
-    store(memory, one, replace(one, text="by hand", distilled_by="hand", triples=()))
-    assert given(memory, REFUND) == ["by hand"]
-
-
 def test_a_rule_for_other_words_or_for_one_user_is_not_given(memory: Memory) -> None:
     runs = ("refund-0", "refund-1")
     store(
