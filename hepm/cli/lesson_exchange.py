@@ -164,12 +164,10 @@ def _why_nothing(left_out: int) -> str:
 
 
 def holds_lessons(path: str) -> bool:
-    """Whether a file holds lessons alone: a skill's folder, a text, or lines of JSON of which the first is a lesson."""
+    """Whether a file holds lessons alone: lines of JSON of which the first is a lesson, or a text, which is none."""
     if path == "-":
         return _begins_with_lessons(_head_of_stdin())
     file = Path(path)
-    if file.is_dir():
-        return (file / SKILL_FILE).is_file()
     if not file.is_file():
         return False
     from hepm.ingest.files.compression import is_archive, open_file
@@ -220,12 +218,9 @@ def import_lessons_alone(place: StorePlace, path: str, retire_missing: Sequence[
     """Read lessons from a file, all or none; an edited lesson replaces the original."""
     from hepm.experience.exchange import import_lessons, read_documents
 
-    source = path
-    if path != "-" and Path(path).is_dir():
-        source = str(Path(path) / SKILL_FILE)
-    lines = io.StringIO(read_text(source, "PATHS"), newline=None)
+    lines = io.StringIO(read_text(path, "PATHS"), newline=None)
     # For messages.
-    name = "stdin" if path == "-" else source
+    name = "stdin" if path == "-" else path
     with no_empty_store(place.store), place.create() as memory:
         done = import_lessons(
             memory.lessons,

@@ -53,8 +53,8 @@ TrainingForm: TypeAlias = Literal["chats", "hinted", "tagged"]
 def export(place: StorePlace, lessons: LessonExport, path: str, sft: TrainingForm | None) -> None:
     """Write the runs and lessons of a namespace as lines of hepm's own JSON, or lessons alone, to read and edit.
 
-    Lessons alone go to AGENTS.md, CLAUDE.md and GEMINI.md (a section; the rest of the file stays), to SKILL.md, and to
-    other names in .md (Markdown); --form or --kind writes them to any file.
+    Lessons alone go to SKILL.md, and to other names in .md such as AGENTS.md (a section; the rest of the file stays);
+    --form or --kind writes them to any file.
 
     Example: `hepm export runs.jsonl --namespace retail`
     """
@@ -130,7 +130,7 @@ def _export_cold_start(place: StorePlace, path: Path) -> None:
 @command("import")
 @argument(
     "paths",
-    "Files that `hepm export` wrote, edited or not, or a skill's folder; - reads stdin.",
+    "Files that `hepm export` wrote, edited or not; - reads stdin.",
     nargs=-1,
     required=True,
 )
@@ -145,7 +145,7 @@ def _export_cold_start(place: StorePlace, path: Path) -> None:
 def import_(place: StorePlace, paths: tuple[str, ...], retire_missing: tuple[LessonKind, ...], as_json: bool) -> None:
     """Read an export back: runs, counts, lessons and credit; or a file of lessons alone, all or none.
 
-    An edited lesson replaces the original. In a section for agents or a skill, a deleted line retires its lesson.
+    An edited lesson replaces the original and keeps its uses.
 
     Example: `hepm import runs.jsonl --store other.hepm`
     """

@@ -393,7 +393,6 @@ def test_a_skill_is_written_into_its_folder(taught: Path, tmp_path: Path) -> Non
     folder = tmp_path / "skills" / "shop-desk"
     assert quick("export", folder, "--form", "skill", "--all", "--store", taught).code == 0
     assert (folder / "SKILL.md").read_text().startswith("---\nname: shop-desk\ndescription: ")
-    assert "hepm export FILE --form lessons" in one_sentence(quick("import", folder, "--store", taught))
 
 
 def test_where_no_lesson_is_supported_nothing_is_written(store: Path, tmp_path: Path) -> None:
