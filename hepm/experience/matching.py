@@ -13,7 +13,10 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
 
 from hepm.experience.distilling import OUTDATED, Curated, Distilled
 from hepm.experience.lesson_bank import LessonBank
@@ -30,7 +33,6 @@ NEAREST, TWINS = 3, 5
 # Of each rule that a model compares.
 SENTENCE_CHARS: Final = 600
 
-_COMPARED: Final = 20  # stored principles whose cosine is computed
 _WORD: Final = re.compile(r"\w+")
 _OUTPUT_TOKENS: Final = 1_000  # the answer has a dozen; models that think before they answer need room
 
@@ -198,25 +200,33 @@ class Matcher:
         """Each new principle with those it is judged against, most similar first."""
         if not fresh:
             return []
-        # Unit vectors: their products are cosines.
-        vectors_ND = self.bank.vectors([principle.text for principle in fresh])
         new_ids = {principle.id for principle in fresh}
-        stored: list[tuple[Principle, Float32Array]] = []
+        known: list[Principle] = []
+        vectors: list[Float32Array] = []
         # From the store, as searches weight vectors.
-        for known in self.bank.store.lessons.list(namespace=self.namespace):
+        for stored in self.bank.store.lessons.list(namespace=self.namespace):
             # Another process may have stored a new one since: it would be found equal to itself.
-            wanted = known.row.kind == "principle" and known.row.live and known.row.id not in new_ids
-            if wanted and known.vector is not None:
-                stored.append((Principle.of(known.row), known.vector))
+            wanted = stored.row.kind == "principle" and stored.row.live and stored.row.id not in new_ids
+            if wanted and stored.vector is not None:
+                known.append(Principle.of(stored.row))
+                vectors.append(stored.vector)
+        before = len(known)  # the new ones follow, and each is compared with those before it
+        known += fresh
+        vectors_KD = np.stack([*vectors, *self.bank.vectors([principle.text for principle in fresh])])
+        of_task: defaultdict[_TaskName, list[int]] = defaultdict(list)
+        for place, principle in enumerate(known):
+            for task in self._tasks(principle):
+                of_task[task].append(place)
         candidates: list[tuple[Principle, Sequence[Principle]]] = []
-        for number, principle in enumerate(fresh):
+        for own, principle in enumerate(fresh, before):
+            # Unit vectors: their products are cosines.
+            cosines_K = vectors_KD[:own] @ vectors_KD[own]
+            # Those of its tasks whatever their similarity.
+            twins = chain.from_iterable(of_task[task] for task in self._tasks(principle))
             near: list[_Near] = []
-            for other, vector_D in zip(fresh[:number], vectors_ND, strict=False):
-                if _comparable(principle, other):
-                    near.append(_Near(float(vectors_ND[number] @ vector_D), other))
-            for other, vector_D in stored:
-                if _comparable(principle, other):
-                    near.append(_Near(float(vectors_ND[number] @ vector_D), other))
+            for place in {*np.flatnonzero(cosines_K >= self.similarity).tolist(), *twins}:
+                if place < own and _comparable(principle, known[place]):
+                    near.append(_Near(float(cosines_K[place]), known[place]))
             candidates.append((principle, self._nearest(principle, near)))
         return candidates
 
