@@ -121,7 +121,7 @@ def test_processes_that_make_the_same_store_at_the_same_moment_all_open_it(tmp_p
         for opener in openers:
             assert opener.stdout is not None
             assert opener.stdout.readline() == "ready\n"
-        for number in range(25):
+        for number in range(12):
             moment = time.time() + 0.01
             for opener in openers:
                 assert opener.stdin is not None

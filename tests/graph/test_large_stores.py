@@ -84,6 +84,7 @@ def test_of_too_many_edges_each_tool_keeps_its_strongest_and_the_page_says_how_m
         assert {edge["source"] for edge in full.edges} == {edge["target"] for edge in full.edges} == {*range(16)}
 
 
+@pytest.mark.exhaustive  # counting its memory takes long
 def test_the_memory_of_an_examination_does_not_grow_with_the_runs(tmp_path: Path) -> None:
     peaks: list[int] = []
     for runs in (600, 2_000):
