@@ -251,11 +251,6 @@ def test_many_runs_are_forgotten_only_when_it_is_confirmed(store: Path) -> None:
     assert quick("forget", "--environment", "shop", "--store", store, "--yes").out == "24 runs forgotten\n"
 
 
-def test_forgetting_needs_to_be_told_what(store: Path) -> None:
-    one_sentence(quick("forget", "--store", store))
-    assert totals(store)["trajectories"] == 24
-
-
 def test_a_count_changed_by_hand_is_found_and_mended(store: Path) -> None:
     before = quick("suggest", "--after", "find_user", "--store", store, "--json").json
     with closing(sqlite3.connect(store)) as database, database:

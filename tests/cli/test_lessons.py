@@ -178,14 +178,6 @@ def test_a_library_goes_through_a_file_into_another_store_and_comes_back_the_sam
     assert ('"kind": "experience"' in principles, '"kind": "principle"' in principles) == (False, True)
 
 
-def test_a_lesson_that_a_file_lacks_is_retired_if_that_is_asked(taught: Path, tmp_path: Path) -> None:
-    file = tmp_path / "lessons.jsonl"
-    quick("export", "--kind", "principle", file, "--store", taught)
-    file.write_text("".join(file.read_text("utf-8").splitlines(keepends=True)[1:]), "utf-8")
-    assert found(taught, "import", str(file))["retired"] == 0
-    assert found(taught, "import", str(file), "--retire-missing", "principle")["retired"] == 1
-
-
 def test_lessons_and_runs_are_imported_each_by_a_command_of_their_own(taught: Path, tmp_path: Path) -> None:
     runs, lessons = tmp_path / "runs.jsonl", tmp_path / "lessons.jsonl"
     quick("export", runs, "--store", taught)
@@ -306,13 +298,6 @@ def test_a_retired_lesson_is_listed_no_more_until_it_is_revived(taught: Path) ->
     assert again == {"retired": [], "dry_run": False}
     assert sorted(found(taught, "lesson", "retire", id, "--undo")["revived"]) == sorted(retired)
     assert lines(taught) == before
-
-
-def test_principles_are_retired_by_their_score_after_enough_uses(taught: Path) -> None:
-    low = ("lesson", "retire", "--below", "0.6")
-    assert found(taught, *low) == {"retired": [], "dry_run": False}
-    for wrong in ((), ("--below", "0.6", "p-1"), ("--below", "0.6", "--undo")):
-        assert quick("lesson", "retire", *wrong, "--store", taught).code == 2
 
 
 def test_an_export_carries_the_lessons_and_what_a_step_has_seen_into_another_store(

@@ -167,19 +167,6 @@ def test_another_unicode_encoding_is_named(ingest: Ingest) -> None:
     assert all("UTF-16" in reasons[name] for name in names), reasons
 
 
-def test_a_line_in_latin_1_is_told_and_the_others_are_stored(ingest: Ingest) -> None:
-    latin = json.dumps(run("latin", "look", task="déjà vu"), ensure_ascii=False).encode("latin-1") + b"\n"
-    answer = ingest.read(ingest.write("mixed.jsonl", GOOD + latin + lines([run("after", "look")])))
-    assert "UTF-8" in answer.reasons()["mixed.jsonl"]
-    assert {"after", "run-00039"} <= ingest.ids()
-    assert "latin" not in ingest.ids()
-
-
-def test_a_byte_order_mark_is_no_hindrance(ingest: Ingest) -> None:
-    answer = ingest.read(ingest.write("marked.jsonl", b"\xef\xbb\xbf" + GOOD))
-    assert (answer.json["stored"], answer.json["rejected"]) == (40, [])
-
-
 # Numbers
 
 
@@ -425,15 +412,6 @@ def test_a_file_whose_name_is_no_unicode_is_read_or_told(ingest: Ingest) -> None
 # Folders and what may lie in them
 
 
-def test_what_is_not_there_is_told(ingest: Ingest) -> None:
-    assert "no such file" in ingest.read("missing.jsonl").reasons()["missing.jsonl"]
-
-
-def test_an_empty_folder_is_told(ingest: Ingest) -> None:
-    (ingest.folder / "empty").mkdir()
-    assert ingest.read("empty").reasons().keys() == {"empty"}
-
-
 def test_links_in_a_circle_end_and_what_lies_between_is_read_once(ingest: Ingest) -> None:
     ingest.write("circle/runs.jsonl", GOOD)
     (ingest.folder / "circle" / "again").symlink_to(ingest.folder / "circle")
@@ -441,14 +419,6 @@ def test_links_in_a_circle_end_and_what_lies_between_is_read_once(ingest: Ingest
     answer = ingest.read("circle")
     assert (answer.json["read"], answer.json["stored"]) == (40, 40)
     assert answer.reasons().keys() == {"self.json"}
-
-
-def test_a_pipe_in_a_folder_is_told_and_not_waited_for(ingest: Ingest) -> None:
-    ingest.write("pipes/runs.jsonl", GOOD)
-    os.mkfifo(ingest.folder / "pipes" / "pipe.json")
-    answer = ingest.read("pipes")
-    assert answer.json["stored"] == 40
-    assert answer.reasons().keys() == {"pipe.json"}
 
 
 def test_a_folder_without_permission_is_told(ingest: Ingest) -> None:
@@ -476,15 +446,6 @@ def test_members_with_names_that_lead_out_are_read_and_nothing_is_written(ingest
     assert sorted(path.name for path in ingest.folder.rglob("*") if path.is_file()) == [
         "before.jsonl", f"members.{suffix}", "store.hepm",
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize("pack", [tar_of, zip_of])
-def test_an_archive_of_a_folder_as_tar_packs_it_is_read(ingest: Ingest, pack: Any) -> None:
-    """`tar cf runs.tar .` names its members "./runs.jsonl"."""
-    suffix = "tar" if pack is tar_of else "zip"
-    members = {"./one.jsonl": lines([run("one", "look")]), "./deep/er/two.jsonl": lines([run("two", "look")])}
-    ingest.read(ingest.write(f"dot.{suffix}", pack(members)))
-    assert {"one", "two"} <= ingest.ids()
 
 
 def test_a_tar_member_of_negative_size_is_told(ingest: Ingest) -> None:

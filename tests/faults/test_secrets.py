@@ -3,37 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from hepm import Memory
 from tests.faults.command import quick
 from tests.faults.logs import lines
 
-SECRETS = {
-    "openai": "sk-proj-Q7w8E9r0T1y2U3i4O5p6A7s8D9f0",
-    "anthropic": "sk-ant-api03-Zx9Cv8Bn7Mm6As5Df4Gh3Jk2",
-    "github": "ghp_1A2b3C4d5E6f7G8h9I0jK1l2M3n4O5p6Q7r8",
-    "aws": "AKIAQ3EGRTY7UIOP4KLM",
-    "google": "AIzaSyD4x5C6v7B8n9M0q1W2e3R4t5Y6u7I8o9P",
-    "slack": "xoxb-2718281828-3141592653-AbCdEfGhIjKl",
-    "huggingface": "hf_QwErTyUiOpAsDfGhJkLzXcVbNm123456",
-    "jwt": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiI5OTg3NjUifQ.c2lnbmF0dXJlLW9mLWl0",
-    "bearer": "Authorization: Bearer 8f14e45fceea167a5a36dedd4bea2543",
-    "password": "password: correct-horse-7-battery",
-    "url": "postgres://admin:hunter2-geheim@db.internal:5432/shop",
-    "private": "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEAu1SU1LfVLPHCozMxH2Mo\n-----END RSA PRIVATE KEY-----",
-}
-BARE = {
-    "bearer": "8f14e45fceea167a5a36dedd4bea2543",
-    "password": "correct-horse-7-battery",
-    "url": "hunter2-geheim",
-    "private": "MIIEowIBAAKCAQEAu1SU1LfVLPHCozMxH2Mo",
-}
-"""What of it is the secret itself, where it is not all of it."""
+SECRETS = {"github": "ghp_1A2b3C4d5E6f7G8h9I0jK1l2M3n4O5p6Q7r8", "aws": "AKIAQ3EGRTY7UIOP4KLM"}
 
 
 def hepm_record(secret: str) -> dict[str, Any]:
@@ -70,20 +47,6 @@ def chat_record(secret: str) -> dict[str, Any]:
 def bytes_beside(store: Path) -> Iterator[tuple[str, bytes]]:
     for path in store.parent.glob(store.name + "*"):
         yield path.name, path.read_bytes()
-
-
-@pytest.mark.parametrize("record", [hepm_record, chat_record])
-def test_no_byte_of_a_secret_reaches_the_disk(tmp_path: Path, record: Callable[[str], dict[str, Any]]) -> None:
-    runs = [record(secret) | {"id": f"run {kind}"} for kind, secret in SECRETS.items()]
-    (tmp_path / "runs.jsonl").write_bytes(lines(runs))
-    store = tmp_path / "store.hepm"
-    forms = {BARE.get(kind, secret) for kind, secret in SECRETS.items()} | {"tiny22"}
-    with Memory.open(store) as memory:
-        assert memory.ingest(tmp_path / "runs.jsonl").stored == len(runs)
-        for name, content in bytes_beside(store):
-            found = [form for form in forms if form.encode() in content]
-            assert not found, f"{found} in {name}"
-    assert b"redacted" in store.read_bytes()
 
 
 def test_a_secret_cut_in_two_by_the_limit_on_texts_does_not_stay_in_half(tmp_path: Path) -> None:

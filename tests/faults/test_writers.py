@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import multiprocessing
 import sqlite3
@@ -18,7 +17,6 @@ from pathlib import Path
 import pytest
 
 from hepm import Memory
-from hepm.errors import EmbedderMismatchError
 from tests.faults.command import HEPM, hepm, quick
 from tests.faults.content import content_of
 from tests.faults.logs import lines, records, run, write_files
@@ -260,27 +258,3 @@ def test_a_writer_waits_for_another_and_loses_nothing(locked: Locked, tmp_path: 
     assert (answer.code, answer.err) == (0, "")
     assert answer.json["stored"] == 10
     assert len(content_of(locked.store).runs) == 70
-
-
-def test_an_ingest_does_not_drop_the_vectors_of_an_embedder_that_another_process_chose(tmp_path: Path) -> None:
-    store = tmp_path / "vectors.hepm"
-    with Memory.open(store, speak="weighed") as agent:
-        agent.ingest([trajectory("one", "look", "buy")])
-        assert hepm("reembed", "--embedder", "hash-256", "--store", store).code == 0
-        # It may go on with the new embedder or refuse; vectors of the old one must not come back.
-        with contextlib.suppress(EmbedderMismatchError):
-            agent.ingest([trajectory("two", "look", "pay")])
-        assert agent.header.embedder == "hepm/hash-256"
-        assert agent.header.dimensions == 256
-    with Memory.open(store, speak="weighed") as memory:
-        assert memory.examine() == []
-
-
-def test_a_suggestion_goes_on_after_another_process_changed_the_embedder(tmp_path: Path) -> None:
-    store = tmp_path / "vectors.hepm"
-    with Memory.open(store, speak="weighed") as agent:
-        agent.ingest([trajectory("one", "look", "buy")])
-        assert agent.suggest("look", state="please help", policy="episodic")
-        assert hepm("reembed", "--embedder", "hash-256", "--store", store).code == 0
-        agent.refresh()
-        assert [one.tool for one in agent.suggest("look", state="please help", policy="episodic")] == ["buy"]

@@ -1,20 +1,15 @@
 from __future__ import annotations
 
-import bz2
-import gzip
 import io
 import json
-import lzma
 import os
 import sys
 import tarfile
 import threading
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import zstandard
 
 from hepm.errors import FormatError
 from hepm.ingest import READERS, ReadOptions, read_runs
@@ -29,35 +24,6 @@ def test_each_format_is_recognised_by_its_content(tmp_path: Path, name: str):
     assert [found for found, _ in read_runs([path])] == [name]
     # One source alone is no list of letters.
     assert [found for found, _ in read_runs(str(path))] == [found for found, _ in read_runs(path)] == [name]
-
-
-@pytest.mark.parametrize(
-    ("suffix", "compress"), [(".xz", lzma.compress), (".gz", gzip.compress), (".bz2", bz2.compress)]
-)
-def test_compressed_files_are_read_as_they_are(tmp_path: Path, suffix: str, compress: Callable[[bytes], bytes]):
-    plain = write(tmp_path / "log.jsonl", CHAT, CHAT)
-    packed = tmp_path / f"log.jsonl{suffix}"
-    packed.write_bytes(compress(plain.read_bytes()))
-    runs, _ = read(packed)
-    assert [run.turns for run in runs] == [run.turns for run in read(plain)[0]]
-    assert runs[0].source == str(packed)
-
-
-def test_zstandard_files_are_read_with_their_extra(tmp_path: Path):
-    packed = tmp_path / "log.jsonl.zst"
-    packed.write_bytes(zstandard.ZstdCompressor().compress(write(tmp_path / "log.jsonl", CHAT, CHAT).read_bytes()))
-    assert len(read(packed)[0]) == 2
-
-
-@pytest.mark.parametrize("suffix", ["tar", "tar.gz", "tgz", "tar.xz", "tar.bz2"])
-def test_members_of_tar_archives_are_named_behind_an_exclamation_mark(tmp_path: Path, suffix: str):
-    plain = write(tmp_path / "run.json", AGENTDOJO)
-    archive = tmp_path / f"runs.{suffix}"
-    mode = {"gz": "w:gz", "tgz": "w:gz", "xz": "w:xz", "bz2": "w:bz2"}.get(suffix.rpartition(".")[2], "w")
-    with tarfile.open(archive, mode) as tar:  # type: ignore[call-overload]
-        tar.add(plain, "a/run.json")
-        tar.add(plain, "a/notes.txt")
-    assert read_one(archive).source == f"{archive}!a/run.json"
 
 
 def test_zip_archives_are_read_in_the_order_of_names(tmp_path: Path):
@@ -123,22 +89,6 @@ def test_stdin_is_a_source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
     runs, _ = read("-")
     assert [run.source for run in runs] == ["<stdin>", "<stdin>"]
-
-
-def zipped(content: bytes) -> bytes:
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        archive.writestr("log.jsonl", content)
-    return packed.getvalue()
-
-
-def test_stdin_may_be_compressed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    content = write(tmp_path / "log.jsonl", CHAT, CHAT).read_bytes()
-    for compress in (gzip.compress, bz2.compress, lzma.compress, zipped):
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(compress(content))))
-        runs, rejected = read("-")
-        assert (len(runs), rejected) == (2, [])
-        assert {run.source for run in runs} <= {"<stdin>", "<stdin>!log.jsonl"}
 
 
 @pytest.mark.parametrize("content", [b"", b"\x1f\x8b and no more", b"PK\3\4 and no more", b"\xfd7zXZ\0?"])

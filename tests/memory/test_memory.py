@@ -3,8 +3,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -132,43 +130,6 @@ def test_the_graph_is_the_users_own_to_change(memory: Memory) -> None:
     assert graph.edges["look", "buy"]["support"] == 1
     graph.clear()
     assert memory.graph().has_edge(START, "look")
-
-
-def test_a_second_memory_on_the_same_file_sees_new_runs_within_its_poll(tmp_path: Path) -> None:
-    with (
-        Memory.open(tmp_path, speak="weighed") as writer,
-        Memory.open(tmp_path, poll_s=0.01, speak="weighed") as reader,
-    ):
-        assert not reader.suggest("look")
-        writer.ingest([trajectory("r", "look", "buy")])
-        deadline = time.monotonic() + 120
-        while not reader.suggest("look") and time.monotonic() < deadline:
-            time.sleep(0.02)
-        assert [s.tool for s in reader.suggest("look")] == ["buy"]
-
-
-def test_suggestions_go_on_while_another_thread_ingests(memory: Memory) -> None:
-    memory.ingest([trajectory("r", "look", "buy")])
-    failures: list[BaseException] = []
-    stop = threading.Event()
-
-    def ask() -> None:
-        while not stop.is_set():
-            try:
-                assert memory.suggest("look", state="please help")[0].tool == "buy"
-            except BaseException as error:
-                failures.append(error)
-                return
-
-    threads = [threading.Thread(target=ask) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for batch in range(5):
-        memory.ingest([trajectory(f"r{batch}-{i}", "look", "buy") for i in range(20)])
-    stop.set()
-    for thread in threads:
-        thread.join()
-    assert not failures
 
 
 def test_the_mirror_after_many_small_writes_equals_one_that_is_read_afresh(tmp_path: Path) -> None:
