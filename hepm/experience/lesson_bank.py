@@ -309,12 +309,13 @@ class LessonBank:
             runs: Only the tasks and groups of these, of which all runs are wanted.
         """
         seen: Collection[str] = ()
+        chosen = set(runs or ())
         if runs is None:
             seen = self._seen_runs(step, namespace, again=again)
         by_task, alone = _by_task(self.store.runs_by_task(namespace=namespace))
 
         def wanted_of(ids: Sequence[str]) -> frozenset[str]:
-            if runs is not None and not set(ids).intersection(runs):
+            if runs is not None and chosen.isdisjoint(ids):
                 return frozenset()
             return frozenset(ids).difference(seen)
 

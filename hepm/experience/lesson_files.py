@@ -32,7 +32,9 @@ WORKS: Final = "What works"
 FAILS: Final = "What fails"
 
 # <!-- hepm lessons of "shop": 4f5e6d7c89abcdef -->
-_BEGIN: Final = re.compile(r'^<!-- hepm lessons of "[^\n]*?":(?P<digest>[^\n]*?) -->[ \t]*$', re.MULTILINE)
+_BEGIN: Final = re.compile(
+    r'^<!-- hepm lessons of (?P<namespace>"[^\n]*?"):(?P<digest>[^\n]*?) -->[ \t]*$', re.MULTILINE
+)
 # The YAML block at the beginning of a SKILL.md.
 _FRONT: Final = re.compile(r"---\n.*?\n---\n", re.DOTALL)
 _SKILL_NAME: Final = re.compile(r"[^a-z0-9]+")
@@ -163,13 +165,17 @@ def with_section(text: str, section: str, name: str) -> str:
     """A file's text with the section in place of its former one, or at its end; nothing else changes.
 
     Raises:
-        InputError: the former section lacks its end, or was edited.
+        InputError: the former section lacks its end, is of another namespace, or was edited.
     """
-    begin = _BEGIN.search(text)
-    if begin is not None:
+    begin, new = _BEGIN.search(text), _BEGIN.match(section)
+    if begin is not None and new is not None:
         end = text.find(END, begin.end())
         if end < 0:
             raise InputError(f"the lessons in {name} lack their end: put {END!r} after the last one.")
+        if begin["namespace"] != new["namespace"]:
+            raise InputError(
+                f"the lessons in {name} are of the namespace {begin['namespace']}: name it with --namespace."
+            )
         if begin["digest"].strip() != _digest(text[begin.end() : end]):
             raise InputError(
                 f"the lessons in {name} were edited there, which would be lost: correct them by `hepm lesson edit ID "
@@ -255,9 +261,6 @@ def _short_ids(bank: LessonBank, namespace: str) -> Mapping[str, str]:
     for id in ids:
         short[id] = id if beginnings[id[:_ID_CHARS]] > 1 else id[:_ID_CHARS]
     return short
-
-
-# What is between the markers
 
 
 def has_section(text: str) -> bool:

@@ -120,6 +120,8 @@ def test_a_section_that_a_person_edited_is_not_overwritten(bank: LessonBank, old
         written(bank, text.replace(old, new))
     with pytest.raises(InputError, match="lack their end"):
         written(bank, text.replace(END, ""))
+    with pytest.raises(InputError, match='of the namespace "other": name it with --namespace'):
+        written(bank, text.replace(f'of "{NS}"', 'of "other"'))
     # The ends of lines are an editor's.
     assert written(bank, text.replace("\n", " \r\n").replace(f"{END} \r\n", END)) is not None
 
