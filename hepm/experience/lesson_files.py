@@ -296,7 +296,7 @@ def edit_lesson(bank: LessonBank, row: LessonRow, text: str, *, namespace: str) 
     else:
         triples: list[Triple] = []
         for triple in row.triples:
-            if triple.subject not in lost and triple.object not in lost:
+            if not _named_in(f"{triple.subject} {triple.object}", lost):
                 triples.append(triple)
         principle = replace(Principle.of(row), text=words, triples=tuple(triples), tools=tools)
         edited = replace(principle, conditions=when, distilled_by=HAND).row()

@@ -21,7 +21,7 @@ from hepm.experience.lesson_files import (
     skill_text,
     with_section,
 )
-from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Notes, Principle, PrincipleKind
+from hepm.experience.lessons import COMES_FROM, FAILS_AFTER, FOLLOWED_BY, Notes, Principle, PrincipleKind
 from hepm.graph.lessons.rows import Source, Triple, Uses
 from hepm.graph.lessons.transaction import LessonChange
 from tests.experience.shelves import NS, open_bank, remember
@@ -135,6 +135,12 @@ def test_an_edited_lesson_keeps_its_uses_and_what_its_words_still_name(bank: Les
     assert items(written(bank)) == [f"- {now.text} (by hand) <!-- {now.id[:10]} -->"]
     with pytest.raises(InputError, match="needs a text"):
         edit_lesson(bank, now, " ", namespace=NS)
+    origin = Principle(
+        "guiding", "buy(id ← look.id)", (Triple("buy.id", COMES_FROM, "look.id"),), tools=("buy", "look")
+    )
+    bank.change(LessonChange(put=[origin.row()]), namespace=NS)
+    # Where an argument comes from is said of a tool that the words no longer name.
+    assert edit_lesson(bank, origin.row(), "Have a look at the offers.", namespace=NS).triples == ()
 
 
 def test_a_skill_has_a_name_a_description_its_evidence_and_its_date(bank: LessonBank) -> None:
