@@ -13,6 +13,7 @@ import pytest
 from hepm import Memory
 from hepm.errors import StoreDamagedError
 from hepm.graph.sqlite import SQLiteStore
+from hepm.graph.sqlite.connection import SCHEMA_VERSION, run_script
 from tests.faults.command import one_sentence, quick
 from tests.graph.test_doctor import fill
 
@@ -72,6 +73,21 @@ def of_version_14(store: Path, older: Path) -> Path:
         db.execute("PRAGMA user_version = 14")
         db.commit()
     return older
+
+
+def made_in(db: sqlite3.Connection) -> dict[str, str]:
+    """The statements that made each table, index and trigger, with white space and quotes of one kind."""
+    made = db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+    return {name: " ".join(sql.replace('"', "").split()) for name, sql in made}
+
+
+def test_a_new_store_has_the_tables_of_one_that_came_through_all_versions(tmp_path: Path) -> None:
+    SQLiteStore(tmp_path / "new.hepm").close()
+    with closing(sqlite3.connect(":memory:")) as old, closing(sqlite3.connect(tmp_path / "new.hepm")) as new:
+        old.create_function("dimensions_of", 1, len)
+        for version in range(1, SCHEMA_VERSION + 1):
+            run_script(old, f"schema_{version}.sql")
+        assert made_in(new) == made_in(old)
 
 
 def test_no_column_takes_a_value_of_another_type(store: Path) -> None:

@@ -9,7 +9,7 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +19,11 @@ from hepm.graph.rows import no_text
 from hepm.graph.stored_vectors import dimensions_of
 
 SCHEMA_VERSION: Final = 15
+_MADE_ANEW: Final = 15
+"""The latest version that makes every table anew: a new file begins with it."""
+_WHILE_COPIED: Final = "strict_"
+"""Before the names of its tables, while rows are copied into them from those of former versions."""
+_CREATE: Final = re.compile("^CREATE ", re.MULTILINE)
 BUSY_TIMEOUT_S: Final = 60.0  # for which a writer waits for another one
 CACHE_KIB: Final = 64 * 1024  # of pages that a writing connection keeps; SQLite's own default is 2 MiB
 _LOG_PAGES: Final = 1_000, 65_536
@@ -43,11 +48,23 @@ def _resource(name: str) -> str:
 
 def run_script(connection: sqlite3.Connection, name: str) -> None:
     """Run the statements of a file one by one: executescript() would commit the transaction that makes them atomic."""
+    for statement in _statements(name):
+        connection.execute(statement)
+
+
+def _make_tables(connection: sqlite3.Connection) -> None:
+    """Make the tables, indexes and triggers of a new file, which has nothing to be copied into them."""
+    for statement in _statements(f"schema_{_MADE_ANEW}.sql"):
+        if _CREATE.search(statement):
+            connection.execute(statement.replace(_WHILE_COPIED, ""))
+
+
+def _statements(name: str) -> Iterator[str]:
     statement = ""
     for line in _resource(name).splitlines(keepends=True):
         statement += line
         if sqlite3.complete_statement(statement):
-            connection.execute(statement)
+            yield statement
             statement = ""
 
 
@@ -248,7 +265,9 @@ class Connections:
         with self.writing() as connection:
             # Another process may have been first.
             stored_version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-            for version in range(stored_version + 1, SCHEMA_VERSION + 1):
+            if not stored_version:
+                _make_tables(connection)
+            for version in range((stored_version or _MADE_ANEW) + 1, SCHEMA_VERSION + 1):
                 run_script(connection, f"schema_{version}.sql")
             if stored_version:
                 # Until what derives from the records was looked at (see `Store.settle_upgrade`), whatever ends this.
