@@ -26,6 +26,7 @@ from hepm.agents.recordable import recordable
 from hepm.agents.runs import LiveRuns
 from hepm.errors import ConflictError, MissingExtraError, StoreError
 from hepm.ingest.fields import is_object
+from hepm.ingest.formats.document import Origin
 from hepm.ingest.formats.otlp import spans_of
 from hepm.ingest.formats.spans import Spans, TraceSpan
 from hepm.ingest.formats.turns import read_messages
@@ -48,7 +49,7 @@ _WITHOUT_RUN: Final = 1_000
 """Traces without a call of an agent that are kept: their agents' spans may still come."""
 _JSON: Final = "application/json"
 _PROTOBUF: Final = "application/x-protobuf"
-_OPTIONS: Final = ReadOptions()
+_ORIGIN: Final = Origin("otlp")
 _TOO_DENSE: Final = f"the body holds more than {MOST_VALUES:,} values: send fewer spans at once"
 
 
@@ -166,7 +167,7 @@ class Traces:
         has_run = False
         spans = self._conversations[namespace, id]
         # The run of the conversation itself comes last: once it names its spans, all they belong to is on disk.
-        for item in sorted(spans.runs("otlp", _OPTIONS), key=lambda item: getattr(item, "id", "") == id):
+        for item in sorted(spans.runs(_ORIGIN), key=lambda item: getattr(item, "id", "") == id):
             if not isinstance(item, Trajectory):
                 _log.debug("a trace is not recorded: %s", item.reason)
                 continue

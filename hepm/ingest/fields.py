@@ -62,7 +62,7 @@ def list_at(record: Object, key: str) -> list[Any]:
     return as_list(value, repr(key))
 
 
-def text(record: Object, *keys: str) -> str:
+def text_at(record: Object, *keys: str) -> str:
     """The first text or number among `keys` as text; "" where all are absent, null or empty."""
     for key in keys:
         value = record.get(key)
@@ -74,7 +74,23 @@ def text(record: Object, *keys: str) -> str:
     return ""
 
 
-def number(record: Object, key: str) -> float | None:
+def string_at(record: Object, key: str) -> str:
+    """The text under `key`, "" where it is absent; else RecordError."""
+    value = record.get(key, "")
+    if not isinstance(value, str):
+        raise RecordError(f"{key!r} is {kind_of(value)}, not a string")
+    return value
+
+
+def flag_at(record: Object, key: str) -> bool | None:
+    """The boolean under `key`, None where it is absent or null; else RecordError."""
+    value = record.get(key)
+    if value is not None and type(value) is not bool:
+        raise RecordError(f"{key!r} is {kind_of(value)}, not a boolean")
+    return value
+
+
+def number_at(record: Object, key: str) -> float | None:
     """The number under `key`; None where it is absent or null. A boolean counts as 0 or 1."""
     value = record.get(key)
     if value is None:
@@ -98,7 +114,7 @@ def as_number(value: Any, what: str) -> float:
     return number
 
 
-def at(value: Any, path: str) -> Any:
+def value_at(value: Any, path: str) -> Any:
     """The value under nested keys, "a.b" for b inside a; "a.b|c" is the first of several that is there and not null."""
     for alternative in path.split("|"):
         found: Any = value
@@ -113,17 +129,17 @@ def first_time(records: Iterable[Any], *paths: str) -> float | None:
     """The first time at one of some paths in a record, then in the next one; None where none can be read."""
     for record in records:
         for path in paths:
-            time = unix_time(at(record, path))
+            time = unix_time(value_at(record, path))
             if time is not None:
                 return time
     return None
 
 
-def texts(value: Any) -> tuple[str, ...]:
+def texts_in(value: Any) -> tuple[str, ...]:
     """The texts in a list; nothing of anything else."""
     if not is_list(value):
         return ()
-    return tuple([text for text in value if type(text) is str])
+    return tuple([text for text in value if isinstance(text, str)])
 
 
 def as_text(value: Any) -> str:
@@ -133,12 +149,12 @@ def as_text(value: Any) -> str:
 
 def plain_text(content: Any) -> str:
     """The text of a message's `content`: a string, a list of typed parts, or null. Images and the like fall away."""
-    if type(content) is str:
+    if isinstance(content, str):
         return content
     if content is None:
         return ""
     if is_list(content):
-        parts = [part if type(part) is str else as_object(part, "a part of a message") for part in content]
+        parts = [part if isinstance(part, str) else as_object(part, "a part of a message") for part in content]
         return "\n".join(filter(None, map(part_text, parts)))
     if is_object(content):
         return json.dumps(content, ensure_ascii=False)
@@ -151,7 +167,7 @@ def part_text(part: str | Object) -> str:
         return part
     for key in ("text", "content", "refusal"):
         text = part.get(key)
-        if type(text) is str:
+        if isinstance(text, str):
             return text
     return ""
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from hepm.ingest import fields
+from hepm.ingest.fields import value_at
 from hepm.types import ToolName
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def called_name(name: ToolName, arguments: Mapping[str, Any]) -> ToolName:
     """The name of a call in the graph: "execute-tool weather/forecast" for a gateway, else the tool's own."""
     if not is_gateway(name):
         return name
-    inner = fields.at(arguments, _rules.get(name, _TOOL))
-    server = fields.at(arguments, _SERVER)
+    inner = value_at(arguments, _rules.get(name, _TOOL))
+    server = value_at(arguments, _SERVER)
     if isinstance(server, str) and server and isinstance(inner, str):
         inner = f"{server}/{inner}"
     # Names of tools are stored as they are: no text that a model wrote, and no secret.

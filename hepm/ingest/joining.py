@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Final
 
-from hepm.ingest import fields
+from hepm.ingest.fields import unix_time
 from hepm.types import (
     DISTRUSTED,
     JUDGED_AT,
@@ -88,7 +88,7 @@ def _outcome(parts: Sequence[Trajectory]) -> tuple[Outcome, dict[str, str]]:
     """The outcome of the latest part that has one, given labels first; and the tags of all."""
 
     def judged_at(part: Trajectory) -> tuple[bool, float, str]:
-        at = fields.unix_time(part.tags.get(JUDGED_AT)) or part.ended_at or 0.0
+        at = unix_time(part.tags.get(JUDGED_AT)) or part.ended_at or 0.0
         return not part.outcome_by, at, str(part.outcome)
 
     tags: dict[str, str] = {}

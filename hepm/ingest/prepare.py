@@ -15,7 +15,7 @@ from hepm.errors import InputError
 from hepm.graph.delta import RunRecord
 from hepm.graph.rows import Aliases, no_text
 from hepm.graph.tool_life import with_own_names
-from hepm.ingest import fields
+from hepm.ingest.fields import is_list, is_object
 from hepm.ingest.files.source_file import Lines
 from hepm.ingest.formats.hepm import write_run
 from hepm.ingest.inner_tools import set_inner_tools
@@ -305,13 +305,13 @@ def _shorter(value: Any) -> Any:
     """A part of a call's arguments with every text cut; itself where none was too long."""
     if isinstance(value, str):
         return _cut(value, ARGUMENT_CHARS)
-    if fields.is_object(value):
+    if is_object(value):
         members = tuple(value.values())
         cut = _changed(members, _shorter)
         if cut is members:
             return value
         return dict(zip(value, cut, strict=True))
-    if fields.is_list(value):
+    if is_list(value):
         elements = tuple(value)
         cut = _changed(elements, _shorter)
         if cut is elements:

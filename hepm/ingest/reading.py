@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
 from hepm.errors import FormatError, InputError
-from hepm.ingest import fields
+from hepm.ingest.fields import is_object
 from hepm.ingest.files.source_file import Lines, SourceFile, printable
 from hepm.ingest.files.sources import open_source
 from hepm.ingest.formats import (
@@ -35,7 +35,7 @@ from hepm.ingest.formats import (
     tau,
     tau2,
 )
-from hepm.ingest.formats.document import RECORD_LIMIT, Document, Reader, UnreadableError
+from hepm.ingest.formats.document import RECORD_LIMIT, Document, Origin, Reader, UnreadableError
 from hepm.ingest.records import Item, ReadOptions, RecordError, Rejection, Remark, UnknownFile, json_of
 from hepm.ingest.shell.command_names import with_command_names
 from hepm.types import Object, Trajectory
@@ -169,14 +169,14 @@ def keys_like_outcomes(sources: Iterable[str]) -> list[str]:
             record = Document(opened).first
         except UnreadableError:
             continue
-        if fields.is_object(record):
+        if is_object(record):
             keys.update(_outcome_keys(record))
     return sorted(keys)
 
 
 def _outcome_keys(record: Object, within: str = "") -> Iterator[str]:
     for key, value in record.items():
-        if fields.is_object(value) and not within:
+        if is_object(value) and not within:
             yield from _outcome_keys(value, f"{key}.")
         elif isinstance(value, bool | int | float | str) and _LIKE_OUTCOME.search(key):
             yield within + key
@@ -275,11 +275,12 @@ def _read_one(
     options = replace(options, unread=Counter())
     # SQLite reads the file itself, so that it gets the path and not the stream.
     if source.begins_with(openai_items.DATABASE):
-        for item in _with_remarks(openai_items.read_sessions(source, options), source.name, options):
-            yield openai_items.READER.name, _named(item, openai_items.READER, options)
+        origin = Origin(source.name, options)
+        for item in _with_remarks(openai_items.read_sessions(str(source.path), origin), origin):
+            yield openai_items.READER.name, _named(item, openai_items.READER, origin)
         return
     try:
-        document = Document(source, limit=limit)
+        document = Document(source, options, limit=limit)
     except UnreadableError as error:
         yield _UNKNOWN, Rejection(source.name, None, str(error))
         return
@@ -287,50 +288,49 @@ def _read_one(
     if reader is None and document.unwrap():
         reader = _reader_of(document, readers)
     if reader is not None:
-        yield from _read_with(reader, document, options)
+        yield from _read_with(reader, document)
     # To name its format would not help.
     elif document.is_empty:
         yield _UNKNOWN, document.rejected(None, _appearance(document))
     elif options.format == "auto":
         yield _UNKNOWN, UnknownFile(document.name, None, _why_unknown(document))
     else:
-        yield from _read_with(readers[0], document, options, f"it is not of the format {options.format!r}")
+        yield from _read_with(readers[0], document, f"it is not of the format {options.format!r}")
 
 
-def _read_with(
-    reader: Reader, document: Document, options: ReadOptions, foreign: str = ""
-) -> Iterator[tuple[str, Item]]:
+def _read_with(reader: Reader, document: Document, foreign: str = "") -> Iterator[tuple[str, Item]]:
     """What a reader makes of a file; `foreign` says of one that it does not recognise that some records may fit."""
     is_empty = True
-    for item in _with_remarks(reader.read(document, options), document.name, options):
+    for item in _with_remarks(reader.read(document), document):
         is_empty = False
         if foreign and isinstance(item, Rejection) and not isinstance(item, Remark):
             reason = _appearance(document) if item.record is None else item.reason
             yield reader.name, replace(item, reason=f"{foreign}: {reason}")
         else:
-            yield reader.name, _named(item, reader, options)
+            yield reader.name, _named(item, reader, document)
     if is_empty and foreign:
         yield _UNKNOWN, document.rejected(None, f"{foreign}: {_appearance(document)}")
     elif is_empty:
         yield reader.name, Remark(document.name, None, f"it is of the format {reader.name!r} and holds no run")
 
 
-def _with_remarks(items: Iterator[Item], file: str, options: ReadOptions) -> Iterator[Item]:
+def _with_remarks(items: Iterator[Item], origin: Origin) -> Iterator[Item]:
     """The items, each with a remark on the parts of messages that were left out of it."""
+    unread = origin.options.unread
     for item in items:
         yield item
-        if options.unread:
+        if unread:
             record = item.record if isinstance(item, Rejection) else item.id
-            kinds = {kind[:40]: count for kind, count in options.unread.items()}
+            kinds = {kind[:40]: count for kind, count in unread.items()}
             left_out = ", ".join([f"{count:,} of the type {kind!r}" for kind, count in kinds.items()])
             reason = f"parts of messages are of types that hepm does not know and left out: {left_out}"
-            yield Remark(file, record, reason, kinds)
-            options.unread.clear()
+            yield Remark(origin.name, record, reason, kinds)
+            unread.clear()
 
 
-def _named(item: Item, reader: Reader, options: ReadOptions) -> Item:
+def _named(item: Item, reader: Reader, origin: Origin) -> Item:
     """The item with its shell calls named by their programs, if the user or the reader wants that."""
-    by_program = options.command_names
+    by_program = origin.options.command_names
     if by_program is None:
         by_program = reader.command_names
     if not by_program or isinstance(item, Rejection):

@@ -321,7 +321,7 @@ def _copied(value: Any) -> Any:
     if kind is str or kind is bool or value is None:
         return value
     if kind is dict:
-        return {key if type(key) is str else _no_json(key): _copied(member) for key, member in value.items()}
+        return {key if isinstance(key, str) else _no_json(key): _copied(member) for key, member in value.items()}
     if kind is list:
         return [_copied(element) for element in value]
     # NaN, infinity and huge integers are left to `json`, which treats them as on reading a file.

@@ -206,7 +206,7 @@ class Redactor:
         """Append every text inside; True if some argument is secret by its name."""
         secret = False
         for name, member in _named_members(value):
-            if type(member) is str:
+            if isinstance(member, str):
                 texts.append(member)
             elif isinstance(member, (dict, list, tuple, Mapping)):
                 secret = self._collect(member, texts) or secret
@@ -219,7 +219,7 @@ class Redactor:
         if not name or not self.rules:
             return None
         kind = _kind_of_key(name)
-        if kind is None and type(value) is str and _may_name_a_secret(name):
+        if kind is None and isinstance(value, str) and _may_name_a_secret(name):
             found = _NAMED.search(self.without_secrets(f'"{name}": {json.dumps(value, ensure_ascii=False)}'))
             if found:
                 kind = found[1]
@@ -287,7 +287,7 @@ def _named_members(value: Any) -> Iterable[tuple[str, Any]]:
     options = [""]
     for element in elements:
         # ["--password", "hunter2"]: the second is named by the first.
-        is_option = type(element) is str and element[:1] == "-" and len(element) < 100
+        is_option = isinstance(element, str) and element[:1] == "-" and len(element) < 100
         options.append(element if is_option else "")
     return zip(options, elements, strict=False)
 
@@ -297,12 +297,12 @@ def _named_values(members: Mapping[str, Any]) -> list[tuple[str, Any]]:
     name = ""
     for key in _NAME_KEYS:
         beside = members.get(key)
-        if type(beside) is str and len(beside) < 100:
+        if isinstance(beside, str) and len(beside) < 100:
             name = beside
             break
     named: list[tuple[str, Any]] = []
     for key, member in members.items():
-        if name and key in _VALUE_KEYS and type(member) is str:
+        if name and key in _VALUE_KEYS and isinstance(member, str):
             named.append((name, member))
         else:
             named.append((key, member))

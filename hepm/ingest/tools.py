@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from hepm.errors import FormatError, InputError
-from hepm.ingest import fields
+from hepm.ingest.fields import as_object, is_list, is_object, list_at, object_at, text_at, value_at
 from hepm.ingest.files.compression import open_file
 from hepm.ingest.files.unreadable import STREAM_ERRORS
 from hepm.ingest.records import DECODER, MAX_NAME, RecordError, decoded, is_record, without_surrogates
@@ -34,26 +34,26 @@ def _parsed_list(text: str) -> tuple[Tool, ...]:
     tools: list[Any] = []
     for definition in DECODER.decode(text):
         # Gemini lists functions inside one tool.
-        functions = fields.at(definition, "functionDeclarations|function_declarations")
-        tools += functions if fields.is_list(functions) else [definition]
+        functions = value_at(definition, "functionDeclarations|function_declarations")
+        tools += functions if is_list(functions) else [definition]
     return _without_own(map(_tool, tools))
 
 
 def _tool(definition: Any) -> Tool:
     """Chat Completions wrap a tool in "function", Responses do not; MCP has "inputSchema" for "parameters"."""
-    record = fields.as_object(definition, "a tool")
+    record = as_object(definition, "a tool")
     for key in ("function", "custom", "toolSpec"):
         if key in record:
-            record = fields.as_object(record[key], repr(key))
-    name = fields.text(record, "name")
+            record = as_object(record[key], repr(key))
+    name = text_at(record, "name")
     if not name.strip():
         # Tools that a provider runs itself ({"type": "web_search"}) are called by their type.
-        name = fields.text(record, "type")
+        name = text_at(record, "type")
     parameters = next((key for key in ("parameters", "inputSchema", "input_schema") if record.get(key)), "parameters")
-    schema = fields.object_at(record, parameters)
+    schema = object_at(record, parameters)
     if schema.keys() == {"json"}:  # Bedrock's
-        schema = fields.object_at(schema, "json")
-    return Tool(name, fields.text(record, "description"), schema)
+        schema = object_at(schema, "json")
+    return Tool(name, text_at(record, "description"), schema)
 
 
 def read_tools(tools: Iterable[object]) -> tuple[Tool, ...]:
@@ -64,7 +64,7 @@ def read_tools(tools: Iterable[object]) -> tuple[Tool, ...]:
     if is_record(tools):
         raise InputError(f"tools is {_shown(tools)}: give a list of tools")
     listed = tuple(tools)
-    if all(type(tool) is str for tool in listed):
+    if all(isinstance(tool, str) for tool in listed):
         return _named_tools(listed)
     return _listed_tools(listed)
 
@@ -151,11 +151,11 @@ def load_tools(path: str | os.PathLike[str]) -> list[Tool]:
 
 def _definitions(content: Any) -> list[Any]:
     """The list in a file of tools: a bare one, or MCP's {"result": {"tools": [...]}} or {"tools": [...]}."""
-    if fields.is_list(content):
+    if is_list(content):
         return content
-    record = fields.as_object(content, "the content")
-    if fields.is_object(record.get("result")):
+    record = as_object(content, "the content")
+    if is_object(record.get("result")):
         record = record["result"]
     if "tools" not in record:
         raise RecordError("it is an object without 'tools'")
-    return fields.list_at(record, "tools")
+    return list_at(record, "tools")

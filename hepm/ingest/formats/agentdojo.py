@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from hepm.ingest import fields
+from hepm.ingest.fields import as_list, kind_of, plain_text, text_at, unix_time
 from hepm.ingest.formats.document import Document, record_reader
 from hepm.ingest.formats.turns import TurnBuilder, chat_turns
-from hepm.ingest.records import ReadOptions, RecordError, filled, graded, identified
+from hepm.ingest.records import RecordError, filled, graded
 from hepm.types import Object, Trajectory
 
 
@@ -16,38 +16,36 @@ def _recognises(document: Document) -> bool:
     return "suite_name" in keys and "messages" in keys and ("user_task_id" in keys or "pipeline_name" in keys)
 
 
-def _run(record: Object, document: Document, options: ReadOptions) -> Trajectory:
+def _run(record: Object, document: Document) -> Trajectory:
     """One object a file, under runs/. It has no id. `utility` is whether the user's task was solved."""
-    del options
     utility = record.get("utility")
     # So the benchmark reports that a model's provider failed; a context too long for the model is a failure.
-    if utility is not None and "internal server error" in fields.text(record, "error"):
+    if utility is not None and "internal server error" in text_at(record, "error"):
         utility = None
     if utility is not None and type(utility) is not bool:
-        raise RecordError(f"'utility' is {fields.kind_of(utility)}, not a boolean")
-    user_task = fields.text(record, "user_task_id")
-    injection = fields.text(record, "injection_task_id")
-    return identified(
+        raise RecordError(f"'utility' is {kind_of(utility)}, not a boolean")
+    user_task = text_at(record, "user_task_id")
+    injection = text_at(record, "injection_task_id")
+    return document.run(
         "",
-        chat_turns(fields.as_list(record.get("messages"), "'messages'"), _add_result),
+        chat_turns(as_list(record.get("messages"), "'messages'"), _add_result),
         graded(None if utility is None else float(utility)),
-        environment="agentdojo-" + fields.text(record, "suite_name"),
+        environment="agentdojo-" + text_at(record, "suite_name"),
         # The attackers' goals are also run as tasks of their own, without a user task.
         task=user_task or injection,
-        model=fields.text(record, "pipeline_name"),
-        ended_at=fields.unix_time(record.get("evaluation_timestamp")),
-        tags=filled(attack=fields.text(record, "attack_type"), injection=user_task and injection),
-        source=document.name,
+        model=text_at(record, "pipeline_name"),
+        ended_at=unix_time(record.get("evaluation_timestamp")),
+        tags=filled(attack=text_at(record, "attack_type"), injection=user_task and injection),
     )
 
 
 def _add_result(builder: TurnBuilder, message: Object) -> None:
-    text = fields.plain_text(message.get("content"))
+    text = plain_text(message.get("content"))
     failed = None  # unknown, where the key is missing; null means that the call went well
     if "error" in message:
         failed = bool(message["error"])
         if failed and not text:
-            text = fields.plain_text(message["error"])
+            text = plain_text(message["error"])
     builder.add_result(message.get("tool_call_id"), text, failed)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hepm.ingest import fields
+from hepm.ingest.fields import as_object, is_list, text_at, value_at
 from hepm.ingest.formats.conventions import SpanLayout
 from hepm.ingest.formats.document import Document
 from hepm.ingest.formats.spans import Spans, TraceSpan, first_inside, span_reader
@@ -38,18 +38,18 @@ def _add(record: Object, spans: Spans, options: ReadOptions) -> Iterator[str]:
         span = _LAYOUT.read(record, options)
         spans.add(span)
     elif record.get("object") == "trace":
-        trace = fields.text(record, "id")
-        about = {"agent": fields.text(record, "workflow_name")}
-        spans.add(TraceSpan(trace, trace, session=fields.text(record, "group_id"), about=about))
-    elif fields.is_list(record.get("data")):
+        trace = text_at(record, "id")
+        about = {"agent": text_at(record, "workflow_name")}
+        spans.add(TraceSpan(trace, trace, session=text_at(record, "group_id"), about=about))
+    elif is_list(record.get("data")):
         for inner in record["data"]:
-            yield from _add(fields.as_object(inner, "an element of 'data'"), spans, options)
+            yield from _add(as_object(inner, "an element of 'data'"), spans, options)
     else:
         raise RecordError("it is neither a trace nor a span of the Agents SDK")
 
 
 def _recognises(document: Document) -> bool:
-    return fields.at(first_inside(document.first, "data"), "object") in _OBJECTS
+    return value_at(first_inside(document.first, "data"), "object") in _OBJECTS
 
 
 READER: Final = span_reader("openai-agents", _recognises, _add)

@@ -13,11 +13,22 @@ from pathlib import Path
 from typing import Any, Final
 
 from hepm.errors import MissingExtraError
-from hepm.ingest import fields
+from hepm.ingest.fields import (
+    as_number,
+    as_object,
+    first_time,
+    is_object,
+    kind_of,
+    list_at,
+    object_at,
+    plain_text,
+    text_at,
+    value_at,
+)
 from hepm.ingest.files.sources import named_files
-from hepm.ingest.formats.document import Document, Reader, built
+from hepm.ingest.formats.document import Document, Origin, Reader
 from hepm.ingest.formats.turns import OpenCall, TurnBuilder
-from hepm.ingest.records import DECODER, SOLVED, Item, ReadOptions, RecordError, Rejection, graded, identified
+from hepm.ingest.records import DECODER, SOLVED, Item, ReadOptions, RecordError, graded
 from hepm.ingest.tools import listed_tools
 from hepm.types import Object, Outcome, Role, Trajectory
 
@@ -36,10 +47,10 @@ def _is_trial_result(document: Document) -> bool:
     return document.file_name == "result.json" and {"trial_name", "verifier_result"} <= document.keys
 
 
-def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
+def _read(document: Document) -> Iterator[Item]:
     if not _is_trial_result(document):
         trial = _trial_result(document)
-        yield from document.each(lambda record: _run(record, document.name, trial, options))
+        yield from document.each(lambda record: _run(record, document, trial))
 
 
 def _trial_result(document: Document) -> Object:
@@ -50,34 +61,34 @@ def _trial_result(document: Document) -> Object:
             value = DECODER.decode((document.source.sibling(path) or b"").decode())
         except (ValueError, RecursionError):
             continue
-        if fields.is_object(value) and "verifier_result" in value:
+        if is_object(value) and "verifier_result" in value:
             return value
     return {}
 
 
-def _run(record: Object, source: str, trial: Object, options: ReadOptions) -> Trajectory:
+def _run(record: Object, origin: Origin, trial: Object) -> Trajectory:
     # What sub-agents did is not read.
     _check_version(record.get("schema_version"))
-    extra = fields.object_at(record, "extra")
-    own = fields.object_at(extra, "hepm")
-    pile = fields.object_at(extra, "agentpile")
-    agent = fields.object_at(record, "agent")
-    steps = [fields.as_object(step, "a step") for step in fields.list_at(record, "steps")]
+    extra = object_at(record, "extra")
+    own = object_at(extra, "hepm")
+    pile = object_at(extra, "agentpile")
+    agent = object_at(record, "agent")
+    steps = [as_object(step, "a step") for step in list_at(record, "steps")]
     if own:
-        environment, task = fields.text(own, "environment"), fields.text(own, "task")
+        environment, task = text_at(own, "environment"), text_at(own, "task")
         outcome = _graded(own.get("reward"), own.get("success"))
     elif pile:
         # A dataset's tasks are named "domain/task".
-        domain, _, task = str(fields.at(pile, "task.id") or "").rpartition("/")
-        environment = "/".join(filter(None, (str(fields.at(pile, "source.dataset") or ""), domain)))
-        label = fields.object_at(pile, "outcome")
+        domain, _, task = str(value_at(pile, "task.id") or "").rpartition("/")
+        environment = "/".join(filter(None, (str(value_at(pile, "source.dataset") or ""), domain)))
+        label = object_at(pile, "outcome")
         outcome = _graded(label.get("score"), label.get("success"))
     else:
-        environment, task = fields.text(trial, "source"), fields.text(trial, "task_name")
+        environment, task = text_at(trial, "source"), text_at(trial, "task_name")
         outcome = _trial_outcome(trial)
-    recorded = fields.object_at(own, "tags")
-    tags = {key: fields.text(recorded, key) for key in recorded}
-    agent_name = fields.text(agent, "name")
+    recorded = object_at(own, "tags")
+    tags = {key: text_at(recorded, key) for key in recorded}
+    agent_name = text_at(agent, "name")
     if agent_name:
         tags.setdefault("agent", agent_name)
     builder = TurnBuilder()
@@ -85,28 +96,27 @@ def _run(record: Object, source: str, trial: Object, options: ReadOptions) -> Tr
         # After a compaction of its context an agent's log repeats earlier steps.
         if not step.get("is_copied_context"):
             _add_step(builder, step)
-    return identified(
-        options.own_id(fields.text(record, "trajectory_id", "session_id")),
+    return origin.run(
+        text_at(record, "trajectory_id", "session_id"),
         builder.build(),
         outcome,
         environment=environment,
         task=task,
-        model=fields.text(agent, "model_name") or _model_of(steps),
-        user=fields.text(own, "user"),
-        ended_at=fields.first_time(reversed(steps), "timestamp"),
+        model=text_at(agent, "model_name") or _model_of(steps),
+        user=text_at(own, "user"),
+        ended_at=first_time(reversed(steps), "timestamp"),
         tags=tags,
-        source=source,
-        tools=listed_tools(fields.list_at(agent, "tool_definitions")),
+        tools=listed_tools(list_at(agent, "tool_definitions")),
     )
 
 
 def _model_of(steps: list[Object]) -> str:
-    models = (fields.text(step, "model_name") for step in steps if step.get("source") == "agent")
+    models = (text_at(step, "model_name") for step in steps if step.get("source") == "agent")
     return next(filter(None, models), "")
 
 
 def _check_version(version: Any) -> None:
-    if type(version) is not str or not version.startswith("ATIF-v"):
+    if not isinstance(version, str) or not version.startswith("ATIF-v"):
         raise RecordError(f"'schema_version' is {str(version)[:30]!r}, not an ATIF version")
     major, _, minor = version.removeprefix("ATIF-v").partition(".")
     if major != "1" or not minor.isdecimal() or int(minor) > _KNOWN_MINOR:
@@ -118,12 +128,12 @@ def _trial_outcome(trial: Object) -> Outcome:
     # A reward that was computed after the infrastructure broke down says nothing of the agent.
     if trial.get("exception_info") is not None:
         return Outcome()
-    rewards = fields.object_at(fields.object_at(trial, "verifier_result"), "rewards")
+    rewards = object_at(object_at(trial, "verifier_result"), "rewards")
     if not rewards:
         return Outcome()
     if "reward" in rewards:
-        return graded(fields.as_number(rewards["reward"], "the verifier's reward"))
-    values = [fields.as_number(value, f"the verifier's reward {name!r}") for name, value in rewards.items()]
+        return graded(as_number(rewards["reward"], "the verifier's reward"))
+    values = [as_number(value, f"the verifier's reward {name!r}") for name, value in rewards.items()]
     # Criteria have no weights in the format.
     mean = sum(values) / len(values)
     return Outcome(mean, mean >= SOLVED)
@@ -131,46 +141,46 @@ def _trial_outcome(trial: Object) -> Outcome:
 
 def _graded(reward: Any, success: Any) -> Outcome:
     if success is not None and type(success) is not bool:
-        raise RecordError(f"'success' is {fields.kind_of(success)}, not a boolean")
+        raise RecordError(f"'success' is {kind_of(success)}, not a boolean")
     if reward is not None:
-        reward = fields.as_number(reward, "the reward")
+        reward = as_number(reward, "the reward")
     return graded(reward, success)
 
 
 def _add_step(builder: TurnBuilder, step: Object) -> None:
     source = step.get("source")
-    if type(source) is not str or source not in _ROLES:
+    if not isinstance(source, str) or source not in _ROLES:
         raise RecordError(f"a step has the unknown source {str(source)[:40]!r}")
     role = _ROLES[source]
-    pile = fields.object_at(fields.object_at(step, "extra"), "agentpile")
+    pile = object_at(object_at(step, "extra"), "agentpile")
     # ATIF allows calls on steps of the agent only; agentpile marks those of a simulated user with tools.
     if pile.get("actor") == "user":
         role = "user"
     calls: list[OpenCall] = []
-    for value in fields.list_at(step, "tool_calls"):
-        call = fields.as_object(value, "a tool call")
+    for value in list_at(step, "tool_calls"):
+        call = as_object(value, "a tool call")
         calls.append(OpenCall(call.get("tool_call_id"), call.get("function_name"), call.get("arguments")))
-    text = fields.plain_text(step.get("message"))
-    results = fields.list_at(fields.object_at(step, "observation"), "results")
+    text = plain_text(step.get("message"))
+    results = list_at(object_at(step, "observation"), "results")
     # A step that only brings results back is no message of its own.
     if text or calls or not results:
         builder.add(role, text, calls)
     # agentpile keeps what ATIF has no field for beside the results, by their position, and beside the calls, by id.
-    by_position = fields.list_at(pile, "result_fields")
-    by_call = fields.object_at(pile, "calls")
+    by_position = list_at(pile, "result_fields")
+    by_call = object_at(pile, "calls")
     for position, value in enumerate(results):
-        result = fields.as_object(value, "a result")
+        result = as_object(value, "a result")
         call_id = result.get("source_call_id")
-        extras: list[Any] = [fields.object_at(result, "extra")]
+        extras: list[Any] = [object_at(result, "extra")]
         extras += by_position[position : position + 1]
-        if type(call_id) is str:
+        if isinstance(call_id, str):
             extras.append(by_call.get(call_id))
-        builder.add_result(call_id, fields.plain_text(result.get("content")), _failed(extras))
+        builder.add_result(call_id, plain_text(result.get("content")), _failed(extras))
 
 
 def _failed(extras: list[Any]) -> bool | None:
     """Whether a call failed, by the first that says so: `is_error`, or an error's text."""
-    for extra in filter(fields.is_object, extras):
+    for extra in filter(is_object, extras):
         if type(extra.get("is_error")) is bool:
             return extra["is_error"]
         if extra.get("error"):
@@ -208,20 +218,20 @@ def read_dataset(source: str, options: ReadOptions) -> Iterator[Item]:
     if Path(path).is_dir():
         files = [*named_files(path)]
     for file in files:
-        name = f"{AGENTPILE}:{file}"
+        origin = Origin(f"{AGENTPILE}:{file}", options)
         number = 0
         try:
             for number, run in enumerate(agentpile.load(str(file), reader=reader), 1):
                 if run.kind == "trajectory":
-                    yield built(name, number, run.record, partial(_run, source=name, trial={}, options=options))
+                    yield origin.built(number, run.record, partial(_run, origin=origin, trial={}))
                 else:
-                    yield Rejection(name, number, "it describes tools and holds no run")
+                    yield origin.rejected(number, "it describes tools and holds no run")
         except ImportError as error:
             raise MissingExtraError(f"agentpile cannot read {str(file)!r}: {error}") from error
         except Exception as error:  # other files are still to be read
             reason = f"agentpile cannot read it: {error or type(error).__name__}"
             # Without a first record it is the file that cannot be read.
-            yield Rejection(name, number + 1 if number else None, reason)
+            yield origin.rejected(number + 1 if number else None, reason)
 
 
 def _reader_and_path(source: str, readers: Container[str]) -> tuple[str | None, str]:

@@ -13,10 +13,10 @@ from contextlib import suppress
 from functools import cache, lru_cache
 from typing import Any, Final
 
-from hepm.ingest import fields
+from hepm.ingest.fields import as_list, as_object, is_list, is_object, list_at, plain_text, text_at
 from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.turns import ROLES
-from hepm.ingest.records import DECODER, Item, ReadOptions, RecordError, identified, without_surrogates
+from hepm.ingest.records import DECODER, Item, RecordError, without_surrogates
 from hepm.types import JSON, Object, Outcome, Tool, ToolCall, Trajectory, Turn
 
 _ANSWERS: Final = "possible_answer"
@@ -43,7 +43,7 @@ def _recognises(document: Document) -> bool:
         if document.file_name.startswith("BFCL_"):
             return True
         # ACEBench's definitions have the same keys, but a text as the question.
-        return fields.is_object(document.first) and fields.is_list(document.first.get("question"))
+        return is_object(document.first) and is_list(document.first.get("question"))
     return _is_companion(document)
 
 
@@ -56,12 +56,11 @@ def _is_companion(document: Document) -> bool:
     return folder == _DOCUMENTS and "name" in keys and "parameters" in keys
 
 
-def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
+def _read(document: Document) -> Iterator[Item]:
     """One run for each question. Every call is a turn of its own, since its author knew the one before."""
-    del options
     if _is_companion(document):
         return
-    multi_turn = fields.is_object(document.first) and str(document.first.get("id")).startswith("multi_turn")
+    multi_turn = is_object(document.first) and str(document.first.get("id")).startswith("multi_turn")
     if "involved_classes" not in document.keys or not multi_turn:
         reason = "it holds other questions of BFCL; only the multi_turn files hold sequences of calls"
         yield document.rejected(None, reason)
@@ -88,24 +87,23 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
         return tuple(_described(content))
 
     def build(record: Object) -> Trajectory:
-        identity = fields.text(record, "id")
+        identity = text_at(record, "id")
         variant, _, task = identity.rpartition("_")  # "multi_turn_base_17"
         answer = right_calls.get(identity)
-        if not fields.is_list(answer):
+        if not is_list(answer):
             raise RecordError(f"possible_answer/ holds no calls for the question {identity!r}")
-        class_names = [name for name in fields.list_at(record, "involved_classes") if type(name) is str]
-        excluded = fields.list_at(record, "excluded_function")
+        class_names = [name for name in list_at(record, "involved_classes") if isinstance(name, str)]
+        excluded = list_at(record, "excluded_function")
         tools: list[Tool] = []
         for class_name in class_names:
             tools += [tool for tool in tools_of(class_name) if tool.name not in excluded]
-        return identified(
+        return document.run(
             "",
-            tuple(_turns(fields.list_at(record, "question"), answer, {tool.name: tool for tool in tools})),
+            tuple(_turns(list_at(record, "question"), answer, {tool.name: tool for tool in tools})),
             Outcome(None, True),
             environment=f"bfcl-{variant}",
             task=task,
             model="gold",
-            source=document.name,
             tools=tuple(tools),
         )
 
@@ -119,30 +117,30 @@ def _objects(content: bytes) -> Iterator[Object]:
             value = DECODER.decode(line.decode("utf-8", "replace"))
         except (ValueError, RecursionError):
             continue
-        if fields.is_object(value):
+        if is_object(value):
             yield value
 
 
 def _described(content: bytes) -> Iterator[Tool]:
     for value in _objects(content):
-        record = fields.as_object(without_surrogates(value), "a tool")
+        record = as_object(without_surrogates(value), "a tool")
         with suppress(RecordError, ValueError):
-            parameters = fields.as_object(json_schema(record.get("parameters")), "parameters")
-            yield Tool(fields.text(record, "name"), fields.text(record, "description"), parameters)
+            parameters = as_object(json_schema(record.get("parameters")), "parameters")
+            yield Tool(text_at(record, "name"), text_at(record, "description"), parameters)
 
 
 def json_schema(value: Any) -> Any:
     """A description of parameters, in which BFCL uses Python's names of types, as JSON Schema."""
-    if fields.is_list(value):
+    if is_list(value):
         return [json_schema(item) for item in value]
-    if not fields.is_object(value):
+    if not is_object(value):
         return value
     schema: Object = {key: json_schema(item) for key, item in value.items()}
     # A parameter may be called "type", too: then its description stands there, an object.
     kind = schema.get("type")
     if kind == "any":
         del schema["type"]
-    elif type(kind) is str:
+    elif isinstance(kind, str):
         schema["type"] = _SCHEMA_TYPES.get(kind, kind)
     return schema
 
@@ -150,10 +148,10 @@ def json_schema(value: Any) -> Any:
 def _turns(question: list[Any], answer: list[Any], tools: dict[str, Tool]) -> Iterator[Turn]:
     # Turns of the question without right calls are left out.
     for messages, calls in zip(question, answer, strict=False):
-        for message in fields.as_list(messages, "a turn of the question"):
-            record = fields.as_object(message, "a message")
-            yield Turn(ROLES.get(fields.text(record, "role"), "user"), fields.plain_text(record.get("content")))
-        for call in fields.as_list(calls, "the calls of a turn"):
+        for message in as_list(messages, "a turn of the question"):
+            record = as_object(message, "a message")
+            yield Turn(ROLES.get(text_at(record, "role"), "user"), plain_text(record.get("content")))
+        for call in as_list(calls, "the calls of a turn"):
             yield Turn("assistant", "", (parse_call(call, tools),))
 
 
@@ -162,7 +160,7 @@ def parse_call(text: Any, tools: dict[str, Tool]) -> ToolCall:
 
     Arguments without a name get it from the tool's description, else their position ("0", "1", ...).
     """
-    if type(text) is not str:
+    if not isinstance(text, str):
         raise RecordError("a right call is not Python text")
     name, values, named = _parsed(text)
     names: list[str] = []

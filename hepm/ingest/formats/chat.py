@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from hepm.ingest import fields
-from hepm.ingest.formats.document import Document, Reader
+from hepm.ingest.fields import as_list, as_number, first_time, is_list, is_object, kind_of, list_at, text_at, value_at
+from hepm.ingest.formats.document import Document, Origin, Reader
 from hepm.ingest.formats.parts import result_text
 from hepm.ingest.formats.turns import chat_turns
-from hepm.ingest.records import SOLVED, Item, ReadOptions, RecordError, filled, graded, identified
+from hepm.ingest.records import SOLVED, Item, ReadOptions, RecordError, filled, graded
 from hepm.ingest.tools import listed_tools
 from hepm.types import Object, Outcome, Trajectory
 
@@ -28,11 +28,11 @@ def _recognises(document: Document) -> bool:
     # Gemini's lists of contents may begin with one of the user that has no role.
     if document.keys & {"messages", "role", "conversations", "contents", "parts"}:
         return True
-    history = fields.at(document.first, "history")
-    return fields.is_list(history) and fields.at(history[:1] and history[0], "role") is not None
+    history = value_at(document.first, "history")
+    return is_list(history) and value_at(history[:1] and history[0], "role") is not None
 
 
-def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
+def _read(document: Document) -> Iterator[Item]:
     if "conversations" in document.keys and "messages" not in document.keys:
         yield document.rejected(
             None,
@@ -42,56 +42,55 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
         return
 
     # One bare list of messages: the file is a single run.
-    is_run = document.is_list and bool(document.keys & {"role", "parts"}) and not fields.is_list(document.first)
+    is_run = document.is_list and bool(document.keys & {"role", "parts"}) and not is_list(document.first)
     yield from document.conversations(
         lambda value: is_run and not isinstance(value, RecordError),
-        lambda record: read_record(record, document.name, options),
+        lambda record: read_record(record, document),
     )
 
 
-def read_record(record: Object, source: str, options: ReadOptions) -> Trajectory:
+def read_record(record: Object, origin: Origin) -> Trajectory:
     """The run of a chat record; RecordError if it is none."""
-    messages = fields.at(record, "messages|contents|history")
+    messages = value_at(record, "messages|contents|history")
     if messages is None:
         if "role" in record:
             raise RecordError("it has no 'messages': it is one message, and a run is a record with a list of them")
         raise RecordError("it has no 'messages'")
     # Requests to Anthropic, Bedrock and Gemini hold the system prompt beside the messages.
-    instructions = result_text(fields.at(record, "system|systemInstruction.parts|system_instruction.parts"))
+    instructions = result_text(value_at(record, "system|systemInstruction.parts|system_instruction.parts"))
     system: list[Any] = []
     if instructions:
         system = [{"role": "system", "content": instructions}]
-    outcome, label = _outcome(record, options)
+    outcome, label = _outcome(record, origin.options)
     tags = _tags(record)
-    return identified(
-        options.own_id(fields.text(record, "id", "session_id")),
-        chat_turns(system + fields.as_list(messages, "'messages'"), unread=options.unread),
+    return origin.run(
+        text_at(record, "id", "session_id"),
+        chat_turns(system + as_list(messages, "'messages'"), unread=origin.options.unread),
         outcome,
-        environment=fields.text(record, "environment", "domain"),
-        task=fields.text(record, "task_id", "task"),
-        model=fields.text(record, "model"),
-        user=fields.text(record, "user"),
-        ended_at=fields.first_time([record], *_TIMES),
+        environment=text_at(record, "environment", "domain"),
+        task=text_at(record, "task_id", "task"),
+        model=text_at(record, "model"),
+        user=text_at(record, "user"),
+        ended_at=first_time([record], *_TIMES),
         tags=tags | label,
-        source=source,
-        tools=listed_tools(fields.list_at(record, "tools") or fields.list_at(record, "functions")),
+        tools=listed_tools(list_at(record, "tools") or list_at(record, "functions")),
     )
 
 
 def _tags(record: Object) -> dict[str, str]:
     tags = record.get("tags")
     recorded: dict[str, str] = {}
-    if fields.is_object(tags):
-        recorded = {key: fields.text(tags, key) for key in tags}
-    return recorded | filled(**{key: fields.text(record, key) for key in ("trial", "split", "attack")})
+    if is_object(tags):
+        recorded = {key: text_at(tags, key) for key in tags}
+    return recorded | filled(**{key: text_at(record, key) for key in ("trial", "split", "attack")})
 
 
 def _outcome(record: Object, options: ReadOptions) -> tuple[Outcome, dict[str, str]]:
     """Success as the record has it; else its label; else its reward, where 1 means solved. And the label as a tag."""
-    reward = fields.at(record, options.reward_key)
+    reward = value_at(record, options.reward_key)
     if reward is not None:
-        reward = fields.as_number(reward, repr(options.reward_key))
-    success = fields.at(record, options.success_key)
+        reward = as_number(reward, repr(options.reward_key))
+    success = value_at(record, options.success_key)
     # Explicit before implied: a record may say success and hold a reward of another measure.
     if success is not None:
         succeeded = verdict(success, options.success_key)
@@ -100,7 +99,7 @@ def _outcome(record: Object, options: ReadOptions) -> tuple[Outcome, dict[str, s
                 f"{options.success_key!r} is {str(success)[:40]!r}, which says neither success nor failure"
             )
         return Outcome(reward, succeeded), {}
-    label = fields.at(record, options.label_key)
+    label = value_at(record, options.label_key)
     if label is not None:
         succeeded = verdict(label, options.label_key)
         if succeeded is not None:
@@ -123,7 +122,7 @@ def verdict(value: Any, key: str) -> bool | None:
         if _BAD.fullmatch(word):
             return False
         return None
-    raise RecordError(f"{key!r} is {fields.kind_of(value)}, not a verdict")
+    raise RecordError(f"{key!r} is {kind_of(value)}, not a verdict")
 
 
 # ShareGPT's records (conversations) are rejected by name.

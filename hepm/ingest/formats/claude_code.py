@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
-from hepm.ingest import fields
+from hepm.ingest.fields import as_object, is_list, is_object, list_at, object_at, plain_text, text_at
 from hepm.ingest.formats.coding_session import CodingSession, SessionTurn, coding_run
-from hepm.ingest.formats.document import Document, Reader, built
+from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.turns import OpenCall, TurnBuilder
-from hepm.ingest.records import DECODER, Item, ReadOptions, RecordError, filled
+from hepm.ingest.records import DECODER, Item, RecordError, filled
 from hepm.types import Object, Trajectory, TurnMark
 
 CLAUDE_CODE: Final = "claude-code"
@@ -43,7 +43,7 @@ def _is_stream(document: Document) -> bool:
     """Whether it is the output of `claude -p --output-format stream-json`."""
     first = document.first
     return (
-        fields.is_object(first)
+        is_object(first)
         and "session_id" in first
         and first.get("type") in _STREAMED
         and bool({"message", "subtype"} & first.keys())
@@ -56,7 +56,7 @@ def _is_other_record(document: Document) -> bool:
     file_name = document.file_name
     if file_name == "sessions-index.json" or (file_name.endswith(_ABOUT_AGENT) and "agentType" in document.keys):
         return True
-    has_type = fields.is_object(first) and first.get("type") in _OTHER_RECORDS
+    has_type = is_object(first) and first.get("type") in _OTHER_RECORDS
     return has_type and not document.is_list and bool(document.keys & {"sessionId", "leafUuid", "messageId"})
 
 
@@ -77,21 +77,21 @@ class _Transcript:
 
     def take(self, record: Object) -> None:
         """Take a record: a message, or what the user typed while the agent worked."""
-        uuid = fields.text(record, "uuid")
+        uuid = text_at(record, "uuid")
         # Others hold a copy of a message, too ("api-request-blob").
         is_message = record.get("type") in ("user", "assistant") and bool(uuid)
         if uuid in self._of_record or (is_message and (record.get("isMeta") or record.get("isSynthetic"))):
             return
         queued = _queued(record)
         if not is_message and not queued:
-            parent = self._of_record.get(fields.text(record, "parentUuid"))
+            parent = self._of_record.get(text_at(record, "parentUuid"))
             if uuid and parent is not None:
                 self._of_record[uuid] = parent  # a link in the chain of messages
             if record.get("type") == "result":
                 _take_denials(record, self._by_key.get(_session_id(record)))
             elif record.get("subtype") == "init":
                 id = _session_id(record)
-                self._known(id, id).folder = fields.text(record, "cwd")
+                self._known(id, id).folder = text_at(record, "cwd")
             return
         session = self._session_of(record)
         if uuid:
@@ -102,10 +102,10 @@ class _Transcript:
             _take(record, session)
 
     def _session_of(self, record: Object) -> CodingSession:
-        id, agent = _session_id(record), fields.text(record, "agentId", "parent_tool_use_id")
+        id, agent = _session_id(record), text_at(record, "agentId", "parent_tool_use_id")
         if agent:
             return self._known(f"/{agent}", id, agent)
-        parent = self._of_record.get(fields.text(record, "parentUuid"))
+        parent = self._of_record.get(text_at(record, "parentUuid"))
         if record.get("isSidechain"):  # versions before agents had ids
             return self._sidechain(record, id, parent)
         if parent is None:
@@ -134,7 +134,7 @@ class _Transcript:
         return self._by_key[key]
 
 
-def _read_transcript(document: Document, options: ReadOptions) -> Iterator[Item]:
+def _read_transcript(document: Document) -> Iterator[Item]:
     transcript = _Transcript()
     yield from document.take(transcript.take)
     kind = ""
@@ -142,41 +142,39 @@ def _read_transcript(document: Document, options: ReadOptions) -> Iterator[Item]
         kind = _kind_of_agent(document)
     for session in transcript.sessions:
         if session.turns:
-            build = partial(_run, session=session, kind=kind, document=document, options=options)
-            yield built(document.name, session.agent or 1, {}, build)
+            build = partial(_run, session=session, kind=kind, document=document)
+            yield document.built(session.agent or 1, {}, build)
 
 
 def _session_id(record: Object) -> str:
     """The session of a record. Of a copy in a fork that it was copied from: both are one run."""
-    return fields.text(fields.object_at(record, "forkedFrom"), "sessionId") or fields.text(
-        record, "sessionId", "session_id"
-    )
+    return text_at(object_at(record, "forkedFrom"), "sessionId") or text_at(record, "sessionId", "session_id")
 
 
 def _ids_in(record: Object) -> list[str]:
     """The ids of the response and of the calls in a record, and of the calls that it answers."""
-    message = fields.object_at(record, "message")
-    ids = [fields.text(message, "id")]
+    message = object_at(record, "message")
+    ids = [text_at(message, "id")]
     for block in _blocks(message.get("content")):
-        ids.append(fields.text(block, "tool_use_id", "id"))
+        ids.append(text_at(block, "tool_use_id", "id"))
     return [f"id {id}" for id in ids if id]
 
 
 def _is_prompt(record: Object) -> bool:
-    content = fields.object_at(record, "message").get("content")
+    content = object_at(record, "message").get("content")
     return record.get("type") == "user" and not any("tool_use_id" in block for block in _blocks(content))
 
 
 def _queued(record: Object) -> str:
     """What the user typed while the agent worked; "" if the record holds nothing of that."""
     if record.get("type") == "queue-operation" and record.get("operation") == "remove":
-        return _user_text(fields.plain_text(record.get("content")))
+        return _user_text(plain_text(record.get("content")))
     attached = record.get("attachment")
-    if not fields.is_object(attached) or attached.get("type") != "queued_command":
+    if not is_object(attached) or attached.get("type") != "queued_command":
         return ""
     if attached.get("commandMode") != "prompt":  # such as the end of a task in the background
         return ""
-    return _user_text(fields.plain_text(attached.get("prompt")))
+    return _user_text(plain_text(attached.get("prompt")))
 
 
 def _take_queued(text: str, record: Object, session: CodingSession) -> None:
@@ -191,20 +189,20 @@ def _take_queued(text: str, record: Object, session: CodingSession) -> None:
 
 def _take_denials(record: Object, session: CodingSession | None) -> None:
     """Take the calls that were not allowed, which the last record of `claude -p` lists."""
-    for denial in fields.list_at(record, "permission_denials"):
-        call = session and session.by_id.get(fields.text(fields.as_object(denial, "a denial"), "tool_use_id"))
+    for denial in list_at(record, "permission_denials"):
+        call = session and session.by_id.get(text_at(as_object(denial, "a denial"), "tool_use_id"))
         if call:
             call.refused = True
 
 
 def _take(record: Object, session: CodingSession) -> None:
-    message = fields.object_at(record, "message")
-    session.folder = session.folder or fields.text(record, "cwd")
+    message = object_at(record, "message")
+    session.folder = session.folder or text_at(record, "cwd")
     if record["type"] == "user":
         _take_user(record, message.get("content"), session)
     elif message.get("model") != _SYNTHETIC:  # "API Error: …", which no model said
-        session.model = session.model or fields.text(message, "model")
-        response = fields.text(message, "id") or fields.text(record, "uuid")
+        session.model = session.model or text_at(message, "model")
+        response = text_at(message, "id") or text_at(record, "uuid")
         _take_response(message, response, session, session.mark(record.get("timestamp"), response))
 
 
@@ -217,7 +215,7 @@ def _take_user(record: Object, content: Any, session: CodingSession) -> None:
             said.append(_take_result(record, block, session))
         else:
             others.append(block)
-    text = fields.plain_text(others if blocks else content)
+    text = plain_text(others if blocks else content)
     if text.lstrip().startswith(_INTERRUPTED):
         for call in session.waiting:
             call.refused = call.refused or call.result is None
@@ -227,8 +225,8 @@ def _take_user(record: Object, content: Any, session: CodingSession) -> None:
         said.append(_user_text(text))
     text = "\n".join(filter(None, said))
     # A copy under another uuid has the time of the first one.
-    time = fields.text(record, "timestamp")
-    mark = session.mark(time, f"{time or fields.text(record, 'uuid')} {text}")
+    time = text_at(record, "timestamp")
+    mark = session.mark(time, f"{time or text_at(record, 'uuid')} {text}")
     if text and not (time and (time, text) in session.seen):
         session.hear(text, mark)
         session.seen.add((time, text))
@@ -242,14 +240,14 @@ def _user_text(text: str) -> str:
 
 def _take_result(record: Object, block: Object, session: CodingSession) -> str:
     """Give a result to its call; what the user said when refusing the call."""
-    call = session.by_id.get(fields.text(block, "tool_use_id"))
+    call = session.by_id.get(text_at(block, "tool_use_id"))
     # Results of the calls of a copied or compacted part have no call here, or it has its own.
     if call is None or call.result is not None:
         return ""
-    call.result = fields.plain_text(block.get("content"))
+    call.result = plain_text(block.get("content"))
     call.error = bool(block.get("is_error"))
     outcome = record.get("toolUseResult")
-    interrupted = fields.is_object(outcome) and outcome.get("interrupted") is True
+    interrupted = is_object(outcome) and outcome.get("interrupted") is True
     call.refused = interrupted or bool(record.get("toolDenialKind")) or outcome == _REJECTED
     refused = call.made()
     if refused is None or not refused.refused:
@@ -259,16 +257,16 @@ def _take_result(record: Object, block: Object, session: CodingSession) -> str:
 
 def _blocks(content: Any) -> list[Object]:
     """The typed parts of a message; none of a plain text."""
-    if not fields.is_list(content):
+    if not is_list(content):
         return []
-    return [part for part in content if fields.is_object(part)]
+    return [part for part in content if is_object(part)]
 
 
 def _take_response(message: Object, response: str, session: CodingSession, mark: TurnMark | None) -> None:
     """Take a part of a response: it comes in several records, one for each block, and its calls are parallel."""
     content = message.get("content")
     blocks = _blocks(content)
-    text = fields.plain_text([block for block in blocks if block.get("type") == "text"] if blocks else content)
+    text = plain_text([block for block in blocks if block.get("type") == "text"] if blocks else content)
     calls: list[OpenCall] = []
     for block in blocks:
         if block.get("type") != "tool_use":
@@ -287,13 +285,13 @@ def _take_response(message: Object, response: str, session: CodingSession, mark:
         session.turns.setdefault(response, SessionTurn("assistant", mark)).calls.extend(calls)
 
 
-def _run(_: Object, *, session: CodingSession, kind: str, document: Document, options: ReadOptions) -> Trajectory:
+def _run(_: Object, *, session: CodingSession, kind: str, document: Document) -> Trajectory:
     builder = TurnBuilder()
     for turn in session.turns.values():
         builder.add(turn.role, "\n".join(turn.texts), turn.calls, mark=turn.mark)
     own_id = "/".join(filter(None, (session.id, session.agent)))
     tags = filled(subagent=session.agent and (kind or session.agent))
-    return coding_run(CLAUDE_CODE, own_id, builder.build(), session, document, options, tags)
+    return coding_run(CLAUDE_CODE, own_id, builder.build(), session, document, tags)
 
 
 def _kind_of_agent(document: Document) -> str:
@@ -301,8 +299,8 @@ def _kind_of_agent(document: Document) -> str:
     try:
         content = document.source.sibling(document.source.path.stem + _ABOUT_AGENT) or b"{}"
         about = DECODER.decode(content.decode())
-        if fields.is_object(about):
-            return fields.text(about, "agentType")
+        if is_object(about):
+            return text_at(about, "agentType")
     except (RecordError, ValueError, RecursionError):
         pass  # a sub-agent of unknown kind is named by its id
     return ""

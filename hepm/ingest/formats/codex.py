@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from hepm.ingest import fields
+from hepm.ingest.fields import is_object, object_at, plain_text, text_at, unix_time
 from hepm.ingest.formats.coding_session import CodingSession, coding_run
-from hepm.ingest.formats.document import Document, Reader, built
+from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.openai_items import REFUSED, item_messages
 from hepm.ingest.formats.turns import chat_turns
-from hepm.ingest.records import Item, ReadOptions, RecordError, decoded_text
+from hepm.ingest.records import Item, RecordError, decoded_text
 from hepm.types import Object, Trajectory
 
 CODEX: Final = "codex"
@@ -39,11 +39,11 @@ _PRINTED_CALLS: Final = {
 
 def _is_rollout(document: Document) -> bool:
     first = document.first
-    if fields.is_object(first) and str(first.get("type")).startswith(_PRINTED):
+    if is_object(first) and str(first.get("type")).startswith(_PRINTED):
         return bool({"thread_id", "item", "usage"} & first.keys()) or len(first) == 1
     return (
         {"type", "payload", "timestamp"} <= document.keys
-        and fields.is_object(first)
+        and is_object(first)
         and (first["type"] in ("session_meta", "response_item", "event_msg", "turn_context", "compacted"))
     )
 
@@ -67,11 +67,11 @@ class _Rollout:
         item = _codex_item(payload)
         self.items.append({**item, "at": at})
         id = item.get("call_id")
-        if type(id) is str and "output" in item:
+        if isinstance(id, str) and "output" in item:
             self.open_calls.pop(id, None)
-        elif type(id) is str:
-            self.open_calls[id] = fields.text(item, "type")
-        if item.get("name") == _CODE_MODE and type(id) is str:
+        elif isinstance(id, str):
+            self.open_calls[id] = text_at(item, "type")
+        if item.get("name") == _CODE_MODE and isinstance(id, str):
             self.script = id
         elif "output" in item and id == self.script:
             self.script = ""
@@ -79,18 +79,18 @@ class _Rollout:
     def note(self, event: Object) -> None:
         """Take an exit code, and a command that a script runs: "code mode" hides many in one call of `exec`."""
         item = event.get("item")
-        kind = fields.text(event, "type")
+        kind = text_at(event, "type")
         if kind == "turn_aborted":
             for id, call in self.open_calls.items():
                 self.items.append({"type": f"{call}_output", "call_id": id, "output": "", "status": "aborted"})
             self.open_calls.clear()
-        elif kind == "item_completed" and fields.is_object(item) and item.get("type") == "CommandExecution":
+        elif kind == "item_completed" and is_object(item) and item.get("type") == "CommandExecution":
             if self.script:
                 self.commands.setdefault(self.script, []).append(item)
-            event = {**item, "call_id": fields.text(item, "call_id", "id")}
+            event = {**item, "call_id": text_at(item, "call_id", "id")}
         elif not kind.endswith("_end"):
             return
-        told = self.told.setdefault(fields.text(event, "call_id"), {})
+        told = self.told.setdefault(text_at(event, "call_id"), {})
         if str(event.get("status")).lower() in REFUSED:
             told["status"] = REFUSED[0]
         if type(event.get("exit_code")) is int:
@@ -100,7 +100,7 @@ class _Rollout:
         """The items, with the commands of a script in its place."""
         for item in self.items:
             id = item.get("call_id")
-            if type(id) is not str:
+            if not isinstance(id, str):
                 id = ""
             if item.get("type") == "message" and is_context(item):
                 continue
@@ -115,30 +115,30 @@ class _Rollout:
     def _commands_of(self, script: str) -> Iterator[Object]:
         """A call and its output for each command of a script."""
         for number, command in enumerate(self.commands[script]):
-            told = self.told.get(fields.text(command, "call_id", "id"), {})
+            told = self.told.get(text_at(command, "call_id", "id"), {})
             call: Object = {"call_id": f"{script}/{number}", "at": command.get("at"), **told}
             arguments = {"command": command.get("command")}
             yield {**call, "type": "function_call", "name": "exec_command", "arguments": arguments}
-            output = fields.plain_text(command.get("aggregated_output"))
+            output = plain_text(command.get("aggregated_output"))
             yield {**call, "type": "function_call_output", "output": output}
 
     def begins_anew(self, meta: Object) -> bool:
         """Whether the description of a session is of another one. A fork holds a copy of its origin: both are one run,
         under the id of the origin."""
-        id, at = fields.text(meta, "id"), fields.unix_time(meta.get("timestamp")) or self.begun_at
+        id, at = text_at(meta, "id"), unix_time(meta.get("timestamp")) or self.begun_at
         return bool(self.session.id) and id not in ("", self.session.id) and at >= self.begun_at
 
     def begin(self, meta: Object) -> None:
         """Take the description of the session."""
         session = self.session
-        self.begun_at = self.begun_at or fields.unix_time(meta.get("timestamp")) or 0.0
+        self.begun_at = self.begun_at or unix_time(meta.get("timestamp")) or 0.0
         if meta.get("forked_from_id"):
             self.begun_at = math.inf
-        session.id = fields.text(meta, "forked_from_id", "id")
-        session.folder = session.folder or fields.text(meta, "cwd")
+        session.id = text_at(meta, "forked_from_id", "id")
+        session.folder = session.folder or text_at(meta, "cwd")
 
 
-def _read_rollout(document: Document, options: ReadOptions) -> Iterator[Item]:
+def _read_rollout(document: Document) -> Iterator[Item]:
     rollouts = [_Rollout()]
     yield from document.take(lambda record: _take(record, rollouts))
     for rollout in rollouts:
@@ -148,19 +148,17 @@ def _read_rollout(document: Document, options: ReadOptions) -> Iterator[Item]:
             yield document.rejected(None, str(error))
             continue
         if messages:
-            build = partial(_run, messages=messages, session=rollout.session, document=document, options=options)
-            yield built(document.name, 1, {}, build)
+            build = partial(_run, messages=messages, session=rollout.session, document=document)
+            yield document.built(1, {}, build)
 
 
-def _run(
-    _: Object, *, messages: list[Object], session: CodingSession, document: Document, options: ReadOptions
-) -> Trajectory:
+def _run(_: Object, *, messages: list[Object], session: CodingSession, document: Document) -> Trajectory:
     times: Counter[str] = Counter()
     for message in messages:
         said = f"{message.get('role')} {message.get('content')}"
         times[said] += 1
         message["mark"] = session.mark(message.get("at"), f"{times[said]} {said}")
-    return coding_run(CODEX, session.id, chat_turns(messages), session, document, options, {})
+    return coding_run(CODEX, session.id, chat_turns(messages), session, document, {})
 
 
 def _take(record: Object, rollouts: list[_Rollout]) -> None:
@@ -168,42 +166,42 @@ def _take(record: Object, rollouts: list[_Rollout]) -> None:
     kind = record.get("type")
     meta: Object = {}
     if kind == "session_meta":
-        meta = fields.object_at(record, "payload")
+        meta = object_at(record, "payload")
     elif kind == "thread.started":
         meta = {"id": record.get("thread_id")}
     if rollouts[-1].begins_anew(meta):
         rollouts.append(_Rollout())
     rollout = rollouts[-1]
     session = rollout.session
-    session.ended_at = fields.unix_time(record.get("timestamp")) or session.ended_at
+    session.ended_at = unix_time(record.get("timestamp")) or session.ended_at
     if meta:
         rollout.begin(meta)
     elif kind == "item.completed":
-        rollout.items.extend(_printed(fields.object_at(record, "item")))
+        rollout.items.extend(_printed(object_at(record, "item")))
     elif kind == "turn_context":
-        session.model = session.model or fields.text(fields.object_at(record, "payload"), "model")
+        session.model = session.model or text_at(object_at(record, "payload"), "model")
     elif kind == "response_item":
-        rollout.add(fields.object_at(record, "payload"), record.get("timestamp"))
+        rollout.add(object_at(record, "payload"), record.get("timestamp"))
     elif kind == "event_msg":
-        rollout.note(fields.object_at(record, "payload"))
+        rollout.note(object_at(record, "payload"))
 
 
 def _printed(item: Object) -> list[Object]:
     """The items of the Responses API for one that `codex exec --json` prints: a message, or a call and its output."""
-    kind, status, error = fields.text(item, "type"), item.get("status"), item.get("error")
+    kind, status, error = text_at(item, "type"), item.get("status"), item.get("error")
     if kind == "agent_message":
-        return [{"type": "message", "role": "assistant", "content": fields.text(item, "text")}]
+        return [{"type": "message", "role": "assistant", "content": text_at(item, "text")}]
     if kind == "mcp_tool_call":
-        name = f"mcp__{fields.text(item, 'server')}__{fields.text(item, 'tool')}"
+        name = f"mcp__{text_at(item, 'server')}__{text_at(item, 'tool')}"
         arguments, output = item.get("arguments"), item.get("result") or error
     elif kind in _PRINTED_CALLS:
         name, *keys = _PRINTED_CALLS[kind]
         arguments, output = {key: item.get(key) for key in keys}, item.get("aggregated_output") or error
     else:
         return []
-    if fields.is_object(output):
-        output = fields.plain_text(output.get("content") or output.get("message"))
-    id = fields.text(item, "id")
+    if is_object(output):
+        output = plain_text(output.get("content") or output.get("message"))
+    id = text_at(item, "id")
     answer: Object = {"type": "function_call_output", "call_id": id, "output": output or "", "status": status}
     if status in ("completed", "failed"):
         answer["is_error"] = status == "failed" or bool(error) or item.get("exit_code") not in (0, None)
@@ -212,13 +210,13 @@ def _printed(item: Object) -> list[Object]:
 
 def is_context(item: Object) -> bool:
     """Whether a message of the user holds what Codex says of the machine and the repository."""
-    return item.get("role") == "user" and fields.plain_text(item.get("content")).lstrip().startswith(_CONTEXT)
+    return item.get("role") == "user" and plain_text(item.get("content")).lstrip().startswith(_CONTEXT)
 
 
 def _codex_item(payload: Object) -> Object:
     """An item of a rollout, with its output as text, and whether its command failed."""
     output = payload.get("output")
-    if type(output) is not str:
+    if not isinstance(output, str):
         return payload
     code: Any = None
     if output.startswith("{"):
@@ -226,11 +224,11 @@ def _codex_item(payload: Object) -> Object:
             parsed = decoded_text(output)
         except (ValueError, RecursionError):
             parsed = None
-        if fields.is_object(parsed) and "output" in parsed:
+        if is_object(parsed) and "output" in parsed:
             metadata = parsed.get("metadata")
-            if fields.is_object(metadata):
+            if is_object(metadata):
                 code = metadata.get("exit_code")
-            output = fields.plain_text(parsed["output"])
+            output = plain_text(parsed["output"])
     else:
         # "Exit code: 1\nWall time: 0.2 seconds\nOutput:\n…"
         match = _EXIT_CODE.search(output[:200])

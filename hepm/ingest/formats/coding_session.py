@@ -6,11 +6,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from hepm.ingest import fields
-from hepm.ingest.formats.document import Document
+from hepm.ingest.fields import unix_time
+from hepm.ingest.formats.document import Origin
 from hepm.ingest.formats.turns import OpenCall
 from hepm.ingest.joining import mark_key
-from hepm.ingest.records import PROJECT, ReadOptions, filled, identified
+from hepm.ingest.records import PROJECT, filled
 from hepm.types import Outcome, Role, Trajectory, Turn, TurnMark
 
 _LATER_S: Final = 1e-5
@@ -56,7 +56,7 @@ class CodingSession:
     def mark(self, time: Any, key: str) -> TurnMark | None:
         """The mark of a turn by its time, by which files of one session are joined; None while no time is known."""
         # A file keeps its order, also where times are equal, missing or step back.
-        at = fields.unix_time(time)
+        at = unix_time(time)
         self.at = max(at or 0.0, self.at + _LATER_S)
         if at is not None:
             self.ended_at = max(at, self.ended_at or at)
@@ -75,18 +75,16 @@ def coding_run(
     id: str,
     turns: tuple[Turn, ...],
     session: CodingSession,
-    document: Document,
-    options: ReadOptions,
+    origin: Origin,
     tags: dict[str, str],
 ) -> Trajectory:
     """The run of a session; its environment is the agent's name, its tag "project" the folder it worked in."""
-    return identified(
-        options.own_id(id),
+    return origin.run(
+        id,
         turns,
         Outcome(),
         environment=agent,  # as the hooks of running agents call it: what one learns, the other may use
         model=session.model,
         ended_at=session.ended_at,
         tags={**filled(**{PROJECT: project_of(session.folder)}), **tags},
-        source=document.name,
     )

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from hepm.ingest import fields
+from hepm.ingest.fields import as_text, is_list, is_object, object_at, plain_text, text_at, unix_time, value_at
 from hepm.ingest.formats.message_layouts import chat_messages, is_langchain, langchain_content, parsed_json
 from hepm.ingest.formats.parts import Unread, result_text
 from hepm.ingest.formats.spans import TraceSpan
@@ -137,17 +137,17 @@ def _read_tool(span: TraceSpan, about: Object, messages: list[Object]) -> None:
     span.call_id = _text(about, *_CALL_IDS)
     span.arguments = _arguments(_first(about, _ARGUMENTS))
     result = _unwrapped(parsed_json(_first(about, _RESULTS)))
-    span.result = None if result is None else fields.as_text(result)
-    if fields.is_object(result) and is_langchain(result):
+    span.result = None if result is None else as_text(result)
+    if is_object(result) and is_langchain(result):
         inner = langchain_content(result)
-        span.call_id = fields.text(inner, "tool_call_id") or span.call_id
-        span.name = fields.text(inner, "name") or span.name
-        span.result = fields.plain_text(inner.get("content"))
+        span.call_id = text_at(inner, "tool_call_id") or span.call_id
+        span.name = text_at(inner, "name") or span.name
+        span.result = plain_text(inner.get("content"))
         if inner.get("status") == "error":
             span.error = True
     for message in messages:  # an event with what went in, and one with what came out
         if message["role"] == "assistant":
-            span.result = span.result or fields.plain_text(message.get("content"))
+            span.result = span.result or plain_text(message.get("content"))
         elif span.arguments is None:
             span.arguments = parsed_json(message.get("content"))
     cause = _text(about, "error.type", "exception.type")
@@ -160,7 +160,7 @@ def _read_tool(span: TraceSpan, about: Object, messages: list[Object]) -> None:
 
 def _read_messages(span: TraceSpan, about: Object, messages: list[Object], unread: Unread) -> None:
     system = parsed_json(_first(about, ("gen_ai.system_instructions", "system_instructions")))
-    if fields.is_list(system):
+    if is_list(system):
         system = [{"role": "system", "parts": system}]
     given = messages_in(_first(about, _GIVEN), "user", unread)
     answer = messages_in(_first(about, _ANSWERS), "assistant", unread)
@@ -171,7 +171,7 @@ def _read_messages(span: TraceSpan, about: Object, messages: list[Object], unrea
     span.answer = answer
     tools = [parsed_json(tool) for name in _TOOLS for tool in _listed(about, name)]
     for tool in tools:
-        if fields.is_object(tool):
+        if is_object(tool):
             span.tools.append({key: parsed_json(value) for key, value in tool.items()}.get("json_schema", tool))
 
 
@@ -182,7 +182,7 @@ def event_messages(name: str, event: Object, unread: Unread) -> list[Object]:
     found: list[Object] = []
     if name == "gen_ai.choice":
         message = parsed_json(body.get("message", body))
-        if not fields.is_object(message):
+        if not is_object(message):
             message = {"content": result_text(message)}
         found = messages_in(
             _with_parts({"role": "assistant", "tool_calls": body["tool_calls"], **message}), "assistant", unread
@@ -221,7 +221,7 @@ def _value(about: Object, name: str) -> Any:
             place = root
             for step in path:
                 inner = place.setdefault(step, {})
-                if not fields.is_object(inner):
+                if not is_object(inner):
                     break
                 place = inner
             else:
@@ -229,16 +229,16 @@ def _value(about: Object, name: str) -> Any:
     if name in ("ai.response.", "ai.result."):
         return _vercel_answer(root)
     found = _with_lists(root)
-    if not fields.is_list(found) or name in _TOOLS:
+    if not is_list(found) or name in _TOOLS:
         return found or None
     role = "assistant" if name in _ANSWERS else "user"
-    return [{"role": role, **_with_parts(message)} for message in found if fields.is_object(message)]
+    return [{"role": role, **_with_parts(message)} for message in found if is_object(message)]
 
 
 def _with_parts(message: Object) -> Object:
     """A message whose content is a list that it holds as text: of parts, or of calls (Koog's)."""
     content = message.get("contents") or parsed_json(message.get("content"))
-    if not fields.is_list(content) or not all(map(_is_part, content)):
+    if not is_list(content) or not all(map(_is_part, content)):
         return message
     if any(part.get("type") == "function" for part in content):
         return {**message, "content": "", "tool_calls": content}
@@ -247,7 +247,7 @@ def _with_parts(message: Object) -> Object:
 
 def _with_lists(value: Any) -> Any:
     """Objects whose keys are numbers as lists; without what OpenInference puts around messages, calls and parts."""
-    if not fields.is_object(value):
+    if not is_object(value):
         return value
     if value and all(map(str.isdecimal, value)):
         return [_with_lists(value[key]) for key in sorted(value, key=lambda key: (len(key), key))]
@@ -259,14 +259,14 @@ def _with_lists(value: Any) -> Any:
 
 
 def _is_part(value: Any) -> bool:
-    return fields.is_object(value) and not {"type", "text", "toolUse", "toolResult"}.isdisjoint(value)
+    return is_object(value) and not {"type", "text", "toolUse", "toolResult"}.isdisjoint(value)
 
 
 def _vercel_answer(answer: Object) -> Any:
     calls: list[Object] = []
     listed = parsed_json(answer.get("toolCalls"))
-    for call in listed if fields.is_list(listed) else ():
-        if fields.is_object(call):
+    for call in listed if is_list(listed) else ():
+        if is_object(call):
             function = {"name": call.get("toolName"), "arguments": call.get("input", call.get("args"))}
             calls.append({"id": call.get("toolCallId"), "function": function})
     text = answer.get("text", answer.get("object"))
@@ -295,7 +295,7 @@ def _text(about: Object, *names: str) -> str:
 
 def _listed(about: Object, name: str) -> list[Any]:
     value = parsed_json(_value(about, name))
-    return value if fields.is_list(value) else []
+    return value if is_list(value) else []
 
 
 def _arguments(value: Any) -> Any:
@@ -310,8 +310,8 @@ def _arguments(value: Any) -> Any:
 
 def _unwrapped(value: Any) -> Any:
     """What OpenLLMetry puts beside facts of its own: {"inputs": {…}, "tags": […]}."""
-    if fields.is_object(value) and value.keys() <= _WRAPPERS:
-        inner = fields.at(value, "inputs|outputs|output|kwargs|input_str")
+    if is_object(value) and value.keys() <= _WRAPPERS:
+        inner = value_at(value, "inputs|outputs|output|kwargs|input_str")
         if inner is not None:
             return parsed_json(inner)
     return value
@@ -323,9 +323,9 @@ def messages_in(value: Any, role: str, unread: Unread) -> list[Object]:
     `unread` counts what is left out, as often as it is in one span: each repeats the messages before it.
     """
     value = parsed_json(value)
-    if fields.is_object(value) and value.get("object") == "response":  # OpenAI's, whole
+    if is_object(value) and value.get("object") == "response":  # OpenAI's, whole
         value = value.get("output")
-    items = list(filter(fields.is_object, value)) if fields.is_list(value) else []
+    items = list(filter(is_object, value)) if is_list(value) else []
     if any("event.name" in item for item in items):  # pydantic-ai's
         return [message for item in items for message in event_messages(str(item.get("event.name")), item, unread)]
     left_out: Unread = Counter()
@@ -341,7 +341,7 @@ def messages_in(value: Any, role: str, unread: Unread) -> list[Object]:
 
 @dataclass(frozen=True, slots=True)
 class SpanLayout:
-    """Where the records of a tracer keep what a span has: paths of keys, as `fields.at` reads them.
+    """Where the records of a tracer keep what a span has: paths of keys, as `value_at` reads them.
 
     Attributes:
         kind, kinds: Where its type is, and what OpenInference calls the types; others have their own name, "" none.
@@ -364,9 +364,9 @@ class SpanLayout:
 
     def read(self, record: Object, options: ReadOptions) -> TraceSpan:
         """The span of a record; RecordError if it has no id."""
-        about: Object = {**fields.object_at({"attributes": parsed_json(fields.at(record, self.more))}, "attributes")}
+        about: Object = {**object_at({"attributes": parsed_json(value_at(record, self.more))}, "attributes")}
         for name, path in self.attributes.items():
-            value = parsed_json(fields.at(record, path))
+            value = parsed_json(value_at(record, path))
             if value is not None:
                 about[name] = value
         kind = _id_at(record, self.kind)
@@ -376,8 +376,8 @@ class SpanLayout:
             _id_at(record, self.id),
             _id_at(record, self.parent),
             _id_at(record, self.session),
-            fields.unix_time(fields.at(record, self.start)) or 0.0,
-            fields.unix_time(fields.at(record, self.end)),
+            unix_time(value_at(record, self.start)) or 0.0,
+            unix_time(value_at(record, self.end)),
             name=_id_at(record, self.name),
         )
         if not span.trace or not span.id:
@@ -395,4 +395,4 @@ class SpanLayout:
 
 
 def _id_at(record: Object, path: str) -> str:
-    return fields.text({"value": fields.at(record, path)}, "value")
+    return text_at({"value": value_at(record, path)}, "value")

@@ -16,11 +16,20 @@ from dataclasses import dataclass
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from hepm.ingest import fields
+from hepm.ingest.fields import as_object, is_list, is_object, kind_of, value_at
 from hepm.ingest.files.source_file import SourceFile, printable
 from hepm.ingest.files.unreadable import STREAM_ERRORS
-from hepm.ingest.records import DECODER, Broken, Item, ReadOptions, RecordError, Rejection, without_surrogates
-from hepm.types import Object, Trajectory
+from hepm.ingest.records import (
+    DECODER,
+    Broken,
+    Item,
+    ReadOptions,
+    RecordError,
+    Rejection,
+    identified,
+    without_surrogates,
+)
+from hepm.types import Object, Outcome, Trajectory, Turn
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -109,7 +118,7 @@ class TextWindow:
     def key(self) -> str:
         """The next key of an object, and skip its colon."""
         key = self.value()
-        if type(key) is not str:
+        if not isinstance(key, str):
             raise Broken("an object has a key that is not a string")
         self.take(":")
         return key
@@ -182,10 +191,10 @@ def walk(window: TextWindow, targets: Sequence[KeyPath], path: KeyPath = ()) -> 
 
 def walk_decoded(value: Any, targets: Sequence[KeyPath], path: KeyPath = ()) -> Iterator[Piece]:
     """The same pieces of a decoded value; the elements of lists come after everything else."""
-    if fields.is_list(value) and () in targets:
+    if is_list(value) and () in targets:
         for number, element in enumerate(value, 1):
             yield path, number, element
-    elif fields.is_object(value) and any(targets):
+    elif is_object(value) and any(targets):
         # False sorts before True, and sorting is stable: what leads to no list comes first, in the file's order.
         for key in sorted(value, key=lambda key: bool(_below(targets, key))):
             yield from walk_decoded(value[key], _below(targets, key), (*path, key))
@@ -272,7 +281,41 @@ class _Bytes(io.RawIOBase):
         self._head = io.BytesIO(head)
 
 
-class Document:
+class Origin:
+    """Where runs are read from: it makes them, or says why one cannot be made.
+
+    Attributes:
+        name: As people see it.
+    """
+
+    def __init__(self, name: str, options: ReadOptions | None = None) -> None:
+        self.name = name
+        self.options = options or ReadOptions()
+
+    def run(self, own_id: str, turns: tuple[Turn, ...], outcome: Outcome, **about: Any) -> Trajectory:
+        """A run of this source: see `identified`."""
+        return identified(self.options.own_id(own_id), turns, outcome, source=self.name, **about)
+
+    def rejected(self, record: int | str | None, reason: str) -> Rejection:
+        """A rejection of one record, or of the whole if `record` is None."""
+        return Rejection(self.name, record, reason)
+
+    def built(self, number: int | str | None, value: Any, build: Build) -> Item:
+        """What `build` makes of one record, or why it cannot."""
+        if isinstance(value, RecordError):
+            return self.rejected(number, str(value))
+        try:
+            try:
+                return build(as_object(value, "the record"))
+            except UnicodeEncodeError:  # half a surrogate pair; hardly any record has one, so none is searched before
+                return build(without_surrogates(value))
+        except (RecursionError, MemoryError) as error:
+            return self.rejected(number, _why_undecoded(error))
+        except (RecordError, ValueError) as error:  # types.py refuses values that mean nothing
+            return self.rejected(number, str(error))
+
+
+class Document(Origin):
     """An open source, with what its reader is chosen by.
 
     Attributes:
@@ -282,9 +325,9 @@ class Document:
         first: The first record, if it is decoded. It and `keys` are of a later record if `recognised` found one there.
     """
 
-    def __init__(self, source: SourceFile, *, limit: int = RECORD_LIMIT) -> None:
+    def __init__(self, source: SourceFile, options: ReadOptions | None = None, *, limit: int = RECORD_LIMIT) -> None:
+        super().__init__(source.name, options)
         self.source = source
-        self.name = source.name
         self.file_name = printable(source.path.name)
         self.keys: Set[str] = frozenset()
         self.is_list = False
@@ -350,7 +393,7 @@ class Document:
             if key in self.keys:
                 self._root = (key,)
                 first = next(self.first_records(), None)
-                if fields.is_object(first):
+                if is_object(first):
                     self.is_list = True
                     self._notice(first)
                     return True
@@ -365,7 +408,7 @@ class Document:
         if self._lines:
             first_keys = [target[0] for target in targets if target]
             for number, value in self._line_records():
-                if fields.is_object(value) and any(key in value for key in first_keys):
+                if is_object(value) and any(key in value for key in first_keys):
                     yield from walk_decoded(value, targets)
                 else:
                     yield (), number, value
@@ -396,7 +439,7 @@ class Document:
     def each(self, build: Build) -> Iterator[Item]:
         """What `build` makes of every record."""
         for number, value in self.records():
-            yield built(self.name, number, value, build)
+            yield self.built(number, value, build)
 
     def take(self, add: Callable[[Object], object]) -> Iterator[Rejection]:
         """Hand every record to `add`; a rejection of each that it, or the decoder, refuses."""
@@ -404,7 +447,7 @@ class Document:
             try:
                 if isinstance(value, RecordError):
                     raise value
-                add(fields.as_object(value, "the record"))
+                add(as_object(value, "the record"))
             except (RecordError, RecursionError) as error:
                 yield self.rejected(number, str(error) if isinstance(error, RecordError) else _why_undecoded(error))
 
@@ -420,23 +463,19 @@ class Document:
             if is_message(value):
                 alone.append(value)
             else:
-                yield built(self.name, number, {"messages": value} if fields.is_list(value) else value, build)
+                yield self.built(number, {"messages": value} if is_list(value) else value, build)
         if alone and not (broken and self.is_list):
-            yield built(self.name, 1, {"messages": alone}, build)
-
-    def rejected(self, record: int | str | None, reason: str) -> Rejection:
-        """A rejection of one record, or of the file if `record` is None."""
-        return Rejection(self.name, record, reason)
+            yield self.built(1, {"messages": alone}, build)
 
     def _decode_whole(self, head: bytes) -> bool:
         try:
             value = DECODER.decode(head.decode())
         except (ValueError, RecursionError, MemoryError):
             return False
-        self.is_list = fields.is_list(value)
-        if not self.is_list and not fields.is_object(value):
-            raise UnreadableError(f"it holds {fields.kind_of(value)}, not runs")
-        if fields.is_list(value) and value:
+        self.is_list = is_list(value)
+        if not self.is_list and not is_object(value):
+            raise UnreadableError(f"it holds {kind_of(value)}, not runs")
+        if is_list(value) and value:
             self._notice(value[0])
         else:
             self._notice(value)
@@ -464,8 +503,8 @@ class Document:
         """The first lines or elements that can be decoded, to recognise the file; none of one object."""
         decoded = self._value
         if self._root:
-            decoded = fields.at(decoded, self._root[0])
-        if fields.is_list(decoded):
+            decoded = value_at(decoded, self._root[0])
+        if is_list(decoded):
             yield from decoded[:LOOKED_AT]
         elif self._lines:
             head = self._bytes.look(self._looks)
@@ -484,9 +523,9 @@ class Document:
     def _notice(self, record: Any) -> None:
         """Take `first` and `keys` from a record; a record that is a list (of messages) has the keys of its first."""
         self.first = record
-        if fields.is_list(record) and record:
+        if is_list(record) and record:
             record = record[0]
-        if fields.is_object(record):
+        if is_object(record):
             self.keys = record.keys()
 
     def _line_records(self) -> Iterator[tuple[int, Any]]:
@@ -531,36 +570,18 @@ class Reader:
 
     name: str
     recognises: Callable[[Document], bool]
-    read: Callable[[Document, ReadOptions], Iterator[Item]]
+    read: Callable[[Document], Iterator[Item]]
     command_names: bool = False
     by_line: bool = False
 
 
 def record_reader(
-    name: str, recognises: Callable[[Document], bool], build: Callable[[Object, Document, ReadOptions], Trajectory]
+    name: str, recognises: Callable[[Document], bool], build: Callable[[Object, Document], Trajectory]
 ) -> Reader:
     """The reader of a format in which each record is a run."""
     return Reader(
-        name,
-        recognises,
-        lambda document, options: document.each(lambda record: build(record, document, options)),
-        by_line=True,
+        name, recognises, lambda document: document.each(lambda record: build(record, document)), by_line=True
     )
-
-
-def built(file: str, number: int | str | None, value: Any, build: Build) -> Item:
-    """What `build` makes of one record of a file, or why it cannot."""
-    if isinstance(value, RecordError):
-        return Rejection(file, number, str(value))
-    try:
-        try:
-            return build(fields.as_object(value, "the record"))
-        except UnicodeEncodeError:  # half a surrogate pair; hardly any record has one, so none is searched before
-            return build(without_surrogates(value))
-    except (RecursionError, MemoryError) as error:
-        return Rejection(file, number, _why_undecoded(error))
-    except (RecordError, ValueError) as error:  # types.py refuses values that mean nothing
-        return Rejection(file, number, str(error))
 
 
 def _decoded_line(line: bytes) -> Any:

@@ -14,18 +14,16 @@ from typing import Any, Final, TypeAlias
 from hepm.graph.lessons.rows import Answer, Exposure, LessonRow, Reported, from_record, to_record
 from hepm.graph.rows import ToolRow
 from hepm.graph.store import Store
-from hepm.ingest import fields
-from hepm.ingest.formats.document import Document, Reader, built
+from hepm.ingest.fields import as_object, flag_at, is_object, number_at, string_at
+from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.hepm import (
     VERSION,
     check_version,
-    flag_at,
     parse_stored,
     run_of_record,
-    text_at,
     tool_of_record,
 )
-from hepm.ingest.records import Item, ReadOptions, RecordError, Rejection
+from hepm.ingest.records import Item, RecordError, Rejection
 from hepm.types import Object
 
 Content: TypeAlias = ToolRow | LessonRow | Reported | Exposure | Answer
@@ -69,16 +67,15 @@ def _only_counted(row: ToolRow) -> ToolRow:
     return ToolRow(row.name, "", "{}", row.calls, row.errors)
 
 
-def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
-    del options  # runs keep the ids and sources that they were stored with
+def _read(document: Document) -> Iterator[Item]:
     for number, value in document.records():
         kind = _kind_of_line(value)
         if not kind:
-            yield built(document.name, number, value, run_of_record)
+            yield document.built(number, value, run_of_record)  # which keeps the id and source it was stored with
             continue
         try:
             check_version(value)
-            content = _READ[kind](fields.as_object(value[kind], repr(kind)))
+            content = _READ[kind](as_object(value[kind], repr(kind)))
         except (RecordError, ValueError, RecursionError) as error:
             yield document.rejected(number, f"its {kind} cannot be read: {error}")
             continue
@@ -87,7 +84,7 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
 
 def _kind_of_line(value: Any) -> str:
     """The key of a line that is no run: "tool", "lesson", and so on; "" for a run."""
-    if fields.is_object(value):
+    if is_object(value):
         for key in _READ:
             if key in value:
                 return key
@@ -117,9 +114,9 @@ def _tool(record: Object) -> ToolRow:
         _parameters(tool.parameters),
         calls=0,
         errors=0,
-        described_at=fields.number(record, "described_at") or 0.0,
-        changed_at=fields.number(record, "changed_at") or 0.0,
-        former_description=text_at(record, "former_description"),
+        described_at=number_at(record, "described_at") or 0.0,
+        changed_at=number_at(record, "changed_at") or 0.0,
+        former_description=string_at(record, "former_description"),
         former_parameters=_parameters(former.parameters),
         retired=tool.retired,
         aliases=tuple(sorted(tool.aliases)),
@@ -146,15 +143,15 @@ def _exposure(record: Object) -> Exposure:
 
 
 def _answer(record: Object) -> Answer:
-    usage = text_at(record, "usage")
+    usage = string_at(record, "usage")
     if usage:
-        fields.as_object(json.loads(usage), "'usage'")
-    about = (_named(record, "key"), _named(record, "step"), text_at(record, "run"), text_at(record, "text"))
-    return Answer(*about, usage, text_at(record, "user"))
+        as_object(json.loads(usage), "'usage'")
+    about = (_named(record, "key"), _named(record, "step"), string_at(record, "run"), string_at(record, "text"))
+    return Answer(*about, usage, string_at(record, "user"))
 
 
 def _named(record: Object, key: str) -> str:
-    name = text_at(record, key)
+    name = string_at(record, key)
     if not name:
         raise RecordError(f"{key!r} is empty")
     return name

@@ -11,7 +11,19 @@ from typing import Final
 
 from hepm.errors import FormatError
 from hepm.graph.changes import damaged_run
-from hepm.ingest import fields
+from hepm.ingest.fields import (
+    as_list,
+    as_number,
+    as_object,
+    flag_at,
+    kind_of,
+    list_at,
+    number_at,
+    object_at,
+    string_at,
+    text_at,
+    texts_in,
+)
 from hepm.ingest.records import DECODER, MAX_NAME, RecordError, check_calls, finite, graded
 from hepm.types import Object, Outcome, Role, Tool, ToolCall, Trajectory, Turn, TurnMark
 
@@ -53,7 +65,7 @@ def parse_run(line: str) -> Trajectory:
     try:
         if type(line) is not str:  # in a damaged store
             raise RecordError("it is no text")
-        return _trajectory(fields.as_object(DECODER.decode(line), "the record"))
+        return _trajectory(as_object(DECODER.decode(line), "the record"))
     except (RecordError, ValueError, RecursionError) as error:
         raise FormatError(f"this is no run in hepm's own format: {error}") from error
 
@@ -130,7 +142,7 @@ def check_version(record: Object) -> int:
     """The version of a line; RecordError if it has none, or a newer one than this hepm reads."""
     version = record.get("hepm")
     if type(version) is not int:
-        raise RecordError(f"'hepm' should be the version of the format, not {fields.kind_of(version)}")
+        raise RecordError(f"'hepm' should be the version of the format, not {kind_of(version)}")
     if version > VERSION:
         newer = f"format {version}, this one reads up to {VERSION}"
         raise RecordError(f"it was written by a newer hepm ({newer}): upgrade hepm")
@@ -139,83 +151,67 @@ def check_version(record: Object) -> int:
 
 def _trajectory(record: Object) -> Trajectory:
     version = check_version(record)
-    reward = fields.number(record, "reward")
+    reward = number_at(record, "reward")
     success = flag_at(record, "success")
     # Of version 1, false beside a reward between 0 and 1 was no label, but the threshold of then.
     if version == 1 and success is False and reward is not None and graded(reward).success is None:
         success = None
-    tags = fields.object_at(record, "tags")
-    tools = [fields.as_object(tool, "a tool") for tool in fields.list_at(record, "tools")]
-    run_id = text_at(record, "id")
-    turns = fields.as_list(record.get("turns"), "'turns'")
+    tags = object_at(record, "tags")
+    tools = [as_object(tool, "a tool") for tool in list_at(record, "tools")]
+    run_id = string_at(record, "id")
+    turns = as_list(record.get("turns"), "'turns'")
     return Trajectory(
         run_id,
-        tuple([_turn(fields.as_object(turn, "a turn")) for turn in turns]),
+        tuple([_turn(as_object(turn, "a turn")) for turn in turns]),
         Outcome(reward, success),
-        text_at(record, "environment"),
-        text_at(record, "task"),
-        text_at(record, "model"),
-        text_at(record, "user"),
-        fields.number(record, "ended_at"),
-        {key: text_at(tags, key) for key in tags},
-        text_at(record, "source"),
+        string_at(record, "environment"),
+        string_at(record, "task"),
+        string_at(record, "model"),
+        string_at(record, "user"),
+        number_at(record, "ended_at"),
+        {key: string_at(tags, key) for key in tags},
+        string_at(record, "source"),
         tuple(map(tool_of_record, tools)),
     )
 
 
 def tool_of_record(record: Object) -> Tool:
     """A tool with its description, aliases, and whether it is retired; else RecordError or ValueError."""
-    aliases = tuple([fields.text({"alias": alias}, "alias") for alias in fields.list_at(record, "aliases")])
-    parameters = fields.object_at(record, "parameters")
+    aliases = tuple([text_at({"alias": alias}, "alias") for alias in list_at(record, "aliases")])
+    parameters = object_at(record, "parameters")
     retired = flag_at(record, "retired") is True
-    return Tool(text_at(record, "name"), text_at(record, "description"), parameters, aliases, retired)
+    return Tool(string_at(record, "name"), string_at(record, "description"), parameters, aliases, retired)
 
 
 def _turn(record: Object) -> Turn:
     role = record.get("role")
-    if type(role) is not str or role not in _ROLES:
+    if not isinstance(role, str) or role not in _ROLES:
         raise RecordError(f"a turn has the unknown role {str(role)[:40]!r}")
     calls: tuple[ToolCall, ...] = ()
     if record.get("calls"):
-        calls = tuple([_call(fields.as_object(call, "a call")) for call in fields.list_at(record, "calls")])
-    recalled = fields.texts(record.get("recalled"))
-    hinted = fields.texts(record.get("hinted"))
-    reward = fields.number(record, "reward")
+        calls = tuple([_call(as_object(call, "a call")) for call in list_at(record, "calls")])
+    recalled = texts_in(record.get("recalled"))
+    hinted = texts_in(record.get("hinted"))
+    reward = number_at(record, "reward")
     hidden = flag_at(record, "hidden") is True
     # By position, which is faster than by keywords: this runs for every turn of every stored run.
     mark = None
     if record.get("mark"):
-        at, *texts = fields.list_at(record, "mark")
-        scope, *keys = fields.texts(texts) or [""]
-        mark = TurnMark(fields.as_number(at, "the time of a mark"), scope, tuple(keys))
-    read = text_at(record, "read")
-    return Turn(_ROLES[role], text_at(record, "text"), calls, reward, recalled, read, hidden, hinted, mark)
+        at, *texts = list_at(record, "mark")
+        scope, *keys = texts_in(texts) or [""]
+        mark = TurnMark(as_number(at, "the time of a mark"), scope, tuple(keys))
+    read = string_at(record, "read")
+    return Turn(_ROLES[role], string_at(record, "text"), calls, reward, recalled, read, hidden, hinted, mark)
 
 
 def _call(record: Object) -> ToolCall:
     result = record.get("result")
-    if result is not None and type(result) is not str:
-        raise RecordError(f"a result is {fields.kind_of(result)}, not a string")
-    arguments = fields.object_at(record, "arguments")
+    if result is not None and not isinstance(result, str):
+        raise RecordError(f"a result is {kind_of(result)}, not a string")
+    arguments = object_at(record, "arguments")
     error = flag_at(record, "error")
-    name = text_at(record, "name")
+    name = string_at(record, "name")
     if len(name) > MAX_NAME:
         raise RecordError(f"the name of a tool has {len(name):,} characters; {MAX_NAME} are the limit")
     refused = flag_at(record, "refused") is True
-    return ToolCall(name, arguments, result, error, fields.number(record, "latency_s"), refused)
-
-
-def text_at(record: Object, key: str) -> str:
-    """The text under `key`, "" where it is absent; else RecordError."""
-    value = record.get(key, "")
-    if type(value) is not str:
-        raise RecordError(f"{key!r} is {fields.kind_of(value)}, not a string")
-    return value
-
-
-def flag_at(record: Object, key: str) -> bool | None:
-    """The boolean under `key`, None where it is absent or null; else RecordError."""
-    value = record.get(key)
-    if value is not None and type(value) is not bool:
-        raise RecordError(f"{key!r} is {fields.kind_of(value)}, not a boolean")
-    return value
+    return ToolCall(name, arguments, result, error, number_at(record, "latency_s"), refused)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from hepm.ingest import fields
+from hepm.ingest.fields import as_object, is_object, list_at, text_at
 from hepm.ingest.formats.conventions import SpanLayout
 from hepm.ingest.formats.document import Document
 from hepm.ingest.formats.spans import Spans, span_reader
@@ -45,33 +45,33 @@ def _snake(record: Object) -> Object:
 def _add_langfuse(record: Object, spans: Spans, options: ReadOptions) -> Iterator[str]:
     """A trace with its observations and scores, an observation, or a score."""
     record = _snake(record)
-    if fields.is_object(record.get("trace")):  # as its page downloads it
+    if is_object(record.get("trace")):  # as its page downloads it
         record = {**_snake(record["trace"]), **record}
     # A trace as the API returns it; exports to a bucket have an observation a line.
     if "observations" in record:
-        trace = fields.text(record, "id")
+        trace = text_at(record, "id")
         observations: list[Object] = [
             {**record, "type": "TRACE", "trace_id": trace, "start_time": record.get("timestamp")}
         ]
-        for value in fields.list_at(record, "observations"):
-            observations.append(_snake(fields.as_object(value, "an observation")))
+        for value in list_at(record, "observations"):
+            observations.append(_snake(as_object(value, "an observation")))
         # Observations inherit them from their trace.
         about = {key: record.get(key) for key in ("session_id", "user_id", "environment")}
         # All are read before the first is taken: a broken one rejects the whole trace.
         for span in [_LAYOUT.read({**about, **observation}, options) for observation in observations]:
             spans.add(span)
-        for score in fields.list_at(record, "scores"):
-            if fields.is_object(score):
+        for score in list_at(record, "scores"):
+            if is_object(score):
                 yield from _add_langfuse({**score, "trace_id": trace}, spans, options)
     elif record.keys() >= _OBSERVATION:
         spans.add(_LAYOUT.read(record, options))
     elif record.keys() >= _SCORE:
-        label = fields.text(record, "string_value")
+        label = text_at(record, "string_value")
         value = record["value"]
         # Langfuse stores true as 1.
         if record.get("data_type") == "BOOLEAN" and value in (0, 1):
             value = bool(value)
-        spans.add_score(fields.text(record, "trace_id"), (fields.text(record, "name"), value, label))
+        spans.add_score(text_at(record, "trace_id"), (text_at(record, "name"), value, label))
     else:
         raise RecordError("it is neither a trace, an observation nor a score of Langfuse")
 

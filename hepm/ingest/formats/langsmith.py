@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from hepm.ingest import fields
+from hepm.ingest.fields import as_object, is_object, list_at, object_at, text_at
 from hepm.ingest.formats.conventions import SpanLayout
 from hepm.ingest.formats.message_layouts import parsed_json
 from hepm.ingest.formats.spans import Spans, span_reader
@@ -49,23 +49,23 @@ def _add_langsmith(record: Object, spans: Spans, options: ReadOptions) -> Iterat
     spans.add(span)
     _add_feedback(record, span.trace, spans)
     # A child run need not name its trace.
-    for child in fields.list_at(record, "child_runs"):
-        yield from _add_langsmith({"trace_id": span.trace, **fields.as_object(child, "a child run")}, spans, options)
+    for child in list_at(record, "child_runs"):
+        yield from _add_langsmith({"trace_id": span.trace, **as_object(child, "a child run")}, spans, options)
 
 
 def _add_feedback(record: Object, trace: str, spans: Spans) -> None:
     """Take evaluations: an export has their means by name ("feedback_stats"), or each of them ("feedback")."""
-    for name, stats in fields.object_at(record, "feedback_stats").items():
-        if fields.is_object(stats) and stats.get("avg") is not None:
+    for name, stats in object_at(record, "feedback_stats").items():
+        if is_object(stats) and stats.get("avg") is not None:
             spans.add_score(trace, (name, stats["avg"], None))
-    for value in fields.list_at(record, "feedback"):
-        feedback = fields.as_object(value, "a feedback")
-        spans.add_score(trace, (fields.text(feedback, "key"), feedback.get("score"), feedback.get("value")))
+    for value in list_at(record, "feedback"):
+        feedback = as_object(value, "a feedback")
+        spans.add_score(trace, (text_at(feedback, "key"), feedback.get("score"), feedback.get("value")))
 
 
 def _only_value(value: Any) -> Any:
     """What is under the one key that tracers put around a value that is no object: {"output": "sunny"}."""
-    if fields.is_object(value) and len(value) == 1:
+    if is_object(value) and len(value) == 1:
         [(key, inner)] = value.items()
         if key in _ONE_VALUE:
             return parsed_json(inner)

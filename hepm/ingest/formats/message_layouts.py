@@ -9,12 +9,23 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
-from hepm.ingest import fields
+from hepm.ingest.fields import (
+    as_list,
+    as_object,
+    as_text,
+    is_list,
+    is_object,
+    list_at,
+    object_at,
+    plain_text,
+    text_at,
+    value_at,
+)
 from hepm.ingest.formats.chat import read_record
 from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.openai_items import is_item, item_messages
 from hepm.ingest.formats.parts import Unread, call_in, result_message, spread
-from hepm.ingest.records import Item, ReadOptions, RecordError, decoded_text
+from hepm.ingest.records import Item, RecordError, decoded_text
 from hepm.types import Object, Trajectory
 
 _LANGCHAIN: Final = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "function"}
@@ -33,17 +44,17 @@ def chat_messages(value: Any, role: str = "user", unread: Unread | None = None) 
         if not isinstance(parsed, str):
             return chat_messages(parsed, role, unread)
         return _message_of(parsed, role)
-    if fields.is_list(value):
-        items = [item for item in value if fields.is_object(item)]
+    if is_list(value):
+        items = [item for item in value if is_object(item)]
         if any(map(is_item, items)):
             return item_messages(items)
         messages: list[Object] = []
         for item in value:
             # Not texts: a list of those is the parts of something else.
-            if fields.is_object(item) or fields.is_list(item):
+            if is_object(item) or is_list(item):
                 messages += chat_messages(item, role, unread)
         return messages
-    if fields.is_object(value):
+    if is_object(value):
         return _of_object(value, role, unread)
     return []
 
@@ -56,21 +67,21 @@ def _message_of(text: str, role: str) -> list[Object]:
 
 def _of_object(value: Object, role: str, unread: Unread | None) -> list[Object]:
     for key in ("messages", "contents"):
-        if fields.is_list(value.get(key)):
+        if is_list(value.get(key)):
             # Requests to Anthropic, Bedrock and Gemini hold the system prompt beside the messages.
-            system = fields.at(value, "system|systemInstruction|system_instruction")
+            system = value_at(value, "system|systemInstruction|system_instruction")
             return chat_messages(system, "system", unread) + chat_messages(value[key], role, unread)
     for key in ("input", "output"):
-        if fields.is_list(value.get(key)):
+        if is_list(value.get(key)):
             instructions = chat_messages(value.get("instructions") or "", "system", unread)
             return instructions + chat_messages(value[key], role, unread)
     for key in _ALTERNATIVES:
-        if fields.is_list(value.get(key)):
+        if is_list(value.get(key)):
             return chat_messages(value[key][:1], role, unread)
     # A choice, or a generation of LangChain; a candidate of Gemini; an answer of Bedrock's Converse.
     for path in ("message", "content", "output.message"):
-        inner = fields.at(value, path)
-        if fields.is_object(inner):
+        inner = value_at(value, path)
+        if is_object(inner):
             return chat_messages(inner, "assistant", unread)
     if is_pydantic_ai(value):
         return _of_pydantic_ai(value)
@@ -78,13 +89,13 @@ def _of_object(value: Object, role: str, unread: Unread | None) -> list[Object]:
 
 
 def _one_message(value: Object, role: str, unread: Unread | None) -> list[Object]:
-    if value.get("role") is not None or fields.is_list(value.get("parts")):
+    if value.get("role") is not None or is_list(value.get("parts")):
         return spread({"role": role, **value}, unread)
     if is_langchain(value):
         return [_of_langchain(value)]
     for key in ("content", "text", "input", "output"):
         text = value.get(key)
-        if type(text) is str:
+        if isinstance(text, str):
             return _message_of(text, role)
     return []
 
@@ -101,50 +112,48 @@ def parsed_json(value: Any) -> Any:
 
 def is_langchain(value: Any) -> bool:
     """Whether it is a LangChain message, as `messages_to_dict`, `dumpd` or `model_dump` write it."""
-    if not fields.is_object(value):
+    if not is_object(value):
         return False
     kind = value.get("type")
     if kind == "constructor":
         path = value.get("id")
-        return fields.is_list(path) and str(path[-1:]).rstrip("]'\"").endswith(("Message", "MessageChunk"))
-    has_type = type(kind) is str and kind.removesuffix("MessageChunk").lower() in _LANGCHAIN
-    return has_type and (fields.is_object(value.get("data")) or "content" in value)
+        return is_list(path) and str(path[-1:]).rstrip("]'\"").endswith(("Message", "MessageChunk"))
+    has_type = isinstance(kind, str) and kind.removesuffix("MessageChunk").lower() in _LANGCHAIN
+    return has_type and (is_object(value.get("data")) or "content" in value)
 
 
 def langchain_content(message: Object) -> Object:
     """The object with the content of a LangChain message: `messages_to_dict` and `dumpd` nest it."""
     for key in ("data", "kwargs"):
-        if fields.is_object(message.get(key)):
+        if is_object(message.get(key)):
             return message[key]
     return message
 
 
 def _of_langchain(value: Object) -> Object:
     inner = langchain_content(value)
-    kind = fields.text(inner, "type") or fields.text(value, "type")
+    kind = text_at(inner, "type") or text_at(value, "type")
     if kind == "constructor":  # old versions write the type in the name of the class alone
         kind = str(value["id"][-1]).removesuffix("Chunk").removesuffix("Message")
     role = _LANGCHAIN.get(kind.removesuffix("MessageChunk").lower(), kind)
     content = inner.get("content")
     if role in ("tool", "function"):
-        error = {"error": True, "success": False}.get(fields.text(inner, "status"))
+        error = {"error": True, "success": False}.get(text_at(inner, "status"))
         return {"role": "tool", "tool_call_id": inner.get("tool_call_id"), "content": content, "is_error": error}
     message: Object = {"role": role, "content": content}
     if role == "assistant":
         calls: list[Object] = []
         # The second are those whose arguments the model wrote as broken JSON; the calls took place all the same.
-        for record in fields.list_at(inner, "tool_calls") + fields.list_at(inner, "invalid_tool_calls"):
-            calls.append(call_in(fields.as_object(record, "a tool call")))
-        message["content"] = fields.plain_text(content)  # its blocks repeat the calls
-        message["tool_calls"] = calls or fields.object_at(inner, "additional_kwargs").get("tool_calls")
+        for record in list_at(inner, "tool_calls") + list_at(inner, "invalid_tool_calls"):
+            calls.append(call_in(as_object(record, "a tool call")))
+        message["content"] = plain_text(content)  # its blocks repeat the calls
+        message["tool_calls"] = calls or object_at(inner, "additional_kwargs").get("tool_calls")
     return message
 
 
 def is_pydantic_ai(value: Any) -> bool:
     """Whether it is a message of pydantic-ai, as `ModelMessagesTypeAdapter` writes it."""
-    return (
-        fields.is_object(value) and value.get("kind") in ("request", "response") and fields.is_list(value.get("parts"))
-    )
+    return is_object(value) and value.get("kind") in ("request", "response") and is_list(value.get("parts"))
 
 
 def _of_pydantic_ai(value: Object) -> list[Object]:
@@ -152,10 +161,10 @@ def _of_pydantic_ai(value: Object) -> list[Object]:
     calls: list[Object] = []
     messages: list[Object] = []
     for part in value["parts"]:
-        part = fields.as_object(part, "a part of a message")  # noqa: PLW2901
-        kind, content = fields.text(part, "part_kind"), part.get("content")
+        part = as_object(part, "a part of a message")  # noqa: PLW2901
+        kind, content = text_at(part, "part_kind"), part.get("content")
         if kind == "text":
-            text += fields.text(part, "content")
+            text += text_at(part, "content")
         elif kind.endswith("tool-call"):
             calls.append(call_in(part))
         elif kind in ("user-prompt", "system-prompt"):
@@ -163,9 +172,9 @@ def _of_pydantic_ai(value: Object) -> list[Object]:
         elif kind.endswith("tool-return") or (kind == "retry-prompt" and part.get("tool_name")):
             # A retry-prompt has no outcome: the tool asked the model to call it again.
             status = "failed" if kind == "retry-prompt" else part.get("outcome")
-            messages.append(result_message({**part, "content": fields.as_text(content), "status": status}))
+            messages.append(result_message({**part, "content": as_text(content), "status": status}))
         elif kind.startswith("retry"):
-            messages.append({"role": "user", "content": fields.as_text(content)})
+            messages.append({"role": "user", "content": as_text(content)})
     if value["kind"] == "response":
         messages.insert(0, {"role": "assistant", "content": text, "tool_calls": calls})
     return messages
@@ -173,21 +182,21 @@ def _of_pydantic_ai(value: Object) -> list[Object]:
 
 def _recognises(is_message: Callable[[Any], bool], document: Document) -> bool:
     first = document.first
-    if fields.is_object(first) and fields.is_list(first.get("messages")):
+    if is_object(first) and is_list(first.get("messages")):
         first = first["messages"]
-    if fields.is_list(first) and first:
+    if is_list(first) and first:
         first = first[0]
     return is_message(first)
 
 
-def _read(is_message: Callable[[Any], bool], document: Document, options: ReadOptions) -> Iterator[Item]:
+def _read(is_message: Callable[[Any], bool], document: Document) -> Iterator[Item]:
     """A list of messages is one run, and so is each record or line with a list of them."""
     foreign: set[str] = set()
 
     def is_alone(value: Any) -> bool:
         if is_message(value):
             return True
-        is_foreign = fields.is_object(value) and type(value.get("type")) is str and "messages" not in value
+        is_foreign = is_object(value) and type(value.get("type")) is str and "messages" not in value
         if is_foreign:
             foreign.add(value["type"][:40])
         return is_foreign
@@ -195,22 +204,22 @@ def _read(is_message: Callable[[Any], bool], document: Document, options: ReadOp
     def build(record: Object) -> Trajectory:
         if foreign:  # a part of its conversation would be another conversation
             raise RecordError(_FOREIGN.format(sorted(foreign)))
-        return _run(record, document, options)
+        return _run(record, document)
 
     return document.conversations(is_alone, build)
 
 
-def _run(record: Object, document: Document, options: ReadOptions) -> Trajectory:
+def _run(record: Object, document: Document) -> Trajectory:
     if "messages" not in record:
         raise RecordError("it has no 'messages'")
-    messages = fields.as_list(record["messages"], "'messages'")
+    messages = as_list(record["messages"], "'messages'")
     system: list[Object] = []
     for message in messages:
         # Instructions are repeated in each request and stand beside its parts.
         if is_pydantic_ai(message) and message.get("instructions"):
             system = [{"role": "system", "content": message["instructions"]}]
             break
-    return read_record({**record, "messages": [*system, *chat_messages(messages)]}, document.name, options)
+    return read_record({**record, "messages": [*system, *chat_messages(messages)]}, document)
 
 
 LANGCHAIN: Final = Reader("langchain", partial(_recognises, is_langchain), partial(_read, is_langchain))

@@ -10,12 +10,11 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
-from hepm.ingest import fields
-from hepm.ingest.files.source_file import SourceFile
+from hepm.ingest.fields import as_object, is_list, is_object
 from hepm.ingest.formats.chat import read_record
-from hepm.ingest.formats.document import Document, Reader, built
+from hepm.ingest.formats.document import Document, Origin, Reader
 from hepm.ingest.formats.parts import result_text
-from hepm.ingest.records import Item, ReadOptions, RecordError, Rejection, decoded_text
+from hepm.ingest.records import Item, RecordError, decoded_text
 from hepm.types import Object
 
 DATABASE: Final = b"SQLite format 3\0"
@@ -39,7 +38,7 @@ def item_messages(items: Sequence[Object]) -> list[Object]:
     messages: list[Object] = []
     for item in items:
         kind = item.get("type", "message")
-        if type(kind) is not str:
+        if not isinstance(kind, str):
             continue
         if kind in _CALLS or kind in _OWN_CALLS:
             call = _call(item, kind)
@@ -57,8 +56,8 @@ def item_messages(items: Sequence[Object]) -> list[Object]:
             messages.append({**result, "refused": item.get("status") in REFUSED})
         elif kind == "message" and "role" in item:
             content = item.get("content")
-            if fields.is_list(content):
-                content = "\n".join([_text(part.get("text")) for part in content if fields.is_object(part)])
+            if is_list(content):
+                content = "\n".join([_text(part.get("text")) for part in content if is_object(part)])
             messages.append({"role": item["role"], "content": content, **_time(item)})
     return messages
 
@@ -78,7 +77,7 @@ def _own_arguments(item: Object) -> Object:
     """The arguments of a call of OpenAI's own tools: an action as it is, or {"queries": ["weather in Bern"]}."""
     for key in _OWN_ARGUMENTS:
         value = item.get(key)
-        if fields.is_object(value) and value:
+        if is_object(value) and value:
             return value
         if value:
             return {key: value}
@@ -92,12 +91,12 @@ def _failed(item: Object) -> bool | None:
     if item.get("status") in ("failed", "incomplete"):
         return True
     outputs = item.get("output")
-    if not fields.is_list(outputs):
+    if not is_list(outputs):
         return None
     # A shell's call may run several commands: [{"stdout": "…", "outcome": {"type": "exit", "exit_code": 0}}, …].
     failed = None
     for output in outputs:
-        if fields.is_object(output) and fields.is_object(output.get("outcome")):
+        if is_object(output) and is_object(output.get("outcome")):
             failed = bool(failed) or output["outcome"].get("exit_code") != 0
     return failed
 
@@ -115,21 +114,21 @@ def _text(value: Any) -> str:
 
 def is_item(value: Any) -> bool:
     """Whether it is a call of a tool or its result, as the Responses API writes them."""
-    if not fields.is_object(value):
+    if not is_object(value):
         return False
     kind = value.get("type")
-    return type(kind) is str and (kind in _CALLS or kind in _OWN_CALLS or kind.endswith("_call_output"))
+    return isinstance(kind, str) and (kind in _CALLS or kind in _OWN_CALLS or kind.endswith("_call_output"))
 
 
 def _recognises(document: Document) -> bool:
     first = document.first
-    if fields.is_object(first) and "messages" not in document.keys and _has_list(first):
+    if is_object(first) and "messages" not in document.keys and _has_list(first):
         return any(map(is_item, _items_of(first)))
     return bool(document.keys & {"type", "role"}) and any(map(is_item, document.first_records()))
 
 
 def _has_list(record: Object) -> bool:
-    return any(fields.is_list(record.get(key)) for key in _LISTS)
+    return any(is_list(record.get(key)) for key in _LISTS)
 
 
 def _items_of(record: Object) -> list[Any]:
@@ -137,7 +136,7 @@ def _items_of(record: Object) -> list[Any]:
     items: list[Any] = []
     for key in _LISTS:
         value = record.get(key)
-        if fields.is_list(value):
+        if is_list(value):
             items += value
         elif isinstance(value, str):
             items.append({"role": "user", "content": value})
@@ -146,48 +145,48 @@ def _items_of(record: Object) -> list[Any]:
 
 def _record(record: Object) -> Object:
     """A record with items, as the chat record it amounts to."""
-    items = [fields.as_object(item, "an item") for item in _items_of(record)]
+    items = [as_object(item, "an item") for item in _items_of(record)]
     if isinstance(record.get("instructions"), str):
         items.insert(0, {"role": "system", "content": record["instructions"]})
     return {**record, "messages": item_messages(items)}
 
 
-def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
+def _read(document: Document) -> Iterator[Item]:
     """A file of items is one run; records with lists of items are a run each."""
     return document.conversations(
-        lambda value: fields.is_object(value) and (is_item(value) or not _has_list(value)),
-        lambda record: read_record(_record(record), document.name, options),
+        lambda value: is_object(value) and (is_item(value) or not _has_list(value)),
+        lambda record: read_record(_record(record), document),
     )
 
 
-def read_sessions(source: SourceFile, options: ReadOptions) -> Iterator[Item]:
+def read_sessions(path: str, origin: Origin) -> Iterator[Item]:
     """The sessions in a database of the Agents SDK's `SQLiteSession`, one run each."""
     try:
-        with closing(sqlite3.connect(f"{Path(source.path).as_uri()}?mode=ro", uri=True)) as database:
+        with closing(sqlite3.connect(f"{Path(path).as_uri()}?mode=ro", uri=True)) as database:
             all_tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
             # By their columns: programs may name the SDK's tables otherwise.
             tables = [name for name in all_tables if {"session_id", "message_data"} <= _columns(database, name)]
             if not tables:
-                yield Rejection(source.name, None, "it is a database without the messages of agents: no message_data")
+                yield origin.rejected(None, "it is a database without the messages of agents: no message_data")
             for table in tables:
                 query = f"SELECT session_id, message_data, created_at FROM {_quoted(table)} ORDER BY session_id, id"
                 for id, rows in groupby(database.execute(query), itemgetter(0)):
-                    yield from _session(source, str(id), list(rows), options)
+                    yield from _session(origin, str(id), list(rows))
     except (sqlite3.Error, ValueError) as error:
         reason = f"the database cannot be read: {error}. If it came out of an archive, unpack that first"
-        yield Rejection(source.name, None, reason)
+        yield origin.rejected(None, reason)
 
 
-def _session(source: SourceFile, id: str, rows: list[tuple[Any, ...]], options: ReadOptions) -> Iterator[Item]:
+def _session(origin: Origin, id: str, rows: list[tuple[Any, ...]]) -> Iterator[Item]:
     items: list[Object] = []
     for number, (_, data, _) in enumerate(rows, 1):
         try:
-            items.append(fields.as_object(decoded_text(data), "a message"))
+            items.append(as_object(decoded_text(data), "a message"))
         except (RecordError, ValueError, TypeError, RecursionError) as error:
-            yield Rejection(source.name, f"{id}, message {number}", str(error))
+            yield origin.rejected(f"{id}, message {number}", str(error))
     if items:
         session: Object = {"id": id, "items": items, "ended_at": rows[-1][2]}
-        yield built(source.name, id, session, lambda record: read_record(_record(record), source.name, options))
+        yield origin.built(id, session, lambda record: read_record(_record(record), origin))
 
 
 def _columns(database: sqlite3.Connection, table: str) -> set[str]:

@@ -12,7 +12,7 @@ import binascii
 from collections.abc import Iterator
 from typing import Any, Final
 
-from hepm.ingest import fields
+from hepm.ingest.fields import as_list, as_object, is_list, is_object, list_at, object_at, text_at, unix_time, value_at
 from hepm.ingest.formats.conventions import event_messages, read_span
 from hepm.ingest.formats.document import Document
 from hepm.ingest.formats.message_layouts import parsed_json
@@ -48,7 +48,7 @@ def spans_of(export: Object, options: ReadOptions) -> Iterator[TraceSpan | Recor
     "event"; a RecordError for each that cannot be read."""
     for resource, record in _records(export):
         try:
-            span = _span(fields.as_object(record, "a span"), attributes(resource), options)
+            span = _span(as_object(record, "a span"), attributes(resource), options)
             if span is not None:
                 yield span
         except RecordError as error:
@@ -57,39 +57,39 @@ def spans_of(export: Object, options: ReadOptions) -> Iterator[TraceSpan | Recor
 
 def _records(export: Object) -> Iterator[tuple[Any, Any]]:
     """Each span or log record of a request, with the attributes of its resource; or the one span that it is."""
-    if fields.at(export, _GROUPS) is not None:
+    if value_at(export, _GROUPS) is not None:
         for group in _objects(export, _GROUPS):
             for scope in _objects(group, _SCOPES):
                 for record in _listed(scope, _RECORDS, "'spans'"):
-                    yield fields.at(group, "resource.attributes"), record
-    elif fields.is_list(fields.at(export, _WRAPPERS)):
+                    yield value_at(group, "resource.attributes"), record
+    elif is_list(value_at(export, _WRAPPERS)):
         for inner in _objects(export, _WRAPPERS):
             yield from _records(inner)
     elif export:
-        yield fields.at(export, "resource.attributes|resource"), export
+        yield value_at(export, "resource.attributes|resource"), export
 
 
 def _objects(owner: Object, paths: str) -> list[Object]:
     """The objects in the list at the first of some paths; [] if there is none."""
     what = repr(paths.partition("|")[0])
-    return [fields.as_object(element, f"an element of {what}") for element in _listed(owner, paths, what)]
+    return [as_object(element, f"an element of {what}") for element in _listed(owner, paths, what)]
 
 
 def _listed(owner: Object, paths: str, what: str) -> list[Any]:
-    value = fields.at(owner, paths)
-    return [] if value is None else fields.as_list(value, what)
+    value = value_at(owner, paths)
+    return [] if value is None else as_list(value, what)
 
 
 def attributes(given: Any) -> Object:
     """The attributes of a span or a resource by name, of an object or a list of pairs."""
     given = parsed_json(given)
     by_name: Object = {}
-    if fields.is_object(given):
+    if is_object(given):
         _add_nested(by_name, "", given)
         return by_name
-    for pair in fields.as_list(given or [], "'attributes'"):
-        attribute = fields.as_object(pair, "an attribute")
-        by_name[fields.text(attribute, "key")] = _value(attribute.get("value"))
+    for pair in as_list(given or [], "'attributes'"):
+        attribute = as_object(pair, "an attribute")
+        by_name[text_at(attribute, "key")] = _value(attribute.get("value"))
     return by_name
 
 
@@ -97,13 +97,13 @@ def _add_nested(by_name: Object, prefix: str, given: Object) -> None:
     """Take attributes, also by the whole names that some stores take apart: {"llm": {"model_name": …}}."""
     for key, value in given.items():
         by_name[prefix + key] = value
-        if fields.is_object(value) and len(prefix) + len(key) < _LONGEST_NAME:
+        if is_object(value) and len(prefix) + len(key) < _LONGEST_NAME:
             _add_nested(by_name, f"{prefix}{key}.", value)
 
 
 def _value(value: Any) -> Any:
     """The value inside {"stringValue": …} and the like; integers are texts in OTLP."""
-    if not fields.is_object(value):
+    if not is_object(value):
         return value
     for kind, make in _VALUES.items():
         if kind in value:
@@ -113,22 +113,22 @@ def _value(value: Any) -> Any:
                 return None
     for kind in ("arrayValue", "array_value"):
         if kind in value:
-            return list(map(_value, fields.list_at(fields.object_at(value, kind), "values")))
+            return list(map(_value, list_at(object_at(value, kind), "values")))
     for kind in ("kvlistValue", "kvlist_value"):
         if kind in value:
-            return attributes(fields.list_at(fields.object_at(value, kind), "values"))
+            return attributes(list_at(object_at(value, kind), "values"))
     return None
 
 
 def _span(record: Object, resource: Object, options: ReadOptions) -> TraceSpan | None:
     """A span; None of a log record that is none of messages."""
-    about = attributes(fields.at(record, _ATTRIBUTES))
-    span = TraceSpan(_hex(fields.at(record, _TRACE), "'traceId'"), _hex(fields.at(record, _ID), "'spanId'"))
+    about = attributes(value_at(record, _ATTRIBUTES))
+    span = TraceSpan(_hex(value_at(record, _TRACE), "'traceId'"), _hex(value_at(record, _ID), "'spanId'"))
     if "body" in record:
         return _event(span, record, about, options)
-    parent = fields.at(record, _PARENT)
-    for reference in fields.list_at(record, "references"):  # Jaeger's
-        parent = parent or fields.as_object(reference, "a reference").get("spanID")
+    parent = value_at(record, _PARENT)
+    for reference in list_at(record, "references"):  # Jaeger's
+        parent = parent or as_object(reference, "a reference").get("spanID")
     if parent:
         span.parent = _hex(parent, "'parentSpanId'")
     span.start = _time(record, _START) or 0.0
@@ -136,14 +136,14 @@ def _span(record: Object, resource: Object, options: ReadOptions) -> TraceSpan |
     duration = record.get("duration")
     if span.end is None and isinstance(duration, int | float):  # microseconds
         span.end = span.start + duration / 1e6
-    span.name = fields.text(record, *_NAME.split("|"))
+    span.name = text_at(record, *_NAME.split("|"))
     if span.end:  # a span that did not end has no error yet
-        status = fields.at(record, _STATUS) or about.get("otel.status_code")
+        status = value_at(record, _STATUS) or about.get("otel.status_code")
         span.error = str(status).upper() in _FAILED or about.get("error") is True
     events: list[tuple[str, Object]] = []
-    for value in fields.list_at(record, "events"):
-        event = fields.as_object(value, "an event")
-        events.append((fields.text(event, "name"), attributes(event.get("attributes"))))
+    for value in list_at(record, "events"):
+        event = as_object(value, "an event")
+        events.append((text_at(event, "name"), attributes(event.get("attributes"))))
     return read_span(span, about, events, resource, options)
 
 
@@ -153,7 +153,7 @@ def _event(span: TraceSpan, record: Object, about: Object, options: ReadOptions)
     if not name.startswith("gen_ai."):
         return None
     body = parsed_json(_value(record["body"]) or record["body"])
-    if not fields.is_object(body):
+    if not is_object(body):
         body = {"content": body}
     span.kind = "event"
     span.start = _time(record, _LOGGED) or 0.0
@@ -163,7 +163,7 @@ def _event(span: TraceSpan, record: Object, about: Object, options: ReadOptions)
 
 
 def _hex(id: Any, what: str) -> str:
-    if type(id) is not str or not id:
+    if not isinstance(id, str) or not id:
         raise RecordError(f"a span has no {what}")
     if len(id) in (12, 24):  # base64 of 8 or 16 bytes
         try:
@@ -176,14 +176,14 @@ def _hex(id: Any, what: str) -> str:
 def _time(record: Object, paths: tuple[str, str]) -> float | None:
     """Unix seconds of a time in any unit, as a text too; 0 stands for an absent one in protobuf."""
     try:
-        return int(fields.at(record, paths[0])) / 1e9 or None
+        return int(value_at(record, paths[0])) / 1e9 or None
     except (TypeError, ValueError, OverflowError):
-        return fields.unix_time(fields.at(record, paths[1]))
+        return unix_time(value_at(record, paths[1]))
 
 
 def _recognises(document: Document) -> bool:
     record = first_inside(document.first, "data", "spans")
-    is_alone = fields.at(record, _TRACE) and fields.at(record, _ID) and fields.at(record, _ATTRIBUTES) is not None
+    is_alone = value_at(record, _TRACE) and value_at(record, _ID) and value_at(record, _ATTRIBUTES) is not None
     # Of objects over several lines, as the console exporter prints them, only the keys are known.
     is_printed = {"context", "start_time", "attributes", "parent_id"} <= document.keys
     return bool(document.keys & set(_GROUPS.split("|")) or is_printed or is_alone)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final, TypeAlias
 
-from hepm.ingest import fields
+from hepm.ingest.fields import as_object, as_text, is_list, is_object, list_at, part_text, value_at
 from hepm.ingest.formats.text_calls import MARKS, calls_in, results_in
 from hepm.types import Object
 
@@ -94,14 +94,14 @@ def spread(message: Object, unread: Unread | None = None) -> list[Object]:
     if role == "model":
         role = "assistant"
     parts = message.get("content")
-    if not fields.is_list(parts) or not any(map(fields.is_object, parts)):
-        parts = fields.list_at(message, "parts")
+    if not is_list(parts) or not any(map(is_object, parts)):
+        parts = list_at(message, "parts")
     invocations = message.get("toolInvocations")
     # Parts repeat what Vercel's messages of version 4 hold beside them.
-    if fields.is_list(invocations) and not any(_kind_of(part) == "tool-invocation" for part in parts):
+    if is_list(invocations) and not any(_kind_of(part) == "tool-invocation" for part in parts):
         parts = [*parts, *[{"type": "tool-invocation", "toolInvocation": value} for value in invocations]]
     text = message.get("content")
-    if not parts and type(text) is str and has_marks(text):
+    if not parts and isinstance(text, str) and has_marks(text):
         return _from_text({**message, "role": role}, text, unread)
     if not parts:
         if role == message.get("role"):
@@ -149,12 +149,12 @@ class _Messages:
         if isinstance(part, str):
             self._texts.append(part)
             return
-        part = fields.as_object(part, "a part of a message")
+        part = as_object(part, "a part of a message")
         kind = _kind_of(part)
         if kind in _TEXTS:
             # Gemini marks thoughts, opencode what the program added itself.
             if not part.get("thought") and part.get("synthetic") is not True:
-                self._add_text(fields.part_text(part))
+                self._add_text(part_text(part))
         elif kind in _CALLS:
             if any(not result["with_call"] for result in self._results):
                 self._end_step()
@@ -169,7 +169,7 @@ class _Messages:
         elif kind == _STEP:
             self._end_step()
         elif kind not in _SILENT and not kind.startswith("data-"):
-            text = fields.part_text(part)
+            text = part_text(part)
             self._add_text(text)
             if not text and unread is not None:
                 unread[kind] += 1
@@ -204,7 +204,7 @@ class _Messages:
     def _step(self) -> list[Object]:
         message: Object = {**self._rest, "role": self._role, "content": "\n".join(self._texts)}
         if self._calls:
-            message["tool_calls"] = [*fields.list_at(message, "tool_calls"), *self._calls]
+            message["tool_calls"] = [*list_at(message, "tool_calls"), *self._calls]
         elif self._role == "assistant" and has_marks(message["content"]):
             [message] = _from_text(message, message["content"], None)
         if self._role == "assistant":
@@ -225,20 +225,20 @@ class _Messages:
 
 def call_in(held: Object) -> Object:
     """A call as chat messages have it, from what holds one, of any layout."""
-    function = {"name": fields.at(held, _NAME), "arguments": fields.at(held, _ARGUMENTS)}
-    return {"id": fields.at(held, _ID), "function": function}
+    function = {"name": value_at(held, _NAME), "arguments": value_at(held, _ARGUMENTS)}
+    return {"id": value_at(held, _ID), "function": function}
 
 
 def result_message(held: Object) -> Object:
     """A message of the role "tool" from what holds a result, of any layout."""
-    value = fields.at(held, _RESULT)
+    value = value_at(held, _RESULT)
     error, refused = status_of(held)
     # Gemini's functions put an error in the place of the output.
-    if error is None and fields.is_object(value) and value.get("error") and "output" not in value:
+    if error is None and is_object(value) and value.get("error") and "output" not in value:
         error = True
     return {
         "role": "tool",
-        "tool_call_id": fields.at(held, _ID),
+        "tool_call_id": value_at(held, _ID),
         "content": result_text(value),
         "is_error": error,
         "refused": refused,
@@ -248,10 +248,10 @@ def result_message(held: Object) -> Object:
 def status_of(held: Object) -> tuple[bool | None, bool]:
     """Whether a call failed, None if unknown, and whether it was refused."""
     status = _text_at(held, _STATUS)
-    denied = fields.at(held, "approval.approved") is False
+    denied = value_at(held, "approval.approved") is False
     if denied or status in _REFUSED or status.startswith(("denied", "rejected")):
         return None, True
-    code = fields.at(held, _EXIT)
+    code = value_at(held, _EXIT)
     error: bool | None = None
     if type(held.get("success")) is bool:
         error = not held["success"]
@@ -259,7 +259,7 @@ def status_of(held: Object) -> tuple[bool | None, bool]:
         error = False
     if type(code) is int and code >= 0:  # -1 is a command that still runs
         error = code != 0
-    flag = fields.at(held, _FLAGS)
+    flag = value_at(held, _FLAGS)
     if type(flag) is bool:
         error = flag
     if status in _FAILED:
@@ -272,10 +272,10 @@ def result_text(value: Any) -> str | None:
     if value is None or isinstance(value, str):
         return value
     text = None
-    if fields.is_list(value):
+    if is_list(value):
         text = _joined(value)
-    elif fields.is_object(value):
-        if fields.is_list(value.get("content")):  # of an MCP server, with its structured content beside it
+    elif is_object(value):
+        if is_list(value.get("content")):  # of an MCP server, with its structured content beside it
             text = _joined(value["content"])
         if "value" in value and value.keys() <= {"type", "value", "providerOptions"}:
             return result_text(value["value"])
@@ -288,7 +288,7 @@ def result_text(value: Any) -> str | None:
                 text = inner
     if text is not None:
         return text
-    return fields.as_text(value)
+    return as_text(value)
 
 
 def _joined(parts: list[Any]) -> str | None:
@@ -301,17 +301,17 @@ def _joined(parts: list[Any]) -> str | None:
 
 def _part_of_result(part: Any) -> str | None:
     """The text of one part of a result; None if it is no part."""
-    if not fields.is_object(part):
+    if not is_object(part):
         return part if isinstance(part, str) else None
     kind = _kind_of(part)
     text = None
     # A row of a table may have a column "text".
     if kind in _TEXTS and ("type" in part or len(part) == 1):
-        text = fields.part_text(part)
+        text = part_text(part)
     elif kind in _RESULTS:
-        text = result_text(fields.at(_inside(part, _RESULTS[kind]), _RESULT))
+        text = result_text(value_at(_inside(part, _RESULTS[kind]), _RESULT))
     elif kind == "json":
-        text = fields.as_text(part["json"])
+        text = as_text(part["json"])
     elif kind in _SILENT:
         text = ""
     return text
@@ -319,10 +319,10 @@ def _part_of_result(part: Any) -> str | None:
 
 def _kind_of(part: Any) -> str:
     """What kind of part it is: its type, or of layouts without types the key that it has."""
-    if not fields.is_object(part):
+    if not is_object(part):
         return ""
     kind = part.get("type", part.get("kind"))  # pydantic-ai's images have a kind
-    if type(kind) is not str:
+    if not isinstance(kind, str):
         kind = next(filter(_KEYS.__contains__, part), "text" if "text" in part else None)
         return str(kind or next(iter(part), "(empty)"))
     if kind.startswith("tool-") and kind not in _KEYS and "toolCallId" in part:
@@ -335,13 +335,13 @@ def _kind_of(part: Any) -> str:
 def _inside(part: Object, key: str) -> Object:
     if not key:
         return part
-    return fields.as_object(part.get(key), repr(key))
+    return as_object(part.get(key), repr(key))
 
 
 def _text_at(held: Object, path: str) -> str:
     """The first text under one of the keys; "" if there is none."""
     for alternative in path.split("|"):
-        value = fields.at(held, alternative)
-        if type(value) is str:
+        value = value_at(held, alternative)
+        if isinstance(value, str):
             return value
     return ""

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from hepm.ingest import fields
+from hepm.ingest.fields import as_list, as_object, first_time, is_list, is_object, list_at, text_at, texts_in, value_at
 from hepm.ingest.formats.chat import read_record
 from hepm.ingest.formats.coding_session import project_of
-from hepm.ingest.formats.document import Document, Reader, built
+from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.message_layouts import chat_messages, parsed_json
 from hepm.ingest.formats.openai_items import item_messages
 from hepm.ingest.formats.parts import Unread, result_text, spread, status_of
-from hepm.ingest.records import PROJECT, Item, ReadOptions, RecordError, UnknownFile, filled
+from hepm.ingest.records import PROJECT, Item, RecordError, UnknownFile, filled
 from hepm.types import Object, Trajectory
 
 _FIRST: Final = 20
@@ -88,7 +88,7 @@ def _reader(program: Program) -> Reader:
 
 
 def _is_of(program: Program, record: Any) -> bool:
-    if fields.is_list(record) and record:
+    if is_list(record) and record:
         record = record[0]
     return any(all(_has(record, path) for path in mark.split()) for mark in program.marks)
 
@@ -96,11 +96,11 @@ def _is_of(program: Program, record: Any) -> bool:
 def _has(record: Any, path: str) -> bool:
     """Whether there is a key, if only with null under it."""
     outer, _, key = path.rpartition(".")
-    holder = fields.at(record, outer) if outer else record
-    return fields.is_object(holder) and key in holder
+    holder = value_at(record, outer) if outer else record
+    return is_object(holder) and key in holder
 
 
-def _read(program: Program, document: Document, options: ReadOptions) -> Iterator[Item]:
+def _read(program: Program, document: Document) -> Iterator[Item]:
     alone: Elements = []
     records: list[tuple[int, Object]] = []
     for number, value in document.records():
@@ -108,11 +108,11 @@ def _read(program: Program, document: Document, options: ReadOptions) -> Iterato
             if isinstance(value, RecordError):
                 raise value
             record = value
-            if fields.is_list(value):
+            if is_list(value):
                 record = {"messages": value}
-            record = fields.as_object(record, "the record")
+            record = as_object(record, "the record")
             for one in [record] if program.split is None else program.split(record):
-                if fields.is_list(fields.at(one, program.messages)):
+                if is_list(value_at(one, program.messages)):
                     records.append((number, one))
                 else:
                     alone.append(one)
@@ -126,35 +126,35 @@ def _read(program: Program, document: Document, options: ReadOptions) -> Iterato
         records = _last_of_each(program, records)
     groups: dict[str, Elements] = {}
     for element in alone:
-        groups.setdefault(str(fields.at(element, program.group) or ""), []).append(element)
+        groups.setdefault(str(value_at(element, program.group) or ""), []).append(element)
 
     def build(record: Object) -> Trajectory:
-        return _run(program, record, document, options)
+        return _run(program, record, document)
 
     for number, record in records:
-        yield built(document.name, number, record, build)
+        yield document.built(number, record, build)
     for group, elements in groups.items():
         # The first events, of no group, say what all have in common.
         record = {"messages": elements, _GROUP: group, _FILE: alone[:_FIRST], _FOLDER: document.source.path.parent.name}
-        yield built(document.name, group or 1, record, build)
+        yield document.built(group or 1, record, build)
 
 
 def _elements(program: Program, record: Object) -> Elements:
-    found = fields.at(record, f"{program.messages}|messages")
-    return [fields.as_object(element, "a message") for element in fields.as_list(found, "the list of messages")]
+    found = value_at(record, f"{program.messages}|messages")
+    return [as_object(element, "a message") for element in as_list(found, "the list of messages")]
 
 
-def _run(program: Program, record: Object, document: Document, options: ReadOptions) -> Trajectory:
+def _run(program: Program, record: Object, document: Document) -> Trajectory:
     elements = _elements(program, record)
-    messages = program.read(elements, options.unread)
+    messages = program.read(elements, document.options.unread)
     if not any(message.get("role") == "assistant" for message in messages):
         raise RecordError("it holds no message of the agent")
     about: Object = {}
     sources = (record, *elements, *record.get(_FILE, ()))
     for key in ("id", "task", "model", "folder", "user"):
-        found = (fields.at(source, getattr(program, key)) for source in sources)
+        found = (value_at(source, getattr(program, key)) for source in sources)
         about[key] = next((value for value in found if isinstance(value, str | int)), "")
-    environment = fields.at(record, "environment|appName|app_name")
+    environment = value_at(record, "environment|appName|app_name")
     if program.agent:
         environment = program.name
     subagent = "" if program.group == program.id else record.get(_GROUP, "")
@@ -162,7 +162,7 @@ def _run(program: Program, record: Object, document: Document, options: ReadOpti
     if run_id and subagent:
         run_id = f"{run_id}/{subagent}"
     chat: Object = {
-        options.success_key: fields.at(record, program.success),
+        document.options.success_key: value_at(record, program.success),
         **record,
         **about,
         "id": run_id,
@@ -170,10 +170,10 @@ def _run(program: Program, record: Object, document: Document, options: ReadOpti
         "messages": messages,
         "environment": environment,
         "tags": filled(**{"subagent": subagent, PROJECT: project_of(str(about["folder"]))}),
-        "ended_at": fields.first_time(reversed([record, *elements]), program.ended),
-        "tools": fields.at(record, "tools"),
+        "ended_at": first_time(reversed([record, *elements]), program.ended),
+        "tools": value_at(record, "tools"),
     }
-    return read_record(chat, document.name, options)
+    return read_record(chat, document)
 
 
 def _last_of_each(program: Program, records: list[tuple[int, Object]]) -> list[tuple[int, Object]]:
@@ -187,7 +187,7 @@ def _last_of_each(program: Program, records: list[tuple[int, Object]]) -> list[t
             continue
         continued = next((ends[mark] for mark in reversed(marks) if mark in ends), place)
         first = kept.get(continued, (number, record))[1]
-        kept[continued] = (number, {**record, "id": fields.at(first, program.id)})
+        kept[continued] = (number, {**record, "id": value_at(first, program.id)})
         ends.update(dict.fromkeys(marks[-1:], continued))
         passed.update(marks)
     return list(kept.values())
@@ -199,7 +199,7 @@ def _marks(program: Program, record: Object) -> list[int]:
     before = 0
     try:
         for message in program.read(_elements(program, record), Unread()):
-            calls = [fields.at(call, "id|function.name") for call in fields.list_at(message, "tool_calls")]
+            calls = [value_at(call, "id|function.name") for call in list_at(message, "tool_calls")]
             before = hash(f"{before} {message.get('role')} {message.get('content') or ''} {calls}")
             marks.append(before)
     except RecordError:
@@ -223,8 +223,8 @@ def _events(
 
 
 def _messages_of(element: Object, kind: EventKind, unread: Unread) -> Elements:
-    content = fields.at(element, kind.text or "-")
-    if not fields.is_list(content):
+    content = value_at(element, kind.text or "-")
+    if not is_list(content):
         content = [content]
     parts: list[Any] = []
     for part in content:
@@ -234,18 +234,18 @@ def _messages_of(element: Object, kind: EventKind, unread: Unread) -> Elements:
             parts.append(part)
     calls: Any = element
     if kind.calls != ".":
-        calls = fields.at(element, kind.calls or "-") or []
-    if fields.is_object(calls):
+        calls = value_at(element, kind.calls or "-") or []
+    if is_object(calls):
         calls = [calls]
     status: Object = {"status": kind.status} if kind.status else {}
-    for call in fields.as_list(calls, "the list of calls"):
-        parts.append({**fields.as_object(call, "a call"), **status, "type": kind.part})
+    for call in as_list(calls, "the list of calls"):
+        parts.append({**as_object(call, "a call"), **status, "type": kind.part})
     if not parts:
         return []
     role = kind.role
     if "." in role:
-        role = fields.at(element, role)
-    response = fields.at(element, "llm_response_id|tool_call_metadata.model_response.id")
+        role = value_at(element, role)
+    response = value_at(element, "llm_response_id|tool_call_metadata.model_response.id")
     return [{**message, "response": response} for message in spread({"role": role, "content": parts}, unread)]
 
 
@@ -259,8 +259,8 @@ def _parallel(messages: Elements) -> Elements:
             together.append(message)
             continue
         calls: list[Any] = []
-        for call in fields.list_at(message, "tool_calls"):
-            call_id = fields.at(call, "id")
+        for call in list_at(message, "tool_calls"):
+            call_id = value_at(call, "id")
             if call_id is None or str(call_id) not in known:
                 calls.append(call)
                 known.add(str(call_id))
@@ -279,14 +279,14 @@ def _of_gemini_cli(elements: Elements, unread: Unread) -> Elements:
     """A line may repeat a message that has grown, take back what came from one on, or replace all messages."""
     by_id: dict[str, Object] = {}
     for element in elements:
-        checkpoint = fields.at(element, "$set.messages")
+        checkpoint = value_at(element, "$set.messages")
         if "$rewindTo" in element:
             ids = list(by_id)
             target = element["$rewindTo"]
             for id in ids[ids.index(target) if target in ids else 0 :]:
                 del by_id[id]
-        elif fields.is_list(checkpoint):
-            by_id = {str(number): message for number, message in enumerate(checkpoint) if fields.is_object(message)}
+        elif is_list(checkpoint):
+            by_id = {str(number): message for number, message in enumerate(checkpoint) if is_object(message)}
             by_id = {str(message.get("id") or number): message for number, message in by_id.items()}
         elif "type" in element:
             by_id[str(element.get("id") or len(by_id))] = element
@@ -313,14 +313,14 @@ def _of_qwen_code(elements: Elements, unread: Unread) -> Elements:
         read = _messages_of(element, kind, unread)
         about_call = element.get("toolCallResult")
         for message in read:
-            if message["role"] == "tool" and fields.is_object(about_call):
+            if message["role"] == "tool" and is_object(about_call):
                 message["is_error"], message["refused"] = status_of(about_call)
         messages += read
     return _parallel(messages)
 
 
 def _type_of(element: Object) -> str:
-    return fields.text(element, "type")
+    return text_at(element, "type")
 
 
 def _openhands_kind(event: Object) -> str:
@@ -329,7 +329,7 @@ def _openhands_kind(event: Object) -> str:
         return f"observation {event['observation']}"
     if "action" in event and "tool_name" not in event:
         return f"{event.get('source')} {event['action']}"
-    return fields.text(event, "kind")
+    return text_at(event, "kind")
 
 
 _NOTES: Final = frozenset((
@@ -366,7 +366,7 @@ def _of_openhands(elements: Elements, unread: Unread) -> Elements:
         if re.fullmatch(_OPENHANDS_SILENT, _openhands_kind(event)) and event.get("action") != "message":
             continue
         arguments = event.get("args")
-        if fields.is_object(arguments):
+        if is_object(arguments):
             given = {key: value for key, value in arguments.items() if key not in _NOTES and value is not None}
             action = {"run": "execute_bash", "run_ipython": "execute_ipython_cell"}.get(str(event.get("action")))
             event = {**event, "args": given, "thought": arguments.get("thought")}  # noqa: PLW2901
@@ -392,13 +392,13 @@ def _of_swe_agent(elements: Elements, unread: Unread) -> Elements:
         text = result_text(element.get("content")) or ""
         if element.get("is_demo") or role == "exit":
             continue
-        if fields.is_list(element.get("output")):  # a response of the Responses API
-            messages += item_messages([item for item in element["output"] if fields.is_object(item)])
+        if is_list(element.get("output")):  # a response of the Responses API
+            messages += item_messages([item for item in element["output"] if is_object(item)])
         elif role == "assistant" and not element.get("tool_calls"):
-            command = fields.at(element, "action|extra.action") or "\n".join(_COMMAND.findall(text)[-1:])
+            command = value_at(element, "action|extra.action") or "\n".join(_COMMAND.findall(text)[-1:])
             waiting = _command(messages, text, command)
         elif role is None and "observation" in element:  # a step of a trajectory without a history
-            text = str(fields.at(element, "response|thought") or "")
+            text = str(value_at(element, "response|thought") or "")
             if _command(messages, text, element.get("action")):
                 messages.append({"role": "tool", "content": result_text(element["observation"])})
         elif role == "tool" or "call_id" in element or (role == "user" and waiting):
@@ -422,13 +422,12 @@ def _command(messages: Elements, text: str, command: Any) -> bool:
 def _printed(element: Object, text: str) -> Object:
     text = text or result_text(element.get("output")) or ""
     match = _RETURN_CODE.search(text)
-    code = fields.at(element, "extra.returncode")
+    code = value_at(element, "extra.returncode")
     if match and code is None:
         code = int(match[1] or match[2])
     return {
         "role": "tool",
-        "tool_call_id": fields.at(element, "tool_call_id|call_id")
-        or "".join(fields.texts(element.get("tool_call_ids"))),
+        "tool_call_id": value_at(element, "tool_call_id|call_id") or "".join(texts_in(element.get("tool_call_ids"))),
         "content": text,
         "is_error": code != 0 if type(code) is int else None,
     }
@@ -486,7 +485,7 @@ def _xml_parameters(text: str) -> Object:
 
 
 def _adk_kind(event: Object) -> str:
-    if event.get("partial") or not fields.is_object(event.get("content")):
+    if event.get("partial") or not is_object(event.get("content")):
         return "nothing"
     if event["content"].get("role") is not None:
         return "said"
@@ -497,7 +496,7 @@ def _autogen_kind(message: Object) -> str:
     kind = _type_of(message)
     if message.get("source") == "user" and kind.endswith("Message"):
         return "UserMessage"
-    if kind == "AssistantMessage" and fields.is_list(message.get("content")):
+    if kind == "AssistantMessage" and is_list(message.get("content")):
         return "ToolCallRequestEvent"
     if kind not in _AUTOGEN and kind.endswith("Message") and not kind.startswith("ToolCallSummary"):
         return "AssistantMessage"
@@ -517,16 +516,16 @@ _AUTOGEN: Final = {
 def _autogen_records(record: Object) -> list[Object]:
     """The runs in the state of an agent or a team: the thread of a team where it holds the calls, else each agent's."""
     states = record.get("agent_states")
-    if not fields.is_object(states):
+    if not is_object(states):
         return [record]
     agents: list[Object] = []
     for name, value in states.items():
-        state = fields.at(value, "agent_state") or value
-        thread = fields.at(state, "message_thread")
-        if fields.is_list(thread) and any(fields.at(message, "type") == "ToolCallRequestEvent" for message in thread):
+        state = value_at(value, "agent_state") or value
+        thread = value_at(state, "message_thread")
+        if is_list(thread) and any(value_at(message, "type") == "ToolCallRequestEvent" for message in thread):
             return [{**record, "messages": thread}]
-        messages = fields.at(state, "llm_context.messages")
-        if fields.is_list(messages) and messages:
+        messages = value_at(state, "llm_context.messages")
+        if is_list(messages) and messages:
             agents.append({**record, "messages": messages, _GROUP: name})
     return agents or [record]
 
@@ -539,12 +538,12 @@ _RESPONSE: Final = "response.body|response_body|responseBody|response|output.out
 
 def _gateway_records(record: Object) -> list[Object]:
     """A request to a model with its response, as one conversation."""
-    request = parsed_json(fields.at(record, _REQUEST))
-    if not fields.is_object(request):
+    request = parsed_json(value_at(record, _REQUEST))
+    if not is_object(request):
         request = record
-    answer = chat_messages(parsed_json(fields.at(record, _RESPONSE)), "assistant")
-    about = {"model": fields.at(request, "model") or fields.at(record, "model|modelId")}
-    about["tools"] = fields.at(request, "tools|toolConfig.tools")
+    answer = chat_messages(parsed_json(value_at(record, _RESPONSE)), "assistant")
+    about = {"model": value_at(request, "model") or value_at(record, "model|modelId")}
+    about["tools"] = value_at(request, "tools|toolConfig.tools")
     return [{**record, **about, "messages": (chat_messages(request) or chat_messages(record)) + answer}]
 
 

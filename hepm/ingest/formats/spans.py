@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from hepm.ingest import fields
+from hepm.ingest.fields import as_number, as_object, is_list, plain_text, value_at
 from hepm.ingest.formats.chat import verdict
-from hepm.ingest.formats.document import Document, Reader, built
+from hepm.ingest.formats.document import Document, Origin, Reader
 from hepm.ingest.formats.turns import ROLES, OpenCall, TurnBuilder, chat_calls
 from hepm.ingest.joining import joined, mark_key
-from hepm.ingest.records import Item, ReadOptions, RecordError, filled, graded, identified
+from hepm.ingest.records import Item, ReadOptions, RecordError, filled, graded
 from hepm.ingest.tools import listed_tools
 from hepm.types import Object, Outcome, Trajectory, TurnMark
 
@@ -109,7 +109,7 @@ class Spans:
     def _once(self, messages: list[Object]) -> list[Object]:
         return [self._messages.setdefault(json.dumps(message, sort_keys=True), message) for message in messages]
 
-    def runs(self, source: str, options: ReadOptions) -> Iterator[Item]:
+    def runs(self, origin: Origin) -> Iterator[Item]:
         """A run for each conversation, or trace without one, in the order of their beginnings."""
         self._add_events()
         # Often only some spans of a trace name the session.
@@ -132,7 +132,7 @@ class Spans:
                 # A tool that only asks a model, or only calls functions, is no agent.
                 is_run = has_calls and has_models
             if is_run:
-                yield self._item(id, [*traces.values()], source, options)
+                yield self._item(id, [*traces.values()], origin)
 
     def _add_events(self) -> None:
         """Give messages that were logged to their spans, which may be in another file."""
@@ -144,13 +144,13 @@ class Spans:
                 span.given = [message for event in events for message in event.given]
                 span.answer = [message for event in events for message in event.answer]
 
-    def _item(self, id: str, traces: Sequence[Sequence[TraceSpan]], source: str, options: ReadOptions) -> Item:
+    def _item(self, id: str, traces: Sequence[Sequence[TraceSpan]], origin: Origin) -> Item:
         def build(_: Object) -> Trajectory:
-            whole = joined([self._part(id, spans, options) for spans in traces])
+            whole = joined([self._part(id, spans, origin.options) for spans in traces])
             if whole is None:
                 raise RecordError("its traces are of several users, disagree, or are too many for one conversation")
-            return identified(
-                options.own_id(id),
+            return origin.run(
+                id,
                 whole.turns,
                 whole.outcome,
                 environment=whole.environment,
@@ -158,11 +158,10 @@ class Spans:
                 user=whole.user,
                 ended_at=whole.ended_at,
                 tags=whole.tags,
-                source=source,
                 tools=whole.tools,
             )
 
-        return built(source, id, {"id": id}, build)
+        return origin.built(id, {}, build)
 
     def _part(self, id: str, spans: Sequence[TraceSpan], options: ReadOptions) -> Trajectory:
         """What one trace holds of a conversation."""
@@ -214,7 +213,7 @@ def evaluated(scores: Sequence[tuple[str, Any, Any]], options: ReadOptions) -> O
     latest = {name: (value, label) for name, value, label in scores}
     reward = latest.get(options.reward_key, (None, None))[0]
     if reward is not None:
-        reward = fields.as_number(reward, repr(options.reward_key))
+        reward = as_number(reward, repr(options.reward_key))
     for key in (options.success_key, options.label_key):
         if key in latest:
             success = _verdict(*latest[key], key)
@@ -307,11 +306,11 @@ class _Conversation:
 
     def _add(self, message: Object, mark: TurnMark) -> None:
         role = message.get("role")
-        text = fields.plain_text(message.get("content"))
+        text = plain_text(message.get("content"))
         calls = chat_calls(message)
         if role in ("tool", "function"):
             self._add_result(message.get("tool_call_id"), text, message.get("is_error"), message.get("refused"))
-        if type(role) is not str or role not in ROLES or not (text or calls):
+        if not isinstance(role, str) or role not in ROLES or not (text or calls):
             return
         turn_role = ROLES[role]
         if turn_role == "assistant":
@@ -322,7 +321,7 @@ class _Conversation:
         self._builder.add(turn_role, text, calls, mark=mark)
 
     def _add_result(self, id: Any, text: str, error: Any, refused: Any) -> None:
-        if type(id) is not str or id not in self._by_id:
+        if not isinstance(id, str) or id not in self._by_id:
             return
         call = self._by_id[id]
         if call.result is None:
@@ -388,16 +387,14 @@ def _mark(message: Object) -> str:
     if ids:
         return json.dumps(ids)
     tools = [call.name for call in calls]
-    return json.dumps(
-        [message.get("role"), message.get("tool_call_id"), fields.plain_text(message.get("content")), tools]
-    )
+    return json.dumps([message.get("role"), message.get("tool_call_id"), plain_text(message.get("content")), tools])
 
 
 def first_inside(record: Any, *keys: str) -> Any:
     """The first element of the list under each of some keys in turn, where there is one."""
     for key in keys:
-        listed = fields.at(record, key)
-        if fields.is_list(listed):
+        listed = value_at(record, key)
+        if is_list(listed):
             record = next(iter(listed), None)
     return record
 
@@ -409,19 +406,19 @@ Add: TypeAlias = Callable[[Object, Spans, ReadOptions], Iterable[str]]
 def span_reader(name: str, recognises: Callable[[Document], bool], add: Add) -> Reader:
     """A reader of a format whose records are spans, or hold some."""
 
-    def read(document: Document, options: ReadOptions) -> Iterator[Item]:
+    def read(document: Document) -> Iterator[Item]:
         # All are collected first: the spans of a trace come in any order, over several lines.
         spans = Spans()
         for number, value in document.records():
             try:
                 if isinstance(value, RecordError):
                     raise value
-                for reason in add(fields.as_object(value, "the record"), spans, options):
+                for reason in add(as_object(value, "the record"), spans, document.options):
                     yield document.rejected(number, reason)
             except (RecordError, RecursionError) as error:
                 yield document.rejected(number, str(error) or "it is nested too deeply")
         found = False
-        for item in spans.runs(document.name, options):
+        for item in spans.runs(document):
             found = True
             yield item
         if not found and spans.names:

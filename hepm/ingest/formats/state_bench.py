@@ -10,10 +10,21 @@ import re
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from hepm.ingest import fields
+from hepm.ingest.fields import (
+    as_list,
+    as_object,
+    as_text,
+    is_list,
+    is_object,
+    list_at,
+    number_at,
+    object_at,
+    plain_text,
+    text_at,
+)
 from hepm.ingest.formats.document import Document, record_reader
 from hepm.ingest.formats.turns import ROLES, OpenCall, TurnBuilder
-from hepm.ingest.records import ReadOptions, RecordError, filled, graded, identified
+from hepm.ingest.records import RecordError, filled, graded
 from hepm.types import Object, Trajectory
 
 DOMAINS: Final = ("travel", "customer_support", "shopping_assistant")
@@ -25,47 +36,45 @@ _CUSTOMER: Final = re.compile(r"currently helping customer (\w+)")
 
 
 def _recognises(document: Document) -> bool:
-    if "conversation" not in document.keys or not fields.is_object(document.first):
+    if "conversation" not in document.keys or not is_object(document.first):
         return False
     # Other formats have a "conversation", too: each message must have this form.
     messages = document.first.get("conversation")
-    if not fields.is_list(messages) or not all(map(_is_message, messages)):
+    if not is_list(messages) or not all(map(_is_message, messages)):
         return False
     return "task_id" in document.keys or any(_calls(message) for message in messages)
 
 
 def _is_message(value: Any) -> bool:
-    return fields.is_object(value) and value.get("role") in _ROLES and "content" in value
+    return is_object(value) and value.get("role") in _ROLES and "content" in value
 
 
 def _calls(message: Object) -> list[Object]:
     """The calls of a message; none if any is in another form, as OpenAI's, which hold no results."""
     calls = message.get("tool_calls")
-    if not fields.is_list(calls) or not all(fields.is_object(call) and "result" in call for call in calls):
+    if not is_list(calls) or not all(is_object(call) and "result" in call for call in calls):
         return []
     return calls
 
 
-def _run(record: Object, document: Document, options: ReadOptions) -> Trajectory:
+def _run(record: Object, document: Document) -> Trajectory:
     """One run. Only scored ones have a task's id and an outcome; of the others the file's name is the task."""
-    del options
-    messages = fields.as_list(record.get("conversation"), "'conversation'")
+    messages = as_list(record.get("conversation"), "'conversation'")
     builder = TurnBuilder()
     for value in messages:
-        _add(builder, fields.as_object(value, "a message"))
+        _add(builder, as_object(value, "a message"))
     path = document.source.path
-    model = fields.text(fields.object_at(record, "agent_model"), "model_name")
+    model = text_at(object_at(record, "agent_model"), "model_name")
     trial = path.parent.name  # run1/, run2/: a task is tried several times
-    return identified(
+    return document.run(
         "",
         builder.build(),
-        graded(fields.number(record, "task_completion_pass")),
+        graded(number_at(record, "task_completion_pass")),
         environment=_environment(path),
-        task=fields.text(record, "task_id") or PurePosixPath(document.file_name).stem,
+        task=text_at(record, "task_id") or PurePosixPath(document.file_name).stem,
         model=model,
-        user=fields.text(record, "user_id") or _customer(messages),
+        user=text_at(record, "user_id") or _customer(messages),
         tags=filled(trial=trial if trial.startswith("run") else ""),
-        source=document.name,
     )
 
 
@@ -79,9 +88,9 @@ def _add(builder: TurnBuilder, message: Object) -> None:
     if role not in _ROLES:
         raise RecordError(f"a message has the role {role!r}")
     if role == "assistant":
-        for value in fields.list_at(message, "tool_calls"):
-            _add_call(builder, fields.as_object(value, "a call"))
-    text = fields.plain_text(message.get("content"))
+        for value in list_at(message, "tool_calls"):
+            _add_call(builder, as_object(value, "a call"))
+    text = plain_text(message.get("content"))
     if text:
         builder.add(ROLES[role], text, [])
 
@@ -93,8 +102,8 @@ def _add_call(builder: TurnBuilder, call: Object) -> None:
     builder.add("assistant", "", [OpenCall(None, call.get("name"), call.get("arguments"))])
     result = call.get("result")
     # {"error": "…"} is what a failed call returned.
-    failed = fields.is_object(result) and bool(result.get("error"))
-    builder.add_result(None, fields.as_text(result), failed)
+    failed = is_object(result) and bool(result.get("error"))
+    builder.add_result(None, as_text(result), failed)
 
 
 def _environment(path: PurePosixPath) -> str:
@@ -109,7 +118,7 @@ def _customer(messages: list[Any]) -> str:
     """The customer of the system prompt, for runs without a user_id."""
     for message in messages:
         if message.get("role") == "system":
-            match = _CUSTOMER.search(fields.plain_text(message.get("content")))
+            match = _CUSTOMER.search(plain_text(message.get("content")))
             if match:
                 return match[1]
     return ""

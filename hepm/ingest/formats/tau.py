@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from hepm.ingest import fields
+from hepm.ingest.fields import as_list, number_at, object_at, text_at
 from hepm.ingest.formats.document import Document, record_reader
 from hepm.ingest.formats.turns import chat_turns
-from hepm.ingest.records import SOLVED, ReadOptions, filled, graded, identified
+from hepm.ingest.records import SOLVED, filled, graded
 from hepm.types import Object, Outcome, Trajectory, Turn
 
 # run.py: {strategy}-{model}-{temperature}_range_{start}-{end}_user-{user model}-{user strategy}_{time}.json
@@ -17,28 +17,26 @@ _FINAL_NAME: Final = re.compile(r"(?P<model>.+)-(?:airline|retail)\.json")
 _TOOLS: Final = {"get_order_details": "retail", "get_reservation_details": "airline"}
 
 
-def _run(record: Object, document: Document, options: ReadOptions) -> Trajectory:
+def _run(record: Object, document: Document) -> Trajectory:
     """A record {task_id, reward, info, traj, trial} of the list that run.py and its forks write. It has no id."""
-    del options
-    turns = chat_turns(fields.as_list(record.get("traj"), "'traj'"))
-    info = fields.object_at(record, "info")
-    reward = fields.number(record, "reward")
+    turns = chat_turns(as_list(record.get("traj"), "'traj'"))
+    info = object_at(record, "info")
+    reward = number_at(record, "reward")
     # Some forks grade more than the solution, and a solved task may have a reward below 1.
-    solved = fields.number(fields.object_at(fields.object_at(info, "reward_info"), "components"), "base_success")
+    solved = number_at(object_at(object_at(info, "reward_info"), "components"), "base_success")
     # A reward of 1 is a success, 0 a failure; others wait for the threshold of the store.
     outcome = graded(reward)
     if solved is not None:
         outcome = Outcome(reward, solved >= SOLVED)
-    return identified(
+    return document.run(
         "",
         turns,
         outcome,
         environment=_environment(turns, document.file_name.lower()),
-        task=fields.text(record, "task_id"),
+        task=text_at(record, "task_id"),
         file_model=model_in_name(document.file_name),
-        user=fields.text(fields.object_at(info, "task"), "user_id"),
-        tags=filled(trial=fields.text(record, "trial")),
-        source=document.name,
+        user=text_at(object_at(info, "task"), "user_id"),
+        tags=filled(trial=text_at(record, "trial")),
     )
 
 

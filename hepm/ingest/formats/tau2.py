@@ -7,10 +7,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from hepm.ingest import fields
-from hepm.ingest.formats.document import Document, Reader, built
+from hepm.ingest.fields import (
+    as_object,
+    is_object,
+    list_at,
+    number_at,
+    object_at,
+    plain_text,
+    text_at,
+    unix_time,
+    value_at,
+)
+from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.turns import TurnBuilder, chat_turns
-from hepm.ingest.records import DECODER, Item, ReadOptions, RecordError, filled, graded, identified
+from hepm.ingest.records import DECODER, Item, RecordError, filled, graded
 from hepm.ingest.tools import listed_tools
 from hepm.types import Object, Tool, Trajectory
 
@@ -35,14 +45,14 @@ def _recognises(document: Document) -> bool:
     return "messages" in keys and "task_id" in keys and ("termination_reason" in keys or "reward_info" in keys)
 
 
-def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
+def _read(document: Document) -> Iterator[Item]:
     try:
         about = _about(_info_beside(document), document)
     except RecordError:  # the header beside this file is rejected with that file
         about = _about({}, document)
 
     def build(record: Object) -> Trajectory:
-        return _simulation(record, about, document, options)
+        return _simulation(record, about, document)
 
     # One run a file, under simulations/ of a result folder.
     if "messages" in document.keys and "simulations" not in document.keys:
@@ -52,13 +62,13 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
         if isinstance(value, RecordError):
             yield document.rejected(number, str(value))
         # The header comes before the runs, as tau2-bench writes it.
-        elif path == ("info",) and fields.is_object(value):
+        elif path == ("info",) and is_object(value):
             try:
                 about = _about(value, document)
             except RecordError as error:
                 yield document.rejected("info", str(error))
         elif path == ("simulations",) or (path == () and number):
-            yield built(document.name, number, value, build)
+            yield document.built(number, value, build)
 
 
 def _info_beside(document: Document) -> Object:
@@ -70,7 +80,7 @@ def _info_beside(document: Document) -> Object:
         value = DECODER.decode((content or b"{}").decode())
     except (ValueError, RecursionError):
         return {}
-    if not fields.is_object(value) or not fields.is_object(value.get("info")):
+    if not is_object(value) or not is_object(value.get("info")):
         return {}
     return value["info"]
 
@@ -78,9 +88,9 @@ def _info_beside(document: Document) -> Object:
 def _about(info: Object, document: Document) -> tuple[str, str, str, dict[str, str]]:
     """Environment, model, model by the file's name, and tags of all runs of a file."""
     file_name = document.file_name
-    agent = fields.object_at(info, "agent_info")
-    implementation = fields.text(agent, "implementation")
-    environment = fields.text(fields.object_at(info, "environment_info"), "domain_name")
+    agent = object_at(info, "agent_info")
+    implementation = text_at(agent, "implementation")
+    environment = text_at(object_at(info, "environment_info"), "domain_name")
     if not environment:
         environment = _domain_in_name(file_name)
     # Without a user the agent also holds the user's tools: another environment, though the domain's name is the same.
@@ -91,19 +101,17 @@ def _about(info: Object, document: Document) -> tuple[str, str, str, dict[str, s
     for part in file_name.rsplit(".json", 1)[0].split("_"):
         if part.lower() not in _DOMAINS and not _NOISE.fullmatch(part):
             model_parts.append(part)
-    return environment, fields.text(agent, "llm"), "_".join(model_parts), filled(agent=implementation)
+    return environment, text_at(agent, "llm"), "_".join(model_parts), filled(agent=implementation)
 
 
 def _domain_in_name(file_name: str) -> str:
     return next((domain for domain in _DOMAINS if domain in file_name.lower()), "")
 
 
-def _simulation(
-    record: Object, about: tuple[str, str, str, dict[str, str]], document: Document, options: ReadOptions
-) -> Trajectory:
+def _simulation(record: Object, about: tuple[str, str, str, dict[str, str]], document: Document) -> Trajectory:
     environment, model, file_model, tags = about
-    ended = fields.text(record, "termination_reason")
-    messages = fields.list_at(record, "messages")
+    ended = text_at(record, "termination_reason")
+    messages = list_at(record, "messages")
     if not messages:
         raise RecordError(f"the run holds no messages (termination reason: {ended or 'unknown'})")
     if not model:
@@ -112,26 +120,25 @@ def _simulation(
         file_model = ""
     reward = None
     if ended not in _CRASHES:
-        reward = fields.number(fields.object_at(record, "reward_info"), "reward")
-    return identified(
-        options.own_id(fields.text(record, "id")),
+        reward = number_at(object_at(record, "reward_info"), "reward")
+    return document.run(
+        text_at(record, "id"),
         chat_turns(messages, _add_results, user_calls=True),
         graded(reward),
         environment=environment,
-        task=fields.text(record, "task_id"),
+        task=text_at(record, "task_id"),
         model=model,
         file_model=file_model,
-        ended_at=fields.unix_time(record.get("end_time") or record.get("timestamp")),
-        tags=tags | filled(trial=fields.text(record, "trial")),
-        source=document.name,
+        ended_at=unix_time(record.get("end_time") or record.get("timestamp")),
+        tags=tags | filled(trial=text_at(record, "trial")),
     )
 
 
 def _model_that_answered(messages: list[Any]) -> str:
     """The model in the provider's raw answers, for a file without header."""
     for message in messages:
-        model = fields.at(message, "raw_data.model")
-        if type(model) is str and message.get("role") == "assistant":
+        model = value_at(message, "raw_data.model")
+        if isinstance(model, str) and message.get("role") == "assistant":
             return model
     return ""
 
@@ -141,13 +148,13 @@ def _add_results(builder: TurnBuilder, message: Object) -> None:
     results: list[Object] = []
     if "tool_messages" not in message or "content" in message:
         results.append(message)
-    for value in fields.list_at(message, "tool_messages"):
-        results.append(fields.as_object(value, "a tool message"))
+    for value in list_at(message, "tool_messages"):
+        results.append(as_object(value, "a tool message"))
     for result in results:
-        builder.add_result(result.get("id"), fields.plain_text(result.get("content")), result.get("error"))
+        builder.add_result(result.get("id"), plain_text(result.get("content")), result.get("error"))
 
 
-def _read_sft(document: Document, options: ReadOptions) -> Iterator[Item]:
+def _read_sft(document: Document) -> Iterator[Item]:
     """{"splits": {"train": [run, ...], "test": [...]}}: chat messages as the agent saw them, of all domains.
 
     A record is named by its split and its number there.
@@ -155,16 +162,15 @@ def _read_sft(document: Document, options: ReadOptions) -> Iterator[Item]:
     split = ""
 
     def build(record: Object) -> Trajectory:
-        tools = listed_tools(fields.list_at(record, "tools"))
-        return identified(
-            options.own_id(fields.text(record, "simulation_id")),
-            chat_turns(fields.list_at(record, "messages")),
-            graded(fields.number(record, "reward")),
+        tools = listed_tools(list_at(record, "tools"))
+        return document.run(
+            text_at(record, "simulation_id"),
+            chat_turns(list_at(record, "messages")),
+            graded(number_at(record, "reward")),
             environment=_domain_with(tools),
-            task=fields.text(record, "task_id"),
+            task=text_at(record, "task_id"),
             file_model=PurePosixPath(document.file_name).stem,
             tags={"split": split},
-            source=document.name,
             tools=tools,
         )
 
@@ -175,7 +181,7 @@ def _read_sft(document: Document, options: ReadOptions) -> Iterator[Item]:
             yield document.rejected(record_name, str(value))
         elif len(path) == 2 and number:
             split = path[1]
-            yield built(document.name, record_name, value, build)
+            yield document.built(record_name, value, build)
         elif not path:
             yield document.rejected(number, "it has no 'splits'")
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from hepm.ingest import fields
+from hepm.ingest.fields import is_list, value_at
 from hepm.ingest.records import decoded_text
 from hepm.types import Object
 
@@ -68,10 +68,10 @@ def _calls(match: re.Match[str]) -> Iterator[Object]:
         if "<arg_key>" in rest:
             yield _call(name.strip(), _arguments(rest))
         return
-    for value in values if fields.is_list(values) else [values]:
-        name = fields.at(value, "name|function.name")
-        if type(name) is str:
-            yield _call(name, fields.at(value, "arguments|parameters|function.arguments|args"))
+    for value in values if is_list(values) else [values]:
+        name = value_at(value, "name|function.name")
+        if isinstance(name, str):
+            yield _call(name, value_at(value, "arguments|parameters|function.arguments|args"))
 
 
 def _arguments(text: str) -> Any:

@@ -9,7 +9,7 @@ from copy import deepcopy
 from typing import Any, Final, TypeAlias
 
 from hepm.errors import InputError
-from hepm.ingest import fields
+from hepm.ingest.fields import as_list, as_object, is_object, kind_of, plain_text, texts_in
 from hepm.ingest.formats.parts import Unread, has_marks, spread
 from hepm.ingest.formats.refusals import is_refusal
 from hepm.ingest.inner_tools import called_name, has_failed
@@ -34,11 +34,11 @@ class OpenCall:
     __slots__ = ("arguments", "error", "id", "latency_s", "name", "refused", "result", "turn")
 
     def __init__(self, id: Any, name: Any, arguments: Any) -> None:
-        if type(name) is not str:
-            raise RecordError(f"the name of a called tool is {fields.kind_of(name)}, not a string")
-        self.id = id if type(id) is str else None
+        if not isinstance(name, str):
+            raise RecordError(f"the name of a called tool is {kind_of(name)}, not a string")
+        self.id = id if isinstance(id, str) else None
         self.name = name
-        if fields.is_object(arguments):
+        if is_object(arguments):
             self.arguments = arguments
         else:
             self.arguments = _parsed_arguments(arguments)
@@ -64,12 +64,12 @@ class OpenCall:
 def _parsed_arguments(arguments: Any) -> Object:
     if arguments is None or arguments == "":
         return {}
-    if type(arguments) is str:
+    if isinstance(arguments, str):
         try:
             arguments = decoded_text(arguments)
         except (ValueError, RecursionError):
             return {RAW: arguments}
-    if fields.is_object(arguments):
+    if is_object(arguments):
         return arguments
     return {RAW: arguments}
 
@@ -117,7 +117,7 @@ class TurnBuilder:
             refused: Whether the record says that the call never ran; else its text may (see `is_refusal`).
         """
         call = None
-        if type(call_id) is str:
+        if isinstance(call_id, str):
             call = self._by_id.pop(call_id, None)
         if call is None or call.result is not None:
             latest = self._latest
@@ -191,7 +191,7 @@ AddResult: TypeAlias = Callable[[TurnBuilder, Object], None]
 
 
 def _add_result(builder: TurnBuilder, message: Object) -> None:
-    text = fields.plain_text(message.get("content"))
+    text = plain_text(message.get("content"))
     refused = message.get("refused") is True
     builder.add_result(message.get("tool_call_id"), text, message.get("is_error"), refused=refused)
 
@@ -225,13 +225,13 @@ def _add_message(
     user_calls: bool = False,
     unread: Unread | None = None,
 ) -> None:
-    message = fields.as_object(value, "a message")
+    message = as_object(value, "a message")
     role = message.get("role")
-    if type(role) is not str and (role is not None or "parts" not in message):
+    if not isinstance(role, str) and (role is not None or "parts" not in message):
         raise RecordError(_why_no_role(message))
     # Most messages are a text and calls beside it, and need no second look.
     text = message.get("content")
-    if type(text) is str and role in ROLES and not _BESIDE & message.keys() and not has_marks(text):
+    if isinstance(text, str) and role in ROLES and not _BESIDE & message.keys() and not has_marks(text):
         _add_plain(builder, message, user_calls=user_calls)
         return
     for plain in spread(message, unread):
@@ -245,9 +245,9 @@ def _add_message(
 
 def _add_plain(builder: TurnBuilder, message: Object, *, user_calls: bool) -> None:
     role = message.get("role")
-    if type(role) is not str or role not in ROLES:
+    if not isinstance(role, str) or role not in ROLES:
         raise RecordError(_why_no_role(message))
-    text = fields.plain_text(message.get("content"))
+    text = plain_text(message.get("content"))
     if ROLES[role] == "assistant":
         builder.add("assistant", text, chat_calls(message), **_own_attributes(message))
         return
@@ -273,7 +273,7 @@ def _own_attributes(message: Object) -> Object:
     read = message.get("read")
     if isinstance(read, str):
         attributes["read"] = read
-    attributes["recalled"] = fields.texts(message.get("recalled"))
+    attributes["recalled"] = texts_in(message.get("recalled"))
     attributes["hidden"] = message.get("hidden") is True
     return attributes
 
@@ -281,7 +281,7 @@ def _own_attributes(message: Object) -> Object:
 def read_messages(messages: Sequence[object]) -> tuple[Turn, ...]:
     """The turns of messages that a program holds, dictionaries or the OpenAI SDK's objects; else InputError."""
     try:
-        return chat_turns(fields.as_list(decoded(messages), "messages="))
+        return chat_turns(as_list(decoded(messages), "messages="))
     except (RecordError, ValueError) as error:
         raise InputError(f"these are not OpenAI chat messages: {error}") from error
 
@@ -310,7 +310,7 @@ class GrowingConversation:
             self._forget_after(self._unchanged(messages))
             for message in messages[len(self._copies) :]:
                 read = decoded(message)
-                if fields.is_object(read) and read.get("role") == "assistant":
+                if is_object(read) and read.get("role") == "assistant":
                     self._marked, self._back = len(self._copies), self._builder.mark()
                 _add_message(self._builder, read, _add_result)
                 self._copies.append(deepcopy(message))
@@ -351,7 +351,7 @@ def _why_no_role(message: Object) -> str:
     role = message.get("role")
     shown = "an unknown role"
     # A longer one may be a part of a conversation, and this sentence goes into logs.
-    if type(role) is str and _WORD.fullmatch(role):
+    if isinstance(role, str) and _WORD.fullmatch(role):
         shown = f'the role "{role}"'
     return f"a message has {shown}, not one of {', '.join(ROLES)}, tool, function"
 
@@ -361,23 +361,23 @@ def chat_calls(message: Object) -> list[OpenCall]:
     listed = message.get("tool_calls")
     if listed:
         calls: list[OpenCall] = []
-        for record in fields.as_list(listed, "'tool_calls'"):
-            calls.append(_call(fields.as_object(record, "a tool call")))
+        for record in as_list(listed, "'tool_calls'"):
+            calls.append(_call(as_object(record, "a tool call")))
         return calls
     legacy = message.get("function_call")
     if legacy:
-        return [_call({"function": fields.as_object(legacy, "'function_call'")})]
+        return [_call({"function": as_object(legacy, "'function_call'")})]
     return []
 
 
 def _call(record: Object) -> OpenCall:
     """OpenAI's form, tau2-bench's (name and arguments outside), or AgentDojo's (function and args)."""
     if "custom" in record:  # free-form tools: one text instead of arguments
-        custom = fields.as_object(record["custom"], "'custom'")
+        custom = as_object(record["custom"], "'custom'")
         return OpenCall(record.get("id"), custom.get("name"), {"input": custom.get("input")})
     function = record.get("function")
-    if type(function) is str:
+    if isinstance(function, str):
         return OpenCall(record.get("id"), function, record.get("args"))
-    if fields.is_object(function):
+    if is_object(function):
         return OpenCall(record.get("id"), function.get("name"), function.get("arguments"))
     return OpenCall(record.get("id"), record.get("name"), record.get("arguments"))
