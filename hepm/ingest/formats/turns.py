@@ -26,6 +26,7 @@ ROLES: Final[dict[str, Role]] = {"system": "system", "developer": "system", "use
 _BESIDE: Final = frozenset({"parts", "toolInvocations"})
 """Keys of messages whose calls stand beside a content that is a text."""
 _WORD: Final = re.compile("[A-Za-z]{1,16}")
+_NO_MESSAGES: Final = "these are not OpenAI chat messages: {}"
 
 
 class OpenCall:
@@ -161,31 +162,6 @@ class TurnBuilder:
             return turn
         return self._change(turn)
 
-    def mark(self) -> Callable[[], None]:
-        """A function that takes back what is added from now on. It can be called again after further additions."""
-        turn_count = len(self._turns)
-        by_id = dict(self._by_id)
-        latest = self._latest
-        answered = self._answered
-        waiting: list[OpenCall] = []
-        for call in (*by_id.values(), *latest):
-            if call.result is None:
-                waiting.append(call)
-
-        def back() -> None:
-            del self._turns[turn_count:], self._made[turn_count:]
-            # A copy again: `add_result` pops from it, and this function may be called once more.
-            self._by_id = dict(by_id)
-            self._latest = latest
-            self._answered = answered
-            for call in waiting:
-                call.result = call.error = None
-                call.refused = False
-                self._stale.add(call.turn)
-            self._stale = {position for position in self._stale if position < turn_count}
-
-        return back
-
 
 AddResult: TypeAlias = Callable[[TurnBuilder, Object], None]
 
@@ -283,11 +259,11 @@ def read_messages(messages: Sequence[object]) -> tuple[Turn, ...]:
     try:
         return chat_turns(as_list(decoded(messages), "messages="))
     except (RecordError, ValueError) as error:
-        raise InputError(f"these are not OpenAI chat messages: {error}") from error
+        raise InputError(_NO_MESSAGES.format(error)) from error
 
 
 class GrowingConversation:
-    """The turns of messages that a program holds and adds to: each is read once, and again after one that changed.
+    """The turns of messages that a program holds and adds to: each is read once, and all again after one that changed.
 
     Args:
         change: Applied to each turn; None leaves it out.
@@ -300,47 +276,24 @@ class GrowingConversation:
     def _restart(self) -> None:
         self._builder = TurnBuilder(self._change)
         self._copies: list[object] = []  # of the messages that were read, as programs may change theirs
-        self._marked, self._back = 0, self._builder.mark()
 
     def turns(self, messages: Sequence[object]) -> tuple[Turn, ...]:
         """Those of `read_messages`; unchanged ones are the same objects as before."""
         if isinstance(messages, str) or not isinstance(messages, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
             return read_messages(messages)  # which says what is wrong with it
         try:
-            self._forget_after(self._unchanged(messages))
+            if [*messages[: len(self._copies)]] != self._copies:
+                self._restart()
             for message in messages[len(self._copies) :]:
-                read = decoded(message)
-                if is_object(read) and read.get("role") == "assistant":
-                    self._marked, self._back = len(self._copies), self._builder.mark()
-                _add_message(self._builder, read, _add_result)
+                _add_message(self._builder, decoded(message), _add_result)
                 self._copies.append(deepcopy(message))
             return self._builder.build()
         except Exception as error:
             self._restart()
             if isinstance(error, RecordError | ValueError):
-                raise InputError(f"these are not OpenAI chat messages: {error}") from error
+                raise InputError(_NO_MESSAGES.format(error)) from error
             # Messages that cannot be copied or compared are read anew each time.
-            turns: list[Turn] = []
-            for turn in read_messages(messages):
-                changed = self._change(turn)
-                if changed is not None:
-                    turns.append(changed)
-            return tuple(turns)
-
-    def _unchanged(self, messages: Sequence[object]) -> int:
-        """How many of the first messages are as they were read."""
-        for position, (message, copy) in enumerate(zip(messages, self._copies, strict=False)):
-            if message != copy:
-                return position
-        return min(len(messages), len(self._copies))
-
-    def _forget_after(self, unchanged: int) -> None:
-        if unchanged < self._marked:
-            self._restart()
-        elif unchanged < len(self._copies):
-            # Most often the last of the model's messages: what it called is added to it.
-            self._back()
-            del self._copies[self._marked :]
+            return tuple(filter(None, map(self._change, read_messages(messages))))
 
 
 def _why_no_role(message: Object) -> str:
