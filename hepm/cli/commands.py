@@ -200,7 +200,7 @@ def options_as(name: str, kind: type[Any], *options: Decorator) -> Decorator:
 
 GROUPS: Final = {
     "Start": {
-        "demo": ("demo:demo", "Show what memory makes of recorded runs."),
+        "demo": ("demo:demo", "Show what memory makes of the runs of a made-up desk."),
         "init": ("init:init", "Print the lines that connect an agent to a memory, or write them."),
         "serve": ("serve:serve", "Serve a memory to running agents over HTTP."),
         "mcp": ("serve:mcp", "Serve a memory as MCP tools on standard input and output."),

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 import click
@@ -16,12 +15,12 @@ from hepm.cli.commands import argument, command, flag, option, options_as
 from hepm.cli.config import read_config
 from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, remark, success_from_option
 from hepm.errors import StoreError
+from hepm.ingest.records import ReadOptions
 from hepm.text import count_of, on_one_line
 from hepm.types import Object
 
 if TYPE_CHECKING:
     from hepm.cli.config import ConfigFile
-    from hepm.ingest import ReadOptions
     from hepm.ingest.pipeline import IngestReport
     from hepm.ingest.prepare import IngestOptions
     from hepm.types import Tool
@@ -120,7 +119,7 @@ def ingest(
     """Read recorded runs and store them. You can repeat it: a run is stored once.
     Example: `hepm ingest results/*.json --namespace retail`
     """
-    from hepm.ingest import ReadOptions, load_tools
+    from hepm.ingest import load_tools
 
     options.check_sources(runs)
     config = read_config()
@@ -133,7 +132,7 @@ def ingest(
     prepared = preparing.options(config)
     report = store_runs(place, read, prepared, runs, described, created, as_json=as_json)
     # A key that no run has is likely misspelt, and its runs would wait for outcomes for ever.
-    unmatched = _unmatched_keys(runs, read, report)
+    unmatched = _unmatched_keys(read, report)
     if unmatched:
         keys = " or ".join(map(repr, unmatched))
         sentence = f"hepm: no outcome was found under {keys} in any run; ingest again with the right key"
@@ -253,37 +252,10 @@ def _verb(count: int, singular: str, plural: str) -> str:
     return plural
 
 
-def _unmatched_keys(runs: Sequence[str], reading: ReadOptions, report: IngestReport) -> list[str]:
-    """The user's keys of outcomes that label no run. Pipes, which cannot be read again, count by the report alone."""
-    from hepm.ingest import ReadOptions
-
-    usual = ReadOptions()
-    named: dict[str, str] = {}
-    for setting in ("success_key", "reward_key"):
-        key = getattr(reading, setting)
-        if key != getattr(usual, setting):
-            named[setting] = key
-    # No run has a label: no key gave one, and nothing needs to be read again.
-    if report.stored and report.unlabelled == report.stored:
-        return list(named.values())
-    if any(source == "-" or Path(source).is_fifo() for source in runs):
+def _unmatched_keys(reading: ReadOptions, report: IngestReport) -> list[str]:
+    """The keys of outcomes that the user named, where no run has a label."""
+    if not report.stored or report.unlabelled < report.stored:
         return []
-    unmatched: list[str] = []
-    for setting, key in named.items():
-        # Read again with this key alone: another one may have labelled the runs.
-        alone = replace(reading, **{"success_key": "", "reward_key": "", "label_key": "", setting: key})
-        if not _labels_any(runs, alone):
-            unmatched.append(key)
-    return unmatched
-
-
-def _labels_any(runs: Sequence[str], reading: ReadOptions) -> bool:
-    """Whether any run of a format with such keys has an outcome."""
-    from hepm.ingest import read_runs
-    from hepm.ingest.reading import KEYED
-    from hepm.types import Outcome, Trajectory
-
-    for format, run in read_runs(runs, reading):
-        if format in KEYED and isinstance(run, Trajectory) and run.outcome != Outcome():
-            return True
-    return False
+    usual = ReadOptions()
+    named = ((reading.success_key, usual.success_key), (reading.reward_key, usual.reward_key))
+    return [key for key, default in named if key != default]

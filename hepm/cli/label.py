@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from hepm.cli.commands import argument, command, option, options_as
+from hepm.cli.commands import argument, command, option
 from hepm.cli.config import read_config
 from hepm.cli.model import ModelChoice, cost_of, dry_run_option, model_options, tell_cost, tell_estimate
-from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, remark, rules_of, tell
-from hepm.errors import BudgetSpentError
+from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, remark, tell
+from hepm.errors import BudgetSpentError, InputError
 from hepm.text import count_of
+from hepm.types import Object
 
 if TYPE_CHECKING:
     from hepm.ingest.outcome import RunVerdict
@@ -31,24 +32,6 @@ JUDGE: Final = "judge"
 _KEYS: Final = "y: it succeeded, n: it failed, s: skip, q: quit"  # and the return key
 
 
-@dataclass(frozen=True, slots=True)
-class Which:
-    """Which runs are looked at."""
-
-    limit: int | None
-
-    def runs(self, memory: Memory, namespace: str, *, removed: bool) -> Iterator[Trajectory]:
-        """The unlabelled ones, the latest first."""
-        return memory.labels.unlabelled(namespace=namespace, removed=removed, limit=self.limit)
-
-
-which_options = options_as(
-    "which",
-    Which,
-    option("--limit", "Maximum number of runs, the latest first.", least=1),
-)
-
-
 @command("label")
 @argument("run", "Id of one run. Default: all of unknown outcome.", required=False)
 @argument("outcome", "Of RUN: success, failure, a reward as a number, or none to remove its label.", required=False)
@@ -57,16 +40,16 @@ which_options = options_as(
 @dry_run_option
 @json_option
 @place_options
-@which_options
+@option("--limit", "Maximum number of runs, the latest first.", least=1)
 @model_options
 def label(
     place: StorePlace,
-    which: Which,
     choice: ModelChoice,
     run: str | None,
     outcome: str | None,
     by: str | None,
     remove: str | None,
+    limit: int | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -82,21 +65,19 @@ def label(
     if outcome is not None:
         given = _parse_outcome(outcome)
     with place.open() as memory:
+        labelling = _Labelling(memory, place.namespace, limit, dry_run, as_json)
         if run is not None:
-            _label_one(memory, place.namespace, run, given, dry_run=dry_run, as_json=as_json)
+            labelling.one(run, given)
         elif remove is not None:
-            _derived(memory, place.namespace, remove, remove=not dry_run, as_json=as_json)
+            labelling.remove(remove)
         elif by == JUDGE:
-            _by_model(memory, place.namespace, which, choice, dry_run=dry_run, as_json=as_json)
+            labelling.by_model(choice)
         elif by is not None:
-            _by_rule(memory, place.namespace, which, by, dry_run=dry_run, as_json=as_json)
+            labelling.by_rule(by)
         elif dry_run or as_json:
-            _list(which.runs(memory, place.namespace, removed=True), as_json=as_json)
+            labelling.list(labelling.runs(removed=True))
         else:
-            _by_hand(memory, place.namespace, which.runs(memory, place.namespace, removed=True))
-
-
-# One run
+            labelling.by_hand(labelling.runs(removed=True))
 
 
 def _parse_outcome(text: str) -> Outcome:
@@ -115,62 +96,177 @@ def _parse_outcome(text: str) -> Outcome:
         raise click.BadParameter(wrong, param_hint="OUTCOME") from error
 
 
-def _label_one(
-    memory: Memory, namespace: str, id: str, outcome: Outcome | None, *, dry_run: bool, as_json: bool
-) -> None:
-    from hepm.types import Outcome
+@dataclass(frozen=True, slots=True)
+class _Labelling:
+    """The labels of a namespace, given in one of several ways; a dry run only says what would be done."""
 
-    # Without an outcome: look at the run, or decide in the terminal.
-    if outcome is None:
-        _show_one(memory, namespace, id, dry_run=dry_run, as_json=as_json)
-        return
-    success_from = memory.header.success_from
-    success = outcome.graded(success_from).success
-    if success is not None and _is_known_by_lessons_alone(memory, namespace, id):
-        if not dry_run:
-            memory.lessons.record_outcome(id, success=success, namespace=namespace)
-        _print_credited(id, success, as_json=as_json)
-        return
-    if dry_run:
-        # An empty outcome changes nothing, and tells the present label.
-        before = memory.labels.give(id, Outcome(), namespace=namespace)
-    elif outcome == Outcome():
-        before = memory.labels.remove(id, namespace=namespace)
-    else:
-        before = memory.labels.give(id, outcome, namespace=namespace)
-    before = before.graded(success_from)
-    if as_json:
-        print_json({"run": id, "success": success, "before": before.outcome.success, "by": before.outcome_by})
-    else:
-        tell(f"{id}: {_word(success)}, was {_label_of(before)}")
+    memory: Memory
+    namespace: str
+    limit: int | None
+    dry_run: bool
+    as_json: bool
 
+    def runs(self, *, removed: bool) -> Iterator[Trajectory]:
+        """The unlabelled ones, the latest first."""
+        return self.memory.labels.unlabelled(namespace=self.namespace, removed=removed, limit=self.limit)
 
-def _show_one(memory: Memory, namespace: str, id: str, *, dry_run: bool, as_json: bool) -> None:
-    """Print a run, or ask about it in the terminal."""
-    from hepm.types import Outcome
+    # One run
 
-    run = memory.run(id, namespace=namespace)
-    if run is None:
-        # Raises: there is no such run.
-        memory.labels.give(id, Outcome(), namespace=namespace)
-    elif as_json or dry_run:
-        _list([run], as_json=as_json)
-    else:
-        _by_hand(memory, namespace, [run])
+    def one(self, id: str, outcome: Outcome | None) -> None:
+        """Give a run its outcome, take it away, or look at it."""
+        from hepm.types import Outcome
 
+        labels = self.memory.labels
+        run = self.memory.run(id, namespace=self.namespace)
+        # Without an outcome: look at the run, or decide in the terminal.
+        if outcome is None and run is not None:
+            look = self.list if self.as_json or self.dry_run else self.by_hand
+            look([run])
+            return
+        outcome = outcome or Outcome()
+        success_from = self.memory.header.success_from
+        success = outcome.graded(success_from).success
+        if run is None and success is not None and self.memory.lessons.showed_in(id, namespace=self.namespace):
+            if not self.dry_run:
+                self.memory.lessons.record_outcome(id, success=success, namespace=self.namespace)
+            sentence = f"{id}: {_word(success)}; it is not stored, and credits the lessons that were shown in it"
+            self._tell({"run": id, "success": success, "before": None, "by": ""}, sentence)
+            return
+        if self.dry_run or run is None:
+            # An empty outcome changes nothing, and tells the present label. Raises if there is no such run.
+            before = labels.give(id, Outcome(), namespace=self.namespace)
+        elif outcome == Outcome():
+            before = labels.remove(id, namespace=self.namespace)
+        else:
+            before = labels.give(id, outcome, namespace=self.namespace)
+        before = before.graded(success_from)
+        document = {"run": id, "success": success, "before": before.outcome.success, "by": before.outcome_by}
+        self._tell(document, f"{id}: {_word(success)}, was {_label_of(before)}")
 
-def _is_known_by_lessons_alone(memory: Memory, namespace: str, id: str) -> bool:
-    """Whether lessons were shown in a run that is not stored."""
-    if memory.run(id, namespace=namespace) is not None:
-        return False
-    return memory.lessons.showed_in(id, namespace=namespace)
+    def _tell(self, document: Mapping[str, object], sentence: str) -> None:
+        if self.as_json:
+            print_json(document)
+        else:
+            tell(sentence)
 
+    def list(self, runs: Iterable[Trajectory]) -> None:
+        """Print runs."""
+        if self.as_json:
+            print_json({"runs": [_about(run) for run in runs]})
+            return
+        listed = 0
+        for run in runs:
+            line = f"{run.id}: {_label_of(run)}"
+            if run.task:
+                line += f", task {run.task}"
+            tell(f"{line}, {count_of(len(list(run.calls())), 'call')}, {_errors_in(run)} failed")
+            listed += 1
+        print(count_of(listed, "run"))
 
-def _print_credited(id: str, success: bool, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"run": id, "success": success, "before": None, "by": ""})
-    else:
-        tell(f"{id}: {_word(success)}; it is not stored, and credits the lessons that were shown in it")
+    # Many runs
+
+    def remove(self, by: str) -> None:
+        """Remove all labels of a source."""
+        if self.dry_run:
+            self.list(self.memory.labels.derived(by, namespace=self.namespace))
+            return
+        count = self.memory.labels.retract(by, namespace=self.namespace)
+        self._tell({"removed": count, "by": by}, f"{count_of(count, 'label')} by {by} removed")
+
+    def by_rule(self, names: str) -> None:
+        """Label by rules."""
+        from hepm.ingest.outcome import check_rules, verdict_of
+
+        rules = tuple(name.strip() for name in names.split(","))
+        try:
+            check_rules(rules)
+        except InputError as error:
+            raise click.BadParameter(str(error), param_hint="--by") from error
+        # One after the other: a store may hold a million runs.
+        verdicts = (verdict_of(run, rules) for run in self.runs(removed=False))
+        # A store keeps the first 600 characters of a result, and a summary of tests stands at its end.
+        if self._report(verdicts)["unlabelled"]:
+            hint = "rules read a stored result only as far as it was kept; ingest the files again to let them read all"
+            remark(f"hepm: {hint}")
+
+    def by_model(self, choice: ModelChoice) -> None:
+        """Label by a model."""
+        from hepm.experience.judge import OutcomeJudge
+
+        client = choice.client(self.memory, self.namespace, "run")
+        if client is None:
+            raise click.UsageError("--by judge needs a model: give --model, or set HEPM_LLM_MODEL.")
+        judge = OutcomeJudge(client, read_config().model.concurrency)
+        # Runs whose label was removed are left to people.
+        runs = self.runs(removed=False)
+        if self.dry_run:
+            waiting = list(runs)
+            tell_estimate(len(waiting), judge.estimate(waiting), as_json=self.as_json)
+            return
+        try:
+            self._report(judge.verdicts(runs), client)
+        finally:
+            tell_cost(client)
+
+    def _report(self, verdicts: Generator[RunVerdict], client: Client | None = None) -> dict[str, int]:
+        counts = {"success": 0, "failure": 0, "unlabelled": 0}
+        problems: list[tuple[str, str]] = []
+        stopped = ""
+        judged = verdicts
+        if not self.dry_run:
+            judged = self.memory.labels.store(verdicts, namespace=self.namespace)
+        with Bar("runs looked at") as bar, closing(judged):
+            try:
+                for verdict in judged:
+                    counts[_word(verdict.success)] += 1
+                    if verdict.problem:
+                        problems.append((verdict.run.id, verdict.problem))
+                    if self.dry_run and verdict.success is not None and not self.as_json:
+                        tell(f"{verdict.run.id}: {_word(verdict.success)} by {verdict.by}")
+                    bar.show(sum(counts.values()))
+            except BudgetSpentError as error:
+                stopped = str(error)
+        if self.as_json:
+            document: Object = {**counts, "problems": problems, "stopped": stopped, "dry_run": self.dry_run}
+            if client is not None:
+                document["cost"] = cost_of(client)
+            print_json(document)
+            return counts
+        labelled = counts["success"] + counts["failure"]
+        done = "would be labelled" if self.dry_run else "labelled"
+        ends = f"{counts['success']:,} succeeded, {counts['failure']:,} failed"
+        print(f"{count_of(labelled, 'run')} {done}: {ends}; {counts['unlabelled']:,} without a label")
+        for id, why in problems:
+            remark(f"  {id}: {why}")
+        if stopped:
+            remark(f"hepm: {stopped}; repeat the command to go on")
+        elif labelled and not self.dry_run:
+            remark("`hepm lesson distill` learns from them")
+        return counts
+
+    def by_hand(self, runs: Iterable[Trajectory]) -> None:
+        """Ask about each run in the terminal."""
+        from hepm.types import Outcome
+
+        # A pipe would answer all questions with its first lines.
+        if not (sys.stdin and sys.stdin.isatty()):
+            raise click.UsageError(
+                "labelling by hand needs a terminal. Give --by with rules or judge, or RUN with its OUTCOME; "
+                "--dry-run lists the runs."
+            )
+        # Labels are stored one by one, so that quitting or Ctrl-C loses none.
+        labelled = seen = 0
+        for run in runs:
+            seen += 1
+            print("\n".join(_card(run)))
+            key = click.prompt(_KEYS, type=click.Choice(["y", "n", "s", "q"], case_sensitive=False), show_choices=False)
+            if key == "q":
+                break
+            if key != "s":
+                self.memory.labels.give(run.id, Outcome(None, key == "y"), namespace=self.namespace)
+                labelled += 1
+            print()
+        print(f"{count_of(labelled, 'run')} labelled" if seen else "every run has a label")
 
 
 def _word(success: bool | None) -> str:
@@ -203,148 +299,6 @@ def _about(run: Trajectory) -> dict[str, object]:
 def _errors_in(run: Trajectory) -> int:
     """How many calls are known to have failed: most formats do not say."""
     return sum(call.error is True for call in run.calls())
-
-
-def _list(runs: Iterable[Trajectory], *, as_json: bool) -> None:
-    if as_json:
-        print_json({"runs": [_about(run) for run in runs]})
-        return
-    listed = 0
-    for run in runs:
-        line = f"{run.id}: {_label_of(run)}"
-        if run.task:
-            line += f", task {run.task}"
-        tell(f"{line}, {count_of(len(list(run.calls())), 'call')}, {_errors_in(run)} failed")
-        listed += 1
-    print(count_of(listed, "run"))
-
-
-def _derived(memory: Memory, namespace: str, by: str, *, remove: bool, as_json: bool) -> None:
-    if not remove:
-        _list(memory.labels.derived(by, namespace=namespace), as_json=as_json)
-        return
-    count = memory.labels.retract(by, namespace=namespace)
-    if as_json:
-        print_json({"removed": count, "by": by})
-    else:
-        tell(f"{count_of(count, 'label')} by {by} removed")
-
-
-# Many runs
-
-
-def _by_rule(memory: Memory, namespace: str, which: Which, names: str, *, dry_run: bool, as_json: bool) -> None:
-    from hepm.ingest.outcome import verdict_of
-
-    rules = rules_of(names)
-    # One after the other: a store may hold a million runs.
-    verdicts = (verdict_of(run, rules) for run in which.runs(memory, namespace, removed=False))
-    # A store keeps the first 600 characters of a result, and a summary of tests stands at its end.
-    if _report(memory, namespace, verdicts, dry_run=dry_run, as_json=as_json)["unlabelled"]:
-        hint = "rules read a stored result only as far as it was kept; ingest the files again to let them read all"
-        remark(f"hepm: {hint}")
-
-
-def _by_model(
-    memory: Memory, namespace: str, which: Which, choice: ModelChoice, *, dry_run: bool, as_json: bool
-) -> None:
-    from hepm.experience.judge import OutcomeJudge
-
-    client = choice.client(memory, namespace, "run")
-    if client is None:
-        raise click.UsageError("--by judge needs a model: give --model, or set HEPM_LLM_MODEL.")
-    # Runs whose label was removed are left to people.
-    judge = OutcomeJudge(client, read_config().model.concurrency)
-    runs = which.runs(memory, namespace, removed=False)
-    if dry_run:
-        waiting = list(runs)
-        tell_estimate(len(waiting), judge.estimate(waiting), as_json=as_json)
-        return
-    try:
-        _report(memory, namespace, judge.verdicts(runs), as_json=as_json, client=client)
-    finally:
-        tell_cost(client)
-
-
-def _report(
-    memory: Memory,
-    namespace: str,
-    verdicts: Generator[RunVerdict],
-    *,
-    dry_run: bool = False,
-    as_json: bool,
-    client: Client | None = None,
-) -> dict[str, int]:
-    counts = {"success": 0, "failure": 0, "unlabelled": 0}
-    problems: list[tuple[str, str]] = []
-    stopped = ""
-    judged = verdicts
-    if not dry_run:
-        judged = memory.labels.store(verdicts, namespace=namespace)
-    with Bar("runs looked at") as bar, closing(judged):
-        try:
-            for verdict in judged:
-                counts[_word(verdict.success)] += 1
-                if verdict.problem:
-                    problems.append((verdict.run.id, verdict.problem))
-                if dry_run and verdict.success is not None and not as_json:
-                    tell(f"{verdict.run.id}: {_word(verdict.success)} by {verdict.by}")
-                bar.show(sum(counts.values()))
-        except BudgetSpentError as error:
-            stopped = str(error)
-    if as_json:
-        document: dict[str, object] = {**counts, "problems": problems, "stopped": stopped, "dry_run": dry_run}
-        if client is not None:
-            document["cost"] = cost_of(client)
-        print_json(document)
-        return counts
-    _print_labelled(counts, problems, stopped, dry_run=dry_run)
-    return counts
-
-
-def _print_labelled(
-    counts: Mapping[str, int], problems: Sequence[tuple[str, str]], stopped: str, *, dry_run: bool
-) -> None:
-    labelled = counts["success"] + counts["failure"]
-    done = "would be labelled" if dry_run else "labelled"
-    ends = f"{counts['success']:,} succeeded, {counts['failure']:,} failed"
-    print(f"{count_of(labelled, 'run')} {done}: {ends}; {counts['unlabelled']:,} without a label")
-    for id, why in problems:
-        remark(f"  {id}: {why}")
-    if stopped:
-        remark(f"hepm: {stopped}; repeat the command to go on")
-    elif labelled and not dry_run:
-        remark("`hepm lesson distill` learns from them")
-
-
-# By hand
-
-
-def _by_hand(memory: Memory, namespace: str, runs: Iterable[Trajectory]) -> None:
-    from hepm.types import Outcome
-
-    # A pipe would answer all questions with its first lines.
-    if not (sys.stdin and sys.stdin.isatty()):
-        raise click.UsageError(
-            "labelling by hand needs a terminal. Give --by with rules or judge, or RUN with its OUTCOME; "
-            "--dry-run lists the runs."
-        )
-    # Labels are stored one by one, so that quitting or Ctrl-C loses none.
-    labelled = seen = 0
-    for run in runs:
-        seen += 1
-        print("\n".join(_card(run)))
-        key = click.prompt(_KEYS, type=click.Choice(["y", "n", "s", "q"], case_sensitive=False), show_choices=False)
-        if key == "q":
-            break
-        if key != "s":
-            memory.labels.give(run.id, Outcome(None, key == "y"), namespace=namespace)
-            labelled += 1
-        print()
-    if seen:
-        print(f"{count_of(labelled, 'run')} labelled")
-    else:
-        print("every run has a label")
 
 
 def _card(run: Trajectory) -> Iterator[str]:

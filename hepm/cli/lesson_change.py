@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from hepm.cli.commands import Argument, Command
+from hepm.cli.commands import argument, command, flag, option
 from hepm.cli.lesson_list import find_lesson, is_id, lesson_argument
 from hepm.cli.model import dry_run_option
 from hepm.cli.options import (
@@ -18,9 +18,10 @@ from hepm.cli.options import (
     place_options,
     print_json,
     read_text,
+    tell,
     yes_option,
 )
-from hepm.text import count_of, on_one_line
+from hepm.text import count_of
 
 if TYPE_CHECKING:
     from hepm.graph.lessons.rows import StoredLesson
@@ -30,12 +31,10 @@ if TYPE_CHECKING:
 # Edit
 
 
-@click.command("edit", cls=Command)
+@command("edit")
 @lesson_argument
-@click.argument(
-    "text", cls=Argument, required=False, help="The new text; of notes a line for each wish. - reads stdin."
-)
-@click.option("--restore", type=click.IntRange(min=1), help="Instead of TEXT: write this version of the notes again.")
+@argument("text", "The new text; of notes a line for each wish. - reads stdin.", required=False)
+@option("--restore", "Instead of TEXT: write this version of the notes again.", least=1)
 @place_options
 def edit(place: StorePlace, lesson: str, text: str | None, restore: int | None) -> None:
     """Replace the sentence of a lesson, or the notes on a user, by hand; notes are begun if there are none.
@@ -60,7 +59,7 @@ def edit(place: StorePlace, lesson: str, text: str | None, restore: int | None) 
             raise click.UsageError("--restore is for notes: an edited lesson is a new one.")
         else:
             line = _edit_lesson(memory, stored, words or "", place.namespace)
-    print(on_one_line(line))
+    tell(line)
 
 
 def _to_edit(memory: Memory, name: str, namespace: str) -> StoredLesson | None:
@@ -92,16 +91,15 @@ def _edit_lesson(memory: Memory, stored: StoredLesson, words: str, namespace: st
 # Retire
 
 
-@click.command("retire", cls=Command)
-@click.argument(
-    "lessons", cls=Argument, nargs=-1, help="Ids of lessons or their beginnings, or users: the notes on them."
-)
-@click.option(
+@command("retire")
+@argument("lessons", "Ids of lessons or their beginnings, or users: the notes on them.", nargs=-1)
+@option(
     "--below",
-    type=click.FloatRange(min=0, max=1),
-    help="Instead: all principles used 8 times or more that score below this (EvolveR: .3).",
+    "Instead: all principles used 8 times or more that score below this (EvolveR: .3).",
+    least=0.0,
+    most=1.0,
 )
-@click.option("--undo", is_flag=True, help="Let retired lessons be found again.")
+@flag("--undo", "Let retired lessons be found again.")
 @yes_option
 @dry_run_option
 @json_option
@@ -150,7 +148,7 @@ def retire(
         return
     for change in changes:
         for line in change.lines:
-            print(on_one_line(line))
+            tell(line)
 
 
 class _Retired(NamedTuple):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 import click
 
-from hepm.cli.commands import options_as
+from hepm.cli.commands import flag, option, options_as
 from hepm.cli.lesson_list import LessonKind, stored_kind
 from hepm.cli.options import (
     StorePlace,
@@ -22,10 +22,11 @@ from hepm.cli.options import (
     print_json,
     print_lines,
     read_text,
+    tell,
     write_lines,
 )
 from hepm.errors import InputError
-from hepm.text import count_of, on_one_line
+from hepm.text import count_of
 
 if TYPE_CHECKING:
     from hepm.graph.lessons.rows import Kind
@@ -73,23 +74,20 @@ class LessonExport:
 lesson_export_options = options_as(
     "lessons",
     LessonExport,
-    click.option(
+    option(
         "--form",
-        type=click.Choice(get_args(LessonForm)),
-        help="Lessons alone: lines of JSON to edit, a section of Markdown for agents, or a skill.",
+        "Lessons alone: lines of JSON to edit, a section of Markdown for agents, or a skill.",
+        one_of=get_args(LessonForm),
     ),
-    click.option(
-        "--kind",
-        "kinds",
-        type=click.Choice(get_args(LessonKind)),
+    option(
+        "--kind kinds",
+        "Lessons alone, only of this kind; repeatable.",
+        one_of=get_args(LessonKind),
         multiple=True,
-        help="Lessons alone, only of this kind; repeatable.",
     ),
-    click.option(
-        "--all",
-        "every",
-        is_flag=True,
-        help="Of lessons alone: include retired ones; for agents and a skill, instead, those that no prompt shows.",
+    flag(
+        "--all every",
+        "Of lessons alone: include retired ones; for agents and a skill, instead, those that no prompt shows.",
     ),
 )
 
@@ -110,7 +108,7 @@ def export_lessons_alone(place: StorePlace, path: str, form: LessonForm, chosen:
             print_lines(lines)
             return
         write_lines(lines, Path(path), "the lessons")
-    print(on_one_line(f"lessons written to {path}"))
+    tell(f"lessons written to {path}")
 
 
 def _export_for_agents(place: StorePlace, path: str, chosen: LessonExport, *, skill: bool) -> None:
@@ -148,7 +146,7 @@ def _export_for_agents(place: StorePlace, path: str, chosen: LessonExport, *, sk
     sentence = f"{count_of(len(lessons), 'lesson')} written to {target}"
     if left_out:
         sentence += f"; {left_out:,} left out: no prompt shows them (--all)"
-    print(on_one_line(sentence))
+    tell(sentence)
 
 
 def _why_nothing(left_out: int) -> str:

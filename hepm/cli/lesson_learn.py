@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, get_args
 
 import click
 
-from hepm.cli.commands import Command
+from hepm.cli.commands import command, flag, option
 from hepm.cli.config import read_config
 from hepm.cli.lesson_list import LessonKind
 from hepm.cli.model import ModelChoice, cost_of, dry_run_option, model_options, tell_cost
-from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json
-from hepm.text import count_of, on_one_line
+from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, remark, tell
+from hepm.text import count_of
 
 if TYPE_CHECKING:
     from hepm.experience.distilling import Distiller, DistillReport
@@ -31,15 +30,14 @@ _SHOWN_FAILURES: Final = 10
 # Distill
 
 
-@click.command("distill", cls=Command)
-@click.option(
-    "--kind",
-    "kinds",
-    type=click.Choice(get_args(LessonKind)),
+@command("distill")
+@option(
+    "--kind kinds",
+    "Only this kind; repeatable. Default: principle, with a model experience, too.",
+    one_of=get_args(LessonKind),
     multiple=True,
-    help="Only this kind; repeatable. Default: principle, with a model experience, too.",
 )
-@click.option("--again", is_flag=True, help="Include runs that were distilled before.")
+@flag("--again", "Include runs that were distilled before.")
 @dry_run_option
 @json_option
 @place_options
@@ -213,12 +211,12 @@ def _print_report(kind: LessonKind, report: DistillReport | ReflectReport) -> No
     else:
         _print_lessons(kind, report)
     if report.unasked:
-        print(f"{report.unasked:,} runs wait: the budget is spent. Run it again to go on.", file=sys.stderr)
+        remark(f"{report.unasked:,} runs wait: the budget is spent. Run it again to go on.")
     for run, why in report.failed[:_SHOWN_FAILURES]:
-        print(on_one_line(f"{run}: {why}"), file=sys.stderr)
+        remark(f"{run}: {why}")
     if len(report.failed) > _SHOWN_FAILURES:
         more = len(report.failed) - _SHOWN_FAILURES
-        print(f"and {more:,} more runs gave none; they are asked about again", file=sys.stderr)
+        remark(f"and {more:,} more runs gave none; they are asked about again")
 
 
 def _print_lessons(kind: LessonKind, report: DistillReport) -> None:
@@ -235,14 +233,14 @@ def _print_lessons(kind: LessonKind, report: DistillReport) -> None:
     if report.alike:
         print(f"{report.alike:,} were compared with runs of like requests, as no other run names their task")
     if not report.runs:
-        print("nothing was left to learn from: runs without an outcome wait for one", file=sys.stderr)
+        remark("nothing was left to learn from: runs without an outcome wait for one")
 
 
 # Evolve
 
 
-@click.command("evolve", cls=Command)
-@click.option("--undo", metavar="EVOLUTION", help="Revert the evolution of this name.")
+@command("evolve")
+@option("--undo", "Revert the evolution of this name.", metavar="EVOLUTION")
 @dry_run_option
 @json_option
 @place_options
@@ -270,9 +268,9 @@ def evolve(place: StorePlace, choice: ModelChoice, undo: str | None, dry_run: bo
         result = step.became
         if step.note:
             result += f" ({step.note})"
-        print(on_one_line(f"{step.iteration}  {step.operator} of {' and '.join(step.of)}, {result}: {step.reason}"))
+        tell(f"{step.iteration}  {step.operator} of {' and '.join(step.of)}, {result}: {step.reason}")
         if step.child is not None:
-            print(on_one_line(f"      {step.child.lesson}"))
+            tell(f"      {step.child.lesson}")
     made = ", ".join(f"{count} by {operator}" for operator, count in report.kept.items()) or "no child"
     if not report.id:
         print("nothing changed")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 import click
 
-from hepm.cli.commands import Argument, Command, options_as
-from hepm.cli.options import StorePlace, json_option, place_options, print_json
-from hepm.text import count_of, on_one_line
+from hepm.cli.commands import argument, command, flag, option, options_as
+from hepm.cli.options import StorePlace, json_option, place_options, print_json, remark, tell
+from hepm.text import count_of
 
 if TYPE_CHECKING:
     from hepm.experience.age import Age
@@ -23,9 +22,7 @@ if TYPE_CHECKING:
 LessonKind: TypeAlias = Literal["experience", "principle", "note"]
 ZoneName: TypeAlias = Literal["golden", "warning", "preference", "guiding", "cautionary"]
 LESSON_KINDS: Final[tuple[LessonKind, ...]] = ("experience", "principle", "note")
-lesson_argument = click.argument(
-    "lesson", cls=Argument, help="Id of a lesson or its beginning, or a user: the notes on them."
-)
+lesson_argument = argument("lesson", "Id of a lesson or its beginning, or a user: the notes on them.")
 
 _ENDINGS: Final = {True: "succeeded", False: "failed", None: "no outcome yet"}
 _ENOUGH: Final = 1_000_000  # a limit that cuts no search
@@ -69,24 +66,18 @@ class LessonFilter:
 lesson_filter_options = options_as(
     "only",
     LessonFilter,
-    click.option(
-        "--zone",
-        type=click.Choice(get_args(ZoneName)),
-        help="Only experiences of this zone, or principles of this sort.",
-    ),
-    click.option("--tool", help="Only about this tool."),
-    click.option("--user", help="Only for this user."),
-    click.option("--environment", help="Only those that hold in this environment."),
-    click.option("--retired", is_flag=True, help="Include retired ones."),
+    option("--zone", "Only experiences of this zone, or principles of this sort.", one_of=get_args(ZoneName)),
+    option("--tool", "Only about this tool."),
+    option("--user", "Only for this user."),
+    option("--environment", "Only those that hold in this environment."),
+    flag("--retired", "Include retired ones."),
 )
 
 
-@click.command("list", cls=Command)
-@click.option(
-    "--kind", type=click.Choice(get_args(LessonKind)), multiple=True, help="Only this kind; repeatable. Default: all."
-)
-@click.option("--query", help="List the most similar to this text first.")
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of each kind.")
+@command("list")
+@option("--kind", "Only this kind; repeatable. Default: all.", one_of=get_args(LessonKind), multiple=True)
+@option("--query", "List the most similar to this text first.")
+@option("--limit", "Maximum number of each kind.", least=1, default=20)
 @json_option
 @place_options
 @lesson_filter_options
@@ -114,11 +105,11 @@ def list_(
         return
     for listing in listings:
         if listing.remark:
-            print(listing.remark, file=sys.stderr)
+            remark(listing.remark)
         for line in listing.lines:
-            print(on_one_line(line))
+            tell(line)
         if listing.left_out:
-            print(f"({listing.left_out:,} more: --limit {len(listing.lines) + listing.left_out})", file=sys.stderr)
+            remark(f"({listing.left_out:,} more: --limit {len(listing.lines) + listing.left_out})")
     if not total:
         print("none")
 
@@ -304,7 +295,7 @@ def _writer(notes: dict[str, Any]) -> str:
 # Show
 
 
-@click.command("show", cls=Command)
+@command("show")
 @lesson_argument
 @json_option
 @place_options
@@ -333,7 +324,7 @@ def show(place: StorePlace, lesson: str, as_json: bool) -> None:
     for label, value in members.items():
         # Print 0 and false; leave out what is empty.
         if value not in ([], {}, ""):
-            print(on_one_line(f"{label + ':':16}{_plain(value)}"))
+            tell(f"{label + ':':16}{_plain(value)}")
 
 
 def _source_line(source: Source) -> str:
@@ -348,9 +339,9 @@ def _show_notes(newest: dict[str, Any], versions: Sequence[dict[str, Any]], *, a
         print_json({**newest, "history": versions})
         return
     for version in versions or [newest]:
-        print(on_one_line(_writer(version)))
+        tell(_writer(version))
         for line in version["text"].splitlines():
-            print(on_one_line(f"  {line}"))
+            tell(f"  {line}")
 
 
 # One lesson

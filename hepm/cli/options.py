@@ -110,18 +110,6 @@ class StorePlace:
 place_options = options_as("place", StorePlace, store_option, namespace_option)
 
 
-def rules_of(names: str) -> tuple[str, ...]:
-    """The rules of `hepm label --by`."""
-    from hepm.ingest.outcome import check_rules
-
-    rules = tuple(name.strip() for name in names.split(","))
-    try:
-        check_rules(rules)
-    except InputError as error:
-        raise click.BadParameter(str(error), param_hint="--by") from error
-    return rules
-
-
 def open_memory(
     store: str,
     *,
@@ -340,7 +328,7 @@ def tell(text: str) -> None:
 
 def remark(text: str) -> None:
     """Print what people should know beside the result: one line on stderr."""
-    print(on_one_line(text), file=sys.stderr)
+    remark(text)
 
 
 def print_json(value: object) -> None:

@@ -69,7 +69,7 @@ class Runs:
         from hepm.evals.sampling import READ_CHARS
 
         most_chars = None if every else READ_CHARS
-        records, _ = read_records(sources, self.format, bar=bar, most_chars=most_chars)
+        records = _read_records(sources, self.format, bar, most_chars)
         if not records:
             raise InputError(f"there are no runs to evaluate: none could be read from {', '.join(sources)}.")
         distinct = without_repeats(records)
@@ -148,14 +148,8 @@ def eval_runs(
         Console().print(tables(report))
 
 
-def read_records(
-    sources: Sequence[str],
-    format: str = "auto",
-    *,
-    bar: Bar | None = None,
-    most_chars: int | None = None,
-) -> tuple[list[Record], list[Rejection]]:
-    """Runs with the names of their readers, and what could not be read, which is reported on stderr."""
+def _read_records(sources: Sequence[str], format: str, bar: Bar, most_chars: int | None) -> list[Record]:
+    """Runs with the names of their readers; what could not be read is reported on stderr."""
     from hepm.evals.sampling import SampledReading
     from hepm.ingest import ReadOptions, Rejection, read_runs
     from hepm.ingest.formats.exported import Carried
@@ -165,7 +159,7 @@ def read_records(
     sample = SampledReading()
     read: Iterable[tuple[str, Item]] = read_runs(sources, options_of_reading)
     # A sample of a large archive need not read all of it.
-    if most_chars is not None and bar is not None:
+    if most_chars is not None:
         read = sample.read(sources, options_of_reading, most_chars, on_run=bar.show)
     records: list[Record] = []
     rejected: list[Rejection] = []
@@ -177,8 +171,7 @@ def read_records(
             rejected.append(item)
         else:
             records.append((name, item))
-            if bar is not None:
-                bar.show(len(records))
+            bar.show(len(records))
     if not sample.complete:
         read_of = f"a sample of {count_of(len(records), 'run')} was read ({sample})"
         remark(f"{read_of}, of a large file its first ones; --all reads all")
@@ -187,7 +180,7 @@ def read_records(
         if len(rejected) > 1:
             sentence += ", the first"
         remark(f"{sentence}: {rejected[0].file}: {rejected[0].reason}")
-    return records, rejected
+    return records
 
 
 @command("view")

@@ -46,12 +46,12 @@ def as_list(value: Any, what: str) -> list[Any]:
     raise RecordError(f"{what} is {kind_of(value)}, not a list")
 
 
-def object_at(record: Object, key: str) -> Object:
-    """The object under `key`; empty where it is absent or null."""
-    value = record.get(key)
-    if value is None:
-        return {}
-    return as_object(value, repr(key))
+def object_at(record: Object, path: str) -> Object:
+    """The object under a key, or under nested ones, "a.b"; empty where it is absent or null."""
+    for key in path.split("."):
+        value = record.get(key)
+        record = {} if value is None else as_object(value, repr(key))
+    return record
 
 
 def list_at(record: Object, key: str) -> list[Any]:
@@ -72,6 +72,11 @@ def text_at(record: Object, *keys: str) -> str:
             raise RecordError(f"{key!r} is {kind_of(value)}, not a string")
         return str(value)
     return ""
+
+
+def objects_at(record: Object, key: str, what: str) -> list[Object]:
+    """The objects in the list under `key`, of which one is called `what` in an error; empty where it is absent."""
+    return [as_object(value, what) for value in list_at(record, key)]
 
 
 def string_at(record: Object, key: str) -> str:

@@ -64,11 +64,6 @@ READERS: Final = (
 )
 """The first one that recognises a file reads it: the narrower a format is, the earlier."""
 
-KEYED: Final = frozenset(
-    {"chat", "responses", "langchain", "pydantic-ai", "openai-agents", "otlp", "langfuse", "langsmith"}
-).union([reader.name for reader in programs.READERS])
-"""Formats whose outcomes are under keys that `ReadOptions` names."""
-
 _CONVERT: Final = 'Bring its runs into OpenAI chat messages: one {"messages": [...]} a line'
 _OTHER_PROGRAMS: Final = {
     "Cline's display": (frozenset({"ts", "type"}), "Its conversation is api_conversation_history.json beside it"),

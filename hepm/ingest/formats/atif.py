@@ -15,12 +15,12 @@ from typing import Any, Final
 from hepm.errors import MissingExtraError
 from hepm.ingest.fields import (
     as_number,
-    as_object,
     first_time,
     is_object,
     kind_of,
     list_at,
     object_at,
+    objects_at,
     plain_text,
     text_at,
     value_at,
@@ -28,7 +28,7 @@ from hepm.ingest.fields import (
 from hepm.ingest.files.sources import named_files
 from hepm.ingest.formats.document import Document, Origin, Reader
 from hepm.ingest.formats.turns import OpenCall, TurnBuilder
-from hepm.ingest.records import DECODER, SOLVED, Item, ReadOptions, RecordError, graded
+from hepm.ingest.records import DECODER, SOLVED, Item, ReadOptions, RecordError, filled, graded
 from hepm.ingest.tools import listed_tools
 from hepm.types import Object, Outcome, Role, Trajectory
 
@@ -69,28 +69,11 @@ def _trial_result(document: Document) -> Object:
 def _run(record: Object, origin: Origin, trial: Object) -> Trajectory:
     # What sub-agents did is not read.
     _check_version(record.get("schema_version"))
-    extra = object_at(record, "extra")
-    own = object_at(extra, "hepm")
-    pile = object_at(extra, "agentpile")
     agent = object_at(record, "agent")
-    steps = [as_object(step, "a step") for step in list_at(record, "steps")]
-    if own:
-        environment, task = text_at(own, "environment"), text_at(own, "task")
-        outcome = _graded(own.get("reward"), own.get("success"))
-    elif pile:
-        # A dataset's tasks are named "domain/task".
-        domain, _, task = str(value_at(pile, "task.id") or "").rpartition("/")
-        environment = "/".join(filter(None, (str(value_at(pile, "source.dataset") or ""), domain)))
-        label = object_at(pile, "outcome")
-        outcome = _graded(label.get("score"), label.get("success"))
-    else:
-        environment, task = text_at(trial, "source"), text_at(trial, "task_name")
-        outcome = _trial_outcome(trial)
-    recorded = object_at(own, "tags")
-    tags = {key: text_at(recorded, key) for key in recorded}
-    agent_name = text_at(agent, "name")
-    if agent_name:
-        tags.setdefault("agent", agent_name)
+    own = object_at(record, "extra.hepm")
+    steps = objects_at(record, "steps", "a step")
+    environment, task, outcome = _labelled(record, own, trial)
+    tags = {key: text_at(own["tags"], key) for key in object_at(own, "tags")}
     builder = TurnBuilder()
     for step in steps:
         # After a compaction of its context an agent's log repeats earlier steps.
@@ -105,9 +88,22 @@ def _run(record: Object, origin: Origin, trial: Object) -> Trajectory:
         model=text_at(agent, "model_name") or _model_of(steps),
         user=text_at(own, "user"),
         ended_at=first_time(reversed(steps), "timestamp"),
-        tags=tags,
+        tags={**tags, **filled(agent=tags.get("agent") or text_at(agent, "name"))},
         tools=listed_tools(list_at(agent, "tool_definitions")),
     )
+
+
+def _labelled(record: Object, own: Object, trial: Object) -> tuple[str, str, Outcome]:
+    """The environment, the task and the outcome: as hepm wrote them, agentpile, or Harbor."""
+    pile = object_at(record, "extra.agentpile")
+    if own:
+        return text_at(own, "environment"), text_at(own, "task"), _graded(own.get("reward"), own.get("success"))
+    if pile:
+        # A dataset's tasks are named "domain/task".
+        domain, _, task = str(value_at(pile, "task.id") or "").rpartition("/")
+        environment = "/".join(filter(None, (str(value_at(pile, "source.dataset") or ""), domain)))
+        return environment, task, _graded(value_at(pile, "outcome.score"), value_at(pile, "outcome.success"))
+    return text_at(trial, "source"), text_at(trial, "task_name"), _trial_outcome(trial)
 
 
 def _model_of(steps: list[Object]) -> str:
@@ -128,7 +124,7 @@ def _trial_outcome(trial: Object) -> Outcome:
     # A reward that was computed after the infrastructure broke down says nothing of the agent.
     if trial.get("exception_info") is not None:
         return Outcome()
-    rewards = object_at(object_at(trial, "verifier_result"), "rewards")
+    rewards = object_at(trial, "verifier_result.rewards")
     if not rewards:
         return Outcome()
     if "reward" in rewards:
@@ -149,41 +145,37 @@ def _graded(reward: Any, success: Any) -> Outcome:
 
 def _add_step(builder: TurnBuilder, step: Object) -> None:
     source = step.get("source")
-    if not isinstance(source, str) or source not in _ROLES:
+    role = _ROLES.get(str(source))
+    if role is None:
         raise RecordError(f"a step has the unknown source {str(source)[:40]!r}")
-    role = _ROLES[source]
-    pile = object_at(object_at(step, "extra"), "agentpile")
+    pile = object_at(step, "extra.agentpile")
     # ATIF allows calls on steps of the agent only; agentpile marks those of a simulated user with tools.
     if pile.get("actor") == "user":
         role = "user"
     calls: list[OpenCall] = []
-    for value in list_at(step, "tool_calls"):
-        call = as_object(value, "a tool call")
+    for call in objects_at(step, "tool_calls", "a tool call"):
         calls.append(OpenCall(call.get("tool_call_id"), call.get("function_name"), call.get("arguments")))
     text = plain_text(step.get("message"))
-    results = list_at(object_at(step, "observation"), "results")
+    results = objects_at(object_at(step, "observation"), "results", "a result")
     # A step that only brings results back is no message of its own.
     if text or calls or not results:
         builder.add(role, text, calls)
     # agentpile keeps what ATIF has no field for beside the results, by their position, and beside the calls, by id.
     by_position = list_at(pile, "result_fields")
     by_call = object_at(pile, "calls")
-    for position, value in enumerate(results):
-        result = as_object(value, "a result")
+    for position, result in enumerate(results):
         call_id = result.get("source_call_id")
-        extras: list[Any] = [object_at(result, "extra")]
-        extras += by_position[position : position + 1]
-        if isinstance(call_id, str):
-            extras.append(by_call.get(call_id))
+        extras = [result.get("extra"), *by_position[position : position + 1], by_call.get(str(call_id))]
         builder.add_result(call_id, plain_text(result.get("content")), _failed(extras))
 
 
 def _failed(extras: list[Any]) -> bool | None:
     """Whether a call failed, by the first that says so: `is_error`, or an error's text."""
-    for extra in filter(is_object, extras):
-        if type(extra.get("is_error")) is bool:
-            return extra["is_error"]
-        if extra.get("error"):
+    for extra in extras:
+        flag = value_at(extra, "is_error")
+        if type(flag) is bool:
+            return flag
+        if value_at(extra, "error"):
             return True
     return None
 

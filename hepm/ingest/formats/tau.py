@@ -23,7 +23,7 @@ def _run(record: Object, document: Document) -> Trajectory:
     info = object_at(record, "info")
     reward = number_at(record, "reward")
     # Some forks grade more than the solution, and a solved task may have a reward below 1.
-    solved = number_at(object_at(object_at(info, "reward_info"), "components"), "base_success")
+    solved = number_at(object_at(info, "reward_info.components"), "base_success")
     # A reward of 1 is a success, 0 a failure; others wait for the threshold of the store.
     outcome = graded(reward)
     if solved is not None:

@@ -9,7 +9,7 @@ from copy import deepcopy
 from typing import Any, Final, TypeAlias
 
 from hepm.errors import InputError
-from hepm.ingest.fields import as_list, as_object, is_object, kind_of, plain_text, texts_in
+from hepm.ingest.fields import as_list, as_object, is_object, kind_of, objects_at, plain_text, texts_in
 from hepm.ingest.formats.parts import Unread, has_marks, spread
 from hepm.ingest.formats.refusals import is_refusal
 from hepm.ingest.inner_tools import called_name, has_failed
@@ -311,12 +311,8 @@ def _why_no_role(message: Object) -> str:
 
 def chat_calls(message: Object) -> list[OpenCall]:
     """The calls beside the content of a chat message; those in its parts are put there by `spread`."""
-    listed = message.get("tool_calls")
-    if listed:
-        calls: list[OpenCall] = []
-        for record in as_list(listed, "'tool_calls'"):
-            calls.append(_call(as_object(record, "a tool call")))
-        return calls
+    if message.get("tool_calls"):
+        return list(map(_call, objects_at(message, "tool_calls", "a tool call")))
     legacy = message.get("function_call")
     if legacy:
         return [_call({"function": as_object(legacy, "'function_call'")})]
