@@ -328,7 +328,7 @@ def tell(text: str) -> None:
 
 def remark(text: str) -> None:
     """Print what people should know beside the result: one line on stderr."""
-    remark(text)
+    print(on_one_line(text), file=sys.stderr)
 
 
 def print_json(value: object) -> None:
