@@ -6,10 +6,12 @@ import json
 import math
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, TypeAlias, TypeGuard
 
 from hepm.ingest.records import RecordError
 from hepm.types import Object
+
+Objects: TypeAlias = list[Object]
 
 _SCALES: Final = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3), (0, 1))
 """From which number on a time is in nanoseconds, microseconds, milliseconds, and seconds."""
@@ -74,7 +76,7 @@ def text_at(record: Object, *keys: str) -> str:
     return ""
 
 
-def objects_at(record: Object, key: str, what: str) -> list[Object]:
+def objects_at(record: Object, key: str, what: str) -> Objects:
     """The objects in the list under `key`, of which one is called `what` in an error; empty where it is absent."""
     return [as_object(value, what) for value in list_at(record, key)]
 

@@ -36,7 +36,7 @@ from hepm.ingest.formats import (
     tau2,
 )
 from hepm.ingest.formats.document import RECORD_LIMIT, Document, Origin, Reader, UnreadableError
-from hepm.ingest.records import Item, ReadOptions, RecordError, Rejection, Remark, UnknownFile, json_of
+from hepm.ingest.records import Item, Items, ReadOptions, RecordError, Rejection, Remark, UnknownFile, json_of
 from hepm.ingest.shell.command_names import with_command_names
 from hepm.types import Object, Trajectory
 
@@ -309,7 +309,7 @@ def _read_with(reader: Reader, document: Document, foreign: str = "") -> Iterato
         yield reader.name, Remark(document.name, None, f"it is of the format {reader.name!r} and holds no run")
 
 
-def _with_remarks(items: Iterator[Item], origin: Origin) -> Iterator[Item]:
+def _with_remarks(items: Items, origin: Origin) -> Items:
     """The items, each with a remark on the parts of messages that were left out of it."""
     unread = origin.options.unread
     for item in items:

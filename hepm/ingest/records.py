@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import date
 from decimal import Decimal
@@ -88,6 +88,7 @@ class UnknownFile(Rejection):
 
 
 Item: TypeAlias = Trajectory | Rejection
+Items: TypeAlias = Iterator[Item]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ extra.agentpile, and hepm under extra.hepm.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from hepm.errors import MissingExtraError
 from hepm.ingest.fields import (
+    Objects,
     as_number,
     first_time,
     is_object,
@@ -28,7 +29,7 @@ from hepm.ingest.fields import (
 from hepm.ingest.files.sources import named_files
 from hepm.ingest.formats.document import Document, Origin, Reader
 from hepm.ingest.formats.turns import OpenCall, TurnBuilder
-from hepm.ingest.records import DECODER, SOLVED, Item, ReadOptions, RecordError, filled, graded
+from hepm.ingest.records import DECODER, SOLVED, Items, ReadOptions, RecordError, filled, graded
 from hepm.ingest.tools import listed_tools
 from hepm.types import Object, Outcome, Role, Trajectory
 
@@ -47,7 +48,7 @@ def _is_trial_result(document: Document) -> bool:
     return document.file_name == "result.json" and {"trial_name", "verifier_result"} <= document.keys
 
 
-def _read(document: Document) -> Iterator[Item]:
+def _read(document: Document) -> Items:
     if not _is_trial_result(document):
         trial = _trial_result(document)
         yield from document.each(lambda record: _run(record, document, trial))
@@ -106,7 +107,7 @@ def _labelled(record: Object, own: Object, trial: Object) -> tuple[str, str, Out
     return text_at(trial, "source"), text_at(trial, "task_name"), _trial_outcome(trial)
 
 
-def _model_of(steps: list[Object]) -> str:
+def _model_of(steps: Objects) -> str:
     models = (text_at(step, "model_name") for step in steps if step.get("source") == "agent")
     return next(filter(None, models), "")
 
@@ -191,7 +192,7 @@ def is_dataset(source: str) -> bool:
     return source in agentpile.datasets.names()
 
 
-def read_dataset(source: str, options: ReadOptions) -> Iterator[Item]:
+def read_dataset(source: str, options: ReadOptions) -> Items:
     """The runs behind ``NAME``, ``agentpile:NAME``, ``agentpile:PATH`` or ``agentpile:READER:PATH``.
 
     docs/reference/formats.md lists the names.

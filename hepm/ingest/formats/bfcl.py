@@ -16,7 +16,7 @@ from typing import Any, Final
 from hepm.ingest.fields import as_list, as_object, is_list, is_object, list_at, plain_text, text_at
 from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.turns import ROLES
-from hepm.ingest.records import DECODER, Item, RecordError, without_surrogates
+from hepm.ingest.records import DECODER, Items, RecordError, without_surrogates
 from hepm.types import JSON, Object, Outcome, Tool, ToolCall, Trajectory, Turn
 
 _ANSWERS: Final = "possible_answer"
@@ -56,7 +56,7 @@ def _is_companion(document: Document) -> bool:
     return folder == _DOCUMENTS and "name" in keys and "parameters" in keys
 
 
-def _read(document: Document) -> Iterator[Item]:
+def _read(document: Document) -> Items:
     """One run for each question. Every call is a turn of its own, since its author knew the one before."""
     if _is_companion(document):
         return

@@ -7,14 +7,13 @@ lists holds several.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any, Final
 
 from hepm.ingest.fields import as_list, as_number, first_time, is_list, is_object, kind_of, list_at, text_at, value_at
 from hepm.ingest.formats.document import Document, Origin, Reader
 from hepm.ingest.formats.parts import result_text
 from hepm.ingest.formats.turns import chat_turns
-from hepm.ingest.records import SOLVED, Item, ReadOptions, RecordError, filled, graded
+from hepm.ingest.records import SOLVED, Items, ReadOptions, RecordError, filled, graded
 from hepm.ingest.tools import listed_tools
 from hepm.types import Object, Outcome, Trajectory
 
@@ -32,7 +31,7 @@ def _recognises(document: Document) -> bool:
     return is_list(history) and value_at(history[:1] and history[0], "role") is not None
 
 
-def _read(document: Document) -> Iterator[Item]:
+def _read(document: Document) -> Items:
     if "conversations" in document.keys and "messages" not in document.keys:
         yield document.rejected(
             None,

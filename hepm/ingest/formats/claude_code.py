@@ -6,15 +6,14 @@ The format grows with the program: records of unknown types are skipped.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
-from hepm.ingest.fields import as_object, is_list, is_object, list_at, object_at, plain_text, text_at
+from hepm.ingest.fields import Objects, as_object, is_list, is_object, list_at, object_at, plain_text, text_at
 from hepm.ingest.formats.coding_session import CodingSession, SessionTurn, coding_run
 from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.turns import OpenCall, TurnBuilder
-from hepm.ingest.records import DECODER, Item, RecordError, filled
+from hepm.ingest.records import DECODER, Items, RecordError, filled
 from hepm.types import Object, Trajectory, TurnMark
 
 CLAUDE_CODE: Final = "claude-code"
@@ -134,7 +133,7 @@ class _Transcript:
         return self._by_key[key]
 
 
-def _read_transcript(document: Document) -> Iterator[Item]:
+def _read_transcript(document: Document) -> Items:
     transcript = _Transcript()
     yield from document.take(transcript.take)
     kind = ""
@@ -208,7 +207,7 @@ def _take(record: Object, session: CodingSession) -> None:
 
 def _take_user(record: Object, content: Any, session: CodingSession) -> None:
     blocks = _blocks(content)
-    others: list[Object] = []
+    others: Objects = []
     said: list[str] = []
     for block in blocks:
         if block.get("type") == "tool_result":
@@ -255,7 +254,7 @@ def _take_result(record: Object, block: Object, session: CodingSession) -> str:
     return call.result.partition(_SAID)[2].partition(_NOTE)[0].strip()
 
 
-def _blocks(content: Any) -> list[Object]:
+def _blocks(content: Any) -> Objects:
     """The typed parts of a message; none of a plain text."""
     if not is_list(content):
         return []

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from hepm.ingest.fields import is_object, object_at, plain_text, text_at, unix_time
+from hepm.ingest.fields import Objects, is_object, object_at, plain_text, text_at, unix_time
 from hepm.ingest.formats.coding_session import CodingSession, coding_run
 from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.openai_items import REFUSED, item_messages
 from hepm.ingest.formats.turns import chat_turns
-from hepm.ingest.records import Item, RecordError, decoded_text
+from hepm.ingest.records import Items, RecordError, decoded_text
 from hepm.types import Object, Trajectory
 
 CODEX: Final = "codex"
@@ -54,13 +54,13 @@ class _Rollout:
 
     session: CodingSession = field(default_factory=CodingSession)
     begun_at: float = 0.0
-    items: list[Object] = field(default_factory=list[Object])
+    items: Objects = field(default_factory=Objects)
     told: dict[str, Object] = field(default_factory=dict[str, Object])
     """What events say of an output, by the id of its call."""
     open_calls: dict[str, str] = field(default_factory=dict[str, str])
     """Those without an output: the types of their items, by their ids."""
     script: str = ""
-    commands: dict[str, list[Object]] = field(default_factory=dict[str, list[Object]])
+    commands: dict[str, Objects] = field(default_factory=dict[str, Objects])
 
     def add(self, payload: Object, at: Any) -> None:
         """Take an item of some time."""
@@ -138,7 +138,7 @@ class _Rollout:
         session.folder = session.folder or text_at(meta, "cwd")
 
 
-def _read_rollout(document: Document) -> Iterator[Item]:
+def _read_rollout(document: Document) -> Items:
     rollouts = [_Rollout()]
     yield from document.take(lambda record: _take(record, rollouts))
     for rollout in rollouts:
@@ -152,7 +152,7 @@ def _read_rollout(document: Document) -> Iterator[Item]:
             yield document.built(1, {}, build)
 
 
-def _run(_: Object, *, messages: list[Object], session: CodingSession, document: Document) -> Trajectory:
+def _run(_: Object, *, messages: Objects, session: CodingSession, document: Document) -> Trajectory:
     times: Counter[str] = Counter()
     for message in messages:
         said = f"{message.get('role')} {message.get('content')}"
@@ -186,7 +186,7 @@ def _take(record: Object, rollouts: list[_Rollout]) -> None:
         rollout.note(object_at(record, "payload"))
 
 
-def _printed(item: Object) -> list[Object]:
+def _printed(item: Object) -> Objects:
     """The items of the Responses API for one that `codex exec --json` prints: a message, or a call and its output."""
     kind, status, error = text_at(item, "type"), item.get("status"), item.get("error")
     if kind == "agent_message":

@@ -15,10 +15,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from hepm.ingest.fields import as_text, is_list, is_object, object_at, plain_text, text_at, unix_time, value_at
+from hepm.ingest.fields import Objects, as_text, is_list, is_object, object_at, plain_text, text_at, unix_time, value_at
 from hepm.ingest.formats.message_layouts import chat_messages, is_langchain, langchain_content, parsed_json
 from hepm.ingest.formats.parts import Unread, result_text
-from hepm.ingest.formats.spans import TraceSpan
+from hepm.ingest.formats.spans import Score, TraceSpan
 from hepm.ingest.records import ReadOptions, RecordError
 from hepm.types import Object
 
@@ -82,7 +82,7 @@ def read_span(
     span: TraceSpan, about: Object, events: Iterable[tuple[str, Object]], resource: Object, options: ReadOptions
 ) -> TraceSpan:
     """Fill in what the attributes of a span and of its resource say, and its events of messages and evaluations."""
-    messages: list[Object] = []
+    messages: Objects = []
     for name, event in events:
         if name.startswith("gen_ai.evaluation"):
             span.scores += _scores(event)
@@ -132,7 +132,7 @@ def _kind_of(span: TraceSpan, about: Object) -> Kind:
     return kind or "other"
 
 
-def _read_tool(span: TraceSpan, about: Object, messages: list[Object]) -> None:
+def _read_tool(span: TraceSpan, about: Object, messages: Objects) -> None:
     span.name = _text(about, *_TOOL_NAMES) or _RUNNING.sub("", span.name, count=1)
     span.call_id = _text(about, *_CALL_IDS)
     span.arguments = _arguments(_first(about, _ARGUMENTS))
@@ -158,7 +158,7 @@ def _read_tool(span: TraceSpan, about: Object, messages: list[Object]) -> None:
         span.result = _text(about, "exception.message", "error.message") or None
 
 
-def _read_messages(span: TraceSpan, about: Object, messages: list[Object], unread: Unread) -> None:
+def _read_messages(span: TraceSpan, about: Object, messages: Objects, unread: Unread) -> None:
     system = parsed_json(_first(about, ("gen_ai.system_instructions", "system_instructions")))
     if is_list(system):
         system = [{"role": "system", "parts": system}]
@@ -175,11 +175,11 @@ def _read_messages(span: TraceSpan, about: Object, messages: list[Object], unrea
             span.tools.append({key: parsed_json(value) for key, value in tool.items()}.get("json_schema", tool))
 
 
-def event_messages(name: str, event: Object, unread: Unread) -> list[Object]:
+def event_messages(name: str, event: Object, unread: Unread) -> Objects:
     """The messages in an event, or a record of a log, of the GenAI conventions."""
     body = {**event, "tool_calls": parsed_json(event.get("tool_calls"))}
     role = name.removeprefix("gen_ai.").removesuffix(".message")
-    found: list[Object] = []
+    found: Objects = []
     if name == "gen_ai.choice":
         message = parsed_json(body.get("message", body))
         if not is_object(message):
@@ -200,8 +200,8 @@ def event_messages(name: str, event: Object, unread: Unread) -> list[Object]:
     return found
 
 
-def _scores(about: Object) -> list[tuple[str, Any, Any]]:
-    scores: list[tuple[str, Any, Any]] = []
+def _scores(about: Object) -> list[Score]:
+    scores: list[Score] = []
     for prefix in _EVALUATIONS:
         value = _first(about, (f"{prefix}.score.value", f"{prefix}.score"))
         label = _first(about, (f"{prefix}.score.label", f"{prefix}.label"))
@@ -263,7 +263,7 @@ def _is_part(value: Any) -> bool:
 
 
 def _vercel_answer(answer: Object) -> Any:
-    calls: list[Object] = []
+    calls: Objects = []
     listed = parsed_json(answer.get("toolCalls"))
     for call in listed if is_list(listed) else ():
         if is_object(call):
@@ -317,7 +317,7 @@ def _unwrapped(value: Any) -> Any:
     return value
 
 
-def messages_in(value: Any, role: str, unread: Unread) -> list[Object]:
+def messages_in(value: Any, role: str, unread: Unread) -> Objects:
     """The messages of a model's input or output; none where they cannot be read: the rest of the span can.
 
     `unread` counts what is left out, as often as it is in one span: each repeats the messages before it.
@@ -329,7 +329,7 @@ def messages_in(value: Any, role: str, unread: Unread) -> list[Object]:
     if any("event.name" in item for item in items):  # pydantic-ai's
         return [message for item in items for message in event_messages(str(item.get("event.name")), item, unread)]
     left_out: Unread = Counter()
-    messages: list[Object] = []
+    messages: Objects = []
     try:
         messages = chat_messages(value, role, left_out)
     except RecordError:

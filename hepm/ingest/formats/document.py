@@ -23,6 +23,7 @@ from hepm.ingest.records import (
     DECODER,
     Broken,
     Item,
+    Items,
     ReadOptions,
     RecordError,
     Rejection,
@@ -436,7 +437,7 @@ class Document(Origin):
                 reason = f"{reason} ({self._bytes.reason})"
             yield path, (number or 0) + 1, Broken(reason)
 
-    def each(self, build: Build) -> Iterator[Item]:
+    def each(self, build: Build) -> Items:
         """What `build` makes of every record."""
         for number, value in self.records():
             yield self.built(number, value, build)
@@ -451,7 +452,7 @@ class Document(Origin):
             except (RecordError, RecursionError) as error:
                 yield self.rejected(number, str(error) if isinstance(error, RecordError) else _why_undecoded(error))
 
-    def conversations(self, is_message: Callable[[Any], bool], build: Build) -> Iterator[Item]:
+    def conversations(self, is_message: Callable[[Any], bool], build: Build) -> Items:
         """A run of each record, and one of all messages that stand alone in the file, unless it is a list that breaks.
 
         A record that is a list is one with these "messages".
@@ -570,7 +571,7 @@ class Reader:
 
     name: str
     recognises: Callable[[Document], bool]
-    read: Callable[[Document], Iterator[Item]]
+    read: Callable[[Document], Items]
     command_names: bool = False
     by_line: bool = False
 

@@ -23,7 +23,7 @@ from hepm.ingest.formats.hepm import (
     run_of_record,
     tool_of_record,
 )
-from hepm.ingest.records import Item, RecordError, Rejection
+from hepm.ingest.records import Items, RecordError, Rejection
 from hepm.types import Object
 
 Content: TypeAlias = ToolRow | LessonRow | Reported | Exposure | Answer
@@ -67,7 +67,7 @@ def _only_counted(row: ToolRow) -> ToolRow:
     return ToolRow(row.name, "", "{}", row.calls, row.errors)
 
 
-def _read(document: Document) -> Iterator[Item]:
+def _read(document: Document) -> Items:
     for number, value in document.records():
         kind = _kind_of_line(value)
         if not kind:

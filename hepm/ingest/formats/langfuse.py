@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from hepm.ingest.fields import as_object, is_object, list_at, text_at
+from hepm.ingest.fields import Objects, as_object, is_object, list_at, text_at
 from hepm.ingest.formats.conventions import SpanLayout
 from hepm.ingest.formats.document import Document
 from hepm.ingest.formats.spans import Spans, span_reader
@@ -50,9 +50,7 @@ def _add_langfuse(record: Object, spans: Spans, options: ReadOptions) -> Iterato
     # A trace as the API returns it; exports to a bucket have an observation a line.
     if "observations" in record:
         trace = text_at(record, "id")
-        observations: list[Object] = [
-            {**record, "type": "TRACE", "trace_id": trace, "start_time": record.get("timestamp")}
-        ]
+        observations: Objects = [{**record, "type": "TRACE", "trace_id": trace, "start_time": record.get("timestamp")}]
         for value in list_at(record, "observations"):
             observations.append(_snake(as_object(value, "an observation")))
         # Observations inherit them from their trace.

@@ -5,11 +5,12 @@ The layouts of LangChain, pydantic-ai, OpenTelemetry, and items of the Responses
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
 from hepm.ingest.fields import (
+    Objects,
     as_list,
     as_object,
     as_text,
@@ -25,7 +26,7 @@ from hepm.ingest.formats.chat import read_record
 from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.openai_items import is_item, item_messages
 from hepm.ingest.formats.parts import Unread, call_in, result_message, spread
-from hepm.ingest.records import Item, RecordError, decoded_text
+from hepm.ingest.records import Items, RecordError, decoded_text
 from hepm.types import Object, Trajectory
 
 _LANGCHAIN: Final = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "function"}
@@ -34,7 +35,7 @@ _ALTERNATIVES: Final = ("choices", "generations", "candidates")
 """Keys of lists of answers to one request, of which the first one counts."""
 
 
-def chat_messages(value: Any, role: str = "user", unread: Unread | None = None) -> list[Object]:
+def chat_messages(value: Any, role: str = "user", unread: Unread | None = None) -> Objects:
     """The messages in a model's input or output, whatever its layout; a bare text is one of `role`.
 
     `unread` counts parts of unknown kinds.
@@ -48,7 +49,7 @@ def chat_messages(value: Any, role: str = "user", unread: Unread | None = None) 
         items = [item for item in value if is_object(item)]
         if any(map(is_item, items)):
             return item_messages(items)
-        messages: list[Object] = []
+        messages: Objects = []
         for item in value:
             # Not texts: a list of those is the parts of something else.
             if is_object(item) or is_list(item):
@@ -59,13 +60,13 @@ def chat_messages(value: Any, role: str = "user", unread: Unread | None = None) 
     return []
 
 
-def _message_of(text: str, role: str) -> list[Object]:
+def _message_of(text: str, role: str) -> Objects:
     if not text:
         return []
     return [{"role": role, "content": text}]
 
 
-def _of_object(value: Object, role: str, unread: Unread | None) -> list[Object]:
+def _of_object(value: Object, role: str, unread: Unread | None) -> Objects:
     for key in ("messages", "contents"):
         if is_list(value.get(key)):
             # Requests to Anthropic, Bedrock and Gemini hold the system prompt beside the messages.
@@ -88,7 +89,7 @@ def _of_object(value: Object, role: str, unread: Unread | None) -> list[Object]:
     return _one_message(value, role, unread)
 
 
-def _one_message(value: Object, role: str, unread: Unread | None) -> list[Object]:
+def _one_message(value: Object, role: str, unread: Unread | None) -> Objects:
     if value.get("role") is not None or is_list(value.get("parts")):
         return spread({"role": role, **value}, unread)
     if is_langchain(value):
@@ -142,7 +143,7 @@ def _of_langchain(value: Object) -> Object:
         return {"role": "tool", "tool_call_id": inner.get("tool_call_id"), "content": content, "is_error": error}
     message: Object = {"role": role, "content": content}
     if role == "assistant":
-        calls: list[Object] = []
+        calls: Objects = []
         # The second are those whose arguments the model wrote as broken JSON; the calls took place all the same.
         for record in list_at(inner, "tool_calls") + list_at(inner, "invalid_tool_calls"):
             calls.append(call_in(as_object(record, "a tool call")))
@@ -156,10 +157,10 @@ def is_pydantic_ai(value: Any) -> bool:
     return is_object(value) and value.get("kind") in ("request", "response") and is_list(value.get("parts"))
 
 
-def _of_pydantic_ai(value: Object) -> list[Object]:
+def _of_pydantic_ai(value: Object) -> Objects:
     text = ""
-    calls: list[Object] = []
-    messages: list[Object] = []
+    calls: Objects = []
+    messages: Objects = []
     for part in value["parts"]:
         part = as_object(part, "a part of a message")  # noqa: PLW2901
         kind, content = text_at(part, "part_kind"), part.get("content")
@@ -189,7 +190,7 @@ def _recognises(is_message: Callable[[Any], bool], document: Document) -> bool:
     return is_message(first)
 
 
-def _read(is_message: Callable[[Any], bool], document: Document) -> Iterator[Item]:
+def _read(is_message: Callable[[Any], bool], document: Document) -> Items:
     """A list of messages is one run, and so is each record or line with a list of them."""
     foreign: set[str] = set()
 
@@ -213,7 +214,7 @@ def _run(record: Object, document: Document) -> Trajectory:
     if "messages" not in record:
         raise RecordError("it has no 'messages'")
     messages = as_list(record["messages"], "'messages'")
-    system: list[Object] = []
+    system: Objects = []
     for message in messages:
         # Instructions are repeated in each request and stand beside its parts.
         if is_pydantic_ai(message) and message.get("instructions"):

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
-from hepm.ingest.fields import as_object, is_list, is_object
+from hepm.ingest.fields import Objects, as_object, is_list, is_object
 from hepm.ingest.formats.chat import read_record
 from hepm.ingest.formats.document import Document, Origin, Reader
 from hepm.ingest.formats.parts import result_text
-from hepm.ingest.records import Item, RecordError, decoded_text
+from hepm.ingest.records import Items, RecordError, decoded_text
 from hepm.types import Object
 
 DATABASE: Final = b"SQLite format 3\0"
@@ -33,9 +33,9 @@ REFUSED: Final = ("declined", "denied", "cancelled", "canceled", "aborted", "int
 _LISTS: Final = ("messages", "items", "input", "output")
 
 
-def item_messages(items: Sequence[Object]) -> list[Object]:
+def item_messages(items: Sequence[Object]) -> Objects:
     """Items as chat messages. Calls that follow one another are parallel, and belong to the text before them."""
-    messages: list[Object] = []
+    messages: Objects = []
     for item in items:
         kind = item.get("type", "message")
         if not isinstance(kind, str):
@@ -151,7 +151,7 @@ def _record(record: Object) -> Object:
     return {**record, "messages": item_messages(items)}
 
 
-def _read(document: Document) -> Iterator[Item]:
+def _read(document: Document) -> Items:
     """A file of items is one run; records with lists of items are a run each."""
     return document.conversations(
         lambda value: is_object(value) and (is_item(value) or not _has_list(value)),
@@ -159,7 +159,7 @@ def _read(document: Document) -> Iterator[Item]:
     )
 
 
-def read_sessions(path: str, origin: Origin) -> Iterator[Item]:
+def read_sessions(path: str, origin: Origin) -> Items:
     """The sessions in a database of the Agents SDK's `SQLiteSession`, one run each."""
     try:
         with closing(sqlite3.connect(f"{Path(path).as_uri()}?mode=ro", uri=True)) as database:
@@ -177,8 +177,8 @@ def read_sessions(path: str, origin: Origin) -> Iterator[Item]:
         yield origin.rejected(None, reason)
 
 
-def _session(origin: Origin, id: str, rows: list[tuple[Any, ...]]) -> Iterator[Item]:
-    items: list[Object] = []
+def _session(origin: Origin, id: str, rows: list[tuple[Any, ...]]) -> Items:
+    items: Objects = []
     for number, (_, data, _) in enumerate(rows, 1):
         try:
             items.append(as_object(decoded_text(data), "a message"))

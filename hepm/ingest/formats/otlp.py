@@ -12,7 +12,18 @@ import binascii
 from collections.abc import Iterator
 from typing import Any, Final
 
-from hepm.ingest.fields import as_list, as_object, is_list, is_object, list_at, object_at, text_at, unix_time, value_at
+from hepm.ingest.fields import (
+    Objects,
+    as_list,
+    as_object,
+    is_list,
+    is_object,
+    list_at,
+    object_at,
+    text_at,
+    unix_time,
+    value_at,
+)
 from hepm.ingest.formats.conventions import event_messages, read_span
 from hepm.ingest.formats.document import Document
 from hepm.ingest.formats.message_layouts import parsed_json
@@ -69,7 +80,7 @@ def _records(export: Object) -> Iterator[tuple[Any, Any]]:
         yield value_at(export, "resource.attributes|resource"), export
 
 
-def _objects(owner: Object, paths: str) -> list[Object]:
+def _objects(owner: Object, paths: str) -> Objects:
     """The objects in the list at the first of some paths; [] if there is none."""
     what = repr(paths.partition("|")[0])
     return [as_object(element, f"an element of {what}") for element in _listed(owner, paths, what)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final, TypeAlias
 
-from hepm.ingest.fields import as_object, as_text, is_list, is_object, list_at, part_text, value_at
+from hepm.ingest.fields import Objects, as_object, as_text, is_list, is_object, list_at, part_text, value_at
 from hepm.ingest.formats.text_calls import MARKS, calls_in, results_in
 from hepm.types import Object
 
@@ -84,7 +84,7 @@ _WRAPPERS: Final = ("output", "result", "error", "content", "value", "response",
 """Keys under which a result holds its text alone."""
 
 
-def spread(message: Object, unread: Unread | None = None) -> list[Object]:
+def spread(message: Object, unread: Unread | None = None) -> Objects:
     """The messages in one message: its texts, calls and results apart, in their order.
 
     A message without parts comes back as it is. Messages of the role "tool" say `is_error` and `refused` where their
@@ -118,7 +118,7 @@ def has_marks(text: str) -> bool:
     return any(mark in text for mark in MARKS)
 
 
-def _from_text(message: Object, text: str, unread: Unread | None) -> list[Object]:
+def _from_text(message: Object, text: str, unread: Unread | None) -> Objects:
     """The messages in a message whose text holds calls, or results of them."""
     if message["role"] == "assistant" and not message.get("tool_calls"):
         rest, calls = calls_in(text)
@@ -128,7 +128,7 @@ def _from_text(message: Object, text: str, unread: Unread | None) -> list[Object
             unread["<tool_call>"] += 1
     elif message["role"] in ("user", "tool"):
         rest, results = results_in(text)
-        messages: list[Object] = [{**message, "role": "tool", "content": result} for result in results]
+        messages: Objects = [{**message, "role": "tool", "content": result} for result in results]
         if messages:
             return messages + [{**message, "content": rest}] * bool(rest)
     return [message]
@@ -140,10 +140,10 @@ class _Messages:
     def __init__(self, message: Object, role: Any) -> None:
         self._rest = {key: value for key, value in message.items() if key not in ("content", "parts")}
         self._role = role
-        self._done: list[Object] = []
+        self._done: Objects = []
         self._texts: list[str] = []
-        self._calls: list[Object] = []
-        self._results: list[Object] = []
+        self._calls: Objects = []
+        self._results: Objects = []
 
     def add(self, part: Any, unread: Unread | None) -> None:
         if isinstance(part, str):
@@ -201,7 +201,7 @@ class _Messages:
             self._rest = {}
             self._texts, self._calls, self._results = [], [], []
 
-    def _step(self) -> list[Object]:
+    def _step(self) -> Objects:
         message: Object = {**self._rest, "role": self._role, "content": "\n".join(self._texts)}
         if self._calls:
             message["tool_calls"] = [*list_at(message, "tool_calls"), *self._calls]
@@ -214,7 +214,7 @@ class _Messages:
             return [*self._results, message]
         return self._results
 
-    def all(self) -> list[Object]:
+    def all(self) -> Objects:
         """What was collected."""
         if self._role == "tool" and not self._results:
             return [{**self._rest, "role": "tool", "content": "\n".join(self._texts)}]

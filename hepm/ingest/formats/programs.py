@@ -6,25 +6,34 @@ Their messages and events become OpenAI chat messages by a table of kinds, and a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
-from hepm.ingest.fields import as_list, as_object, first_time, is_list, is_object, list_at, text_at, texts_in, value_at
+from hepm.ingest.fields import (
+    Objects,
+    as_list,
+    as_object,
+    first_time,
+    is_list,
+    is_object,
+    list_at,
+    text_at,
+    texts_in,
+    value_at,
+)
 from hepm.ingest.formats.chat import read_record
 from hepm.ingest.formats.coding_session import project_of
 from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.message_layouts import chat_messages, parsed_json
 from hepm.ingest.formats.openai_items import item_messages
 from hepm.ingest.formats.parts import Unread, result_text, spread, status_of
-from hepm.ingest.records import PROJECT, Item, RecordError, UnknownFile, filled
+from hepm.ingest.records import PROJECT, Items, RecordError, UnknownFile, filled
 from hepm.types import Object, Trajectory
 
 _FIRST: Final = 20
 # Keys that no record has: a sub-agent, the first events of the file, the name of its folder.
 _GROUP, _FILE, _FOLDER = "hepm:group", "hepm:file", "hepm:folder"
-Elements: TypeAlias = list[Object]
-"""The messages or events of a session, in the program's own layout."""
 
 
 class EventKind(NamedTuple):
@@ -62,7 +71,7 @@ class Program(NamedTuple):
 
     name: str
     marks: tuple[str, ...]
-    read: Callable[[Elements, Unread], Elements]
+    read: Callable[[Objects, Unread], Objects]
     messages: str = "messages"
     id: str = "-"
     task: str = "-"
@@ -74,7 +83,7 @@ class Program(NamedTuple):
     agent: bool = True
     group: str = "-"
     grows: bool = False
-    split: Callable[[Object], list[Object]] | None = None
+    split: Callable[[Object], Objects] | None = None
     file: str = ""
 
 
@@ -100,8 +109,8 @@ def _has(record: Any, path: str) -> bool:
     return is_object(holder) and key in holder
 
 
-def _read(program: Program, document: Document) -> Iterator[Item]:
-    alone: Elements = []
+def _read(program: Program, document: Document) -> Items:
+    alone: Objects = []
     records: list[tuple[int, Object]] = []
     for number, value in document.records():
         try:
@@ -124,7 +133,7 @@ def _read(program: Program, document: Document) -> Iterator[Item]:
         return
     if program.grows:
         records = _last_of_each(program, records)
-    groups: dict[str, Elements] = {}
+    groups: dict[str, Objects] = {}
     for element in alone:
         groups.setdefault(str(value_at(element, program.group) or ""), []).append(element)
 
@@ -139,7 +148,7 @@ def _read(program: Program, document: Document) -> Iterator[Item]:
         yield document.built(group or 1, record, build)
 
 
-def _elements(program: Program, record: Object) -> Elements:
+def _elements(program: Program, record: Object) -> Objects:
     found = value_at(record, f"{program.messages}|messages")
     return [as_object(element, "a message") for element in as_list(found, "the list of messages")]
 
@@ -208,10 +217,10 @@ def _marks(program: Program, record: Object) -> list[int]:
 
 
 def _events(
-    kind_of: Callable[[Object], str], kinds: Mapping[str, EventKind], silent: str, elements: Elements, unread: Unread
-) -> Elements:
+    kind_of: Callable[[Object], str], kinds: Mapping[str, EventKind], silent: str, elements: Objects, unread: Unread
+) -> Objects:
     """The messages of all events by a table of their kinds. Those that `silent` matches say nothing."""
-    messages: Elements = []
+    messages: Objects = []
     for element in elements:
         name = kind_of(element)
         kind = kinds.get(name) or kinds.get(name.partition(" ")[0] + " *")
@@ -222,7 +231,7 @@ def _events(
     return _parallel(messages)
 
 
-def _messages_of(element: Object, kind: EventKind, unread: Unread) -> Elements:
+def _messages_of(element: Object, kind: EventKind, unread: Unread) -> Objects:
     content = value_at(element, kind.text or "-")
     if not is_list(content):
         content = [content]
@@ -249,11 +258,11 @@ def _messages_of(element: Object, kind: EventKind, unread: Unread) -> Elements:
     return [{**message, "response": response} for message in spread({"role": role, "content": parts}, unread)]
 
 
-def _parallel(messages: Elements) -> Elements:
+def _parallel(messages: Objects) -> Objects:
     """The messages with each call once, and the calls of one response, which may come one by one, in one message."""
     begun: dict[str, Object] = {}
     known: set[str] = set()
-    together: Elements = []
+    together: Objects = []
     for message in messages:
         if message.get("role") != "assistant":
             together.append(message)
@@ -275,7 +284,7 @@ def _parallel(messages: Elements) -> Elements:
     return together
 
 
-def _of_gemini_cli(elements: Elements, unread: Unread) -> Elements:
+def _of_gemini_cli(elements: Objects, unread: Unread) -> Objects:
     """A line may repeat a message that has grown, take back what came from one on, or replace all messages."""
     by_id: dict[str, Object] = {}
     for element in elements:
@@ -294,10 +303,10 @@ def _of_gemini_cli(elements: Elements, unread: Unread) -> Elements:
     return _events(_type_of, kinds, "info|error|warning", list(by_id.values()), unread)
 
 
-def _of_qwen_code(elements: Elements, unread: Unread) -> Elements:
+def _of_qwen_code(elements: Objects, unread: Unread) -> Objects:
     """The branch that leads to the last message: a rewound session keeps what was taken back."""
     uuids = {str(element.get("uuid")) for element in elements}
-    branch: Elements = []
+    branch: Objects = []
     wanted: Any = ""
     for element in reversed(elements):
         if wanted == "" or element.get("uuid") == wanted:
@@ -305,7 +314,7 @@ def _of_qwen_code(elements: Elements, unread: Unread) -> Elements:
             wanted = element.get("parentUuid", "")
             if wanted is not None and str(wanted) not in uuids:  # its line is damaged: the one before it, then
                 wanted = ""
-    messages: Elements = []
+    messages: Objects = []
     kind = EventKind("message.role", "message.parts")
     for element in reversed(branch):
         if element.get("type") == "system":
@@ -360,8 +369,8 @@ _OPENHANDS_SILENT: Final = (
 )
 
 
-def _of_openhands(elements: Elements, unread: Unread) -> Elements:
-    events: Elements = []
+def _of_openhands(elements: Objects, unread: Unread) -> Objects:
+    events: Objects = []
     for event in elements:
         if re.fullmatch(_OPENHANDS_SILENT, _openhands_kind(event)) and event.get("action") != "message":
             continue
@@ -382,10 +391,10 @@ _COMMAND: Final = re.compile(r"```(?:bash|sh|shell|mswea_bash_command)\s*\n(.*?)
 _RETURN_CODE: Final = re.compile(r"<returncode>(-?\d+)</returncode>|\"returncode\": *(-?\d+)")
 
 
-def _of_swe_agent(elements: Elements, unread: Unread) -> Elements:
+def _of_swe_agent(elements: Objects, unread: Unread) -> Objects:
     """Messages of SWE-agent and mini-swe-agent. Where no tools are declared, a command stands in the text or beside it,
     and what it printed is the next message of the user."""
-    messages: Elements = []
+    messages: Objects = []
     waiting = False
     for element in elements:
         role = element.get("role")
@@ -409,7 +418,7 @@ def _of_swe_agent(elements: Elements, unread: Unread) -> Elements:
     return messages
 
 
-def _command(messages: Elements, text: str, command: Any) -> bool:
+def _command(messages: Objects, text: str, command: Any) -> bool:
     """Add a message with a command; whether there is one."""
     messages.append({"role": "assistant", "content": text})
     if not isinstance(command, str) or not command.strip():
@@ -448,9 +457,9 @@ _ENVIRONMENT: Final = re.compile(
 )
 
 
-def _of_cline(elements: Elements, unread: Unread) -> Elements:
+def _of_cline(elements: Objects, unread: Unread) -> Objects:
     """Messages of Cline and its forks, which write calls as XML, and results behind a line that names the tool."""
-    messages: Elements = []
+    messages: Objects = []
     for element in elements:
         for message in spread({"role": element.get("role"), "content": element.get("content")}, unread):
             text = result_text(message.get("content")) or ""
@@ -513,12 +522,12 @@ _AUTOGEN: Final = {
 }
 
 
-def _autogen_records(record: Object) -> list[Object]:
+def _autogen_records(record: Object) -> Objects:
     """The runs in the state of an agent or a team: the thread of a team where it holds the calls, else each agent's."""
     states = record.get("agent_states")
     if not is_object(states):
         return [record]
-    agents: list[Object] = []
+    agents: Objects = []
     for name, value in states.items():
         state = value_at(value, "agent_state") or value
         thread = value_at(state, "message_thread")
@@ -536,7 +545,7 @@ _REQUEST: Final = (
 _RESPONSE: Final = "response.body|response_body|responseBody|response|output.outputBodyJson"
 
 
-def _gateway_records(record: Object) -> list[Object]:
+def _gateway_records(record: Object) -> Objects:
     """A request to a model with its response, as one conversation."""
     request = parsed_json(value_at(record, _REQUEST))
     if not is_object(request):
@@ -547,8 +556,8 @@ def _gateway_records(record: Object) -> list[Object]:
     return [{**record, **about, "messages": (chat_messages(request) or chat_messages(record)) + answer}]
 
 
-def _of_messages(elements: Elements, unread: Unread) -> Elements:
-    messages: Elements = []
+def _of_messages(elements: Objects, unread: Unread) -> Objects:
+    messages: Objects = []
     for message in chat_messages(elements):
         messages += spread(message, unread)
     return messages

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from hepm.ingest.fields import as_number, as_object, is_list, plain_text, value_at
+from hepm.ingest.fields import Objects, as_number, as_object, is_list, plain_text, value_at
 from hepm.ingest.formats.chat import verdict
 from hepm.ingest.formats.document import Document, Origin, Reader
 from hepm.ingest.formats.turns import ROLES, OpenCall, TurnBuilder, chat_calls
 from hepm.ingest.joining import joined, mark_key
-from hepm.ingest.records import Item, ReadOptions, RecordError, filled, graded
+from hepm.ingest.records import Item, Items, ReadOptions, RecordError, filled, graded
 from hepm.ingest.tools import listed_tools
 from hepm.types import Object, Outcome, Trajectory, TurnMark
 
@@ -23,6 +23,10 @@ _NO_RUN: Final = (
 )
 _SHOWN: Final = 5  # names of spans in a reason
 _LATER_S: Final = 1e-6  # between the messages of one span, so that their order is kept
+
+
+Score: TypeAlias = tuple[str, Any, Any]
+"""Name, value and label of an evaluation."""
 
 
 @dataclass(slots=True)
@@ -53,11 +57,11 @@ class TraceSpan:
     result: str | None = None
     error: bool | None = None
     refused: bool = False
-    given: list[Object] = field(default_factory=list[Object])
-    answer: list[Object] = field(default_factory=list[Object])
+    given: Objects = field(default_factory=Objects)
+    answer: Objects = field(default_factory=Objects)
     about: dict[str, str] = field(default_factory=dict[str, str])
     tools: list[Any] = field(default_factory=list[Any])
-    scores: list[tuple[str, Any, Any]] = field(default_factory=list[tuple[str, Any, Any]])
+    scores: list[Score] = field(default_factory=list[Score])
 
 
 class Spans:
@@ -72,7 +76,7 @@ class Spans:
         self._events: dict[tuple[str, str], list[TraceSpan]] = {}
         self._messages: dict[str, Object] = {}
         self._marks: dict[int, str] = {}
-        self._scores: dict[str, list[tuple[str, Any, Any]]] = {}
+        self._scores: dict[str, list[Score]] = {}
 
     def add(self, span: TraceSpan) -> None:
         """Take a span; the same one again replaces it."""
@@ -102,14 +106,14 @@ class Spans:
         for span in others._spans.values():
             self.add(span)
 
-    def add_score(self, trace: str, score: tuple[str, Any, Any]) -> None:
+    def add_score(self, trace: str, score: Score) -> None:
         """Take an evaluation of a trace."""
         self._scores.setdefault(trace, []).append(score)
 
-    def _once(self, messages: list[Object]) -> list[Object]:
+    def _once(self, messages: Objects) -> Objects:
         return [self._messages.setdefault(json.dumps(message, sort_keys=True), message) for message in messages]
 
-    def runs(self, origin: Origin) -> Iterator[Item]:
+    def runs(self, origin: Origin) -> Items:
         """A run for each conversation, or trace without one, in the order of their beginnings."""
         self._add_events()
         # Often only some spans of a trace name the session.
@@ -166,7 +170,7 @@ class Spans:
     def _part(self, id: str, spans: Sequence[TraceSpan], options: ReadOptions) -> Trajectory:
         """What one trace holds of a conversation."""
         about: dict[str, str] = {}
-        scores: list[tuple[str, Any, Any]] = []
+        scores: list[Score] = []
         scores += self._scores.get(spans[0].trace, ())
         for span in spans:
             scores += span.scores
@@ -203,7 +207,7 @@ def _holds_calls(span: TraceSpan) -> bool:
     return span.kind == "tool" or any(message.get("tool_calls") for message in span.answer)
 
 
-def evaluated(scores: Sequence[tuple[str, Any, Any]], options: ReadOptions) -> Outcome:
+def evaluated(scores: Sequence[Score], options: ReadOptions) -> Outcome:
     """The outcome in evaluations: those with the names of the options; else the only one.
 
     Other evaluations than a reward measure anything ("relevance: 0.8"), so that only a verdict in words, true or false
@@ -283,7 +287,7 @@ class _Conversation:
             self._add_all(root.answer)
         return self._builder.build()
 
-    def _add_all(self, messages: list[Object], *, earlier: int = 0) -> None:
+    def _add_all(self, messages: Objects, *, earlier: int = 0) -> None:
         """Add what is new. A conversation may hold equal messages: as many as the longest request has.
 
         The `earlier` first ones are of before this trace; so is a system prompt, which each trace repeats.
@@ -372,7 +376,7 @@ class _Conversation:
         return call
 
 
-def _earlier(given: list[Object]) -> int:
+def _earlier(given: Objects) -> int:
     """How many of the first messages of a trace are of before it: all but what the user said last."""
     for number in range(len(given), 0, -1):
         if given[number - 1].get("role") not in ("user", "system", "developer"):
@@ -406,7 +410,7 @@ Add: TypeAlias = Callable[[Object, Spans, ReadOptions], Iterable[str]]
 def span_reader(name: str, recognises: Callable[[Document], bool], add: Add) -> Reader:
     """A reader of a format whose records are spans, or hold some."""
 
-    def read(document: Document) -> Iterator[Item]:
+    def read(document: Document) -> Items:
         # All are collected first: the spans of a trace come in any order, over several lines.
         spans = Spans()
         for number, value in document.records():

@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from hepm.ingest.fields import (
+    Objects,
     as_list,
     as_object,
     as_text,
@@ -49,7 +50,7 @@ def _is_message(value: Any) -> bool:
     return is_object(value) and value.get("role") in _ROLES and "content" in value
 
 
-def _calls(message: Object) -> list[Object]:
+def _calls(message: Object) -> Objects:
     """The calls of a message; none if any is in another form, as OpenAI's, which hold no results."""
     calls = message.get("tool_calls")
     if not is_list(calls) or not all(is_object(call) and "result" in call for call in calls):

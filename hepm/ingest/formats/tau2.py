@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 from hepm.ingest.fields import (
+    Objects,
     as_object,
     is_object,
     list_at,
@@ -20,7 +21,7 @@ from hepm.ingest.fields import (
 )
 from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.turns import TurnBuilder, chat_turns
-from hepm.ingest.records import DECODER, Item, RecordError, filled, graded
+from hepm.ingest.records import DECODER, Items, RecordError, filled, graded
 from hepm.ingest.tools import listed_tools
 from hepm.types import Object, Tool, Trajectory
 
@@ -45,7 +46,7 @@ def _recognises(document: Document) -> bool:
     return "messages" in keys and "task_id" in keys and ("termination_reason" in keys or "reward_info" in keys)
 
 
-def _read(document: Document) -> Iterator[Item]:
+def _read(document: Document) -> Items:
     try:
         about = _about(_info_beside(document), document)
     except RecordError:  # the header beside this file is rejected with that file
@@ -145,7 +146,7 @@ def _model_that_answered(messages: list[Any]) -> str:
 
 def _add_results(builder: TurnBuilder, message: Object) -> None:
     """A result, or the results of parallel calls under "tool_messages"."""
-    results: list[Object] = []
+    results: Objects = []
     if "tool_messages" not in message or "content" in message:
         results.append(message)
     for value in list_at(message, "tool_messages"):
@@ -154,7 +155,7 @@ def _add_results(builder: TurnBuilder, message: Object) -> None:
         builder.add_result(result.get("id"), plain_text(result.get("content")), result.get("error"))
 
 
-def _read_sft(document: Document) -> Iterator[Item]:
+def _read_sft(document: Document) -> Items:
     """{"splits": {"train": [run, ...], "test": [...]}}: chat messages as the agent saw them, of all domains.
 
     A record is named by its split and its number there.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from hepm.ingest.fields import is_list, value_at
+from hepm.ingest.fields import Objects, is_list, value_at
 from hepm.ingest.records import decoded_text
 from hepm.types import Object
 
@@ -31,9 +31,9 @@ _AROUND: Final = re.compile(r"</?(?:function_calls|tool_calls)>|</tool_call>")
 _RESPONSE: Final = re.compile(r"<tool_response>\s*(.*?)\s*(?:</tool_response>|\Z)", re.DOTALL)
 
 
-def calls_in(text: str) -> tuple[str, list[Object]]:
+def calls_in(text: str) -> tuple[str, Objects]:
     """The text without its calls, and the calls; one that cannot be read stays in the text."""
-    calls: list[Object] = []
+    calls: Objects = []
 
     def take(match: re.Match[str]) -> str:
         found = list(_calls(match))
