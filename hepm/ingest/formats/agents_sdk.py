@@ -5,14 +5,13 @@ https://openai.github.io/openai-agents-python/tracing/.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-from hepm.ingest.fields import as_object, is_list, text_at, value_at
+from hepm.ingest.fields import is_list, objects_at, text_at, value_at
 from hepm.ingest.formats.conventions import SpanLayout
 from hepm.ingest.formats.document import Document
 from hepm.ingest.formats.spans import Spans, TraceSpan, first_inside, span_reader
-from hepm.ingest.records import ReadOptions, RecordError
+from hepm.ingest.records import RecordError
 from hepm.types import Object
 
 _OBJECTS: Final = ("trace", "trace.span")
@@ -33,17 +32,16 @@ _LAYOUT: Final = SpanLayout(
 )
 
 
-def _add(record: Object, spans: Spans, options: ReadOptions) -> Iterator[str]:
+def _add(spans: Spans, record: Object) -> None:
     if record.get("object") == "trace.span":
-        span = _LAYOUT.read(record, options)
-        spans.add(span)
+        spans.add(_LAYOUT.read(record, spans.options))
     elif record.get("object") == "trace":
         trace = text_at(record, "id")
         about = {"agent": text_at(record, "workflow_name")}
         spans.add(TraceSpan(trace, trace, session=text_at(record, "group_id"), about=about))
     elif is_list(record.get("data")):
-        for inner in record["data"]:
-            yield from _add(as_object(inner, "an element of 'data'"), spans, options)
+        for inner in objects_at(record, "data", "an element of 'data'"):
+            _add(spans, inner)
     else:
         raise RecordError("it is neither a trace nor a span of the Agents SDK")
 

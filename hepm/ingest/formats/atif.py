@@ -17,7 +17,6 @@ from hepm.ingest.fields import (
     Objects,
     as_number,
     first_time,
-    is_object,
     kind_of,
     list_at,
     object_at,
@@ -29,7 +28,7 @@ from hepm.ingest.fields import (
 from hepm.ingest.files.sources import named_files
 from hepm.ingest.formats.document import Document, Origin, Reader
 from hepm.ingest.formats.turns import OpenCall, TurnBuilder
-from hepm.ingest.records import DECODER, SOLVED, Items, ReadOptions, RecordError, filled, graded
+from hepm.ingest.records import SOLVED, Items, ReadOptions, RecordError, filled, graded
 from hepm.ingest.tools import listed_tools
 from hepm.types import Object, Outcome, Role, Trajectory
 
@@ -58,11 +57,8 @@ def _trial_result(document: Document) -> Object:
     """Harbor's result.json of this trial; empty if there is none."""
     # Harbor writes agent/trajectory.json into a trial's folder; others put it right there.
     for path in ("result.json", "../result.json"):
-        try:
-            value = DECODER.decode((document.source.sibling(path) or b"").decode())
-        except (ValueError, RecursionError):
-            continue
-        if is_object(value) and "verifier_result" in value:
+        value = document.beside(path)
+        if "verifier_result" in value:
             return value
     return {}
 

@@ -9,11 +9,19 @@ import re
 from functools import partial
 from typing import Any, Final
 
-from hepm.ingest.fields import Objects, as_object, is_list, is_object, list_at, object_at, plain_text, text_at
+from hepm.ingest.fields import (
+    Objects,
+    is_list,
+    is_object,
+    object_at,
+    objects_at,
+    plain_text,
+    text_at,
+)
 from hepm.ingest.formats.coding_session import CodingSession, SessionTurn, coding_run
 from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.turns import OpenCall, TurnBuilder
-from hepm.ingest.records import DECODER, Items, RecordError, filled
+from hepm.ingest.records import Items, filled
 from hepm.types import Object, Trajectory, TurnMark
 
 CLAUDE_CODE: Final = "claude-code"
@@ -138,7 +146,8 @@ def _read_transcript(document: Document) -> Items:
     yield from document.take(transcript.take)
     kind = ""
     if any(session.agent for session in transcript.sessions):
-        kind = _kind_of_agent(document)
+        # A sub-agent of unknown kind is named by its id.
+        kind = str(document.beside(document.source.path.stem + _ABOUT_AGENT).get("agentType") or "")
     for session in transcript.sessions:
         if session.turns:
             build = partial(_run, session=session, kind=kind, document=document)
@@ -188,8 +197,8 @@ def _take_queued(text: str, record: Object, session: CodingSession) -> None:
 
 def _take_denials(record: Object, session: CodingSession | None) -> None:
     """Take the calls that were not allowed, which the last record of `claude -p` lists."""
-    for denial in list_at(record, "permission_denials"):
-        call = session and session.by_id.get(text_at(as_object(denial, "a denial"), "tool_use_id"))
+    for denial in objects_at(record, "permission_denials", "a denial"):
+        call = session and session.by_id.get(text_at(denial, "tool_use_id"))
         if call:
             call.refused = True
 
@@ -291,18 +300,6 @@ def _run(_: Object, *, session: CodingSession, kind: str, document: Document) ->
     own_id = "/".join(filter(None, (session.id, session.agent)))
     tags = filled(subagent=session.agent and (kind or session.agent))
     return coding_run(CLAUDE_CODE, own_id, builder.build(), session, document, tags)
-
-
-def _kind_of_agent(document: Document) -> str:
-    """The kind of a sub-agent, which a file beside its transcript names; "" if there is none."""
-    try:
-        content = document.source.sibling(document.source.path.stem + _ABOUT_AGENT) or b"{}"
-        about = DECODER.decode(content.decode())
-        if is_object(about):
-            return text_at(about, "agentType")
-    except (RecordError, ValueError, RecursionError):
-        pass  # a sub-agent of unknown kind is named by its id
-    return ""
 
 
 READER: Final = Reader(

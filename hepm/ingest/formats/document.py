@@ -10,7 +10,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count, islice
@@ -386,6 +386,14 @@ class Document(Origin):
             if path == self._root or isinstance(value, Broken):
                 yield number or 1, value
 
+    def beside(self, path: str) -> Object:
+        """The object in a file of JSON beside this one; empty if there is none that can be read."""
+        try:
+            value = DECODER.decode((self.source.sibling(path) or b"{}").decode())
+        except (ValueError, RecursionError):
+            return {}
+        return value if is_object(value) else {}
+
     def unwrap(self) -> bool:
         """Whether its one object lists records under a usual key: then they are its records from now on."""
         if self.is_list or self._lines:
@@ -442,13 +450,14 @@ class Document(Origin):
         for number, value in self.records():
             yield self.built(number, value, build)
 
-    def take(self, add: Callable[[Object], object]) -> Iterator[Rejection]:
-        """Hand every record to `add`; a rejection of each that it, or the decoder, refuses."""
+    def take(self, add: Callable[[Object], Iterable[str] | None]) -> Iterator[Rejection]:
+        """Hand every record to `add`, which may say what it refuses in one; a rejection for each reason."""
         for number, value in self.records():
             try:
                 if isinstance(value, RecordError):
                     raise value
-                add(as_object(value, "the record"))
+                for reason in add(as_object(value, "the record")) or ():
+                    yield self.rejected(number, reason)
             except (RecordError, RecursionError) as error:
                 yield self.rejected(number, str(error) if isinstance(error, RecordError) else _why_undecoded(error))
 

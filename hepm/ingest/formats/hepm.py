@@ -20,6 +20,7 @@ from hepm.ingest.fields import (
     list_at,
     number_at,
     object_at,
+    objects_at,
     string_at,
     text_at,
     texts_in,
@@ -157,7 +158,7 @@ def _trajectory(record: Object) -> Trajectory:
     if version == 1 and success is False and reward is not None and graded(reward).success is None:
         success = None
     tags = object_at(record, "tags")
-    tools = [as_object(tool, "a tool") for tool in list_at(record, "tools")]
+    tools = objects_at(record, "tools", "a tool")
     run_id = string_at(record, "id")
     turns = as_list(record.get("turns"), "'turns'")
     return Trajectory(
@@ -189,7 +190,7 @@ def _turn(record: Object) -> Turn:
         raise RecordError(f"a turn has the unknown role {str(role)[:40]!r}")
     calls: tuple[ToolCall, ...] = ()
     if record.get("calls"):
-        calls = tuple([_call(as_object(call, "a call")) for call in list_at(record, "calls")])
+        calls = tuple(map(_call, objects_at(record, "calls", "a call")))
     recalled = texts_in(record.get("recalled"))
     hinted = texts_in(record.get("hinted"))
     reward = number_at(record, "reward")

@@ -6,14 +6,13 @@ Fields: https://langfuse.com/docs/api-and-data-platform.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Final
 
-from hepm.ingest.fields import Objects, as_object, is_object, list_at, text_at
+from hepm.ingest.fields import is_object, list_at, objects_at, text_at
 from hepm.ingest.formats.conventions import SpanLayout
 from hepm.ingest.formats.document import Document
 from hepm.ingest.formats.spans import Spans, span_reader
-from hepm.ingest.records import ReadOptions, RecordError
+from hepm.ingest.records import RecordError
 from hepm.types import Object
 
 _CAPITAL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
@@ -42,7 +41,7 @@ def _snake(record: Object) -> Object:
     return {_CAPITAL.sub(lambda match: f"_{match[1].lower()}", key): value for key, value in record.items()}
 
 
-def _add_langfuse(record: Object, spans: Spans, options: ReadOptions) -> Iterator[str]:
+def _add_langfuse(spans: Spans, record: Object) -> None:
     """A trace with its observations and scores, an observation, or a score."""
     record = _snake(record)
     if is_object(record.get("trace")):  # as its page downloads it
@@ -50,19 +49,17 @@ def _add_langfuse(record: Object, spans: Spans, options: ReadOptions) -> Iterato
     # A trace as the API returns it; exports to a bucket have an observation a line.
     if "observations" in record:
         trace = text_at(record, "id")
-        observations: Objects = [{**record, "type": "TRACE", "trace_id": trace, "start_time": record.get("timestamp")}]
-        for value in list_at(record, "observations"):
-            observations.append(_snake(as_object(value, "an observation")))
+        whole: Object = {**record, "type": "TRACE", "trace_id": trace, "start_time": record.get("timestamp")}
+        observations = [whole, *map(_snake, objects_at(record, "observations", "an observation"))]
         # Observations inherit them from their trace.
         about = {key: record.get(key) for key in ("session_id", "user_id", "environment")}
         # All are read before the first is taken: a broken one rejects the whole trace.
-        for span in [_LAYOUT.read({**about, **observation}, options) for observation in observations]:
+        for span in [_LAYOUT.read({**about, **observation}, spans.options) for observation in observations]:
             spans.add(span)
-        for score in list_at(record, "scores"):
-            if is_object(score):
-                yield from _add_langfuse({**score, "trace_id": trace}, spans, options)
+        for score in filter(is_object, list_at(record, "scores")):
+            _add_langfuse(spans, {**score, "trace_id": trace})
     elif record.keys() >= _OBSERVATION:
-        spans.add(_LAYOUT.read(record, options))
+        spans.add(_LAYOUT.read(record, spans.options))
     elif record.keys() >= _SCORE:
         label = text_at(record, "string_value")
         value = record["value"]

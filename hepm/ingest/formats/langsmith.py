@@ -5,14 +5,12 @@ Fields: https://docs.langchain.com/langsmith/run-data-format.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Final
 
-from hepm.ingest.fields import as_object, is_object, list_at, object_at, text_at
+from hepm.ingest.fields import is_object, object_at, objects_at, text_at
 from hepm.ingest.formats.conventions import SpanLayout
 from hepm.ingest.formats.message_layouts import parsed_json
 from hepm.ingest.formats.spans import Spans, span_reader
-from hepm.ingest.records import ReadOptions
 from hepm.types import Object
 
 _ONE_VALUE: Final = ("input", "output", "result")
@@ -37,20 +35,20 @@ _LAYOUT: Final = SpanLayout(
 )
 
 
-def _add_langsmith(record: Object, spans: Spans, options: ReadOptions) -> Iterator[str]:
+def _add_langsmith(spans: Spans, record: Object) -> None:
     """A run, with its child runs if it has them."""
     inputs = parsed_json(record.get("inputs"))
     outputs = parsed_json(record.get("outputs"))
     if record.get("run_type") == "tool":
         inputs, outputs = _only_value(inputs), _only_value(outputs or None)
-    span = _LAYOUT.read({**record, "inputs": inputs, "outputs": outputs}, options)
+    span = _LAYOUT.read({**record, "inputs": inputs, "outputs": outputs}, spans.options)
     if not span.parent:
         span.about["agent"] = span.name
     spans.add(span)
     _add_feedback(record, span.trace, spans)
     # A child run need not name its trace.
-    for child in list_at(record, "child_runs"):
-        yield from _add_langsmith({"trace_id": span.trace, **as_object(child, "a child run")}, spans, options)
+    for child in objects_at(record, "child_runs", "a child run"):
+        _add_langsmith(spans, {"trace_id": span.trace, **child})
 
 
 def _add_feedback(record: Object, trace: str, spans: Spans) -> None:
@@ -58,8 +56,7 @@ def _add_feedback(record: Object, trace: str, spans: Spans) -> None:
     for name, stats in object_at(record, "feedback_stats").items():
         if is_object(stats) and stats.get("avg") is not None:
             spans.add_score(trace, (name, stats["avg"], None))
-    for value in list_at(record, "feedback"):
-        feedback = as_object(value, "a feedback")
+    for feedback in objects_at(record, "feedback", "a feedback"):
         spans.add_score(trace, (text_at(feedback, "key"), feedback.get("score"), feedback.get("value")))
 
 

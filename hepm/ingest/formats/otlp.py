@@ -20,6 +20,7 @@ from hepm.ingest.fields import (
     is_object,
     list_at,
     object_at,
+    objects_at,
     text_at,
     unix_time,
     value_at,
@@ -138,8 +139,8 @@ def _span(record: Object, resource: Object, options: ReadOptions) -> TraceSpan |
     if "body" in record:
         return _event(span, record, about, options)
     parent = value_at(record, _PARENT)
-    for reference in list_at(record, "references"):  # Jaeger's
-        parent = parent or as_object(reference, "a reference").get("spanID")
+    for reference in objects_at(record, "references", "a reference"):  # Jaeger's
+        parent = parent or reference.get("spanID")
     if parent:
         span.parent = _hex(parent, "'parentSpanId'")
     span.start = _time(record, _START) or 0.0
@@ -152,8 +153,7 @@ def _span(record: Object, resource: Object, options: ReadOptions) -> TraceSpan |
         status = value_at(record, _STATUS) or about.get("otel.status_code")
         span.error = str(status).upper() in _FAILED or about.get("error") is True
     events: list[tuple[str, Object]] = []
-    for value in list_at(record, "events"):
-        event = as_object(value, "an event")
+    for event in objects_at(record, "events", "an event"):
         events.append((text_at(event, "name"), attributes(event.get("attributes"))))
     return read_span(span, about, events, resource, options)
 
@@ -200,8 +200,8 @@ def _recognises(document: Document) -> bool:
     return bool(document.keys & set(_GROUPS.split("|")) or is_printed or is_alone)
 
 
-def _add(record: Object, spans: Spans, options: ReadOptions) -> Iterator[str]:
-    for span in spans_of(record, options):
+def _add(spans: Spans, record: Object) -> Iterator[str]:
+    for span in spans_of(record, spans.options):
         if isinstance(span, RecordError):
             yield str(span)
         else:

@@ -6,9 +6,10 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
-from hepm.ingest.fields import Objects, as_number, as_object, is_list, plain_text, value_at
+from hepm.ingest.fields import Objects, as_number, is_list, plain_text, value_at
 from hepm.ingest.formats.chat import verdict
 from hepm.ingest.formats.document import Document, Origin, Reader
 from hepm.ingest.formats.turns import ROLES, OpenCall, TurnBuilder, chat_calls
@@ -71,7 +72,8 @@ class Spans:
     what was said.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, options: ReadOptions | None = None) -> None:
+        self.options = options or ReadOptions()
         self._spans: dict[tuple[str, str], TraceSpan] = {}
         self._events: dict[tuple[str, str], list[TraceSpan]] = {}
         self._messages: dict[str, Object] = {}
@@ -403,7 +405,7 @@ def first_inside(record: Any, *keys: str) -> Any:
     return record
 
 
-Add: TypeAlias = Callable[[Object, Spans, ReadOptions], Iterable[str]]
+Add: TypeAlias = Callable[[Spans, Object], Iterable[str] | None]
 """Puts the spans of a record into a `Spans`; why some of them cannot be read."""
 
 
@@ -412,15 +414,8 @@ def span_reader(name: str, recognises: Callable[[Document], bool], add: Add) -> 
 
     def read(document: Document) -> Items:
         # All are collected first: the spans of a trace come in any order, over several lines.
-        spans = Spans()
-        for number, value in document.records():
-            try:
-                if isinstance(value, RecordError):
-                    raise value
-                for reason in add(as_object(value, "the record"), spans, document.options):
-                    yield document.rejected(number, reason)
-            except (RecordError, RecursionError) as error:
-                yield document.rejected(number, str(error) or "it is nested too deeply")
+        spans = Spans(document.options)
+        yield from document.take(partial(add, spans))
         found = False
         for item in spans.runs(document):
             found = True

@@ -17,9 +17,9 @@ from hepm.ingest.fields import (
     as_text,
     is_list,
     is_object,
-    list_at,
     number_at,
     object_at,
+    objects_at,
     plain_text,
     text_at,
 )
@@ -89,8 +89,8 @@ def _add(builder: TurnBuilder, message: Object) -> None:
     if role not in _ROLES:
         raise RecordError(f"a message has the role {role!r}")
     if role == "assistant":
-        for value in list_at(message, "tool_calls"):
-            _add_call(builder, as_object(value, "a call"))
+        for call in objects_at(message, "tool_calls", "a call"):
+            _add_call(builder, call)
     text = plain_text(message.get("content"))
     if text:
         builder.add(ROLES[role], text, [])

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from hepm.ingest.fields import (
     Objects,
-    as_object,
     is_object,
     list_at,
     number_at,
     object_at,
+    objects_at,
     plain_text,
     text_at,
     unix_time,
@@ -21,7 +21,7 @@ from hepm.ingest.fields import (
 )
 from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.turns import TurnBuilder, chat_turns
-from hepm.ingest.records import DECODER, Items, RecordError, filled, graded
+from hepm.ingest.records import Items, RecordError, filled, graded
 from hepm.ingest.tools import listed_tools
 from hepm.types import Object, Tool, Trajectory
 
@@ -74,16 +74,10 @@ def _read(document: Document) -> Items:
 
 def _info_beside(document: Document) -> Object:
     """A result folder keeps one file a run under simulations/ and the rest in results.json above."""
-    content = None
+    info = None
     if not document.is_list and "messages" in document.keys:
-        content = document.source.sibling("../results.json")
-    try:
-        value = DECODER.decode((content or b"{}").decode())
-    except (ValueError, RecursionError):
-        return {}
-    if not is_object(value) or not is_object(value.get("info")):
-        return {}
-    return value["info"]
+        info = document.beside("../results.json").get("info")
+    return info if is_object(info) else {}
 
 
 def _about(info: Object, document: Document) -> tuple[str, str, str, dict[str, str]]:
@@ -149,9 +143,7 @@ def _add_results(builder: TurnBuilder, message: Object) -> None:
     results: Objects = []
     if "tool_messages" not in message or "content" in message:
         results.append(message)
-    for value in list_at(message, "tool_messages"):
-        results.append(as_object(value, "a tool message"))
-    for result in results:
+    for result in results + objects_at(message, "tool_messages", "a tool message"):
         builder.add_result(result.get("id"), plain_text(result.get("content")), result.get("error"))
 
 
