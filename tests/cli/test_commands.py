@@ -323,15 +323,6 @@ def test_the_tables_of_an_evaluation_take_no_name_for_markup(tmp_path: Path) -> 
     assert r"[/shop]\x1b: " in answer.out
 
 
-def test_the_demo_shows_edges_suggestions_quality_and_a_page(log: Path, tmp_path: Path) -> None:
-    page = tmp_path / "demo.html"
-    answer = quick("demo", log, "--page", page)
-    assert answer.code == 0, answer.err
-    for part in ("1. Remembered", "2. Asked", "3. Measured", "4. Drawn", "Strongest edges", "Suggested next tools: "):
-        assert part in answer.out
-    assert "return_items" in page.read_text("utf-8")
-
-
 # The command itself
 
 

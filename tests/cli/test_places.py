@@ -24,7 +24,7 @@ def commands(log: Path, folder: Path) -> dict[str, tuple[list[str | Path], Path]
         assert quick("ingest", log, "--store", store).code == 0
     return {
         "view": (["view", folder / "page.html", "--store", store], folder / "page.html"),
-        "demo": (["demo", log, "--page", folder / "demo.html"], folder / "demo.html"),
+        "demo": (["demo", "--page", folder / "demo.html"], folder / "demo.html"),
     }
 
 

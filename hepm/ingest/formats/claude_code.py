@@ -30,7 +30,6 @@ CLAUDE_CODE: Final = "claude-code"
 _COMMANDS: Final = ("<command-name>", "<command-message>", "<local-command", "<bash-", "Caveat: The messages below")
 _REMINDER: Final = re.compile(r"<(system-reminder|ide_\w+)>.*?</\1>\s*", re.DOTALL)
 _SYNTHETIC: Final = "<synthetic>"
-_SIDE: Final = "side"
 _INTERRUPTED: Final = "[Request interrupted by user"
 _REJECTED: Final = "User rejected tool use"
 # What the user said when refusing a call stands in its result, with a note of the program behind it.
@@ -78,8 +77,7 @@ class _Transcript:
     def __init__(self) -> None:
         self.sessions: list[CodingSession] = []
         self._by_key: dict[str, CodingSession] = {}  # by session id, "/" and the id of an agent
-        self._of_record: dict[str, CodingSession] = {}  # by uuid, and by the ids of responses and calls of sidechains
-        self._side: CodingSession | None = None
+        self._of_record: dict[str, CodingSession] = {}  # by uuid
         self._sides = 0
 
     def take(self, record: Object) -> None:
@@ -113,26 +111,14 @@ class _Transcript:
         if agent:
             return self._known(f"/{agent}", id, agent)
         parent = self._of_record.get(text_at(record, "parentUuid"))
-        if record.get("isSidechain"):  # versions before agents had ids
-            return self._sidechain(record, id, parent)
+        if record.get("isSidechain") and (parent is None or not parent.agent):
+            # Versions before agents had ids. Several may work at once; each begins without a parent.
+            self._sides += 1
+            name = "side" if self._sides == 1 else f"side-{self._sides}"
+            return self._known(f"/{name}", id, name)
         if parent is None:
             return self._known(id, id)
-        return self._by_key.setdefault(id, parent)
-
-    def _sidechain(self, record: Object, id: str, parent: CodingSession | None) -> CodingSession:
-        """The session of a sub-agent without an id. Several may work at once; each begins with a prompt."""
-        ids = _ids_in(record)
-        for known in (parent, *map(self._of_record.get, ids)):
-            if known is not None and known.agent:
-                self._side = known
-                break
-        else:
-            if self._side is None or _is_prompt(record):
-                self._sides += 1
-                name = _SIDE if self._sides == 1 else f"{_SIDE}-{self._sides}"
-                self._side = self._known(f"/{name}", id, name)
-        self._of_record.update(dict.fromkeys(ids, self._side))
-        return self._side
+        return parent if parent.agent else self._by_key.setdefault(id, parent)
 
     def _known(self, key: str, id: str, agent: str = "") -> CodingSession:
         if key not in self._by_key:
@@ -157,20 +143,6 @@ def _read_transcript(document: Document) -> Items:
 def _session_id(record: Object) -> str:
     """The session of a record. Of a copy in a fork that it was copied from: both are one run."""
     return text_at(object_at(record, "forkedFrom"), "sessionId") or text_at(record, "sessionId", "session_id")
-
-
-def _ids_in(record: Object) -> list[str]:
-    """The ids of the response and of the calls in a record, and of the calls that it answers."""
-    message = object_at(record, "message")
-    ids = [text_at(message, "id")]
-    for block in _blocks(message.get("content")):
-        ids.append(text_at(block, "tool_use_id", "id"))
-    return [f"id {id}" for id in ids if id]
-
-
-def _is_prompt(record: Object) -> bool:
-    content = object_at(record, "message").get("content")
-    return record.get("type") == "user" and not any("tool_use_id" in block for block in _blocks(content))
 
 
 def _queued(record: Object) -> str:
