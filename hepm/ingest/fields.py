@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias, TypeGuard
 
-from hepm.ingest.records import RecordError
+from hepm.ingest.records import RecordError, decoded_text
 from hepm.types import Object
 
 Objects: TypeAlias = list[Object]
@@ -196,3 +196,13 @@ def unix_time(value: Any) -> float | None:
     if type(given) is bool or (is_text and number < 1e9) or not 0 < number < 1e20:
         return None
     return number / next(scale for start, scale in _SCALES if number >= start)
+
+
+def parsed_json(value: Any) -> Any:
+    """What a text holds if that is a JSON list or object, else the value itself."""
+    if isinstance(value, str) and value[:1] in ("{", "["):
+        try:
+            return decoded_text(value)
+        except (ValueError, RecursionError):
+            return value
+    return value

@@ -89,39 +89,32 @@ def _outcome(record: Object, options: ReadOptions) -> tuple[Outcome, dict[str, s
     reward = value_at(record, options.reward_key)
     if reward is not None:
         reward = as_number(reward, repr(options.reward_key))
-    success = value_at(record, options.success_key)
     # Explicit before implied: a record may say success and hold a reward of another measure.
-    if success is not None:
-        succeeded = verdict(success, options.success_key)
-        if succeeded is None:
-            raise RecordError(
-                f"{options.success_key!r} is {str(success)[:40]!r}, which says neither success nor failure"
-            )
-        return Outcome(reward, succeeded), {}
-    label = value_at(record, options.label_key)
-    if label is not None:
+    success = value_at(record, options.success_key)
+    succeeded = verdict(success, options.success_key)
+    if success is not None and succeeded is None:
+        raise RecordError(f"{options.success_key!r} is {str(success)[:40]!r}, which says neither success nor failure")
+    label = None
+    if succeeded is None:
+        label = value_at(record, options.label_key)
         succeeded = verdict(label, options.label_key)
-        if succeeded is not None:
-            return Outcome(reward, succeeded), {}
     # A label of another kind ("refund") is no verdict, but it distinguishes runs.
-    if isinstance(label, str):
-        return graded(reward), {"label": label}
-    return graded(reward), {}
+    tags = {"label": label} if succeeded is None and isinstance(label, str) else {}
+    return graded(reward, succeeded), tags
 
 
 def verdict(value: Any, key: str) -> bool | None:
-    """Whether a word, a number or a boolean under `key` means success; None for another word."""
+    """Whether a word, a number or a boolean under `key` means success; None for another word, and for None."""
     # A boolean is an int, too.
     if isinstance(value, int | float):
         return value >= SOLVED
     if isinstance(value, str):
         word = value.strip().lower()
-        if _GOOD.fullmatch(word):
-            return True
-        if _BAD.fullmatch(word):
-            return False
-        return None
-    raise RecordError(f"{key!r} is {kind_of(value)}, not a verdict")
+        if _GOOD.fullmatch(word) or _BAD.fullmatch(word):
+            return _GOOD.fullmatch(word) is not None
+    elif value is not None:
+        raise RecordError(f"{key!r} is {kind_of(value)}, not a verdict")
+    return None
 
 
 # ShareGPT's records (conversations) are rejected by name.

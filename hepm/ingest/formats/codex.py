@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from hepm.ingest.fields import Objects, is_object, object_at, plain_text, text_at, unix_time
+from hepm.ingest.fields import Objects, is_object, object_at, parsed_json, plain_text, text_at, unix_time, value_at
 from hepm.ingest.formats.coding_session import CodingSession, coding_run
 from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.openai_items import REFUSED, item_messages
 from hepm.ingest.formats.turns import chat_turns
-from hepm.ingest.records import Items, RecordError, decoded_text
+from hepm.ingest.records import Items, RecordError
 from hepm.types import Object, Trajectory
 
 CODEX: Final = "codex"
@@ -220,14 +220,9 @@ def _codex_item(payload: Object) -> Object:
         return payload
     code: Any = None
     if output.startswith("{"):
-        try:
-            parsed = decoded_text(output)
-        except (ValueError, RecursionError):
-            parsed = None
+        parsed = parsed_json(output)
         if is_object(parsed) and "output" in parsed:
-            metadata = parsed.get("metadata")
-            if is_object(metadata):
-                code = metadata.get("exit_code")
+            code = value_at(parsed, "metadata.exit_code")
             output = plain_text(parsed["output"])
     else:
         # "Exit code: 1\nWall time: 0.2 seconds\nOutput:\n…"

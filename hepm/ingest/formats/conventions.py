@@ -15,8 +15,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from hepm.ingest.fields import Objects, as_text, is_list, is_object, object_at, plain_text, text_at, unix_time, value_at
-from hepm.ingest.formats.message_layouts import chat_messages, is_langchain, langchain_content, parsed_json
+from hepm.ingest.fields import (
+    Objects,
+    as_text,
+    is_list,
+    is_object,
+    object_at,
+    parsed_json,
+    plain_text,
+    text_at,
+    unix_time,
+    value_at,
+)
+from hepm.ingest.formats.message_layouts import chat_messages, is_langchain, langchain_content
 from hepm.ingest.formats.parts import Unread, result_text
 from hepm.ingest.formats.spans import Score, TraceSpan
 from hepm.ingest.records import ReadOptions, RecordError

@@ -34,7 +34,7 @@ VERSION: Final = 2
 In version 1 `success` was false also where a reward below 1 was all that was known; since 2 it is the given label.
 """
 
-_ABOUT_TOOLS: Final = ("description", "parameters", "aliases", "retired")
+_KNOWN_IF_EMPTY: Final = frozenset({"reward", "result", "error", "latency_s"})
 _ROLES: Final[dict[object, Role]] = {"system": "system", "user": "user", "assistant": "assistant"}
 _encode = JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
@@ -101,42 +101,30 @@ def _record(t: Trajectory) -> Object:
 
 
 def _tool_record(tool: Tool) -> Object:
-    record: Object = {"name": tool.name}
-    for key in _ABOUT_TOOLS:
-        value = getattr(tool, key)
-        if value:
-            record[key] = value
-    return record
+    return {"name": tool.name} | _given(tool, "description", "parameters", "aliases", "retired")
 
 
 def _turn_record(turn: Turn) -> Object:
-    record: Object = {"role": turn.role}
-    if turn.text:
-        record["text"] = turn.text
+    record = {"role": turn.role} | _given(turn, "text", "calls", "reward", "recalled", "read", "hidden", "hinted")
     if turn.calls:
         record["calls"] = [_call_record(call) for call in turn.calls]
-    if turn.reward is not None:
-        record["reward"] = turn.reward
-    for key in ("recalled", "read", "hidden", "hinted"):
-        value = getattr(turn, key)
-        if value:
-            record[key] = value
     if turn.mark is not None:
         record["mark"] = [turn.mark.at, turn.mark.scope, *turn.mark.keys]
     return record
 
 
 def _call_record(call: ToolCall) -> Object:
-    record: Object = {"name": call.name}
-    if call.arguments:
-        record["arguments"] = call.arguments
-    for key in ("result", "error", "latency_s"):
-        value = getattr(call, key)
-        if value is not None:
-            record[key] = value
-    if call.refused:
-        record["refused"] = True
-    return record
+    return {"name": call.name} | _given(call, "arguments", "result", "error", "latency_s", "refused")
+
+
+def _given(owner: object, *keys: str) -> Object:
+    """The attributes that have no default value; of some of them 0, false or "" is a value."""
+    given: Object = {}
+    for key in keys:
+        value = getattr(owner, key)
+        if value or (value is not None and key in _KNOWN_IF_EMPTY):
+            given[key] = value
+    return given
 
 
 def check_version(record: Object) -> int:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from hepm.ingest.fields import is_object, object_at, objects_at, text_at
+from hepm.ingest.fields import is_object, object_at, objects_at, parsed_json, text_at
 from hepm.ingest.formats.conventions import SpanLayout
-from hepm.ingest.formats.message_layouts import parsed_json
 from hepm.ingest.formats.spans import Spans, span_reader
 from hepm.types import Object
 

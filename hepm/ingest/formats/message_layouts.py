@@ -12,12 +12,12 @@ from typing import Any, Final
 from hepm.ingest.fields import (
     Objects,
     as_list,
-    as_object,
     as_text,
     is_list,
     is_object,
-    list_at,
     object_at,
+    objects_at,
+    parsed_json,
     plain_text,
     text_at,
     value_at,
@@ -26,7 +26,7 @@ from hepm.ingest.formats.chat import read_record
 from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.openai_items import is_item, item_messages
 from hepm.ingest.formats.parts import Unread, call_in, result_message, spread
-from hepm.ingest.records import Items, RecordError, decoded_text
+from hepm.ingest.records import Items, RecordError
 from hepm.types import Object, Trajectory
 
 _LANGCHAIN: Final = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "function"}
@@ -101,16 +101,6 @@ def _one_message(value: Object, role: str, unread: Unread | None) -> Objects:
     return []
 
 
-def parsed_json(value: Any) -> Any:
-    """What a text holds if that is a JSON list or object, else the value itself."""
-    if isinstance(value, str) and value[:1] in ("{", "["):
-        try:
-            return decoded_text(value)
-        except (ValueError, RecursionError):
-            return value
-    return value
-
-
 def is_langchain(value: Any) -> bool:
     """Whether it is a LangChain message, as `messages_to_dict`, `dumpd` or `model_dump` write it."""
     if not is_object(value):
@@ -139,16 +129,14 @@ def _of_langchain(value: Object) -> Object:
     role = _LANGCHAIN.get(kind.removesuffix("MessageChunk").lower(), kind)
     content = inner.get("content")
     if role in ("tool", "function"):
-        error = {"error": True, "success": False}.get(text_at(inner, "status"))
-        return {"role": "tool", "tool_call_id": inner.get("tool_call_id"), "content": content, "is_error": error}
+        return result_message(inner)
     message: Object = {"role": role, "content": content}
     if role == "assistant":
-        calls: Objects = []
-        # The second are those whose arguments the model wrote as broken JSON; the calls took place all the same.
-        for record in list_at(inner, "tool_calls") + list_at(inner, "invalid_tool_calls"):
-            calls.append(call_in(as_object(record, "a tool call")))
+        calls = objects_at(inner, "tool_calls", "a tool call")
+        # Those whose arguments the model wrote as broken JSON took place all the same.
+        calls += objects_at(inner, "invalid_tool_calls", "a tool call")
         message["content"] = plain_text(content)  # its blocks repeat the calls
-        message["tool_calls"] = calls or object_at(inner, "additional_kwargs").get("tool_calls")
+        message["tool_calls"] = list(map(call_in, calls)) or object_at(inner, "additional_kwargs").get("tool_calls")
     return message
 
 
@@ -161,8 +149,7 @@ def _of_pydantic_ai(value: Object) -> Objects:
     text = ""
     calls: Objects = []
     messages: Objects = []
-    for part in value["parts"]:
-        part = as_object(part, "a part of a message")  # noqa: PLW2901
+    for part in objects_at(value, "parts", "a part of a message"):
         kind, content = text_at(part, "part_kind"), part.get("content")
         if kind == "text":
             text += text_at(part, "content")

@@ -21,13 +21,13 @@ from hepm.ingest.fields import (
     list_at,
     object_at,
     objects_at,
+    parsed_json,
     text_at,
     unix_time,
     value_at,
 )
 from hepm.ingest.formats.conventions import event_messages, read_span
 from hepm.ingest.formats.document import Document
-from hepm.ingest.formats.message_layouts import parsed_json
 from hepm.ingest.formats.spans import Spans, TraceSpan, first_inside, span_reader
 from hepm.ingest.records import ReadOptions, RecordError
 from hepm.types import Object

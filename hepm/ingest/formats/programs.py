@@ -18,6 +18,7 @@ from hepm.ingest.fields import (
     is_list,
     is_object,
     list_at,
+    parsed_json,
     text_at,
     texts_in,
     value_at,
@@ -25,7 +26,7 @@ from hepm.ingest.fields import (
 from hepm.ingest.formats.chat import read_record
 from hepm.ingest.formats.coding_session import project_of
 from hepm.ingest.formats.document import Document, Reader
-from hepm.ingest.formats.message_layouts import chat_messages, parsed_json
+from hepm.ingest.formats.message_layouts import chat_messages
 from hepm.ingest.formats.openai_items import item_messages
 from hepm.ingest.formats.parts import Unread, result_text, spread, status_of
 from hepm.ingest.records import PROJECT, Items, RecordError, UnknownFile, filled

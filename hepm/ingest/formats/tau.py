@@ -53,17 +53,12 @@ def _environment(turns: tuple[Turn, ...], file_name: str) -> str:
     heading = ""
     if turns and turns[0].role == "system":
         heading = turns[0].text[:200].lower()
-    for environment in ("airline", "retail"):
-        if environment in heading:
-            return environment
-    for turn in turns:
-        for call in turn.calls:
-            if call.name in _TOOLS:
-                return _TOOLS[call.name]
-    for environment in ("airline", "retail"):
-        if environment in file_name:
-            return environment
-    return ""
+    called = (_TOOLS.get(call.name, "") for turn in turns for call in turn.calls)
+    return _named_in(heading) or next(filter(None, called), "") or _named_in(file_name)
+
+
+def _named_in(text: str) -> str:
+    return next((name for name in ("airline", "retail") if name in text), "")
 
 
 READER: Final = record_reader("tau", lambda document: {"traj", "task_id"} <= document.keys, _run)
