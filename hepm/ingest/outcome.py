@@ -146,7 +146,9 @@ class RunVerdict(NamedTuple):
 
     @property
     def labelled(self) -> Trajectory:
-        """The run with this label."""
+        """The run with this label; as it is if nothing is said."""
+        if self.success is None:
+            return self.run
         tags = {**self.run.tags, OUTCOME_BY: self.by}
         return replace(self.run, outcome=Outcome(None, self.success), tags=tags)
 

@@ -190,17 +190,13 @@ class _Preparer:
         _check_names(trajectory)
         options = self._options
         trusted = trajectory.trusted and (options.trusted is None or options.trusted(trajectory))
-        if trajectory.ended_at is not None:
-            now = time.time()
-            if trajectory.ended_at > now:
-                trajectory = replace(trajectory, ended_at=now)  # else it would be the latest one for ever
+        if (trajectory.ended_at or 0) > time.time():
+            trajectory = replace(trajectory, ended_at=time.time())  # else it would be the latest one for ever
         # Rules read the whole results, so before they are cut. A run that is not trusted gets no label to take away.
         if options.assume_success and trajectory.outcome == Outcome() and trusted:
             trajectory = replace(trajectory, outcome=Outcome(None, True))
-        elif options.outcome_by and trusted:
-            verdict = verdict_of(trajectory, options.outcome_by)
-            if verdict.success is not None:
-                trajectory = verdict.labelled
+        elif trusted:
+            trajectory = verdict_of(trajectory, options.outcome_by).labelled
         trajectory = shorten(trajectory)
         if options.redactor is not None:
             trajectory = options.redactor(trajectory)

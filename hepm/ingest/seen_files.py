@@ -54,18 +54,14 @@ class SeenFiles:
     def __init__(self, file: Path, namespace: str, reading: ReadOptions, options: IngestOptions) -> None:
         from hepm import __version__
 
-        rules = hook = None
-        if options.redactor is not None:
-            rules = options.redactor.rules
-            hook = options.redactor.hook
-        trusted = options.trusted
-        self._usable = not hook and isinstance(trusted, TrustByTags | None)
+        redactor, trusted = options.redactor, options.trusted
+        self._usable = not (redactor and redactor.hook) and isinstance(trusted, TrustByTags | None)
         # Whatever decides what a file gives: with other settings each file is read again.
         settings = (
             __version__,
             namespace,
             astuple(reading),
-            rules,
+            redactor and redactor.rules,
             options.assume_success,
             trusted,
             options.own_states,
@@ -86,30 +82,24 @@ class SeenFiles:
     ) -> tuple[list[Path], list[SeenFile]]:
         """The files to read, and those that are as they were and whose runs are all `known`."""
         fresh: list[Path] = []
-        same: list[tuple[Path, SeenFile]] = []
+        same: dict[Path, SeenFile] = {}
         for file in files:
-            path = str(file.absolute())
-            stamp = _stamp(file)
-            before = self._seen.get(path) if self._usable else None
-            if before is not None and stamp is not None and before.stamp == stamp:
-                same.append((file, before))
-            else:
-                fresh.append(file)
-                if stamp is not None and self._usable and time.time() - stamp[1] / 1e9 > _RECENT_S:
-                    self._read[printable(str(file))] = SeenFile(path, stamp, "", [])
-        ids: list[str] = []
-        for _, seen in same:
-            ids += seen.ids
+            path, stamp = str(file.absolute()), _stamp(file)
+            before = self._seen.get(path)
+            if self._usable and before is not None and stamp == before.stamp:
+                same[file] = before
+                continue
+            fresh.append(file)
+            if self._usable and stamp is not None and time.time() - stamp[1] / 1e9 > _RECENT_S:
+                self._read[printable(str(file))] = SeenFile(path, stamp, "", [])
+        ids = [id for seen in same.values() for id in seen.ids]
         stored: set[str] = set()
         for start in range(0, len(ids), 1_000):
             stored.update(known(ids[start : start + 1_000]))
-        unchanged: list[SeenFile] = []
-        for file, seen in same:
-            if stored.issuperset(seen.ids):
-                unchanged.append(seen)
-            else:
-                fresh.append(file)  # some of its runs were forgotten since
-        return fresh, unchanged
+        # Of others some runs were forgotten since.
+        unchanged = {file: seen for file, seen in same.items() if stored.issuperset(seen.ids)}
+        fresh += [file for file in same if file not in unchanged]
+        return fresh, list(unchanged.values())
 
     def watch(self, items: Iterable[Prepared]) -> Iterator[Prepared]:
         """The same items. Their files come in the order of `split`: those before the current one are done."""
@@ -119,16 +109,12 @@ class SeenFiles:
             file = source if source in self._read else source.partition("!")[0]
             seen = self._read.get(file)
             if seen is not None:
-                if (
-                    not isinstance(item, RunRecord)
-                    or format_name is None
-                    or format_name in _WITH_OTHERS
-                    or len(seen.ids) == _MOST_RUNS
-                ):
-                    self._read[file] = None  # it is read each time
-                else:
-                    seen.format = format_name
+                is_alone = bool(format_name) and format_name not in _WITH_OTHERS and len(seen.ids) < _MOST_RUNS
+                if is_alone and isinstance(item, RunRecord):
+                    seen.format = str(format_name)
                     seen.ids.append(item.id)
+                else:
+                    self._read[file] = None  # it is read each time
             yield format_name, item
 
     def keep_and(self, report: Callable[[T], object] | None) -> Callable[[T], None]:
@@ -154,9 +140,7 @@ class SeenFiles:
             return
         for seen in whole:
             self._seen[seen.path] = seen
-        lists: dict[str, list[object]] = {}
-        for key, seen_files in self._lists.items():
-            lists[key] = [astuple(seen) for seen in seen_files.values()]
+        lists = {key: list(map(astuple, files.values())) for key, files in self._lists.items()}
         try:
             with atomic_file(self._file, "the list of files read") as partial:
                 partial.write_text(json.dumps(lists), "utf-8")

@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import cache, lru_cache
 from typing import Any, Final
 
-from hepm.ingest.fields import as_list, as_object, is_list, is_object, list_at, plain_text, text_at
+from hepm.ingest.fields import as_list, as_object, is_list, is_object, list_at, plain_text, text_at, texts_in
 from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.turns import ROLES
 from hepm.ingest.records import DECODER, Items, RecordError, without_surrogates
@@ -70,21 +70,12 @@ def _read(document: Document) -> Items:
         reason = f"its right calls are missing or too large: they should lie beside it in {_ANSWERS}/"
         yield document.rejected(None, reason)
         return
-    right_calls: Object = {}
-    for line in _objects(answers):
-        if type(line.get("id")) is str:
-            right_calls[line["id"]] = line.get("ground_truth")
+    right_calls = {str(line.get("id")): line.get("ground_truth") for line in _objects(answers)}
 
     # Hundreds of questions name the same few classes.
     @cache
-    def tools_of(class_name: str) -> tuple[Tool, ...]:
-        file = _DOCUMENT_OF.get(class_name)
-        if not file:
-            return ()
-        content = document.source.sibling(f"{_DOCUMENTS}/{file}.json")
-        if not content:
-            return ()
-        return tuple(_described(content))
+    def tools_of(class_name: str) -> list[Tool]:
+        return list(_described(document.source.sibling(f"{_DOCUMENTS}/{_DOCUMENT_OF.get(class_name)}.json") or b""))
 
     def build(record: Object) -> Trajectory:
         identity = text_at(record, "id")
@@ -92,10 +83,9 @@ def _read(document: Document) -> Items:
         answer = right_calls.get(identity)
         if not is_list(answer):
             raise RecordError(f"possible_answer/ holds no calls for the question {identity!r}")
-        class_names = [name for name in list_at(record, "involved_classes") if isinstance(name, str)]
         excluded = list_at(record, "excluded_function")
         tools: list[Tool] = []
-        for class_name in class_names:
+        for class_name in texts_in(record.get("involved_classes")):
             tools += [tool for tool in tools_of(class_name) if tool.name not in excluded]
         return document.run(
             "",

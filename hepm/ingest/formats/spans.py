@@ -182,7 +182,7 @@ class Spans:
                     about[key] = value
         return Trajectory(
             id,
-            _Conversation(spans, self._marks).turns(),
+            _TraceTurns(spans, self._marks).turns(),
             evaluated(scores, options),
             environment=about.get("environment", ""),
             model=about.get("model", ""),
@@ -237,13 +237,10 @@ def evaluated(scores: Sequence[Score], options: ReadOptions) -> Outcome:
 
 def _verdict(value: Any, label: Any, key: str) -> bool | None:
     """What the label says, else the value: {"value": 1, "label": "incorrect"} is a failure."""
-    for evidence in (label, value):
-        if evidence is not None and evidence != "":
-            return verdict(evidence, key)
-    return None
+    return verdict(value if label in (None, "") else label, key)
 
 
-class _Conversation:
+class _TraceTurns:
     """The turns of one trace, from its spans in order.
 
     `marks` keeps what tells messages apart, by the `id` of each: every span repeats those before it.
