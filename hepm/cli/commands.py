@@ -222,7 +222,10 @@ GROUPS: Final = {
         "stats": ("stores:stats", "Print counts of a memory by namespace."),
     },
     "Lessons": {
-        "lesson": ("lesson:lesson", "What runs taught: experiences (PRIME), principles (EvolveR), notes on users."),
+        "lesson": (
+            "lesson_change:lesson",
+            "What runs taught: experiences (PRIME), principles (EvolveR), notes on users.",
+        ),
     },
     "Measure": {
         "eval": ("reports:eval_runs", "Measure how well memory predicts the next tool."),

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from hepm.cli.commands import argument, command, flag, option
-from hepm.cli.lesson_list import find_lesson, is_id, lesson_argument
+from hepm.cli.lesson_learn import distill, evolve
+from hepm.cli.lesson_list import find_lesson, is_id, lesson_argument, list_, show
 from hepm.cli.model import dry_run_option
 from hepm.cli.options import (
     StorePlace,
@@ -219,3 +220,12 @@ def _delete_notes(memory: Memory, user: str, namespace: str, *, undo: bool, dry_
         gone = memory.preferences.forget(user, namespace=namespace)
         done = "deleted"
     return _Retired(gone, [f"{user}: {count_of(len(gone), 'version')} of the notes {done}"])
+
+
+lesson = click.Group(
+    "lesson",
+    commands=[list_, show, distill, evolve, edit, retire],
+    help="What runs taught: experiences (PRIME), principles (EvolveR), notes on users.",
+    no_args_is_help=True,
+)
+"""The commands on lessons."""

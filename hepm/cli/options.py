@@ -16,7 +16,7 @@ import click
 
 from hepm.cli.commands import flag, option, options_as
 from hepm.cli.config import read_config
-from hepm.errors import HepmError, InputError
+from hepm.errors import HepmError, InputError, StoreError
 from hepm.graph.open_store import embedded_file
 from hepm.text import count_of, on_one_line
 from hepm.types import Object
@@ -26,11 +26,9 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from hepm.graph.rows import Counting
     from hepm.graph.store import Store
     from hepm.ingest import Rejection
     from hepm.memory import Memory
-    from hepm.types import Speak
 
 
 # The defaults of `Memory`, repeated here: `--help` takes half the time without its imports.
@@ -110,24 +108,10 @@ class StorePlace:
 place_options = options_as("place", StorePlace, store_option, namespace_option)
 
 
-def open_memory(
-    store: str,
-    *,
-    embedder: str | None = None,
-    counting: Counting | None = None,
-    sessions: Path | None = None,
-    success_from: float | None = None,
-    speak: Speak | None = None,
-    guard: bool = True,
-    holdout: float = 0.0,
-    holdout_notes: bool = False,
-    named_by: str = "--store",
-) -> Memory:
-    """Open a memory, or create it. `named_by` is the option or argument with its name.
-
-    `OPENAI_*` variables give the embeddings endpoint.
+def open_memory(store: str, *, named_by: str = "--store", **about: Any) -> Memory:
+    """Open a memory, or create it, with more arguments of `Memory.open`. `named_by` is the option or argument with its
+    name; `OPENAI_*` variables give the embeddings endpoint.
     """
-    from hepm.errors import StoreError
     from hepm.memory import Memory
 
     chosen = chosen_by(store, named_by)
@@ -136,10 +120,8 @@ def open_memory(
         remark(f"hepm: {store}, {chosen}, is made now.{hint}")
     # Of embeddings: a store whose embedder is a model of OpenAI's asks it.
     endpoint = (os.environ.get("OPENAI_BASE_URL"), os.environ.get("OPENAI_API_KEY"))
-    about: Object = {"embedder": embedder, "counting": counting, "success_from": success_from}
-    about |= {"speak": speak, "guard": guard, "holdout": holdout, "holdout_notes": holdout_notes}
     try:
-        return Memory.open(store, endpoint=endpoint, sessions=sessions, **about)
+        return Memory.open(store, endpoint=endpoint, **about)
     except StoreError as error:
         # The user named it: the message has the name already.
         if chosen == f"from {named_by}":

@@ -73,8 +73,9 @@ def serve(store: str, port: int, upstream: str, holdout: float) -> None:
         print(f"hepm serves {store} (upstream {upstream}{source}) at {address}", file=sys.stderr, flush=True)
 
     _log_plainly()
-    sessions = config.serve.sessions or _default_sessions(store)
-    with open_memory(store, sessions=sessions, holdout=holdout, **_advice_settings(config.serve)) as memory:
+    settings = _session_settings(config.serve, store)
+    settings["holdout"] = holdout
+    with open_memory(store, **settings) as memory:
         serve(memory, options, say)
 
 
@@ -97,8 +98,7 @@ def mcp(place: StorePlace) -> None:
     config = read_config()
     set_inner_tools(config.ingest.inner_tool)
     _log_plainly()
-    sessions = config.serve.sessions or _default_sessions(place.store)
-    with place.create(sessions=sessions, holdout=config.serve.holdout, **_advice_settings(config.serve)) as memory:
+    with place.create(**_session_settings(config.serve, place.store)) as memory:
         # All runs of this process: a client that starts the command names no namespace.
         NAMESPACE.set(place.namespace)
         runs = LiveRuns(
@@ -110,19 +110,15 @@ def mcp(place: StorePlace) -> None:
         mcp_server(runs).run(transport="stdio")
 
 
-def _advice_settings(table: ServeTable) -> Object:
-    """What decides how much hints of sessions say, as `open_memory` takes it."""
-    return {"speak": table.speak, "guard": table.guard, "holdout_notes": table.holdout_notes}
+def _session_settings(table: ServeTable, store: str) -> Object:
+    """What `open_memory` takes of the settings of sessions."""
+    settings: Object = {key: getattr(table, key) for key in ("speak", "guard", "holdout", "holdout_notes", "sessions")}
+    # A server may be far away; a run under way must be on a disk of this machine.
+    if is_address(store):
+        settings["sessions"] = table.sessions or Path("hepm-sessions")
+    return settings
 
 
 def _log_plainly() -> None:
     """A line for each message on standard error, before the MCP SDK wraps them at 80 characters."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-
-
-def _default_sessions(store: str) -> Path | None:
-    """Where runs under way are kept; None for beside the file."""
-    # A server may be far away; a run under way must be on a disk of this machine.
-    if is_address(store):
-        return Path("hepm-sessions")
-    return None
