@@ -10,6 +10,7 @@ import click
 
 from hepm.cli.commands import option, options_as
 from hepm.cli.model import ModelChoice
+from hepm.cli.options import refuse
 from hepm.types import Object
 
 if TYPE_CHECKING:
@@ -39,8 +40,7 @@ class AgentOptions:
         arguments: Object = {}
         for given in self.option:
             name, equals, text = given.partition("=")
-            if not (name and equals):
-                raise click.BadParameter(f"{given!r} is not NAME=VALUE, such as temperature=0", param_hint="--option")
+            refuse(not (name and equals), "--option", f"{given!r} is not NAME=VALUE, such as temperature=0")
             # temperature=0 is a number, reasoning_effort=low is text.
             try:
                 arguments[name] = json.loads(text)

@@ -12,10 +12,10 @@ from hepm.cli.commands import PATH, command, option
 from hepm.cli.options import NAMESPACE
 from hepm.cli.reports import write_page
 from hepm.text import count_of, on_one_line
+from hepm.types import Suggestions
 
 if TYPE_CHECKING:
     from hepm.memory import Memory
-    from hepm.types import Suggestions
 
 
 @command("demo")

@@ -17,13 +17,12 @@ from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_
 from hepm.errors import StoreError
 from hepm.ingest.records import ReadOptions
 from hepm.text import count_of, on_one_line
-from hepm.types import Object
+from hepm.types import Object, Tool
 
 if TYPE_CHECKING:
     from hepm.cli.config import ConfigFile
     from hepm.ingest.pipeline import IngestReport
     from hepm.ingest.prepare import IngestOptions
-    from hepm.types import Tool
 
 _PREPARED_FROM: Final = 2_500
 """Runs from which on an ingest computes what suggestions need, which takes seconds, for the processes that come."""

@@ -15,16 +15,15 @@ import click
 from hepm.cli.commands import argument, command, option
 from hepm.cli.config import read_config
 from hepm.cli.model import ModelChoice, cost_of, dry_run_option, model_options, tell_cost, tell_estimate
-from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, remark, tell
+from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, refuse, remark, tell
 from hepm.errors import BudgetSpentError, InputError
 from hepm.text import count_of
-from hepm.types import Object
+from hepm.types import REMOVED, Object, Outcome, ToolCall, Trajectory
 
 if TYPE_CHECKING:
     from hepm.ingest.outcome import RunVerdict
     from hepm.llm import Client
     from hepm.memory import Memory
-    from hepm.types import Outcome, ToolCall, Trajectory
 
 _SHOWN_CALLS: Final = 12
 _LINE: Final = 160
@@ -59,8 +58,7 @@ def label(
     """
     chosen = {"RUN": run, "--by": by, "--remove": remove}
     ways = [name for name, value in chosen.items() if value is not None]
-    if len(ways) > 1:
-        raise click.UsageError(f"{' and '.join(ways)} exclude each other.")
+    refuse(len(ways) > 1, "", f"{' and '.join(ways)} exclude each other.")
     given = None
     if outcome is not None:
         given = _parse_outcome(outcome)
@@ -83,7 +81,6 @@ def label(
 def _parse_outcome(text: str) -> Outcome:
     """The outcome of a word or a reward; an empty one removes the label."""
     from hepm.ingest.records import graded
-    from hepm.types import Outcome
 
     if text == "none":
         return Outcome()
@@ -114,7 +111,6 @@ class _Labelling:
 
     def one(self, id: str, outcome: Outcome | None) -> None:
         """Give a run its outcome, take it away, or look at it."""
-        from hepm.types import Outcome
 
         labels = self.memory.labels
         run = self.memory.run(id, namespace=self.namespace)
@@ -246,14 +242,14 @@ class _Labelling:
 
     def by_hand(self, runs: Iterable[Trajectory]) -> None:
         """Ask about each run in the terminal."""
-        from hepm.types import Outcome
 
         # A pipe would answer all questions with its first lines.
-        if not (sys.stdin and sys.stdin.isatty()):
-            raise click.UsageError(
-                "labelling by hand needs a terminal. Give --by with rules or judge, or RUN with its OUTCOME; "
-                "--dry-run lists the runs."
-            )
+        refuse(
+            not (sys.stdin and sys.stdin.isatty()),
+            "",
+            "labelling by hand needs a terminal. Give --by with rules or judge, or RUN with its OUTCOME; "
+            "--dry-run lists the runs.",
+        )
         # Labels are stored one by one, so that quitting or Ctrl-C loses none.
         labelled = seen = 0
         for run in runs:
@@ -274,7 +270,6 @@ def _word(success: bool | None) -> str:
 
 
 def _label_of(run: Trajectory) -> str:
-    from hepm.types import REMOVED
 
     word = _word(run.outcome.success)
     if run.outcome_by in ("", REMOVED):

@@ -19,6 +19,7 @@ from hepm.cli.options import (
     place_options,
     print_json,
     read_text,
+    refuse,
     tell,
     yes_option,
 )
@@ -44,8 +45,7 @@ def edit(place: StorePlace, lesson: str, text: str | None, restore: int | None) 
 
     Example: `hepm lesson edit alice "short answers"`
     """
-    if (text is None) == (restore is None):
-        raise click.UsageError("give the new TEXT, or --restore with a version of the notes.")
+    refuse((text is None) == (restore is None), "", "give the new TEXT, or --restore with a version of the notes.")
     # Read before the store is opened: a closed standard input creates none.
     words = text
     if text == "-":
@@ -120,10 +120,8 @@ def retire(
 
     Example: `hepm lesson retire p-1f3a`
     """
-    if bool(lessons) == (below is not None):
-        raise click.UsageError("name the lessons to retire, or give --below with a score.")
-    if undo and below is not None:
-        raise click.UsageError("--undo is for lessons that are named.")
+    refuse(bool(lessons) == (below is not None), "", "name the lessons to retire, or give --below with a score.")
+    refuse(undo and below is not None, "", "--undo is for lessons that are named.")
     changes: list[_Retired] = []
     with place.open() as memory:
         if below is not None:
@@ -209,10 +207,11 @@ def _and_more(ids: Sequence[str]) -> str:
 
 
 def _delete_notes(memory: Memory, user: str, namespace: str, *, undo: bool, dry_run: bool) -> _Retired:
-    if undo:
-        raise click.UsageError(
-            f"{user!r} is a user: deleted notes do not come back. `hepm lesson edit --restore` writes a former version."
-        )
+    refuse(
+        undo,
+        "",
+        f"{user!r} is a user: deleted notes do not come back. `hepm lesson edit --restore` writes a former version.",
+    )
     if dry_run:
         gone = [version.id for version in memory.preferences.history(user, namespace=namespace)]
         done = "would be deleted"

@@ -11,8 +11,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
-import click
-
 from hepm.cli.commands import flag, option, options_as
 from hepm.cli.lesson_list import LessonKind, stored_kind
 from hepm.cli.options import (
@@ -22,6 +20,7 @@ from hepm.cli.options import (
     print_json,
     print_lines,
     read_text,
+    refuse,
     tell,
     write_lines,
 )

@@ -12,7 +12,7 @@ from hepm.cli.commands import command, flag, option
 from hepm.cli.config import read_config
 from hepm.cli.lesson_list import LessonKind
 from hepm.cli.model import ModelChoice, cost_of, dry_run_option, model_options, tell_cost
-from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, remark, tell
+from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, refuse, remark, tell
 from hepm.text import count_of
 
 if TYPE_CHECKING:
@@ -251,8 +251,7 @@ def evolve(place: StorePlace, choice: ModelChoice, undo: str | None, dry_run: bo
     Example: `hepm lesson evolve --dry-run`
     """
     if undo is not None:
-        if dry_run:
-            raise click.UsageError("--dry-run goes without --undo.")
+        refuse(dry_run, "", "--dry-run goes without --undo.")
         _undo(place, undo, as_json=as_json)
         return
     with place.open() as memory:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 import click
 
 from hepm.cli.commands import argument, command, flag, option, options_as
-from hepm.cli.options import StorePlace, json_option, place_options, print_json, remark, tell
+from hepm.cli.options import StorePlace, json_option, place_options, print_json, refuse, remark, tell
 from hepm.text import count_of
+from hepm.types import StateSummary
 
 if TYPE_CHECKING:
     from hepm.experience.age import Age
@@ -90,8 +91,7 @@ def list_(
 
     Example: `hepm lesson list --kind experience --zone warning --tool cancel_pending_order`
     """
-    if query is not None and only.retired:
-        raise click.UsageError("--retired goes without --query: retired lessons are not searched.")
+    refuse(query is not None and only.retired, "", "--retired goes without --query: retired lessons are not searched.")
     kinds = kind or LESSON_KINDS
     with place.open() as memory:
         listings = [_listing(memory, each, only, query, limit, place.namespace) for each in kinds]
@@ -176,7 +176,6 @@ def _by_similarity(
 ) -> _Listing:
     """The most similar first, also below the similarity that a prompt asks for."""
     from hepm.experience.transcript import situation_text
-    from hepm.types import StateSummary
 
     # Experiences are compared by their situations, which begin with the environment.
     text = query

@@ -10,7 +10,7 @@ import click
 
 from hepm.cli.commands import flag, option, options_as
 from hepm.cli.config import read_config
-from hepm.cli.options import print_json, remark
+from hepm.cli.options import print_json, refuse, remark
 from hepm.text import count_of
 
 if TYPE_CHECKING:
@@ -61,11 +61,11 @@ class ModelChoice:
         """The budget, and what tokens cost."""
         limits = _parse_budget(self.budget or "")
         # Without prices nothing would ever reach the limit.
-        if "usd" in limits and prices is None:
-            raise click.BadParameter(
-                "a budget in usd needs the prices of a million tokens: set prices under [model] in hepm.toml",
-                param_hint="--budget",
-            )
+        refuse(
+            "usd" in limits and prices is None,
+            "--budget",
+            "a budget in usd needs the prices of a million tokens: set prices under [model] in hepm.toml",
+        )
         from hepm.llm import Budget
 
         budget = Budget(

@@ -209,8 +209,7 @@ def confirm(question: str) -> None:
     Raises:
         click.Abort: the answer is no.
     """
-    if not sys.stdin or not sys.stdin.isatty():
-        raise click.UsageError(f"{question} Add --yes to do so, or --dry-run to see which.")
+    refuse(not sys.stdin or not sys.stdin.isatty(), "", f"{question} Add --yes to do so, or --dry-run to see which.")
     click.confirm(question[0].upper() + question[1:], abort=True, err=True)
 
 
@@ -249,8 +248,7 @@ def unusable(rejected: Sequence[Rejection]) -> str:
 
 def check_sources(sources: Sequence[str], hint: str = "RUNS") -> None:
     """Refuse to read a closed standard input; `hint` names the argument that may be -."""
-    if "-" in sources and sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]  # `hepm ... <&-` closes it
-        raise click.BadParameter("standard input is closed: there is nothing to read behind -", param_hint=hint)
+    refuse("-" in sources and sys.stdin is None, hint, "standard input is closed: there is nothing to read behind -")
 
 
 def read_text(path: Path | str, hint: str) -> str:
@@ -298,9 +296,9 @@ def read_messages_file(path: Path) -> list[Object]:
 
 
 def refuse(wrong: object, named: str, message: str) -> None:
-    """Raise a misuse of an option or argument, if it is one."""
+    """Raise a misuse, if it is one: of an option or argument, or of none where that is ""."""
     if wrong:
-        raise click.BadParameter(message, param_hint=named)
+        raise click.BadParameter(message, param_hint=named or None)
 
 
 def tell(text: str) -> None:

@@ -34,13 +34,12 @@ from hepm.cli.options import (
 )
 from hepm.graph.open_store import embedded_file
 from hepm.text import count_of
-from hepm.types import START, Object, PolicyName
+from hepm.types import START, Object, PolicyName, Speak, Suggestion, Suggestions
 
 if TYPE_CHECKING:
     from hepm.cypher import NamedQuery
     from hepm.cypher.model import Result, Value
     from hepm.experience.prompt import Prompt
-    from hepm.types import Speak, Suggestion, Suggestions
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +192,9 @@ def prompt(
     Example: `hepm prompt --state "wants to return two items" --after get_order_details --user alice`
     """
     # Two sources of one fact could disagree.
-    if messages is not None and (state or calls.after):
-        raise click.BadParameter("--state and --after are read from --messages: give either")
+    refuse(
+        messages is not None and (state or calls.after), "", "--state and --after are read from --messages: give either"
+    )
     from hepm.experience.prompt import PromptOptions
 
     about: Object = {"state": state, "user": user, "environment": environment, "run": run, **calls.names()}

@@ -7,11 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
-import click
-
 from hepm.cli import options
 from hepm.cli.commands import PATH, argument, command, flag, option, options_as
-from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, remark, tell
+from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, refuse, remark, tell
 from hepm.errors import InputError
 from hepm.text import count_of
 
@@ -38,12 +36,13 @@ class Runs:
 
     def split(self) -> SplitName:
         """How the runs are divided, after checking that the options fit together."""
-        if bool(self.train) != bool(self.test):
-            raise click.BadParameter("--train and --test belong together")
-        if bool(self.runs) == bool(self.train):
-            raise click.BadParameter("give either RUNS, or --train and --test")
-        if self.train and self.split_by == "models":
-            raise click.BadParameter("--split models divides RUNS; --train and --test are divided already")
+        refuse(bool(self.train) != bool(self.test), "", "--train and --test belong together")
+        refuse(bool(self.runs) == bool(self.train), "", "give either RUNS, or --train and --test")
+        refuse(
+            self.train and self.split_by == "models",
+            "",
+            "--split models divides RUNS; --train and --test are divided already",
+        )
         if not self.train:
             return self.split_by or "families"
         if self.split_by == "families":

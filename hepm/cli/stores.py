@@ -21,6 +21,7 @@ from hepm.cli.options import (
     place_options,
     plain,
     print_json,
+    refuse,
     remark,
     store_option,
     tell,
@@ -30,14 +31,13 @@ from hepm.cli.tool import remarks
 from hepm.errors import StoreDamagedError
 from hepm.graph.open_store import mend_store
 from hepm.text import count_of
-from hepm.types import Object
+from hepm.types import Object, ToolName
 
 if TYPE_CHECKING:
     from hepm.graph.examination.findings import Finding
     from hepm.memory import Memory
     from hepm.memory.levels import GuardState
     from hepm.memory.obstacles import Obstacle
-    from hepm.types import ToolName
 
 PartName: TypeAlias = Literal["links", "runs", "counts", "states", "vectors", "lessons"]
 _MANY: Final = 20  # more runs than this are forgotten only after a confirmation
@@ -244,8 +244,7 @@ def doctor(
     Example: `hepm doctor --repair`, `hepm doctor --part counts --part states`, `hepm doctor --advice`
     """
     if advice:
-        if part or repair:
-            raise click.UsageError("--advice compares and repairs nothing: leave out --part and --repair.")
+        refuse(part or repair, "", "--advice compares and repairs nothing: leave out --part and --repair.")
         _advise(store, namespace, as_json=as_json)
         return
     # Before it is opened, which a damaged store may refuse.

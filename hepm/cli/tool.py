@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 from hepm.cli import options
 from hepm.cli.commands import argument, flag, group
 from hepm.cli.options import StorePlace, json_option, place_options, plain, print_json, refuse, tell
-from hepm.text import count_of
-from hepm.types import Object
+from hepm.text import count_of, day_of
+from hepm.types import Object, ToolName
 
 if TYPE_CHECKING:
     from hepm.graph.rows import ToolRow
     from hepm.memory import Memory
-    from hepm.types import ToolName
 
 app = group("tool", "Tools that runs called: other names, changes, and which are retired.")
 
@@ -63,7 +62,6 @@ def remarks(memory: Memory, rows: Sequence[ToolRow], namespace: str) -> dict[Too
     """Which tools have begun to fail or were refused, and what changed in their descriptions, in sentences without the
     tool."""
     from hepm.graph.tool_life import what_changed
-    from hepm.text import day_of
 
     # One query for all: a store may know thousands of tools.
     drifts = memory.mirror(namespace).drifts([row.name for row in rows])

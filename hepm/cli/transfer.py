@@ -59,10 +59,8 @@ def export(place: StorePlace, lessons: LessonExport, path: str, sft: TrainingFor
     Example: `hepm export runs.jsonl --namespace retail`
     """
     form = lessons.form_for(path)
-    if form is not None and sft is not None:
-        raise click.UsageError("--sft writes runs, and this is an export of lessons alone.")
-    if sft == "tagged" and path == "-":
-        raise click.BadParameter("--sft tagged needs a file: settings are written beside it")
+    refuse(form is not None and sft is not None, "", "--sft writes runs, and this is an export of lessons alone.")
+    refuse(sft == "tagged" and path == "-", "", "--sft tagged needs a file: settings are written beside it")
     if path != "-":
         options.check_target(Path(path), place.store)
     if form is not None:
@@ -155,12 +153,10 @@ def import_(place: StorePlace, paths: tuple[str, ...], retire_missing: tuple[Les
     options.check_sources(paths, "PATHS")
     if any(holds_lessons(path) for path in paths):
         path, *others = paths
-        if others:
-            raise click.UsageError("name one file of lessons alone, and runs in a command of their own.")
+        refuse(others, "", "name one file of lessons alone, and runs in a command of their own.")
         import_lessons_alone(place, path, retire_missing, as_json=as_json)
         return
-    if retire_missing:
-        raise click.UsageError("--retire-missing is for a file of lessons alone.")
+    refuse(retire_missing, "", "--retire-missing is for a file of lessons alone.")
     # Not redacted again: secrets were removed when the runs were first stored.
     report = store_runs(place, ReadOptions("hepm"), IngestOptions(redactor=None), paths, (), {}, as_json=as_json)
     if not report.read:
@@ -180,8 +176,11 @@ def copy(source: str, target: str, namespace: tuple[str, ...], as_json: bool) ->
     """
     for store in (source, target):
         # Two commands have a file and a store as arguments; this one takes stores alone.
-        if re.search(r"\.jsonl(\.\w+)?$", store) and not Path(store).is_dir():
-            raise click.BadParameter(f"{store} is no store: `hepm export` writes and `hepm import` reads JSON lines")
+        refuse(
+            re.search(r"\.jsonl(\.\w+)?$", store) and not Path(store).is_dir(),
+            "",
+            f"{store} is no store: `hepm export` writes and `hepm import` reads JSON lines",
+        )
     # Two names of one store would compare it with itself.
     refuse(_address_of(source) == _address_of(target), "TARGET", "name another store than the source")
     with options.open_existing(source, named_by="SOURCE") as memory:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hepm.cli import options
 from hepm.cli.commands import PATH, command, option
 from hepm.cli.options import json_option, print_json, store_option, tell
+from hepm.errors import InputError
 from hepm.text import count_of
 
 if TYPE_CHECKING:
@@ -101,7 +102,6 @@ def _credit(credit: Credit) -> str:
 
 
 def _draw(file: Path, reports: list[UpliftReport]) -> None:
-    from hepm.errors import InputError
     from hepm.uplift.drawing import draw_effects, draw_path
 
     # A path of one, or the ends of several side by side.
