@@ -172,7 +172,7 @@ def run_of(
 class _Preparer:
     def __init__(self, options: IngestOptions) -> None:
         self._options = options
-        self._lists: dict[tuple[int, ...], tuple[tuple[Tool, ...], tuple[Tool, ...]]] = {}
+        self._lists: dict[int, tuple[tuple[Tool, ...], tuple[Tool, ...]]] = {}
 
     def prepare(self, format_name: str, trajectory: Trajectory) -> Prepared:
         try:
@@ -221,7 +221,7 @@ class _Preparer:
 
     def _tools(self, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
         """The tools without secrets. Runs list the same ones again and again, so each list is cleaned once."""
-        key = tuple(map(id, tools))
+        key = id(tools)
         if key not in self._lists:
             if len(self._lists) > _REMEMBERED_LISTS:
                 self._lists.clear()
@@ -280,10 +280,8 @@ def _shorter_call(call: ToolCall) -> ToolCall:
     result = call.result
     if result is not None:
         result = _cut(result, RESULT_CHARS)
-    arguments = call.arguments
-    if arguments:
-        arguments = _shorter(arguments)
-    if result is call.result and arguments is call.arguments:
+    arguments = _shorter(call.arguments)
+    if result is call.result and arguments == call.arguments:
         return call
     # Not replace(), which is slower: most runs have results to cut.
     return ToolCall(call.name, arguments, result, call.error, call.latency_s, call.refused)
@@ -298,21 +296,13 @@ def _changed(values: tuple[Any, ...], change: Callable[[Any], Any]) -> tuple[Any
 
 
 def _shorter(value: Any) -> Any:
-    """A part of a call's arguments with every text cut; itself where none was too long."""
+    """A part of a call's arguments with every text cut."""
     if isinstance(value, str):
         return _cut(value, ARGUMENT_CHARS)
     if is_object(value):
-        members = tuple(value.values())
-        cut = _changed(members, _shorter)
-        if cut is members:
-            return value
-        return dict(zip(value, cut, strict=True))
+        return {key: _shorter(member) for key, member in value.items()}
     if is_list(value):
-        elements = tuple(value)
-        cut = _changed(elements, _shorter)
-        if cut is elements:
-            return value
-        return list(cut)
+        return list(map(_shorter, value))
     return value
 
 

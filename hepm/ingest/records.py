@@ -14,7 +14,7 @@ from enum import Enum
 from hashlib import blake2b
 from operator import attrgetter, methodcaller
 from pathlib import PurePath
-from typing import Any, Final, Literal, Never, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias, cast
 from uuid import UUID
 
 from hepm.errors import FormatError
@@ -308,31 +308,7 @@ def json_of(value: object) -> str:
 
 def decoded(value: object) -> Any:
     """The same as lists, dictionaries, texts and numbers, none of them shared with `value`."""
-    try:
-        return _copied(value)
-    except (TypeError, RecursionError):
-        # A parser's own values are copied below, much faster; anything else goes through text.
-        return DECODER.decode(json_of(value))
-
-
-def _copied(value: Any) -> Any:
-    """A copy of what a JSON parser gives, a tenth of the time of writing and parsing it; else TypeError."""
-    given: object = value
-    kind = type(given)
-    if kind is str or kind is bool or value is None:
-        return value
-    if kind is dict:
-        return {key if isinstance(key, str) else _no_json(key): _copied(member) for key, member in value.items()}
-    if kind is list:
-        return [_copied(element) for element in value]
-    # NaN, infinity and huge integers are left to `json`, which treats them as on reading a file.
-    if (kind is int or kind is float) and abs(value) < 2**63:
-        return value
-    return _no_json(value)
-
-
-def _no_json(value: object) -> Never:
-    raise TypeError(f"{type(value).__name__} is none of JSON's types")
+    return DECODER.decode(json_of(value))
 
 
 def is_record(value: object) -> bool:
