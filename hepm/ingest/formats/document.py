@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import count, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from hepm.ingest.fields import as_object, is_list, is_object, kind_of, value_at
@@ -540,17 +540,15 @@ class Document(Origin):
 
     def _line_records(self) -> Iterator[tuple[int, Any]]:
         reader = io.BufferedReader(self._bytes, _CHUNK)
-        first_number = 1
+        number = 0
         left = math.inf  # bytes of the part that is to be read
         lines = self.source.lines
         if lines is not None:
             self._bytes.go_to(lines.start)
-            first_number = lines.first
+            number = lines.first - 1
             left = lines.stop - lines.start
-        number = 0
-        for number in count(first_number):
-            if left <= 0:
-                break
+        while left > 0:
+            number += 1
             line = reader.readline(self._limit + 1)
             if not line:
                 break

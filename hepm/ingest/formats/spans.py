@@ -257,32 +257,25 @@ class _TraceTurns:
         self._latest_end: float = 0.0
         self._scope = mark_key(spans[0].trace)
         self._at: float = 0.0
-        self._has_models = any(span.kind == "model" for span in spans)
+        self._models = [span for span in spans if span.kind == "model"]
 
     def turns(self) -> Any:
         """All turns."""
         # The span around an agent: its input and output stand in for those that its models did not record.
-        root = None
-        models_record_input = models_record_output = False
-        for span in self._spans:
-            if span.kind == "model":
-                models_record_input = models_record_input or bool(span.given)
-                models_record_output = models_record_output or bool(span.answer)
-            elif root is None and span.kind == "other" and (span.given or span.answer):
-                root = span
-        if root is not None and not models_record_input:
+        roots = (span for span in self._spans if span.kind == "other" and (span.given or span.answer))
+        root = next(roots, TraceSpan("", ""))
+        if not any(span.given for span in self._models):
             self._add_all(root.given)
-        is_first = True
         for span in self._spans:
             self._at = max(self._at, span.start)
             if span.kind == "model":
                 # The spans of tools that follow belong to the calls of this answer.
                 self._latest = []
-                self._add_all([*span.given, *span.answer], earlier=_earlier(span.given) if is_first else 0)
-                is_first = False
+                earlier = _earlier(span.given) if span is self._models[0] else 0
+                self._add_all([*span.given, *span.answer], earlier=earlier)
             elif span.kind == "tool":
                 self._execute(span)
-        if root is not None and not models_record_output:
+        if not any(span.answer for span in self._models):
             self._add_all(root.answer)
         return self._builder.build()
 
@@ -338,7 +331,7 @@ class _TraceTurns:
         """Give a tool span to the call that it executes, or add one: models do not always record their answers."""
         call = self._by_id.get(span.call_id) or self._call_to_execute(span.name) or self._new_call(span)
         ended = span.end or span.start
-        if self._has_models:
+        if self._models:
             ended = max(self._latest_end, ended)
         self._latest_end = ended
         self._executed.add(id(call))
@@ -365,7 +358,7 @@ class _TraceTurns:
         """A call that no model recorded: in the latest turn, or in one of its own where it began after that one."""
         call = OpenCall(span.call_id or None, span.name, None)
         overlaps = span.start < self._latest_end
-        if self._latest and (self._has_models or overlaps):
+        if self._latest and (self._models or overlaps):
             self._latest.append(call)
         else:
             self._latest = [call]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple, cast
@@ -25,21 +25,8 @@ _WRAPPERS: Final = re.compile(
     r"pnpm|yarn|bundle|coverage|python[\d.]*|docker|docker-compose|podman"
 )
 _INSTALLING: Final = frozenset({"pip", "install", "add", "remove", "uninstall", "show", "update", "sync", "build"})
-_NO_RUN: Final = frozenset(
-    [
-        "--collect-only",
-        "--co",
-        "--version",
-        "-V",
-        "--help",
-        "-h",
-        "--fixtures",
-        "--markers",
-        "--no-run",
-        "--listTests",
-        "--list",
-        "-DskipTests",
-    ]
+_NO_RUN: Final = re.compile(
+    r"--(?:collect-only|co|version|help|fixtures|markers|no-run|listTests|list)|-V|-h|-DskipTests"
 )
 _LAST_FAILED: Final = frozenset({"--lf", "--last-failed", "--sw", "--stepwise", "--onlyChanged", "-o"})
 _SELECTING: Final = frozenset({"-k", "-m", "-run", "-t", "--testNamePattern", "-R", "-e", "--grep", "--tests"})
@@ -56,27 +43,26 @@ class Runner(NamedTuple):
     """
 
     command: re.Pattern[str]
-    failed: frozenset[int] = frozenset({1})
+    failed: frozenset[int]
 
 
-RUNNERS: Final[Mapping[str, Runner]] = {
-    "pytest": Runner(re.compile(r"(?:python[\d.]* (?:-\w+ )*-m )?(?:pytest|py\.test)(?= |$)")),
-    "unittest": Runner(re.compile(r"python[\d.]* (?:-\w+ )*(?:-m unittest|manage\.py test)(?= |$)")),
-    "go": Runner(re.compile(r"go test(?= |$)"), frozenset({1, 2})),
-    "cargo": Runner(re.compile(r"cargo (?:\+\S+ )?(?:test|t|nextest run)(?= |$)"), frozenset({100, 101})),
-    "node": Runner(
-        re.compile(
-            r"(?:(?:npm|pnpm|yarn|bun) (?:(?:--prefix|-C|-w|--workspace|workspace) \S+ |-\S+ )*"
-            r"(?:run )?(?:test|t)(?:[:-]\S+)?|jest|vitest|mocha|"
-            r"node (?:-\S+ )*--test)(?= |$)"
-        )
-    ),
-    "maven": Runner(re.compile(r"mvnw?(?= )(?=.* (?:test|verify|package|install)\b)")),
-    "gradle": Runner(re.compile(r"gradlew?(?= )(?=.*[ :](?:test|check|build)\b)")),
-    "ctest": Runner(re.compile(r"ctest(?= |$)"), frozenset({8})),
-    "rspec": Runner(re.compile(r"rspec(?= |$)")),
-    "script": Runner(re.compile(r"(?:make(?: -\S+)* (?:test|check)|tox|nox)(?= |$)"), frozenset({1, 2})),
-}
+# The name of a runner, its exit codes, and the words that run it; END is the end of one.
+_RUNNERS: Final = r"""
+pytest 1 (?:python[\d.]* (?:-\w+ )*-m )?(?:pytest|py\.test)END
+unittest 1 python[\d.]* (?:-\w+ )*(?:-m unittest|manage\.py test)END
+go 1,2 go testEND
+cargo 100,101 cargo (?:\+\S+ )?(?:test|t|nextest run)END
+node 1 (?:(?:npm|pnpm|yarn|bun) (?:(?:--prefix|-C|-w|--workspace|workspace) \S+ |-\S+ )*(?:run )?(?:test|t)(?:[:-]\S+)?|jest|vitest|mocha|node (?:-\S+ )*--test)END
+maven 1 mvnw?(?= )(?=.* (?:test|verify|package|install)\b)
+gradle 1 gradlew?(?= )(?=.*[ :](?:test|check|build)\b)
+ctest 8 ctestEND
+rspec 1 rspecEND
+script 1,2 (?:make(?: -\S+)* (?:test|check)|tox|nox)END
+"""  # noqa: E501
+RUNNERS: Final[dict[str, Runner]] = {}
+for _line in _RUNNERS.strip().splitlines():
+    _name, _codes, _words = _line.split(" ", 2)
+    RUNNERS[_name] = Runner(re.compile(_words.replace("END", "(?= |$)")), frozenset(map(int, _codes.split(","))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +225,7 @@ def _test_run(words: Sequence[str], where: str) -> TestRun | None:
         for name, runner in RUNNERS.items():
             match = runner.command.match(line)
             if match:
-                if _NO_RUN.intersection(plain):
+                if any(map(_NO_RUN.fullmatch, plain)):
                     return None
                 return TestRun(name, where, _selected(line[match.end() :]))
         if not _WRAPPERS.fullmatch(PurePosixPath(plain[0]).name) or plain[position] in _INSTALLING:
