@@ -13,7 +13,7 @@ from tests.faults.places import files_limited_to, unwritable
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """One run, of which the demo asks nothing: that takes long."""
+    """One run."""
     return write(tmp_path / "runs.jsonl", [chat("a", WAYS["cancel"], task="t")])
 
 
@@ -28,18 +28,14 @@ def commands(log: Path, folder: Path) -> dict[str, tuple[list[str | Path], Path]
     }
 
 
-WRITERS = pytest.mark.parametrize("name", ["view", "demo"])
-
-
-@WRITERS
-def test_a_full_disk_costs_no_page_that_was_there_and_leaves_no_half_one(name: str, log: Path, tmp_path: Path) -> None:
+def test_a_full_disk_costs_no_page_that_was_there_and_leaves_no_half_one(log: Path, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     folder.mkdir()
-    command, target = commands(log, folder)[name]
+    command, target = commands(log, folder)["view"]
     for before in (None, "the last one\n"):
         if before:
             target.write_text(before)
-        # Enough for the caches of the demo, too little for a page.
+        # Enough for the store, too little for a page.
         with files_limited_to(400):
             answer = quick(*command)
         assert f"cannot be written to {target}: " in one_sentence(answer)
@@ -47,7 +43,7 @@ def test_a_full_disk_costs_no_page_that_was_there_and_leaves_no_half_one(name: s
     assert target.read_text() == "the last one\n"
 
 
-@WRITERS
+@pytest.mark.parametrize("name", ["view", "demo"])
 def test_a_folder_that_nobody_may_write_is_told_before_anything_is_measured(
     name: str, log: Path, tmp_path: Path
 ) -> None:
