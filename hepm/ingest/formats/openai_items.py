@@ -27,6 +27,7 @@ _OWN_CALLS: Final = frozenset((
     "code_interpreter_call", "computer_call", "image_generation_call",
 ))  # fmt: skip
 """Calls of tools that OpenAI defines; their arguments are an action, an operation, queries or code."""
+_ALL_CALLS: Final = _OWN_CALLS | _CALLS.keys()
 _OWN_ARGUMENTS: Final = ("action", "operation", "queries", "code")
 REFUSED: Final = ("declined", "denied", "cancelled", "canceled", "aborted", "interrupted", "rejected")
 """Statuses of calls that never ran."""
@@ -40,11 +41,11 @@ def item_messages(items: Sequence[Object]) -> Objects:
         kind = item.get("type", "message")
         if not isinstance(kind, str):
             continue
-        if kind in _CALLS or kind in _OWN_CALLS:
+        if kind in _ALL_CALLS:
             call = _call(item, kind)
             # A call may come without a text before it, and after results it begins a new turn.
             if not (messages and messages[-1].get("role") == "assistant"):
-                messages.append({"role": "assistant", "content": "", **_time(item)})
+                messages.append({"role": "assistant", "content": "", "at": item.get("at")})
             messages[-1].setdefault("tool_calls", []).append(call)
             # The API runs tools of MCP servers itself, and writes the result into the call.
             if kind == "mcp_call" and ("output" in item or "error" in item):
@@ -58,13 +59,8 @@ def item_messages(items: Sequence[Object]) -> Objects:
             content = item.get("content")
             if is_list(content):
                 content = "\n".join([_text(part.get("text")) for part in content if is_object(part)])
-            messages.append({"role": item["role"], "content": content, **_time(item)})
+            messages.append({"role": item["role"], "content": content, "at": item.get("at")})
     return messages
-
-
-def _time(item: Object) -> Object:
-    """When an item was written, where its file says so."""
-    return {"at": item["at"]} if "at" in item else {}
 
 
 def _call(item: Object, kind: str) -> Object:
@@ -117,7 +113,7 @@ def is_item(value: Any) -> bool:
     if not is_object(value):
         return False
     kind = value.get("type")
-    return isinstance(kind, str) and (kind in _CALLS or kind in _OWN_CALLS or kind.endswith("_call_output"))
+    return isinstance(kind, str) and (kind in _ALL_CALLS or kind.endswith("_call_output"))
 
 
 def _recognises(document: Document) -> bool:

@@ -100,14 +100,16 @@ def _reader(program: Program) -> Reader:
 def _is_of(program: Program, record: Any) -> bool:
     if is_list(record) and record:
         record = record[0]
-    return any(all(_has(record, path) for path in mark.split()) for mark in program.marks)
+    return any(all(_has(record, *path.split(".")) for path in mark.split()) for mark in program.marks)
 
 
-def _has(record: Any, path: str) -> bool:
-    """Whether there is a key, if only with null under it."""
-    outer, _, key = path.rpartition(".")
-    holder = value_at(record, outer) if outer else record
-    return is_object(holder) and key in holder
+def _has(record: Any, *keys: str) -> bool:
+    """Whether there are these keys, each in the object under the one before, if only with null under the last."""
+    for key in keys:
+        if not is_object(record) or key not in record:
+            return False
+        record = record[key]
+    return True
 
 
 def _read(program: Program, document: Document) -> Items:
@@ -159,27 +161,30 @@ def _run(program: Program, record: Object, document: Document) -> Trajectory:
     messages = program.read(elements, document.options.unread)
     if not any(message.get("role") == "assistant" for message in messages):
         raise RecordError("it holds no message of the agent")
-    about: Object = {}
     sources = (record, *elements, *record.get(_FILE, ()))
-    for key in ("id", "task", "model", "folder", "user"):
-        found = (value_at(source, getattr(program, key)) for source in sources)
-        about[key] = next((value for value in found if isinstance(value, str | int)), "")
+
+    def first(path: str) -> Any:
+        found = (value_at(source, path) for source in sources)
+        return next((value for value in found if isinstance(value, str | int)), "")
+
     environment = value_at(record, "environment|appName|app_name")
     if program.agent:
         environment = program.name
     subagent = "" if program.group == program.id else record.get(_GROUP, "")
-    run_id = str(about["id"])
+    run_id = str(first(program.id))
     if run_id and subagent:
         run_id = f"{run_id}/{subagent}"
     chat: Object = {
         document.options.success_key: value_at(record, program.success),
         **record,
-        **about,
         "id": run_id,
-        "task_id": about["task"],
+        "task": "",
+        "task_id": first(program.task),
+        "model": first(program.model),
+        "user": first(program.user),
         "messages": messages,
         "environment": environment,
-        "tags": filled(**{"subagent": subagent, PROJECT: project_of(str(about["folder"]))}),
+        "tags": filled(**{"subagent": subagent, PROJECT: project_of(str(first(program.folder)))}),
         "ended_at": first_time(reversed([record, *elements]), program.ended),
         "tools": value_at(record, "tools"),
     }
