@@ -13,7 +13,6 @@ from functools import lru_cache
 from itertools import islice
 from typing import Final
 
-from hepm.ingest.fields import parsed_json
 from hepm.text import FUNCTION_WORDS
 from hepm.types import JSON
 
@@ -50,11 +49,7 @@ def facts_of_result(result: str) -> Mapping[str, float]:
     of the result, of what a text counts ("12 passed"), or the length of a list. Values with two digits in a row are
     left out.
     """
-    text = result.strip()
-    parsed: JSON = text
-    if len(text) <= _PARSED_CHARS:
-        parsed = parsed_json(text)
-    return _first(_facts_in(parsed, "", 0))
+    return _first(_parsed_facts(result))
 
 
 @lru_cache(maxsize=4_096)
@@ -70,6 +65,17 @@ def _first(facts: Iterator[tuple[str, float]]) -> dict[str, float]:
         if len(first) == MOST_FACTS:
             break
     return first
+
+
+def _parsed_facts(result: str) -> Iterator[tuple[str, float]]:
+    text = result.strip()
+    parsed: JSON = text
+    if text[:1] in ("{", "[") and len(text) <= _PARSED_CHARS:
+        try:
+            parsed = json.loads(text)
+        except (ValueError, RecursionError):
+            parsed = text
+    return _facts_in(parsed, "", 0)
 
 
 def _facts_in(value: JSON, path: str, depth: int) -> Iterator[tuple[str, float]]:
