@@ -20,7 +20,6 @@ from hepm.cli.options import (
     print_json,
     print_lines,
     read_text,
-    refuse,
     tell,
     write_lines,
 )
