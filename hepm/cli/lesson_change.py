@@ -134,10 +134,8 @@ def retire(
         for stored in named:
             if stored.row.kind == "notes":
                 changes.append(_delete_notes(memory, stored.row.user, place.namespace, undo=undo, dry_run=dry_run))
-            elif undo:
-                changes.append(_revive(memory, stored, place.namespace, dry_run=dry_run))
             else:
-                changes.append(_retire(memory, stored, place.namespace, dry_run=dry_run))
+                changes.append(_retire(memory, stored, place.namespace, undo=undo, dry_run=dry_run))
     if as_json:
         ids: list[str] = []
         for change in changes:
@@ -167,26 +165,19 @@ def _retire_below(memory: Memory, below: float, namespace: str, *, dry_run: bool
     return _Retired([principle.id for principle in pruned], lines)
 
 
-def _retire(memory: Memory, stored: StoredLesson, namespace: str, *, dry_run: bool) -> _Retired:
+def _retire(memory: Memory, stored: StoredLesson, namespace: str, *, undo: bool, dry_run: bool) -> _Retired:
+    """Retire a lesson with those that say the same, or let them be found again."""
     row = stored.row
-    if row.retired:
+    if undo and not row.retired:
+        return _Retired([], [f"{row.id} is not retired"])
+    if row.retired and not undo:
         return _Retired([], [f"{row.id} is retired already ({row.retired})"])
     ids = _saying_the_same(memory, stored, namespace)
+    change, changed = (memory.lessons.revive, "found again") if undo else (memory.lessons.retire, "retired")
     if not dry_run:
-        memory.lessons.retire(row.kind, ids, namespace=namespace)
+        change(row.kind, ids, namespace=namespace)
     done = "would be" if dry_run else "is"
-    return _Retired(ids, [f"{row.id} {done} retired{_and_more(ids)}"])
-
-
-def _revive(memory: Memory, stored: StoredLesson, namespace: str, *, dry_run: bool) -> _Retired:
-    row = stored.row
-    if not row.retired:
-        return _Retired([], [f"{row.id} is not retired"])
-    ids = _saying_the_same(memory, stored, namespace)
-    if not dry_run:
-        memory.lessons.revive(row.kind, ids, namespace=namespace)
-    done = "would be" if dry_run else "is"
-    return _Retired(ids, [f"{row.id} {done} found again{_and_more(ids)}"])
+    return _Retired(ids, [f"{row.id} {done} {changed}{_and_more(ids)}"])
 
 
 def _saying_the_same(memory: Memory, stored: StoredLesson, namespace: str) -> list[str]:

@@ -193,6 +193,13 @@ def known_namespace(memory: Memory | Store, namespace: str, store: str, named_by
     return namespace
 
 
+def named_or_all(memory: Memory, namespace: str | None, store: str) -> Sequence[str]:
+    """The namespace that is named, which must hold something, or all of the store."""
+    if namespace is None:
+        return memory.namespaces()
+    return [known_namespace(memory, namespace, store)]
+
+
 def check_target(target: Path, store: str) -> None:
     """Reject an output path that is the store being read."""
     file = embedded_file(store)

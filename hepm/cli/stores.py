@@ -94,9 +94,7 @@ def stats(store: str, namespace: str | None, as_json: bool) -> None:
     Example: `hepm stats --store runs.hepm`
     """
     with options.open_existing(store) as memory:
-        names = memory.namespaces()
-        if namespace is not None:
-            names = [options.known_namespace(memory, namespace, store)]
+        names = options.named_or_all(memory, namespace, store)
         header = asdict(memory.header)
         # True of every store that was opened.
         del header["rewards_read"]

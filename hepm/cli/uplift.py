@@ -31,9 +31,7 @@ def uplift(store: str, namespace: str | None, plot: Path | None, as_json: bool) 
     Example: `hepm uplift --store runs.hepm`, after `hepm serve --holdout 0.1`
     """
     with options.open_existing(store) as memory:
-        names = memory.namespaces()
-        if namespace is not None:
-            names = [options.known_namespace(memory, namespace, store)]
+        names = options.named_or_all(memory, namespace, store)
         reports = [memory.sessions.uplift(namespace=name) for name in names]
     # Namespaces without a session say nothing, unless none has any.
     tried = [report for report in reports if report.sessions or report.shadow or any(report.without_outcome.values())]
