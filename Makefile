@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 # Which tests `make test` runs. One process more than there are cores, as many tests wait for a server or a clock.
 ONLY ?= not soak and not exhaustive
 PROCESSES := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+# A store is synced to its disk several times: where there is room, what the tests write stays in memory.
+ROOM := $(shell df -k /dev/shm 2>/dev/null | awk 'END { if ($$4 > 8000000) print "/dev/shm" }')
+PYTEST := $(if $(ROOM),folder=$$(mktemp -d $(ROOM)/hepm-XXXXXX); trap 'rm -rf "$$folder"' EXIT; TMPDIR=$$folder ).venv/bin/pytest
 EXTRAS := embed,openai,llm,serve,zstd,datasets,neo4j-fast,neo4j-local,cypher,gnn,questions,ray,rl
 
 # Where Python may not keep what it compiled, each of the thousands of processes that tests start compiles all it loads.
@@ -16,7 +19,7 @@ demo: $(VENV)/base
 	$(BIN)/hepm demo
 
 test: $(VENV)/dev browser
-	$(BIN)/pytest -m "$(ONLY)" -n $(PROCESSES) --maxprocesses 8
+	$(PYTEST) -m "$(ONLY)" -n $(PROCESSES) --maxprocesses 8
 
 # Every test, those marked soak or exhaustive too, on each version of Neo4j that `hepm neo4j` runs.
 test-all: $(VENV)/dev browser
