@@ -26,7 +26,7 @@ from hepm.agents.recordable import recordable
 from hepm.agents.runs import LiveRuns
 from hepm.errors import ConflictError, MissingExtraError, StoreError
 from hepm.ingest.fields import is_object
-from hepm.ingest.formats.document import Origin
+from hepm.ingest.formats.document import RunOrigin
 from hepm.ingest.formats.otlp import spans_of
 from hepm.ingest.formats.spans import Spans, TraceSpan
 from hepm.ingest.formats.turns import read_messages
@@ -49,7 +49,7 @@ _WITHOUT_RUN: Final = 1_000
 """Traces without a call of an agent that are kept: their agents' spans may still come."""
 _JSON: Final = "application/json"
 _PROTOBUF: Final = "application/x-protobuf"
-_ORIGIN: Final = Origin("otlp")
+_ORIGIN: Final = RunOrigin("otlp")
 _TOO_DENSE: Final = f"the body holds more than {MOST_VALUES:,} values: send fewer spans at once"
 
 

@@ -262,7 +262,10 @@ class _Labelling:
                 self.memory.labels.give(run.id, Outcome(None, key == "y"), namespace=self.namespace)
                 labelled += 1
             print()
-        print(f"{count_of(labelled, 'run')} labelled" if seen else "every run has a label")
+        if seen:
+            print(f"{count_of(labelled, 'run')} labelled")
+        else:
+            print("every run has a label")
 
 
 def _word(success: bool | None) -> str:

@@ -173,7 +173,9 @@ def _retire(memory: Memory, stored: StoredLesson, namespace: str, *, undo: bool,
     if row.retired and not undo:
         return _Retired([], [f"{row.id} is retired already ({row.retired})"])
     ids = _saying_the_same(memory, stored, namespace)
-    change, changed = (memory.lessons.revive, "found again") if undo else (memory.lessons.retire, "retired")
+    change, changed = memory.lessons.retire, "retired"
+    if undo:
+        change, changed = memory.lessons.revive, "found again"
     if not dry_run:
         change(row.kind, ids, namespace=namespace)
     done = "would be" if dry_run else "is"

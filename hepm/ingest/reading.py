@@ -35,7 +35,7 @@ from hepm.ingest.formats import (
     tau,
     tau2,
 )
-from hepm.ingest.formats.document import RECORD_LIMIT, Document, Origin, Reader, UnreadableError
+from hepm.ingest.formats.document import RECORD_LIMIT, Document, Reader, RunOrigin, UnreadableError
 from hepm.ingest.records import Item, Items, ReadOptions, RecordError, Rejection, Remark, UnknownFile, json_of
 from hepm.ingest.shell.command_names import with_command_names
 from hepm.types import Object, Trajectory
@@ -270,7 +270,7 @@ def _read_one(
     options = replace(options, unread=Counter())
     # SQLite reads the file itself, so that it gets the path and not the stream.
     if source.begins_with(openai_items.DATABASE):
-        origin = Origin(source.name, options)
+        origin = RunOrigin(source.name, options)
         for item in _with_remarks(openai_items.read_sessions(str(source.path), origin), origin):
             yield openai_items.READER.name, _named(item, openai_items.READER, origin)
         return
@@ -309,7 +309,7 @@ def _read_with(reader: Reader, document: Document, foreign: str = "") -> Iterato
         yield reader.name, Remark(document.name, None, f"it is of the format {reader.name!r} and holds no run")
 
 
-def _with_remarks(items: Items, origin: Origin) -> Items:
+def _with_remarks(items: Items, origin: RunOrigin) -> Items:
     """The items, each with a remark on the parts of messages that were left out of it."""
     unread = origin.options.unread
     for item in items:
@@ -323,7 +323,7 @@ def _with_remarks(items: Items, origin: Origin) -> Items:
             unread.clear()
 
 
-def _named(item: Item, reader: Reader, origin: Origin) -> Item:
+def _named(item: Item, reader: Reader, origin: RunOrigin) -> Item:
     """The item with its shell calls named by their programs, if the user or the reader wants that."""
     by_program = origin.options.command_names
     if by_program is None:

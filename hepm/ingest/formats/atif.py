@@ -26,7 +26,7 @@ from hepm.ingest.fields import (
     value_at,
 )
 from hepm.ingest.files.sources import named_files
-from hepm.ingest.formats.document import Document, Origin, Reader
+from hepm.ingest.formats.document import Document, Reader, RunOrigin
 from hepm.ingest.formats.turns import OpenCall, TurnBuilder
 from hepm.ingest.records import SOLVED, Items, ReadOptions, RecordError, filled, graded
 from hepm.ingest.tools import listed_tools
@@ -63,7 +63,7 @@ def _trial_result(document: Document) -> Object:
     return {}
 
 
-def _run(record: Object, origin: Origin, trial: Object) -> Trajectory:
+def _run(record: Object, origin: RunOrigin, trial: Object) -> Trajectory:
     # What sub-agents did is not read.
     _check_version(record.get("schema_version"))
     agent = object_at(record, "agent")
@@ -207,7 +207,7 @@ def read_dataset(source: str, options: ReadOptions) -> Items:
     if Path(path).is_dir():
         files = [*named_files(path)]
     for file in files:
-        origin = Origin(f"{AGENTPILE}:{file}", options)
+        origin = RunOrigin(f"{AGENTPILE}:{file}", options)
         number = 0
         try:
             for number, run in enumerate(agentpile.load(str(file), reader=reader), 1):

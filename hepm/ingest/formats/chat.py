@@ -10,7 +10,7 @@ import re
 from typing import Any, Final
 
 from hepm.ingest.fields import as_list, as_number, first_time, is_list, is_object, kind_of, list_at, text_at, value_at
-from hepm.ingest.formats.document import Document, Origin, Reader
+from hepm.ingest.formats.document import Document, Reader, RunOrigin
 from hepm.ingest.formats.parts import result_text
 from hepm.ingest.formats.turns import chat_turns
 from hepm.ingest.records import SOLVED, Items, ReadOptions, RecordError, filled, graded
@@ -48,7 +48,7 @@ def _read(document: Document) -> Items:
     )
 
 
-def read_record(record: Object, origin: Origin) -> Trajectory:
+def read_record(record: Object, origin: RunOrigin) -> Trajectory:
     """The run of a chat record; RecordError if it is none."""
     messages = value_at(record, "messages|contents|history")
     if messages is None:

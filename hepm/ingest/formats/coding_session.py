@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from hepm.ingest.fields import unix_time
-from hepm.ingest.formats.document import Origin
+from hepm.ingest.formats.document import RunOrigin
 from hepm.ingest.formats.turns import OpenCall
 from hepm.ingest.joining import mark_key
 from hepm.ingest.records import PROJECT, filled
@@ -75,7 +75,7 @@ def coding_run(
     id: str,
     turns: tuple[Turn, ...],
     session: CodingSession,
-    origin: Origin,
+    origin: RunOrigin,
     tags: dict[str, str],
 ) -> Trajectory:
     """The run of a session; its environment is the agent's name, its tag "project" the folder it worked in."""

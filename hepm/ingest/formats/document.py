@@ -282,7 +282,7 @@ class _Bytes(io.RawIOBase):
         self._head = io.BytesIO(head)
 
 
-class Origin:
+class RunOrigin:
     """Where runs are read from: it makes them, or says why one cannot be made.
 
     Attributes:
@@ -316,7 +316,7 @@ class Origin:
             return self.rejected(number, str(error))
 
 
-class Document(Origin):
+class Document(RunOrigin):
     """An open source, with what its reader is chosen by.
 
     Attributes:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from hepm.ingest.fields import Objects, as_object, is_list, is_object
 from hepm.ingest.formats.chat import read_record
-from hepm.ingest.formats.document import Document, Origin, Reader
+from hepm.ingest.formats.document import Document, Reader, RunOrigin
 from hepm.ingest.formats.parts import result_text
 from hepm.ingest.records import Items, RecordError, decoded_text
 from hepm.types import Object
@@ -155,7 +155,7 @@ def _read(document: Document) -> Items:
     )
 
 
-def read_sessions(path: str, origin: Origin) -> Items:
+def read_sessions(path: str, origin: RunOrigin) -> Items:
     """The sessions in a database of the Agents SDK's `SQLiteSession`, one run each."""
     try:
         with closing(sqlite3.connect(f"{Path(path).as_uri()}?mode=ro", uri=True)) as database:
@@ -173,7 +173,7 @@ def read_sessions(path: str, origin: Origin) -> Items:
         yield origin.rejected(None, reason)
 
 
-def _session(origin: Origin, id: str, rows: list[tuple[Any, ...]]) -> Items:
+def _session(origin: RunOrigin, id: str, rows: list[tuple[Any, ...]]) -> Items:
     items: Objects = []
     for number, (_, data, _) in enumerate(rows, 1):
         try:

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from hepm.ingest.fields import Objects, as_number, is_list, plain_text, value_at
 from hepm.ingest.formats.chat import verdict
-from hepm.ingest.formats.document import Document, Origin, Reader
+from hepm.ingest.formats.document import Document, Reader, RunOrigin
 from hepm.ingest.formats.turns import ROLES, OpenCall, TurnBuilder, chat_calls
 from hepm.ingest.joining import joined, mark_key
 from hepm.ingest.records import Item, Items, ReadOptions, RecordError, filled, graded
@@ -115,7 +115,7 @@ class Spans:
     def _once(self, messages: Objects) -> Objects:
         return [self._messages.setdefault(json.dumps(message, sort_keys=True), message) for message in messages]
 
-    def runs(self, origin: Origin) -> Items:
+    def runs(self, origin: RunOrigin) -> Items:
         """A run for each conversation, or trace without one, in the order of their beginnings."""
         self._add_events()
         # Often only some spans of a trace name the session.
@@ -150,7 +150,7 @@ class Spans:
                 span.given = [message for event in events for message in event.given]
                 span.answer = [message for event in events for message in event.answer]
 
-    def _item(self, id: str, traces: Sequence[Sequence[TraceSpan]], origin: Origin) -> Item:
+    def _item(self, id: str, traces: Sequence[Sequence[TraceSpan]], origin: RunOrigin) -> Item:
         def build(_: Object) -> Trajectory:
             whole = joined([self._part(id, spans, origin.options) for spans in traces])
             if whole is None:
