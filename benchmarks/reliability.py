@@ -124,7 +124,9 @@ def decisions_of(run: DomainRun) -> list[Decision]:
     """The decisions of a run, as a memory of it would have them."""
     remembered = as_remembered(run)
     columns = RunRecord.of(remembered, transitions(remembered), digest="", record="").columns
-    row = RunRow(0, run.id, success=True, sequence=columns["sequence"], task="", user="", request="", vector=None)
+    row = RunRow(
+        0, run.id, success=True, sequence=columns["sequence"], environment="", task="", user="", request="", vector=None
+    )
     return read_run(row, FactNumbers()).decisions
 
 

@@ -1,4 +1,4 @@
-"""Whether the rules that hepm counts are true, in made-up worlds whose right answers are known.
+"""Whether the rules that hepm counts, and the forks of its report, are true in made-up worlds with known answers.
 
 usage: python benchmarks/rules.py [--world shop]... [--agent "habit obeys .8"] [--sizes 150 600] [--seeds 2]
            [--markdown] [--show]
@@ -6,8 +6,10 @@ usage: python benchmarks/rules.py [--world shop]... [--agent "habit obeys .8"] [
 A memory of runs of agents without hints is asked for its rules (hepm.evidence.rules). A rule is true if what it advises
 is right, and what it speaks against is not, in nine of ten situations of right runs in which it holds. *Mistakes* are
 the rules that speak against a call. *Found* are the branches, of 40 of each kind, at which a rule holds that advises
-the right call, and *misled* those at which one advises another. Prints one JSON line, or a table; --show prints each
-rule that is not true.
+the right call, and *misled* those at which one advises another. *Forks* are those that the report names, true as rules
+are; one finds a *habit* (the wrong call that agents make at a kind of branch) if it names it as a mistake, and the
+right one as what worked, at half of the branches of the kind where the habit is wrong. Prints one JSON line, or a
+table; --show prints each rule that is not true.
 """
 
 from __future__ import annotations
@@ -30,8 +32,10 @@ from hepm import Memory
 from hepm.evidence.decisions import Situation
 from hepm.evidence.rules import ToolRule
 from hepm.experience.conditions import FactCondition
+from hepm.experience.counted import next_tools
 from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.transitions import agent_state
+from hepm.report.forks import forks_of
 
 TRUE_FROM = 0.9
 
@@ -43,8 +47,10 @@ def main() -> None:
         for seed in range(arguments.seeds):
             rows += measure(WORLDS[world], arguments, seed)
     if arguments.markdown:
-        print("| World | Seed | Runs | Mistakes true | Other rules true | Branches found | Misled | None |")
-        print("|---|---|---|---|---|---|---|---|")
+        print(
+            "| World | Seed | Runs | Mistakes true | Others true | Found | Misled | None | Forks true | Habits found |"
+        )
+        print("|---|---|---|---|---|---|---|---|---|---|")
         for row in rows:
             print("| " + " | ".join(str(cell) for cell in row.values()) + " |")
     else:
@@ -92,6 +98,9 @@ def row_of(
     show: bool,
 ) -> dict[str, Any]:
     rules = memory.lessons.rules("default")
+    forks = {fork.id for fork in forks_of(rules, memory.store, namespace="default")}
+    forked = {number for number, rule in enumerate(rules) if any(one.id in forks for one in next_tools([rule]))}
+    habits: dict[str, Counter[bool]] = {}
     found = Counter[str]()
     right_at: dict[int, Counter[bool]] = {number: Counter() for number in range(len(rules))}
     for progress in (*branches, *along):
@@ -105,15 +114,23 @@ def row_of(
             right_at[number][good and progress.right.isdisjoint(rule.worse)] += 1
             if rule.better:
                 advised.append(rule.better in progress.right)
-        if progress.step.branch and any(progress is one for one in branches):
+        step = progress.step
+        at_branch = bool(step.branch) and any(progress is one for one in branches)
+        if at_branch and step.habit and step.habit not in progress.right:
+            named = [rules[number] for number in forked if holds(rules[number], situation)]
+            caught = any(step.habit in rule.worse and rule.better in progress.right for rule in named)
+            habits.setdefault(step.branch, Counter())[caught] += 1
+        if at_branch:
             found["found" if advised and all(advised) else "misled" if advised else "none"] += 1
-    true, of = Counter[bool](), Counter[bool]()
+    true, of, true_forks = Counter[bool](), Counter[bool](), Counter[bool]()
     for number, rule in enumerate(rules):
         met = right_at[number]
         if met:
             is_true = met[True] >= TRUE_FROM * met.total()
             of[bool(rule.worse)] += 1
             true[bool(rule.worse)] += is_true
+            if number in forked:
+                true_forks[is_true] += 1
             if show and not is_true:
                 print(world, size, f"{met[True]} of {met.total()}:", rule._replace(runs={}))
     return {
@@ -125,6 +142,8 @@ def row_of(
         "found": f"{found['found']} of {found.total()}",
         "misled": found["misled"],
         "none": found["none"],
+        "forks": f"{true_forks[True]} of {true_forks.total()}",
+        "habits": f"{sum(2 * caught[True] >= caught.total() for caught in habits.values())} of {len(habits)}",
     }
 
 

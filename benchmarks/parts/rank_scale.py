@@ -53,7 +53,7 @@ def walks(tools: int, edges: int, states: int) -> Iterator[tuple[list[RunRow], F
                 steps.append(([f"tool_{here}"], 0, count))
                 called.append(here)
             said = meant[called[-1]] / np.linalg.norm(meant[called[-1]])
-            runs.append(RunRow(run + 1, str(run), success, json.dumps(steps), "", "", "", said))
+            runs.append(RunRow(run + 1, str(run), success, json.dumps(steps), "", "", "", "", said))
         vectors = meant[called] + NOISE * rng.standard_normal((len(called), DIMENSIONS)).astype(np.float32)
         yield runs, vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 

@@ -213,6 +213,10 @@ GROUPS: Final = {
         "import": ("transfer:import_", "Read an export back."),
         "copy": ("transfer:copy", "Copy a memory between files and Neo4j."),
     },
+    "Report": {
+        "report": ("report:report", "Say where agents go wrong, and what worked instead."),
+        "check": ("report:check", "Check by runs whether the lessons in AGENTS.md still hold."),
+    },
     "Ask": {
         "suggest": ("queries:suggest", "Suggest the next tools, or say why there is no opinion."),
         "search": ("queries:search", "Find the remembered situations most like this one."),

@@ -17,6 +17,8 @@ from hepm.types import Suggestions
 if TYPE_CHECKING:
     from hepm.memory import Memory
 
+_FORKS = 3  # that are shown of the report
+
 
 @command("demo")
 @option("--page", "The file for the page of the graph.", type=PATH, default=Path("hepm-demo.html"))
@@ -32,7 +34,7 @@ def demo(page: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="hepm-demo-") as folder, Memory.open(folder) as memory:
         _show_desk(memory)
         tools, edges, _ = write_page(memory, NAMESPACE, page, "a made-up service desk")
-        _print(f"\n4. Drawn: open {page} ({tools}, {edges}).", bold=True)
+        _print(f"\n5. Drawn: open {page} ({tools}, {edges}).", bold=True)
 
 
 def _show_desk(memory: Memory) -> None:
@@ -49,8 +51,9 @@ def _show_desk(memory: Memory) -> None:
     )
     ended = f"{totals.successes} succeeded, {totals.failures} failed"
     _print(f"\n1. Remembered {count_of(report.stored, 'run')} of an agent without memory: {ended}.", bold=True)
+    _show_report(memory)
     toured = tour(desk, hints_from(memory, desk, "hybrid"))
-    _print("\n2. Asked in cases it has not seen:", bold=True)
+    _print("\n3. Asked in cases it has not seen:", bold=True)
     for kind in ("hint", "warning", "silence"):
         if kind not in toured.shown:
             continue
@@ -68,12 +71,23 @@ def _show_desk(memory: Memory) -> None:
         f"{answers['warning']} warnings alone, {answers['silence']} silences."
     )
     solved = f"it solves {toured.before} without memory, {toured.after} with hints that it follows"
-    _print(f"\n3. The same agent on {toured.cases} new cases: {solved}. One of them:", bold=True)
+    _print(f"\n4. The same agent on {toured.cases} new cases: {solved}. One of them:", bold=True)
     if toured.turned is not None:
         episode, before, after = toured.turned
         _print(f"  User: {episode.user}")
         _print(f"  before: {', '.join(before)}: failed", colour="red")
         _print(f"  after:  {', '.join(after)}: solved", colour="green")
+
+
+def _show_report(memory: Memory) -> None:
+    """Where the agent goes wrong, and what to tell it."""
+    report = memory.report()
+    _print("\n2. Where it goes wrong (`hepm report`), and what to change:", bold=True)
+    _print(f"  {report.sentence}")
+    for fork in report.forks[:_FORKS]:
+        _print(f"\n  {fork.sentence}", colour="red")
+        if fork.line:
+            _print(f"  tell the agent: {fork.line}", colour="green")
 
 
 def _show_answer(suggestions: Suggestions) -> None:

@@ -27,6 +27,7 @@ from hepm.errors import InputError
 from hepm.text import count_of
 
 if TYPE_CHECKING:
+    from hepm.experience.lesson_bank import LessonBank
     from hepm.graph.lessons.rows import Kind
 
 LessonForm: TypeAlias = Literal["lessons", "agents", "skill"]
@@ -110,30 +111,48 @@ def export_lessons_alone(place: StorePlace, path: str, form: LessonForm, chosen:
 
 
 def _export_for_agents(place: StorePlace, path: str, chosen: LessonExport, *, skill: bool) -> None:
-    """Write the section of a file; what the file holds beside it stays, and a section that was edited stops it."""
-    from hepm.experience.lesson_files import has_section, lessons_for_file, section_of, skill_text, with_section
-
+    """Write the section of a file, or the skill in a folder."""
     target = Path(path)
     # A skill is a folder; its file has always the same name.
     if path != "-" and skill and target.name.lower() != SKILL_FILE.lower():
         target /= SKILL_FILE
-    former = ""
-    if path != "-" and target.exists():
-        former = read_text(target, "PATH")
     with place.open() as memory:
-        bank, namespace = memory.lessons, place.namespace
         kinds = chosen.stored_kinds or ("principle",)
-        lessons, left_out = lessons_for_file(bank, namespace=namespace, kinds=kinds, every=chosen.every)
-        # A section that was written before is emptied: its lessons no longer hold.
-        if not lessons and not has_section(former):
-            raise InputError(_why_nothing(left_out))
-        if skill:
-            # A skill is called like its folder.
-            folder = target.absolute().parent.name if path != "-" else namespace
-            text = skill_text(former, lessons, bank, namespace=namespace, folder=folder)
-        else:
-            text = with_section(former, section_of(lessons, bank, namespace=namespace), str(target))
-    if path == "-":
+        write_for_agents(memory.lessons, place, None if path == "-" else target, kinds, every=chosen.every, skill=skill)
+
+
+def write_for_agents(
+    bank: LessonBank,
+    place: StorePlace,
+    target: Path | None,
+    kinds: Sequence[Kind] = ("principle",),
+    *,
+    every: bool = False,
+    skill: bool = False,
+) -> None:
+    """Write lessons into a file that agents read; what it holds beside them, and what people changed there, stays.
+
+    Args:
+        target: None for stdout.
+    """
+    from hepm.experience.lesson_files import has_section, lessons_for_file, section_of, skill_text, with_section
+
+    former = ""
+    if target is not None and target.exists():
+        former = read_text(target, "PATH")
+    namespace = place.namespace
+    lessons, left_out = lessons_for_file(bank, namespace=namespace, kinds=kinds, every=every)
+    # A section that was written before is emptied: its lessons no longer hold.
+    if not lessons and not has_section(former):
+        raise InputError(_why_nothing(left_out))
+    if skill:
+        # A skill is called like its folder.
+        folder = namespace if target is None else target.absolute().parent.name
+        text = skill_text(former, lessons, bank, namespace=namespace, folder=folder)
+    else:
+        section = section_of(lessons, bank, namespace=namespace, former=former, name=str(target))
+        text = with_section(former, section, str(target))
+    if target is None:
         print_lines(text.splitlines())
         return
     if skill:

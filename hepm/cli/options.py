@@ -459,6 +459,12 @@ class Bar:
             progress += f" of {total:,}"
         self._drawn.update(self._task, description=f"{progress} {self.what}", completed=done, total=total)
 
+    def say(self, what: str) -> None:
+        """Name what is done next."""
+        self.what = what
+        if self._drawn is not None:
+            self._drawn.update(self._task, description=what, completed=0, total=None)
+
     def __enter__(self) -> Self:
         if self._drawn is not None:
             self._drawn.start()

@@ -206,10 +206,13 @@ def write_page(
 ) -> tuple[str, str, str]:
     """Write the page; returns how many tools and edges it has, and what is left out, in words."""
     from hepm.atomic_file import atomic_file
+    from hepm.report.forks import forks_of
     from hepm.web.graph_page import content_of, left_out_of, render_page
 
     # The page holds all it shows: it opens without a server or a network.
-    content = content_of(memory, namespace, focus=focus, max_tools=max_tools)
+    rules = memory.mirror(namespace).learned.rules(anew=False)
+    forks = forks_of(rules, memory.store, namespace=namespace)
+    content = content_of(memory, namespace, focus=focus, max_tools=max_tools, forks=forks)
     html = render_page(content, title=title).encode("utf-8")
     with atomic_file(page, "the page") as file:
         file.write_bytes(html)

@@ -140,6 +140,7 @@ class LabelledRun:
     seq: int
     id: str
     won: bool
+    environment: str
     task: str
     user: str
     words: frozenset[str]
@@ -147,6 +148,11 @@ class LabelledRun:
     decisions: list[Decision] = field(default_factory=list[Decision])
     family: str = ""
     case: str = ""
+
+    @property
+    def task_key(self) -> str:
+        """Its task, whose id is one inside its environment; "" for none."""
+        return f"{self.environment}/{self.task}" if self.task and self.environment else self.task
 
 
 def read_run(row: RunRow, numbers: FactNumbers) -> LabelledRun:
@@ -158,7 +164,7 @@ def read_run(row: RunRow, numbers: FactNumbers) -> LabelledRun:
         steps = []
     # The calls of one turn have no order.
     calls = tuple(tool for _, targets, *_ in steps for tool in sorted(targets))
-    run = LabelledRun(row.seq, row.id, row.success, row.task, row.user, words_of(row.request), calls)
+    run = LabelledRun(row.seq, row.id, row.success, row.environment, row.task, row.user, words_of(row.request), calls)
     known: dict[str, Segment] = {}
     at = earlier = 0
     for turn, (sources, targets, flags, facts, _) in enumerate(steps):
@@ -192,10 +198,10 @@ def set_families(runs: Sequence[LabelledRun]) -> None:
 
     Names and numbers in a request are not what runs of a kind have in common, and ids may be of one run each.
     """
-    runs_of_task = Counter(run.task for run in runs)
+    runs_of_task = Counter(run.task_key for run in runs)
     for run in runs:
         words = " ".join(sorted(run.words))
-        run.family = run.task if run.task and (runs_of_task[run.task] > 1 or not words) else words
+        run.family = run.task_key if run.task and (runs_of_task[run.task_key] > 1 or not words) else words
 
 
 @dataclass(frozen=True, slots=True)

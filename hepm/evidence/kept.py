@@ -10,9 +10,9 @@ import os
 import shutil
 import zipfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,12 @@ from hepm.evidence.engine import Learned, ToolCodes, stems
 from hepm.evidence.facts import FactTest, Questions
 from hepm.evidence.nearest import Requests
 from hepm.evidence.place import Nodes, PlaceEvidence
+from hepm.evidence.rules import RunsOf, ToolRule
 from hepm.types import USER_SIDE
 
 _log = logging.getLogger("hepm")
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Raised when the file, or what a number in it means, changes: older ones are learned again."""
 _ARRAYS: Final = ("leaf_NT", "small_N", "unseen_NT", "called_NK", "value_N", "run_N", "last_N4")
 _NODES: Final = ("forest", "small")
@@ -44,6 +45,13 @@ class KeptEvidence(NamedTuple):
     evidence: Learned
 
 
+class KeptRules(NamedTuple):
+    """Rules, and the revision of the store whose runs they are of."""
+
+    revision: int
+    rules: list[ToolRule]
+
+
 def kept_file(folder: Path, namespace: str) -> Path:
     """The file of a namespace, whose name may hold characters that no file name may."""
     digest = hashlib.blake2b(namespace.encode("utf-8", "replace"), digest_size=6).hexdigest()
@@ -52,8 +60,9 @@ def kept_file(folder: Path, namespace: str) -> Path:
 
 def drop_kept(file: Path) -> None:
     """Remove a file, if it is there."""
-    with contextlib.suppress(OSError):
-        file.unlink(missing_ok=True)
+    for kept in (file, _rules_beside(file)):
+        with contextlib.suppress(OSError):
+            kept.unlink(missing_ok=True)
 
 
 def drop_former(file: Path) -> None:
@@ -89,15 +98,58 @@ def keep(file: Path, about: Mapping[str, Any], evidence: Learned) -> None:
     }
     arrays["texts"] = np.frombuffer(json.dumps(texts).encode(), dtype=np.uint8)
     arrays |= {"family_R": requests.family_R, "won_R": requests.won_R, "calls_RT": evidence.calls_RT}
+    _write(file, lambda stream: np.savez(stream, allow_pickle=False, **arrays))
+
+
+def _write(file: Path, write: Callable[[BinaryIO], object]) -> None:
     part = file.with_name(f".{file.name}-{os.getpid()}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with part.open("wb") as stream:
-            np.savez(stream, allow_pickle=False, **arrays)
+            write(stream)
         part.replace(file)
     except OSError as error:
         _log.info("what was learned is not kept beside the memory: %s", error)
         part.unlink(missing_ok=True)
+
+
+def _rules_beside(file: Path) -> Path:
+    return file.with_suffix(".rules.json")
+
+
+def keep_rules(file: Path, revision: int, rules: Iterable[ToolRule]) -> None:
+    """Write rules beside the file of what was learned."""
+    texts = json.dumps({"format": FORMAT, "revision": revision, "rules": list(rules)})
+    _write(_rules_beside(file), lambda stream: stream.write(texts.encode()))
+
+
+def read_kept_rules(file: Path) -> KeptRules | None:
+    """The rules beside a file; None if there are none, or they are damaged or of another version."""
+    try:
+        texts: Mapping[str, Any] = json.loads(_rules_beside(file).read_bytes())
+        if texts["format"] != FORMAT:
+            return None
+        return KeptRules(texts["revision"], [_rule(*values) for values in texts["rules"]])
+    except FileNotFoundError:
+        return None
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        _log.warning("the rules that were kept beside the memory are damaged, and are counted again: %r", error)
+        return None
+
+
+def _rule(
+    place: Sequence[Any],
+    conditions: Sequence[Any],
+    better: str,
+    worse: Sequence[str],
+    runs: Mapping[str, Any],
+    family: str,
+) -> ToolRule:
+    tests: list[tuple[FactTest, bool]] = []
+    for (source, fact, above, others), true in conditions:
+        tests.append((FactTest(source, fact, above, tuple(others)), true))
+    by_tool = {tool: RunsOf(*map(tuple, of_tool)) for tool, of_tool in runs.items()}
+    return ToolRule(CallPlace(*place), tuple(tests), better, tuple(worse), by_tool, family)
 
 
 def read_kept(file: Path) -> KeptEvidence | None:

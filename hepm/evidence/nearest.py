@@ -112,7 +112,7 @@ class Requests:
     def with_run(self, run: LabelledRun) -> Requests:
         """The same with one run more; words keep their rarity."""
         by_words = " ".join(sorted(run.words))
-        family = self.families.get(run.task or by_words, self.families.get(by_words, len(self.families)))
+        family = self.families.get(run.task_key or by_words, self.families.get(by_words, len(self.families)))
         families = self.families
         if family == len(families):
             families = {**families, by_words or run.id: family}

@@ -121,6 +121,7 @@ class ToolRule(NamedTuple):
         better: What worked; "" where that is not known.
         worse: What failed there instead.
         runs: Under the conditions, the runs of each tool.
+        family: The runs of which it is, if it is of those of one task alone (see `task_rules_of`).
     """
 
     place: CallPlace
@@ -128,6 +129,7 @@ class ToolRule(NamedTuple):
     better: ToolName
     worse: tuple[ToolName, ...]
     runs: Mapping[ToolName, RunsOf]
+    family: str = ""
 
     @property
     def lost(self) -> float:
@@ -138,6 +140,65 @@ class ToolRule(NamedTuple):
         return sum(max(len(self.runs[tool].failed) - self.runs[tool].tried * share, 0.0) for tool in self.worse)
 
 
+def runs_by_tool(decisions: Sequence[Decision]) -> dict[ToolName, RunsOf]:
+    """The runs of each tool that was called, by what came of it; `decisions` in order of arrival."""
+    worked: defaultdict[ToolName, dict[str, None]] = defaultdict(dict)
+    failed: defaultdict[ToolName, dict[str, None]] = defaultdict(dict)
+    lost: defaultdict[ToolName, dict[str, None]] = defaultdict(dict)
+    for decision in reversed(decisions):
+        came = lost
+        if decision.missed > MISSED:
+            came = failed
+        elif decision.value >= 0.5:
+            came = worked
+        for tool in decision.tools:
+            came[tool][decision.run.id] = None
+    runs: dict[ToolName, RunsOf] = {}
+    for tool in sorted({*worked, *failed, *lost}):
+        of_failed = [run for run in failed[tool] if run not in worked[tool]]
+        of_lost = [run for run in lost[tool] if run not in worked[tool] and run not in failed[tool]]
+        runs[tool] = RunsOf(tuple(worked[tool]), tuple(of_failed), tuple(of_lost))
+    return runs
+
+
+def task_rules_of(runs: Sequence[LabelledRun]) -> Iterator[ToolRule]:
+    """What failed in runs of one family, where another way worked in both halves of them.
+
+    Args:
+        runs: As `rules_of`, which sets their families.
+    """
+    decisions_at: defaultdict[tuple[str, CallPlace], list[Decision]] = defaultdict(list)
+    for run in runs:
+        for decision in run.decisions:
+            decisions_at[run.family, decision.place].append(decision)
+    for (family, place), decisions in decisions_at.items():
+        by_tool = runs_by_tool(decisions)
+        better = max(by_tool, key=lambda tool: (by_tool[tool].least, tool))
+        worse = [
+            tool
+            for tool, of_tool in by_tool.items()
+            if len(of_tool.failed) >= max(FEWEST, MOSTLY * of_tool.tried)
+            and by_tool[better].least > of_tool.most
+            and _in_both_halves(by_tool[better], of_tool)
+        ]
+        if worse and len(by_tool[better].worked) >= FEWEST:
+            conditions = ((FAILED, True),) if place.failed else ()
+            worse.sort(key=lambda tool: (-len(by_tool[tool].failed), tool))
+            yield ToolRule(place, conditions, better, tuple(worse), by_tool, family)
+
+
+def _in_both_halves(better: RunsOf, worse: RunsOf) -> bool:
+    """Whether one way worked more often than the other in each half of the runs."""
+    for half in (0, 1):
+        of_half = [
+            RunsOf(*(tuple(run for run in ids if crc32(run.encode("utf-8", "replace")) % 2 == half) for ids in way))
+            for way in (better, worse)
+        ]
+        if of_half[0].share <= of_half[1].share or not of_half[1].failed:
+            return False
+    return True
+
+
 def rules_of(runs: Sequence[LabelledRun], numbers: FactNumbers) -> Iterator[ToolRule]:
     """The rules of all places.
 
@@ -146,12 +207,27 @@ def rules_of(runs: Sequence[LabelledRun], numbers: FactNumbers) -> Iterator[Tool
         numbers: Of the facts of their decisions.
     """
     set_families(runs)
-    decisions_at: defaultdict[CallPlace, list[Decision]] = defaultdict(list)
+    alike = _alike(runs)
+    decisions_at: defaultdict[tuple[CallPlace, str], list[Decision]] = defaultdict(list)
     for run in runs:
         for decision in run.decisions:
-            decisions_at[decision.place].append(decision)
-    for place in sorted(decisions_at):
-        yield from _AtPlace(place, spread(decisions_at[place], MOST_DECISIONS), numbers).rules()
+            decisions_at[decision.place, alike[run.environment]].append(decision)
+    for place, environment in sorted(decisions_at):
+        rows = spread(decisions_at[place, environment], MOST_DECISIONS)
+        yield from _AtPlace(place, rows, numbers).rules()
+
+
+def _alike(runs: Sequence[LabelledRun]) -> dict[str, str]:
+    """Of each environment the first one with mostly the same tools: only what could be called is compared."""
+    tools: defaultdict[str, set[ToolName]] = defaultdict(set)
+    for run in runs:
+        tools[run.environment].update(run.calls)
+    first: dict[str, str] = {}
+    for environment in sorted(tools, key=lambda name: (-len(tools[name]), name)):
+        own = tools[environment]
+        alike = (other for other in first.values() if 2 * len(own & tools[other]) >= len(own | tools[other]))
+        first[environment] = next(alike, environment)
+    return first
 
 
 class _AtPlace:
@@ -259,14 +335,7 @@ class _AtPlace:
         return dict.fromkeys(self._rows[row].run.id for row in reversed(np.flatnonzero(chosen_N).tolist()))
 
     def _runs(self, under_N: BoolArray) -> dict[ToolName, RunsOf]:
-        runs: dict[ToolName, RunsOf] = {}
-        for tool in sorted({tool for row in np.flatnonzero(under_N).tolist() for tool in self._rows[row].tools}):
-            did_N = under_N & self._did(tool)
-            worked = self._ids(did_N & self._well_N)
-            failed = {run: None for run in self._ids(did_N & self._lost_N) if run not in worked}
-            lost = [run for run in self._ids(did_N) if run not in worked and run not in failed]
-            runs[tool] = RunsOf(tuple(worked), tuple(failed), tuple(lost))
-        return runs
+        return runs_by_tool([self._rows[row] for row in np.flatnonzero(under_N).tolist()])
 
     @cached_property
     def _tests(self) -> TestedRows:

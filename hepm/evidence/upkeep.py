@@ -19,10 +19,18 @@ import numpy as np
 from hepm.errors import StoreUnavailableError
 from hepm.evidence.decisions import CallPlace, FactNumbers, LabelledRun, Situation, read_run
 from hepm.evidence.engine import Learned
-from hepm.evidence.kept import KeptEvidence, drop_former, keep, kept_file, read_kept
+from hepm.evidence.kept import (
+    KeptEvidence,
+    drop_former,
+    keep,
+    keep_rules,
+    kept_file,
+    read_kept,
+    read_kept_rules,
+)
 from hepm.evidence.learning import learn
 from hepm.evidence.place import PlaceEvidence, grow
-from hepm.evidence.rules import ToolRule, rules_of
+from hepm.evidence.rules import ToolRule, rules_of, task_rules_of
 from hepm.evidence.values import best_known
 from hepm.graph.rows import RevisionChange, RunRow
 from hepm.graph.store import Store
@@ -138,19 +146,41 @@ class LiveEvidence:
         return sample
 
     def rules(self, *, anew: bool = True) -> list[ToolRule]:
-        """What worked and what failed where, as rules (see `hepm.evidence.rules`).
+        """What worked and what failed where, as rules: of all tasks, and after them of single ones.
+
+        Of a large memory they are kept in a file until its runs change.
 
         Args:
             anew: Learn all anew before, as a new process would.
         """
         with self._lock:
+            if self._evidence is None and self._file is not None:
+                kept = read_kept_rules(self._file)
+                if kept is not None and self._unchanged_since(kept.revision):
+                    return kept.rules
+            sample = self.valued(anew=anew)
+            runs, as_read = list(sample.runs), not self._added
+        rules = [*rules_of(runs, sample.numbers), *task_rules_of(runs)]
+        if self._file is not None and as_read and sample.calls >= KEPT_FROM:
+            keep_rules(self._file, sample.revision, rules)
+        return rules
+
+    def valued(self, *, anew: bool = False) -> RunSample:
+        """The runs that are learned from, with the values of their decisions."""
+        with self._lock:
             self.latest()
             self.update(anew=anew)
             if self._sample is None:  # what was learned came from a file: the values of its decisions are not known
                 self._learn(self.runs())
-            sample = self.runs()
-            runs = list(sample.runs)
-        return list(rules_of(runs, sample.numbers))
+            return self.runs()
+
+    def _unchanged_since(self, revision: int) -> bool:
+        """Whether no run was stored, changed or removed since."""
+        changes = self._store.changes_since(revision)
+        if changes is None:
+            return False
+        # Lessons change no tool.
+        return all(change.sources == () for change in changes if change.namespace in (self._namespace, ""))
 
     @property
     def whole(self) -> bool:

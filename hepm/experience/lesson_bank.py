@@ -122,8 +122,9 @@ class LessonBank:
         return self._ages.setdefault(namespace, Ages(mirror))
 
     def rules(self, namespace: str, *, anew: bool = True) -> builtins.list[ToolRule]:
-        """What worked and what failed where (see `hepm.evidence.upkeep.LiveEvidence.rules`)."""
-        return self._mirror.namespace(namespace).learned.rules(anew=anew)
+        """What worked and what failed where, in runs of any task (see `hepm.evidence.upkeep.LiveEvidence.rules`)."""
+        rules = self._mirror.namespace(namespace).learned.rules(anew=anew)
+        return [rule for rule in rules if not rule.family]
 
     def _labelled_runs(self, namespace: str) -> tuple[builtins.list[LabelledRun], FactNumbers]:
         """The labelled runs that are learned from, in order of arrival; new ones are appended to the same list."""

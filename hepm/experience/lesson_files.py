@@ -1,39 +1,50 @@
 """Lessons in files that agents read: a section of `AGENTS.md` or `CLAUDE.md`, and the `SKILL.md` of a skill's folder.
 
 Between two markers stands one lesson a line, in an order that does not depend on the evidence; the rest of the file is
-a person's. The first marker has a hash of what follows: what a person changed there is not overwritten.
+a person's. What a person changed or added there stays, and what they deleted stays away: the first marker names the
+lessons that were written, and each line has a hash of its words.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from hepm.errors import InputError
 from hepm.experience.age import Age, freshest
 from hepm.experience.comparison import says_nothing
-from hepm.experience.conditions import Conditions
+from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.equal_lessons import EqualLessons
 from hepm.experience.exchange import HAND, Read, import_lessons
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lessons import Experience, Principle
+from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Principle
 from hepm.experience.principles import let_down
 from hepm.graph.lessons.rows import UNUSED, Kind, LessonRow, StoredLesson, Triple
 from hepm.text import count_of, in_markdown, quoted
 
 # Agents read the file as it is: markers are comments of Markdown.
 END: Final = "<!-- end of hepm lessons -->"
+_TITLE: Final = "## Lessons from recorded runs"
 WORKS: Final = "What works"
 FAILS: Final = "What fails"
 
-# <!-- hepm lessons of "shop": 4f5e6d7c89abcdef -->
+# <!-- hepm lessons of "shop": p-0123abcd e-89abcdef -->
 _BEGIN: Final = re.compile(
-    r'^<!-- hepm lessons of (?P<namespace>"[^\n]*?"):(?P<digest>[^\n]*?) -->[ \t]*$', re.MULTILINE
+    r'^<!-- hepm lessons of (?P<namespace>"[^\n]*?"):(?P<ids>[^\n]*?) -->[ \t\r]*$', re.MULTILINE
+)
+_HEADING: Final = re.compile(r"#+ +(.*?)\s*$")
+# Any bullet of Markdown; hepm writes "- ".
+_ITEM: Final = re.compile(r"[-*+] +(.*)", re.DOTALL)
+# At the end of a line: <!-- p-0123abcd 4f5e6d7c {"after": ["get_order"], "call": ["refund"]} -->.
+_ID: Final = re.compile(r"\s*<!-- ([ep]-[0-9a-f]+)(?: ([0-9a-f]{8}))?(?: (\{.*\}))? -->\s*$")
+# "(9 of 10 runs)", "(worked in 12 of 12 runs; …)", "(from 3 runs)", "(by hand)".
+_EVIDENCE: Final = re.compile(
+    r"\s*\((?:(?:(?:worked|failed) in )?[\d,]+ of [\d,]+ runs|from [\d,]+ runs?\b|by hand\b)[^()]*\)\s*$"
 )
 # The YAML block at the beginning of a SKILL.md.
 _FRONT: Final = re.compile(r"---\n.*?\n---\n", re.DOTALL)
@@ -41,6 +52,8 @@ _SKILL_NAME: Final = re.compile(r"[^a-z0-9]+")
 _NAMED_TOOLS: Final = 12  # in the description of a skill
 _NAMESPACE_CHARS: Final = 200
 _ID_CHARS: Final = len("p-01234567")  # of an id, of which all stands there if two lessons begin alike
+_SUMMARY: Final = re.compile(r"(?:[\d,]+ lessons? from|None at present)")  # the line below the title
+_SHOWN_CHARS: Final = 60  # of a text that is refused
 _NO_BRACKETS: Final = str.maketrans("", "", "()")
 _SKILL_NAME_CHARS: Final = 64  # the limit of agentskills.io
 _DESCRIPTION_CHARS: Final = 1_000  # its limit is 1,024
@@ -140,53 +153,182 @@ def _equal(bank: LessonBank, kinds: Sequence[Kind], namespace: str, *, refused: 
 # Write
 
 
-def section_of(lessons: Sequence[FileLesson], bank: LessonBank, *, namespace: str) -> str:
-    """The lessons between their markers; equal lessons give equal text."""
-    lines = [
-        "## Lessons from recorded runs",
+class Claim(NamedTuple):
+    """What a line says of the next tool, to be counted anew (see `hepm.report.check`)."""
+
+    conditions: Conditions
+    better: tuple[str, ...]
+    worse: tuple[str, ...]
+
+    @classmethod
+    def of(cls, row: LessonRow) -> Self | None:
+        """Of a lesson; None if it makes none, or is for one user."""
+        if row.kind != "principle":
+            return None
+        principle = Principle.of(row)
+        better = [triple.object for triple in principle.triples if triple.predicate == FOLLOWED_BY]
+        worse = [triple.subject for triple in principle.triples if triple.predicate == FAILS_AFTER]
+        if principle.conditions.user or not principle.conditions.after or not (better or worse):
+            return None
+        return cls(principle.conditions, tuple(better), tuple(worse))
+
+    @property
+    def text(self) -> str:
+        """As JSON that ends no comment."""
+        values = {
+            "in": self.conditions.environments,
+            "after": self.conditions.after,
+            "says": self.conditions.says,
+            "if": [fact.record for fact in self.conditions.facts],
+            "call": self.better,
+            "not": self.worse,
+        }
+        text = json.dumps({key: value for key, value in values.items() if value}, ensure_ascii=False)
+        return text.replace(">", "\\u003e")
+
+    @classmethod
+    def read(cls, text: str) -> Self | None:
+        """What `text` gave; None if an editor damaged it."""
+        try:
+            read: dict[str, list[str]] = json.loads(text)
+            conditions = Conditions(
+                environments=tuple(read.get("in", ())),
+                after=tuple(read.get("after", ())),
+                says=tuple(read.get("says", ())),
+                facts=tuple(map(FactCondition.read, read.get("if", ()))),
+            )
+            return cls(conditions, tuple(read.get("call", ())), tuple(read.get("not", ())))
+        except (ValueError, TypeError, AttributeError):
+            return None
+
+
+class LineOfFile(NamedTuple):
+    """A line of a section.
+
+    Attributes:
+        works: Whether it stands below the heading of what works.
+        whole: As it stands there.
+        text: What it says, without its evidence.
+        id: Of its lesson; "" if a person wrote it.
+        edited: Whether a person wrote or changed it.
+        claim: None if it makes none, or was edited.
+    """
+
+    works: bool
+    whole: str
+    text: str
+    id: str
+    edited: bool
+    claim: Claim | None
+
+
+def section_of(
+    lessons: Sequence[FileLesson], bank: LessonBank, *, namespace: str, former: str = "", name: str = "the file"
+) -> str:
+    """The lessons between their markers; equal lessons give equal text.
+
+    Args:
+        former: The file as it is: lines that a person wrote, changed or deleted there stay so.
+        name: Of the file, for messages.
+    Raises:
+        InputError: the former section is of another namespace, lacks its end, or holds text that is no line.
+    """
+    begin = _BEGIN.search(former)
+    named = quoted(namespace, _NAMESPACE_CHARS)
+    if begin is not None and begin["namespace"] != named:
+        raise InputError(f"the lessons in {name} are of the namespace {begin['namespace']}: name it with --namespace.")
+    lines = lines_of_file(former, name)
+    known = {line.id for line in lines}
+    gone = [id for id in (begin["ids"].split() if begin else ()) if id not in known]
+    own = [line for line in lines if line.edited]
+    skipped = {*gone, *(line.id for line in own)}
+    short = _short_ids(bank, namespace)
+    written = [lesson for lesson in lessons if short[lesson.row.id] not in skipped]
+    body = [
+        _TITLE,
         "",
-        f"{_summary(lessons)} `hepm lesson edit` corrects one, `hepm lesson retire` removes it.",
+        f"{_summary(written)} Lines that you change or delete stay so.",
         "",
     ]
-    short = _short_ids(bank, namespace)
-    for works, group in groupby(lessons, key=lambda lesson: lesson.equal.works):
-        lines += [f"### {WORKS if works else FAILS}", ""]
-        for lesson in group:
-            # "- Call get_order before process_return. (9 of 10 runs …) <!-- p-0123abcd -->"
-            evidence = in_markdown(lesson.evidence).translate(_NO_BRACKETS)
-            shown = f" ({evidence})" if evidence else ""
-            lines.append(f"- {_line_of(lesson.equal)}{shown} <!-- {short[lesson.row.id]} -->")
-        lines.append("")
-    body = "\n".join(lines)
-    return f"<!-- hepm lessons of {quoted(namespace, _NAMESPACE_CHARS)}: {_digest(body)} -->\n{body}\n{END}"
+    for works in (True, False):
+        items = [line.whole for line in own if line.works is works]
+        for lesson in written:
+            if lesson.equal.works is works:
+                items.append(_line_with_mark(lesson, short[lesson.row.id]))
+        if items:
+            body += [f"### {WORKS if works else FAILS}", "", *(f"- {item}" for item in items), ""]
+    ids = "".join(f" {id}" for id in (*[short[lesson.row.id] for lesson in written], *filter(None, sorted(skipped))))
+    return "\n".join([f"<!-- hepm lessons of {named}:{ids} -->", *body, END])
+
+
+def _line_with_mark(lesson: FileLesson, id: str) -> str:
+    """Such as "Call get_order before process_return. (9 of 10 runs) <!-- p-0123abcd 4f5e6d7c -->"."""
+    text = _line_of(lesson.equal)
+    evidence = in_markdown(lesson.evidence).translate(_NO_BRACKETS)
+    shown = f"{text} ({evidence})" if evidence else text
+    claim = Claim.of(lesson.row)
+    mark = " ".join(filter(None, (id, _digest(text, works=lesson.equal.works), claim and claim.text)))
+    return f"{shown} <!-- {mark} -->"
+
+
+def lines_of_file(text: str, name: str) -> list[LineOfFile]:
+    """The lessons between the markers of a file; none if there are no markers.
+
+    An editor may have wrapped lines, changed their bullets, or escaped underscores.
+    """
+    place = _find(text, name)
+    if place is None:
+        return []
+    works = True
+    items: list[tuple[bool, str]] = []
+    _, _, body = text[slice(*place)].partition("\n")
+    for line in body.removesuffix(END).splitlines():
+        heading, item = _HEADING.match(line), _ITEM.match(line)
+        if heading is not None:
+            works = heading[1] != FAILS
+        elif item is not None:
+            items.append((works, item[1]))
+        elif items and line.startswith((" ", "\t")):
+            # Indented: the item goes on.
+            under, begun = items[-1]
+            items[-1] = under, f"{begun.rstrip()} {line.strip()}"
+        elif line.strip() and not _SUMMARY.match(line):
+            raise InputError(
+                f'in the lessons of {name}, "{line.strip()[:_SHOWN_CHARS]}" stands outside of a line with a bullet: '
+                "begin it with a hyphen, or move it out of the markers."
+            )
+    return [_line_in(whole.strip().replace("\\_", "_"), works=under) for under, whole in items if whole.strip()]
+
+
+def _line_in(whole: str, *, works: bool) -> LineOfFile:
+    written, id, digest, claim, *_ = (*_ID.split(whole), "", "", "")
+    text = " ".join(_EVIDENCE.sub("", written).split())
+    edited = digest != _digest(text, works=works)
+    return LineOfFile(works, whole, text, id, edited, Claim.read(claim) if claim and not edited else None)
 
 
 def with_section(text: str, section: str, name: str) -> str:
-    """A file's text with the section in place of its former one, or at its end; nothing else changes.
-
-    Raises:
-        InputError: the former section lacks its end, is of another namespace, or was edited.
-    """
-    begin, new = _BEGIN.search(text), _BEGIN.match(section)
-    if begin is not None and new is not None:
-        end = text.find(END, begin.end())
-        if end < 0:
-            raise InputError(f"the lessons in {name} lack their end: put {END!r} after the last one.")
-        if begin["namespace"] != new["namespace"]:
-            raise InputError(
-                f"the lessons in {name} are of the namespace {begin['namespace']}: name it with --namespace."
-            )
-        if begin["digest"].strip() != _digest(text[begin.end() : end]):
-            raise InputError(
-                f"the lessons in {name} were edited there, which would be lost: correct them by `hepm lesson edit ID "
-                "TEXT` or `hepm lesson retire ID`, delete what stands between the markers with them, and export again."
-            )
-        return text[: begin.start()] + section + text[end + len(END) :]
+    """A file's text with the section in place of its former one, or at its end; nothing else changes."""
+    place = _find(text, name)
+    if place is not None:
+        start, end = place
+        return text[:start] + section + text[end:]
     if text and not text.endswith("\n"):
         text += "\n"
     if text and not text.endswith("\n\n"):
         text += "\n"
     return f"{text}{section}\n"
+
+
+def _find(text: str, name: str) -> tuple[int, int] | None:
+    """Where the section begins and ends; None if there is none."""
+    begin = _BEGIN.search(text)
+    if begin is None:
+        return None
+    end = text.find(END, begin.end())
+    if end < 0:
+        raise InputError(f"the lessons in {name} lack their end: put {END!r} after the last one.")
+    return begin.start(), end + len(END)
 
 
 def skill_text(former: str, lessons: Sequence[FileLesson], bank: LessonBank, *, namespace: str, folder: str) -> str:
@@ -208,7 +350,8 @@ def skill_text(former: str, lessons: Sequence[FileLesson], bank: LessonBank, *, 
             "",
         )
         former = "\n".join((*front, former))
-    return with_section(former, section_of(lessons, bank, namespace=namespace), "SKILL.md")
+    section = section_of(lessons, bank, namespace=namespace, former=former, name="SKILL.md")
+    return with_section(former, section, "SKILL.md")
 
 
 def _skill_description(lessons: Sequence[FileLesson], namespace: str) -> str:
@@ -244,10 +387,10 @@ def _line_of(lessons: EqualLessons) -> str:
     return in_markdown(lessons.text)
 
 
-def _digest(body: str) -> str:
-    """A hash of a section, which shows whether it was edited; an editor may have changed the ends of lines."""
-    lines = [line.rstrip() for line in body.strip().splitlines()]
-    return hashlib.blake2b("\n".join(lines).encode("utf-8", "replace"), digest_size=8).hexdigest()
+def _digest(text: str, *, works: bool) -> str:
+    """A hash of a line as it was written, with its heading: who moves it below the other one says the opposite."""
+    written = f"{WORKS if works else FAILS}\n{text}"
+    return hashlib.blake2b(written.encode("utf-8", "replace"), digest_size=4).hexdigest()
 
 
 def _short_ids(bank: LessonBank, namespace: str) -> Mapping[str, str]:

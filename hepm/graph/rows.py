@@ -116,6 +116,45 @@ class StoredRun(NamedTuple):
     record: str
 
 
+class RunAbout(NamedTuple):
+    """What is told of a stored run without its steps.
+
+    Attributes:
+        request: What the user asked for first, cut; "" if it is not known.
+    """
+
+    seq: int
+    id: str
+    environment: str
+    task: str
+    model: str
+    user: str
+    success: bool | None
+    steps: int
+    ended_at: float | None
+    request: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFilter:
+    """Which stored runs are listed; None matches all.
+
+    Attributes:
+        words: In the request, the id or the environment; or the task.
+        outcome: "succeeded", "failed" or "unknown".
+        tool: One that the run called.
+        since, until: When it ended, Unix seconds; `until` itself is left out.
+    """
+
+    words: str | None = None
+    outcome: str | None = None
+    tool: ToolName | None = None
+    user: str | None = None
+    model: str | None = None
+    since: float | None = None
+    until: float | None = None
+
+
 class EdgeRow(NamedTuple):
     """One edge; `inverse_steps` in units of 2^-32 (see `hepm.graph.weights`)."""
 
@@ -242,6 +281,7 @@ class RunRow(NamedTuple):
     id: str
     success: bool
     sequence: str
+    environment: str
     task: str
     user: str
     request: str

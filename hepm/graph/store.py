@@ -6,7 +6,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 
@@ -24,6 +24,8 @@ from hepm.graph.rows import (
     Marks,
     RecordParser,
     RevisionChange,
+    RunAbout,
+    RunFilter,
     RunJoiner,
     RunRow,
     Selection,
@@ -337,6 +339,27 @@ class Store(Backend):
         """When those of the runs ended that are stored and whose end is known, Unix seconds, by id."""
         return dict(self.read("ends_of", namespace=namespace, ids=ids))
 
+    def about_runs(self, ids: Sequence[str], *, namespace: str) -> dict[str, RunAbout]:
+        """What is told of those of the runs that are stored, by id."""
+        rows = self.read("about_runs", namespace=namespace, ids=ids)
+        return {about.id: about for about in map(_run_about, rows)}
+
+    def runs_found(self, wanted: RunFilter, *, namespace: str, before: int, limit: int) -> list[RunAbout]:
+        """The runs that a filter leaves, of those stored before row `before`, the latest first."""
+        values = asdict(wanted)
+        if wanted.words is not None:
+            values["words"] = wanted.words.lower()
+        return list(map(_run_about, self.read("runs_found", namespace=namespace, before=before, limit=limit, **values)))
+
+    def outcomes_by_day(self, *, namespace: str) -> dict[int, tuple[int, int]]:
+        """How many labelled runs succeeded and failed, by the day on which they ended, counted from 1970 in UTC."""
+        rows = self.read("outcomes_by_day", namespace=namespace)
+        return {day: (succeeded, failed) for day, succeeded, failed in rows}
+
+    def models(self, *, namespace: str, most: int) -> list[str]:
+        """The models of the `most` latest runs."""
+        return [model for (model,) in self.read("models", namespace=namespace, most=most)]
+
     def tokens_of(self, ids: Sequence[str], *, namespace: str) -> dict[str, str]:
         """The names of the tokens that recorded stored runs at a server, by id; without runs that none recorded."""
         return dict(self.read("tokens_of", namespace=namespace, ids=ids))
@@ -530,14 +553,14 @@ class Store(Backend):
     def _runs(self, rows: Iterable[Sequence[Any]]) -> list[RunRow]:
         dimensions: int | None = None
         runs: list[RunRow] = []
-        for seq, run_id, success, sequence, task, user, said, stored in rows:
+        for seq, run_id, success, sequence, environment, task, user, said, stored in rows:
             vector = None
             if stored is not None:
                 if dimensions is None:
                     dimensions = self.header.dimensions  # read only if a run has a vector
                 vector = of_size(stored, dimensions)
             request = request_of(said)
-            runs.append(RunRow(seq, run_id, bool(success), sequence, task, user or "", request, vector))
+            runs.append(RunRow(seq, run_id, bool(success), sequence, environment, task, user or "", request, vector))
         return runs
 
     def states_at(self, places: Sequence[StatePlace], *, namespace: str) -> tuple[list[StatePlace], Float32Array]:
@@ -596,6 +619,11 @@ class Store(Backend):
     def _state(self, row: Sequence[Any]) -> StateRow:
         number, sources, targets, success = row[:4]
         return StateRow(number, _names(sources), _names(targets), bool(success), *row[4:10])
+
+
+def _run_about(row: Sequence[Any]) -> RunAbout:
+    about = RunAbout(*row)
+    return about._replace(success=as_bool(about.success), request=request_of(about.request or ""))
 
 
 def _names(stored: str | list[str]) -> tuple[ToolName, ...]:

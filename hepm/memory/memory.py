@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from hepm.memory.labels import Labels
     from hepm.memory.session import Session
     from hepm.rank.checkpoint import Rankers
+    from hepm.report.report import Report
 
 DEFAULT_STORE: Final = "memory.hepm"
 # Lexical vectors of 512 coordinates: no download, no model.
@@ -783,15 +784,31 @@ class Memory:
         if box is not None and len(box) and deliver(box, self.store, self._agreed_embedder()):
             self.mirrors.catch_up(defer=True)
 
+    def report(
+        self, *, namespace: str = DEFAULT_NAMESPACE, on_progress: Callable[[str], object] = lambda step: None
+    ) -> Report:
+        """Where agents go wrong, what worked instead, and what memory did (see `hepm.report.report.Report`).
+
+        Of a large memory rules are counted in a part of the runs, and calls are read of the latest ones.
+
+        Args:
+            on_progress: Called with what is done next, of `hepm.report.report.STEPS`.
+        """
+        from hepm.memory.reporting import report_on
+
+        return report_on(self, namespace=namespace, on_progress=on_progress)
+
     # Care
 
     def prepare(self, *, namespace: str = DEFAULT_NAMESPACE) -> None:
-        """Learn from all runs what hybrid suggestions need; kept in a file, for other processes too, if it takes long.
+        """Learn what suggestions and reports need; kept in a file, for other processes too, if it takes long.
 
-        Else the first suggestion does so, some seconds in a memory of 24,000 calls or more. `hepm ingest` prepares
+        Else the first of them does so, some seconds in a memory of 24,000 calls or more. `hepm ingest` prepares
         after many runs.
         """
-        self.mirrors.namespace(namespace).learned.latest()
+        learned = self.mirrors.namespace(namespace).learned
+        learned.latest()
+        learned.rules(anew=False)
 
     def examine(
         self,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any, Final
 
-_DRAWING: Final = ("graph.js", "drawing.js", "panel.js", "search.js")
+_DRAWING: Final = ("elements.js", "graph.js", "drawing.js", "panel.js", "search.js")
 """The scripts that draw a graph with vis-network, in the order they are loaded."""
 _INCLUDED: Final = re.compile(r"\{\{(\w+\.html)\}\}")
 _PLACEHOLDER: Final = re.compile(r"\{\{(\w+)\}\}")
@@ -24,15 +24,17 @@ def filled(
     scripts: Sequence[str] = (),
     styles: Sequence[str] = (),
     rules: Sequence[str] = (),
+    drawing: bool = True,
 ) -> tuple[str, str]:
     """A page with everything inside, and its Content-Security-Policy.
 
     Args:
         body: Name of the template that the page's body is made of.
         values: HTML by placeholder.
-        scripts: Names of the scripts after those that draw the graph; without any, the page draws none.
+        scripts: Names of the scripts after those that draw the graph, if it draws one.
         styles: Names of the styles after the one of all pages.
         rules: Further rules of the policy.
+        drawing: Whether it draws a graph, if it has scripts.
     """
     # In ASCII, and nothing that an HTML parser takes for markup.
     text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
@@ -41,7 +43,10 @@ def filled(
     loaded: list[str] = []
     allowed = ["default-src 'none'"]
     if scripts:
-        loaded = ["\n" + script for script in (_vis_network(), *map(_asset, (*_DRAWING, *scripts)))]
+        texts = list(map(_asset, scripts))
+        if drawing:
+            texts = [_vis_network(), *map(_asset, _DRAWING), *texts]
+        loaded = [f"\n{text}" for text in texts]
         allowed.append(f"script-src {' '.join(map(_hash, loaded))}")
     allowed += [f"style-src {_hash(style)}", "base-uri 'none'", "form-action 'none'", *rules]
     policy = "; ".join(allowed)

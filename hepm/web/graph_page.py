@@ -10,7 +10,7 @@ import difflib
 import html
 import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import networkx as nx
@@ -19,6 +19,7 @@ from hepm.errors import NotFoundError
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.memory import Memory
 from hepm.memory.latest import LatestRuns, read_latest
+from hepm.report.forks import Fork
 from hepm.text import count_of
 from hepm.types import START, Evidence, Object, ToolName
 from hepm.web.document import filled
@@ -44,6 +45,7 @@ class PageContent:
         outcomes: Successful and failed runs of the whole log; colours are relative to their ratio.
         edges_left_out: Edges among these tools beyond the strongest.
         latest: What the latest runs show; None if they were not read.
+        forks: Places where runs were lost, which are marked.
     """
 
     tools: list[Object]
@@ -54,14 +56,21 @@ class PageContent:
     outcomes: tuple[int, int]
     edges_left_out: int = 0
     latest: LatestRuns | None = None
+    forks: Sequence[Fork] = ()
 
 
 def content_of(
-    memory: Memory, namespace: str, *, focus: ToolName | None, max_tools: int, evidence: bool = True
+    memory: Memory,
+    namespace: str,
+    *,
+    focus: ToolName | None,
+    max_tools: int,
+    evidence: bool = True,
+    forks: Sequence[Fork] = (),
 ) -> PageContent:
     """What a page shows of a namespace (see `read_content`), with runs and summaries behind edges if `evidence`."""
     totals, mirror = memory.totals(namespace=namespace), memory.mirror(namespace)
-    return read_content(
+    content = read_content(
         part_of(mirror, focus=focus, max_tools=max_tools),
         evidence=mirror.evidence_of if evidence else None,
         lessons=memory.lessons.texts_by_tool(namespace=namespace),
@@ -70,6 +79,7 @@ def content_of(
         max_tools=max_tools,
         latest=read_latest(memory.lessons.store, namespace=namespace),
     )
+    return replace(content, forks=forks)
 
 
 def part_of(mirror: NamespaceMirror, *, focus: ToolName | None, max_tools: int) -> nx.DiGraph[ToolName]:
@@ -303,36 +313,27 @@ def graph_data(content: PageContent, places: Mapping[ToolName, tuple[int, int]] 
         "base": round(content.outcomes[1] / runs, 6) if runs else None,
         "tools": tools,
         "edges": content.edges,
-        "clusters": clusters_of(content),
+        "forks": _forks_data(content),
     }
     if content.latest is not None:
         data.update(_latest_data(content, content.latest))
     return data
 
 
-def clusters_of(content: PageContent) -> list[int | None]:
-    """Of each tool the number of its cluster, the largest first: tools that runs went between more than by chance.
-
-    Greedy modularity (Clauset, Newman and Moore 2004), over the runs that took an edge either way. None for the start
-    and for tools alone.
-    """
-    together: nx.Graph[int] = nx.Graph()
-    for edge in content.edges:
-        # Either way round: a cluster is of tools that runs go between.
-        a, b = sorted((edge["source"], edge["target"]))
-        runs = (edge["support"] or 0) + (edge["failures"] or 0)
-        if a != b and START not in (content.tools[a]["name"], content.tools[b]["name"]) and runs:
-            before = together.get_edge_data(a, b, {"weight": 0})["weight"]
-            together.add_edge(a, b, weight=before + runs)
-    clusters: list[int | None] = [None] * len(content.tools)
-    if not together:
-        return clusters
-    groups = [sorted(group) for group in nx.community.greedy_modularity_communities(together, weight="weight")]
-    groups.sort(key=lambda group: (-len(group), group))
-    for number, group in enumerate(groups):
-        for tool in group:
-            clusters[tool] = number
-    return clusters
+def _forks_data(content: PageContent) -> Object:
+    """The edges that are a side of a fork, by their numbers: whether they are the mistake, and the fork in words."""
+    sides: dict[tuple[ToolName, ToolName], Object] = {}
+    for fork in content.forks:
+        ways = [way.tool for way in (fork.instead, *fork.others) if way is not None]
+        for tool, mistake in (*((way, False) for way in ways), *((tally.tool, True) for tally in fork.mistakes)):
+            sides.setdefault((fork.after, tool), {"mistake": mistake, "text": fork.sentence})
+    names = [tool["name"] for tool in content.tools]
+    marked: Object = {}
+    for number, edge in enumerate(content.edges):
+        side = sides.get((names[edge["source"]], names[edge["target"]]))
+        if side is not None:
+            marked[str(number)] = side
+    return marked
 
 
 def _latest_data(content: PageContent, latest: LatestRuns) -> Object:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from functools import cached_property, partial
 from hashlib import blake2b
 from typing import Any, Final, TypeAlias
@@ -28,15 +29,18 @@ from hepm.experience.equal_lessons import EqualLessons
 from hepm.experience.likeness import request_of
 from hepm.graph.lessons.rows import Kind, StoredLesson
 from hepm.graph.mirror.mirror import switching_often
-from hepm.graph.trials import Trial
+from hepm.graph.rows import RunFilter
 from hepm.ingest.fields import is_list
 from hepm.ingest.formats.hepm import parse_stored
 from hepm.ingest.records import without_surrogates
-from hepm.memory.latest import latest_trajectories
-from hepm.types import Object, Trajectory, Turn
+from hepm.memory.survey import LAST_ROW
+from hepm.report.report import Report
+from hepm.report.spoken import monday_of, week_of
+from hepm.types import Object
 from hepm.uplift.effect_text import ADJUSTED, COLUMNS, figures
 from hepm.web.document import filled
 from hepm.web.graph_page import content_of, counts_of, graph_data, texts_of
+from hepm.web.transcripts import one_line, transcript_of
 
 _Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
@@ -44,21 +48,31 @@ MOST_TOOLS: Final = 200
 """Tools drawn at once, the most called first. Others are found by name, each with its neighbours."""
 MOST_RUNS: Final = 50
 """Stored runs that are listed."""
-MOST_TURNS: Final = 200
-"""Turns that are shown of a run."""
 MOST_LISTED: Final = 100
 """Hints, runs or lessons of one answer."""
 
 _KEPT: Final = 24  # graphs, counts and advice
 # A graph is drawn anew after so many times the time that this took, so that runs under way go first.
 _PAUSE_FACTOR: Final = 10.0
-# The part of a user's request that is read, and the part that is shown.
-_READ_CHARS: Final = 4_000
-_REQUEST_CHARS: Final = 160
-_TURN_CHARS: Final = 1_000
+_READ_CHARS: Final = 4_000  # the part of a user's request that is read
 _MOST_REQUESTS: Final = 2_000
 _EXAMPLES: Final = 3  # lessons of single runs that are shown below the sentence which they say
-_SCRIPTS: Final = ("main.js", "api.js", "uplift.js", "runs.js", "hints.js", "lessons.js", "live.js")
+_SCRIPTS: Final = (
+    "main.js",
+    "api.js",
+    "transcript.js",
+    "uplift.js",
+    "runs.js",
+    "hints.js",
+    "lessons.js",
+    "report.js",
+    "live.js",
+)
+_OUTCOMES: Final = ("succeeded", "failed", "unknown")
+_DAY_S: Final = 86_400
+_WEEK_S: Final = 7 * _DAY_S
+_MOST_CHOICES: Final = 500  # of a filter
+_MODELS_OF: Final = 10_000  # latest runs whose models can be chosen
 _HEADERS: Final = {
     "cache-control": "no-store",
     "x-content-type-options": "nosniff",
@@ -85,7 +99,8 @@ def routes(runs: LiveRuns) -> list[Route]:
         Route("/api/now", page.answering(page.now)),
         Route("/api/graph", page.answering(page.graph)),
         Route("/api/edge", page.answering(page.edge)),
-        Route("/api/runs", page.answering(page.latest_runs)),
+        Route("/api/report", page.answering(page.report)),
+        Route("/api/runs", page.answering(page.found_runs)),
         Route("/api/run", page.answering(page.run)),
         Route("/api/advice", page.answering(page.advice)),
         _read_or_changed("/api/lessons", page.answering(page.lessons), page.changing(page.retire_or_revive)),
@@ -127,7 +142,7 @@ class _Page:
         nothing: Object = {"start": None, "focus": None, "base": None, "tools": [], "edges": []}
         rules = ("connect-src 'self'", "img-src data:")
         values = {"title": "hepm"}
-        return filled("live.html", nothing, values, scripts=_SCRIPTS, styles=("live.css",), rules=rules)
+        return filled("live.html", nothing, values, scripts=_SCRIPTS, styles=("live.css", "report.css"), rules=rules)
 
     def answering(self, read: Callable[[Request], Object]) -> _Endpoint:
         """An endpoint that answers with JSON, or with 304 if the client has it already."""
@@ -253,7 +268,10 @@ class _Page:
 
     def _drawn(self, namespace: str, tool: str | None, before: Object | None) -> Object:
         self._memory.refresh(defer=True)
-        content = content_of(self._memory, namespace, focus=tool, max_tools=MOST_TOOLS, evidence=False)
+        # The report takes seconds: forks are marked once it was looked at.
+        report = self._kept.get(("report", namespace))
+        forks = () if report is None else report.value.forks
+        content = content_of(self._memory, namespace, focus=tool, max_tools=MOST_TOOLS, evidence=False, forks=forks)
         # Tools stay where they were drawn before, so that the eye finds them again.
         places = None
         if before is not None:
@@ -270,11 +288,53 @@ class _Page:
 
     # Runs
 
-    def latest_runs(self, request: Request) -> Object:
-        """The runs that were stored last, by what was asked for."""
+    def report(self, request: Request) -> Object:
+        """Where agents go wrong, as it was known lately."""
         namespace = namespace_of(request)
-        stored = latest_trajectories(self._memory.lessons.store, namespace=namespace, most=MOST_RUNS)
-        return {"runs": [_stored_run(run) for run in stored]}
+        report: Report = self._made(("report", namespace), lambda _: self._memory.report(namespace=namespace))
+        return report.to_json()
+
+    def found_runs(self, request: Request) -> Object:
+        """Stored runs that a filter leaves, the latest first, and what it can be set to."""
+        namespace = namespace_of(request)
+        store = self._memory.store
+        asked = {name: request.query_params.get(name) or None for name in ("words", "outcome", "tool", "user", "model")}
+        if asked["outcome"] not in (None, *_OUTCOMES):
+            raise InputError(f'"outcome" is none of {", ".join(_OUTCOMES)}')
+        week = request.query_params.get("week") or None
+        since = None
+        if week is not None:
+            since = _monday(week)
+        until = None if since is None else since + _WEEK_S
+        wanted = RunFilter(**asked, since=since, until=until)
+        before = request.query_params.get("before") or str(LAST_ROW)
+        if not before.isdecimal():
+            raise InputError('"before" is no row number')
+        found = store.runs_found(wanted, namespace=namespace, before=min(int(before), LAST_ROW), limit=MOST_RUNS)
+        redactor = self._runs.page_redactor()
+        runs: list[Object] = []
+        for about in found:
+            line = one_line(redactor.text(about.request))
+            runs.append({**about._asdict(), "at": about.ended_at, "request": line})
+        return {
+            "runs": runs,
+            "more": len(found) == MOST_RUNS,
+            **self._made(("choices", namespace), self._choices(namespace)),
+        }
+
+    def _choices(self, namespace: str) -> Callable[[Any], Object]:
+        """The tools, models and weeks that stored runs have."""
+
+        def made(_: object) -> Object:
+            store = self._memory.store
+            weeks = {week_of(day * _DAY_S) for day in store.outcomes_by_day(namespace=namespace)}
+            return {
+                "tools": sorted(store.called_tools(namespace=namespace))[:_MOST_CHOICES],
+                "models": store.models(namespace=namespace, most=_MODELS_OF)[:_MOST_CHOICES],
+                "weeks": [monday_of(week) for week in sorted(weeks, reverse=True)[:_MOST_CHOICES]],
+            }
+
+        return made
 
     def run(self, request: Request) -> Object:
         """One run, stored or under way, turn by turn, without secrets."""
@@ -290,15 +350,7 @@ class _Page:
             run = self._memory.run(id, namespace=namespace)
         if run is None:
             raise NotFoundError(f"there is no run {id!r} in {namespace!r}")
-        run = self._runs.page_redactor()(run)
-        turns = [turn for turn in run.turns if turn.role != "system"]
-        return {
-            **_stored_run(run),
-            "stored": live is None,
-            "arm": _arm_of(run),
-            "turns": [_turn(turn) for turn in turns[:MOST_TURNS]],
-            "all_turns": len(turns),
-        }
+        return transcript_of(self._runs.page_redactor()(run), stored=live is None)
 
     def advice(self, request: Request) -> Object:
         """What keeps memory from helping here, as it was known lately."""
@@ -315,7 +367,7 @@ class _Page:
 
     def _request(self, run: LiveRun) -> str:
         """What the user asked for first, without secrets; "" if it is not known."""
-        return _line(self._runs.page_redactor().text(run.session.request[:_READ_CHARS]))
+        return one_line(self._runs.page_redactor().text(run.session.request[:_READ_CHARS]))
 
     def _requests_of(self, runs: Sequence[str], namespace: str) -> dict[str, str]:
         """What was asked for in each run; "" if it is not known."""
@@ -330,7 +382,7 @@ class _Page:
                 requests[run] = self._request(live[run])
                 continue
             if run in records:
-                self._requests[namespace, run] = _line(_request_in(run, records[run]))
+                self._requests[namespace, run] = one_line(_request_in(run, records[run]))
             requests[run] = self._requests.get((namespace, run), "")
         return requests
 
@@ -415,6 +467,14 @@ def _texts(body: Object, name: str) -> list[str]:
     return [_text({name: value}, name) for value in values]
 
 
+def _monday(week: str) -> float:
+    """The beginning of a week that is named by its first day, Unix seconds."""
+    try:
+        return datetime.fromisoformat(week).replace(tzinfo=UTC).timestamp()
+    except (ValueError, OverflowError):
+        raise InputError(f"{week!r} is no day: write it as 2026-11-23") from None
+
+
 def _kind(name: str) -> Kind:
     if name not in _KINDS:
         raise InputError(f"there are no lessons of the kind {name!r}; there are {', '.join(_KINDS)}")
@@ -427,47 +487,6 @@ def _request_in(run: str, record: str) -> str:
         return request_of(parse_stored(run, record))
     except StoreDamagedError:
         return ""
-
-
-def _arm_of(run: Trajectory) -> str:
-    """The arm of the trial that a run belongs to: with memory, without, or in its shadow; "" if it is in none."""
-    trial = Trial.of(run)
-    if trial is None:
-        return ""
-    if trial.shadow:
-        return "shadow"
-    return trial.arm
-
-
-def _stored_run(run: Trajectory) -> Object:
-    about = {"id": run.id, "at": run.ended_at, "request": _line(request_of(run)), "task": run.task}
-    calls = sum(1 for _ in run.calls())
-    return about | {"success": run.outcome.success, "environment": run.environment, "calls": calls}
-
-
-def _turn(turn: Turn) -> Object:
-    calls: list[Object] = []
-    for call in turn.calls:
-        arguments = ""
-        if call.arguments:
-            arguments = json.dumps(call.arguments, default=str)
-        result = call.result or ""
-        about = {"name": call.name, "arguments": _cut(arguments), "result": _cut(result)}
-        calls.append({**about, "error": call.error, "refused": call.refused})
-    return {"role": turn.role, "text": _cut(turn.text), "calls": calls, "hinted": list(turn.hinted)}
-
-
-def _cut(text: str) -> str:
-    if len(text) <= _TURN_CHARS:
-        return text
-    return text[: _TURN_CHARS - 1] + "…"
-
-
-def _line(text: str) -> str:
-    line = " ".join(text.split())
-    if len(line) <= _REQUEST_CHARS:
-        return line
-    return line[: _REQUEST_CHARS - 1] + "…"
 
 
 def _by_support(equal: EqualLessons) -> tuple[bool, int, float, str]:

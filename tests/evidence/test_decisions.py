@@ -87,7 +87,7 @@ def test_only_the_latest_result_of_a_tool_is_known(tmp_path: Path) -> None:
 
 
 def labelled(name: str, task: str, request: str) -> LabelledRun:
-    return LabelledRun(0, name, True, task, "", words_of(request_of(request)), ("look",))
+    return LabelledRun(0, name, True, "", task, "", words_of(request_of(request)), ("look",))
 
 
 THINGS = ("lamp", "shoes", "chair", "table", "phone", "radio", "plate", "glass", "carpet")

@@ -15,7 +15,7 @@ Known = tuple[str, Sequence[str]]
 
 
 def labelled(number: int, request: str, calls: Sequence[str], *, won: bool = True) -> LabelledRun:
-    return LabelledRun(number, f"r{number}", won, "", "", words_of(request), tuple(calls), family=f"r{number}")
+    return LabelledRun(number, f"r{number}", won, "", "", "", words_of(request), tuple(calls), family=f"r{number}")
 
 
 def vote(runs: Sequence[Known], request: str, past: Sequence[str], *, lost: Sequence[Known] = ()) -> NearestVote:

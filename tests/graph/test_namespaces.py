@@ -15,7 +15,7 @@ from hepm.graph.delta import steps_in
 from hepm.graph.lessons.rows import Answer, Source, StoredLesson, Triple
 from hepm.graph.lessons.store import LessonStore
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.graph.rows import Selection, StateBatch, ToolRow
+from hepm.graph.rows import RunFilter, Selection, StateBatch, ToolRow
 from hepm.graph.store import Store
 from tests.runs import Shelf, trajectory
 
@@ -87,6 +87,12 @@ READS: dict[str, Callable[[Store, str], Any]] = {
     "trial_sessions": lambda store, ns: store.trial_sessions(namespace=ns),
     "refusals": lambda store, ns: sorted(store.refusals(namespace=ns).items()),
     "tokens_of": lambda store, ns: sorted(store.tokens_of(["r1", "r2", "r3"], namespace=ns).items()),
+    "about_runs": lambda store, ns: [one[1:] for one in store.about_runs(["r1", "r2", "r3"], namespace=ns).values()],
+    "runs_found": lambda store, ns: [
+        one[1:] for one in store.runs_found(RunFilter(), namespace=ns, before=1 << 62, limit=9)
+    ],
+    "outcomes_by_day": lambda store, ns: sorted(store.outcomes_by_day(namespace=ns).items()),
+    "models": lambda store, ns: store.models(namespace=ns, most=9),
     "requests_before": lambda store, ns: store.requests_before(namespace=ns, most=9),
     "ends_of": lambda store, ns: sorted(store.ends_of(["r1", "r2", "r3"], namespace=ns).items()),
     "latest_ends": lambda store, ns: store.latest_ends(namespace=ns, most=9),

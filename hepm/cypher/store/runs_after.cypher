@@ -1,7 +1,7 @@
 // Labelled runs that count, stored after a row.
 // Params:  $space string, $seq int
-// Returns: seq int, id string, success boolean, sequence string, task string, user string, said string, vector bytes
+// Returns: seq int, id string, success boolean, sequence string, environment string, task string, user string, said string, vector bytes
 // Index:   trajectory_arrival
 MATCH (t:Trajectory) WHERE t.space = $space AND t.seq > $seq AND t.counted AND t.success IS NOT NULL
-RETURN t.seq AS seq, t.id AS id, t.success AS success, t.sequence AS sequence, t.task AS task,
-       t.user AS user, left(t.said, 600) AS said, t.said_vector AS vector ORDER BY seq
+RETURN t.seq AS seq, t.id AS id, t.success AS success, t.sequence AS sequence, t.environment AS environment,
+       t.task AS task, t.user AS user, left(t.said, 600) AS said, t.said_vector AS vector ORDER BY seq

@@ -283,6 +283,7 @@ def uid(*parts: str) -> str:
 _BY_UID: Final[Mapping[str, tuple[str, str]]] = {
     "find_lessons": ("ids", "lesson"),
     "derived_labels": ("ids", "run"),
+    "about_runs": ("ids", "run"),
     "ends_of": ("ids", "run"),
     "tokens_of": ("ids", "run"),
     "find_runs": ("ids", "run"),

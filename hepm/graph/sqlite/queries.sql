@@ -229,6 +229,36 @@ SELECT id, record FROM trajectory WHERE namespace = :namespace AND id IN (SELECT
 SELECT id, ended_at FROM trajectory
 WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids)) AND ended_at IS NOT NULL;
 
+-- name: about_runs
+SELECT seq, id, environment, task, model, user, success, steps, ended_at, substr(said, 1, 600) FROM trajectory
+WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids));
+
+-- name: runs_found
+-- Runs stored before a row, the latest first. A part that is not given matches everything.
+SELECT seq, id, environment, task, model, user, success, steps, ended_at, substr(said, 1, 600) FROM trajectory t
+WHERE namespace = :namespace AND seq < :before
+  AND (:words IS NULL OR instr(lower(substr(said, 1, 600)), :words) OR instr(lower(id), :words)
+       OR lower(task) = :words OR instr(lower(environment), :words))
+  AND (:outcome IS NULL OR success IS (CASE :outcome WHEN 'succeeded' THEN 1 WHEN 'failed' THEN 0 END))
+  AND (:user IS NULL OR user = :user)
+  AND (:model IS NULL OR model = :model)
+  AND (:since IS NULL OR ended_at >= :since) AND (:until IS NULL OR ended_at < :until)
+  AND (:tool IS NULL OR EXISTS (
+      SELECT 1 FROM passage p WHERE p.trajectory = t.seq AND p.namespace = t.namespace AND p.target = :tool))
+ORDER BY seq DESC LIMIT :limit;
+
+-- name: outcomes_by_day
+-- Of each day since 1970 on which labelled runs ended: how many succeeded, and how many failed.
+SELECT CAST(floor(ended_at / 86400) AS INTEGER) AS day, sum(success = 1), sum(success = 0) FROM trajectory
+WHERE namespace = :namespace AND ended_at IS NOT NULL AND success IS NOT NULL AND counted = 1
+GROUP BY day ORDER BY day;
+
+-- name: models
+-- Of the latest runs.
+SELECT DISTINCT model FROM (
+    SELECT model FROM trajectory WHERE namespace = :namespace ORDER BY seq DESC LIMIT :most
+) WHERE model <> '' ORDER BY model;
+
 -- name: tokens_of
 SELECT id, token FROM trajectory
 WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids)) AND token <> '';
@@ -253,19 +283,19 @@ SELECT p.source, p.target, t.id FROM trajectory t CROSS JOIN passage p ON p.traj
 WHERE t.namespace = :namespace ORDER BY t.seq;
 
 -- name: runs_after
-SELECT t.seq, t.id, t.success, t.sequence, t.task, t.user, substr(t.said, 1, 600), v.embedding
+SELECT t.seq, t.id, t.success, t.sequence, t.environment, t.task, t.user, substr(t.said, 1, 600), v.embedding
 FROM trajectory t LEFT JOIN run_vector v ON v.trajectory = t.seq
 WHERE t.namespace = :namespace AND t.seq > :seq AND t.counted = 1 AND t.success IS NOT NULL ORDER BY t.seq;
 
 -- name: latest_runs
-SELECT t.seq, t.id, t.success, t.sequence, t.task, t.user, substr(t.said, 1, 600), v.embedding
+SELECT t.seq, t.id, t.success, t.sequence, t.environment, t.task, t.user, substr(t.said, 1, 600), v.embedding
 FROM trajectory t LEFT JOIN run_vector v ON v.trajectory = t.seq
 WHERE t.namespace = :namespace AND t.seq < :before AND t.counted = 1 AND t.success IS NOT NULL
 ORDER BY t.seq DESC LIMIT :most;
 
 -- name: runs_from_points
 -- The first run from each of some row numbers on.
-SELECT t.seq, t.id, t.success, t.sequence, t.task, t.user, substr(t.said, 1, 600), v.embedding
+SELECT t.seq, t.id, t.success, t.sequence, t.environment, t.task, t.user, substr(t.said, 1, 600), v.embedding
 FROM (SELECT DISTINCT (
           SELECT seq FROM trajectory
           WHERE namespace = :namespace AND seq >= j.value AND counted = 1 AND success IS NOT NULL ORDER BY seq LIMIT 1
@@ -276,7 +306,7 @@ WHERE t.seq < :before ORDER BY t.seq;
 
 -- name: runs_at
 -- Without their vectors.
-SELECT t.seq, t.id, t.success, t.sequence, t.task, t.user, substr(t.said, 1, 600), NULL
+SELECT t.seq, t.id, t.success, t.sequence, t.environment, t.task, t.user, substr(t.said, 1, 600), NULL
 FROM json_each(:seqs) j CROSS JOIN trajectory t ON t.seq = j.value
 WHERE t.namespace = :namespace AND t.counted = 1 AND t.success IS NOT NULL ORDER BY t.seq;
 

@@ -6,7 +6,7 @@ const message = document.getElementById("message");
 const dialog = document.getElementById("ask");
 const etags = new Map();
 let mayWrite = false;
-const place = { namespace: null, view: "graph" };
+const place = { namespace: null, view: "report" };
 
 class Refusal extends Error {
   constructor(status, text, namespaces) {

@@ -58,25 +58,24 @@ function standingOut() {
 function edgeStyle(edge) {
   const chosen = view.tool === null && view.edge === null; // nothing is selected
   const mine = edge.id === view.edge || (view.tool !== null && (edge.source === view.tool || edge.target === view.tool));
-  const strong = css(failureColour(edge), mine ? 0.9 : chosen ? 0.15 + 0.8 * backing(edge) : 0.1);
+  // The sides of a fork stand out: the mistake in orange, what worked in blue.
+  const fork = edge.fork && scale().stops[edge.fork.mistake ? 2 : 0];
+  const faint = fork && chosen ? 1 : chosen ? 0.1 + 0.4 * backing(edge) : 0.1;
+  const strong = css(fork ?? failureColour(edge), mine ? 0.9 : faint);
   return {
     id: edge.id,
     hidden: !isShown(edge),
-    width: 1 + 8 * (edge.weight ?? 0) * (0.2 + 0.8 * backing(edge)) + (edge.id === view.edge ? 3 : 0),
+    width: (fork ? 4 : 1) + 8 * (edge.weight ?? 0) * (0.2 + 0.8 * backing(edge)) + (edge.id === view.edge ? 3 : 0),
     color: { color: strong, highlight: strong, hover: strong, inherit: false },
     dashes: edge.failure_share === null,
     selfReference: { size: 9 + TOOLS[edge.source].radius / 2, angle: Math.PI / 4 },
   };
 }
 
-// Of tools that runs go between. Further ones, and those alone, are grey as before.
-const CLUSTERS = 6;
-const clusterColour = (tool) => colour((tool.cluster ?? CLUSTERS) < CLUSTERS ? `cluster-${tool.cluster}` : "node");
-
 function nodeStyle(tool, id, out) {
   const faded = out !== null && !out.has(id);
   const selected = id === view.tool;
-  const fill = isStart(id) ? colour("start") : selected ? colour("chosen") : clusterColour(tool);
+  const fill = isStart(id) ? colour("start") : selected ? colour("chosen") : colour("node");
   const border = selected ? colour("text") : colour("page");
   return {
     id,

@@ -26,7 +26,7 @@ function readGraph(data) {
   MOST_NEXT = Math.max(1, ...nextOf.map((edges) => edges.length));
   MOST_RUNS = Math.max(1, ...EDGES.map(runsOf));
   (data.ends ?? []).forEach((ends, id) => (TOOLS[id].ends = ends));
-  (data.clusters ?? []).forEach((cluster, id) => (TOOLS[id].cluster = cluster));
+  for (const [id, fork] of Object.entries(data.forks ?? {})) EDGES[id].fork = fork;
 }
 
 /** The share of the latest runs with a tool that ended with it; 0 if that is not known. */
@@ -44,7 +44,7 @@ function sortBefore(edges) {
 }
 
 const runsOf = (edge) => (edge.support ?? 0) + (edge.failures ?? 0);
-const isStrong = (edge, perTool) => edge.rank <= perTool || perTool < (edge.standsInBelow ?? 0);
+const isStrong = (edge, perTool) => edge.fork || edge.rank <= perTool || perTool < (edge.standsInBelow ?? 0);
 
 /** How many next tools of each tool can be drawn before the picture becomes a tangle. */
 function readableNext() {
@@ -54,15 +54,9 @@ function readableNext() {
   return next;
 }
 
-const counted = new Intl.NumberFormat("en");
-const NOT_KNOWN = "not known";
-
-const asCount = (number) => (number === null ? NOT_KNOWN : counted.format(number));
 const asWeight = (number) => (number === null ? NOT_KNOWN : number.toFixed(2));
 /** Failed runs as a count of all that took an edge: a share alone hides that there were two. */
 const asFailed = (edge) =>
   edge.failures === null || edge.support === null
     ? asPercent(edge.failure_share)
     : `${counted.format(edge.failures)} of ${counted.format(edge.failures + edge.support)} (${asPercent(edge.failure_share)})`;
-const asPercent = (share) =>
-  share === null ? NOT_KNOWN : `${share > 0 && share < 0.01 ? "<1" : Math.round(100 * share)} %`;

@@ -11,9 +11,6 @@ function since(at) {
 }
 const time = (at) => make("time", { class: "when", "data-at": String(at), datetime: new Date(1000 * at).toISOString() }, since(at));
 
-const clipped = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
-const shareOf = (part, all) => (all ? asPercent(part / all) : "–");
-const plural = (number, one, many = `${one}s`) => `${asCount(number)} ${number === 1 ? one : many}`;
 
 /** A tool's name that leads to the tool in the graph. */
 function toolLink(name, more = "") {
@@ -86,7 +83,6 @@ function verdict(hint, latest) {
   if (hint.followed === false) return ["not followed", "no"];
   return [latest ? "waiting" : "no call", ""];
 }
-const ENDED = new Map([[true, ["succeeded", "yes"]], [false, ["failed", "no"]]]);
 
 /** What the agent called, if that was not the first suggestion. */
 function calledInstead({ called, tools }) {

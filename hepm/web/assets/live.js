@@ -22,7 +22,7 @@ let placed = "";
 function readAddress() {
   const parts = new URLSearchParams(location.hash.slice(1));
   const view = parts.get("view");
-  return { namespace: parts.get("namespace"), view: views.some((one) => one.dataset.view === view) ? view : "graph" };
+  return { namespace: parts.get("namespace"), view: views.some((one) => one.dataset.view === view) ? view : "report" };
 }
 
 function goTo(changes) {
@@ -42,7 +42,7 @@ function arrive() {
   for (const element of document.querySelectorAll("main")) element.hidden = element.dataset.shows !== place.view;
   document.body.dataset.view = place.view;
   if (place.view === "lessons") lessonsAt = null;
-  if (place.view === "hints") runsAt = null;
+  if (["hints", "runs", "report"].includes(place.view)) runsAt = null;
   if (place.view === "graph") requestAnimationFrame(() => placed || reset(false));
   start();
 }
@@ -69,9 +69,10 @@ async function poll() {
     if (mine !== round) return;
     if (now !== null) showNow(now);
     if (place.view === "graph") await updateGraph();
-    if (place.view === "hints" && runsAt !== lastNow.revision) {
+    const reload = { hints: loadAdvice, runs: loadStored, report: loadReport }[place.view];
+    if (reload && runsAt !== lastNow.revision) {
       runsAt = lastNow.revision;
-      await loadRuns();
+      await reload();
     }
     if (place.view === "lessons" && lessonsAt !== lastNow.revision) {
       lessonsAt = lastNow.revision;

@@ -4,28 +4,9 @@
 // The live page's own: texts behind an edge that came without them, and a tool that is not drawn.
 let askForTexts;
 let showNeighbours;
-let openRun;
 
 const panel = document.getElementById("panel");
 const tip = document.getElementById("tip");
-
-/** Characters without a shape, or that turn the writing direction so that one name can pose as another, are spelled out. */
-const visible = (text) =>
-  text.replace(
-    /[\p{Cs}\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
-
-/** An element with attributes and children; a child that is no element becomes text. */
-function make(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name === "onclick") element.addEventListener("click", value);
-    else element.setAttribute(name, value);
-  }
-  element.append(...children.map((child) => (typeof child === "string" ? visible(child) : child)));
-  return element;
-}
 
 const nameOf = (id) => (isStart(id) ? TOOLS[id].label : TOOLS[id].name);
 const toolButton = (id) =>
@@ -118,6 +99,7 @@ function edgePanel(edge) {
   return [
     make("h2", {}, toolButton(edge.source), make("span", { class: "arrow" }, " → "), toolButton(edge.target)),
     make("p", { class: "about" }, `Number ${edge.rank} of ${nextOf[edge.source].length} next tools.`),
+    ...(edge.fork ? [make("p", { class: "fork-text", dir: "auto" }, edge.fork.text)] : []),
     bar(edge, edge.weight),
     facts([
       ["Weight", asWeight(edge.weight)],
@@ -135,7 +117,7 @@ function edgePanel(edge) {
 
 /** The runs behind an edge: on the live page by what was asked for, each leading to its calls. */
 function runsBehind(edge) {
-  if (!openRun) return texts("Runs", edge.runs, edge.all_runs, "runs");
+  if (typeof openRun === "undefined") return texts("Runs", edge.runs, edge.all_runs, "runs");
   const found = texts("Runs", edge.runs, edge.all_runs, "asked");
   found[1].querySelectorAll?.("li").forEach((item, at) => item.replaceChildren(runButton(edge.runs[at], edge.requests?.[edge.runs[at]])));
   return found;
@@ -180,7 +162,7 @@ function tipBody(found) {
     return [
       make("b", {}, `${TOOLS[edge.source].label} → ${TOOLS[edge.target].label}`),
       facts([["Weight", asWeight(edge.weight)], ["Support", asCount(edge.support)], ["Failed", asFailed(edge)]]),
-      ...(edge.summaries?.length ? [make("p", { dir: "auto" }, cut(edge.summaries[0]))] : []),
+      ...(edge.fork ? [make("p", { dir: "auto" }, edge.fork.text)] : edge.summaries?.length ? [make("p", { dir: "auto" }, cut(edge.summaries[0]))] : []),
     ];
   }
   const tool = TOOLS[found.tool];

@@ -1,77 +1,69 @@
-// Runs by what was asked for: the latest ones, and each turn by turn; and what keeps memory from helping.
+// Stored runs by what was asked for, with filters; the report on them, and what keeps memory from helping.
 "use strict";
 
-const runDialog = document.getElementById("run");
-const runBody = document.getElementById("run-body");
+readRun = (id) => ask("/api/run", { query: { id } }).then((run) => (run === true ? null : run), (error) => void explain(error));
 
-/** What a run was asked for, which leads to its calls. */
-function runLink({ id, request }) {
-  const text = request || "(no request known)";
-  return make("button", { type: "button", class: "tool", title: `Run ${id}`, onclick: () => openRun(id) }, clipped(text, 160));
-}
-
-openRun = async (id) => {
-  const run = await ask("/api/run", { query: { id } }).catch(explain);
-  if (!run || run === true) return;
-  runBody.replaceChildren(...runParts(run));
-  if (!runDialog.open) runDialog.showModal();
-  runDialog.scrollTop = 0;
-};
-
-function runParts(run) {
-  const [word, kind] = ENDED.get(run.success) ?? [run.stored ? "no outcome" : "under way", ""];
-  const about = [run.environment, run.task && `task ${run.task}`, run.arm && `arm: ${run.arm}`].filter(Boolean).join(" · ");
-  const more = run.all_turns - run.turns.length;
-  return [
-    make("h2", { dir: "auto" }, clipped(run.request || "(no request known)", 160)),
-    make("p", { class: "about" }, make("span", { class: `mark ${kind}` }, word), " ", about),
-    make("p", { class: "id" }, run.id),
-    make("ol", { class: "turns" }, ...run.turns.map(turnRow)),
-    ...(more > 0 ? [make("p", { class: "none" }, `and ${plural(more, "more turn")}`)] : []),
-  ];
-}
-
-const SPEAKS = { user: "User", assistant: "Agent" };
-
-function turnRow(turn) {
-  const hinted = turn.hinted.length ? [make("p", { class: "reason", dir: "auto" }, `memory had suggested ${turn.hinted.map((tool) => clipped(tool, 80)).join(", ")}`)] : [];
-  return make(
-    "li",
-    {},
-    make("span", { class: "who" }, SPEAKS[turn.role] ?? turn.role),
-    make("div", {}, ...(turn.text ? [make("p", { class: "said", dir: "auto" }, turn.text)] : []), ...hinted, ...turn.calls.map(callRow)),
-  );
-}
-
-function callRow({ name, arguments: given, result, error }) {
-  const failed = error ? [make("span", { class: "mark no" }, "error")] : [];
-  return make(
-    "div",
-    { class: "call" },
-    make("div", { dir: "auto" }, make("b", {}, clipped(name, 80)), " ", make("code", {}, given), " ", ...failed),
-    ...(result ? [make("pre", { dir: "auto" }, result)] : []),
-  );
-}
-
-document.getElementById("run-close").addEventListener("click", () => runDialog.close());
-runDialog.addEventListener("click", (event) => event.target === runDialog && runDialog.close());
+const filterForm = document.getElementById("filter-runs");
+const storedList = document.getElementById("stored");
+const moreRuns = document.getElementById("more-runs");
+let lastRow = null; // row number of the last run that is listed
 
 function storedRow(run) {
   const [word, kind] = ENDED.get(run.success) ?? ["no outcome", ""];
   const when = run.at === null ? make("span", { class: "when" }, "") : time(run.at);
-  return make("li", { class: "run" }, when, make("span", { class: "request", dir: "auto" }, runLink(run)), make("span", { class: "when" }, plural(run.calls, "call")), make("span", { class: "end" }, make("span", { class: `mark ${kind}` }, word)));
+  const where = [run.environment, run.task && `task ${run.task}`, run.model].filter(Boolean).join(" · ");
+  return make("li", { class: "run" }, when, make("span", { class: "request", dir: "auto" }, runLink(run), ...(where ? [make("small", { class: "about" }, ` ${clipped(where, 120)}`)] : [])), make("span", { class: "when" }, plural(run.steps, "turn")), make("span", { class: "end" }, make("span", { class: `mark ${kind}` }, word)));
 }
+
+function chosenFilter() {
+  const entries = [...new FormData(filterForm)].map(([name, value]) => [name, value.trim()]);
+  return Object.fromEntries(entries.filter(([, value]) => value));
+}
+
+/** The values that a filter can be set to; what is chosen stays. */
+function fillChoices(name, values, none) {
+  const field = filterForm.elements[name];
+  const chosen = field.value;
+  field.replaceChildren(make("option", { value: "" }, none), ...values.map((value) => make("option", { value }, clipped(value, 60))));
+  field.value = values.includes(chosen) ? chosen : "";
+}
+
+async function loadStored(before = null) {
+  const query = chosenFilter();
+  if (before !== null) query.before = before;
+  const found = await ask("/api/runs", { query }).catch(explain);
+  if (!found || found === true) return;
+  fillChoices("tool", found.tools, "any tool");
+  fillChoices("model", found.models, "any model");
+  fillChoices("week", found.weeks, "any week");
+  const rows = found.runs.map(storedRow);
+  if (before !== null) storedList.append(...rows);
+  else refill(storedList, ...(rows.length ? rows : [make("li", { class: "none" }, Object.keys(query).length ? "No run matches." : "No run is stored yet.")]));
+  lastRow = found.runs.length ? found.runs[found.runs.length - 1].seq : null;
+  moreRuns.hidden = !found.more;
+}
+let typing = null;
+filterForm.addEventListener("input", () => {
+  clearTimeout(typing);
+  typing = setTimeout(() => loadStored(), 250);
+});
+filterForm.addEventListener("submit", (event) => event.preventDefault());
+moreRuns.addEventListener("click", () => loadStored(lastRow));
 
 function adviceRow({ what, mend, command }) {
   return make("li", {}, make("p", { dir: "auto" }, `${what}.`), make("p", { class: "reason", dir: "auto" }, `${mend[0].toUpperCase()}${mend.slice(1)}: `, make("code", {}, command)));
 }
 
-/** What changes with stored runs alone. */
-async function loadRuns() {
-  const [stored, advised] = [await ask("/api/runs", { known: "runs" }), await ask("/api/advice", { known: "advice" })];
-  if (stored !== null) refill(document.getElementById("stored"), ...(stored.runs.length ? stored.runs.map(storedRow) : [make("li", { class: "none" }, "No run is stored yet.")]));
-  if (advised !== null) {
-    document.getElementById("advice-view").hidden = !advised.advice.length;
-    refill(document.getElementById("advice"), ...advised.advice.map(adviceRow));
-  }
+/** What keeps memory from helping. */
+async function loadAdvice() {
+  const advised = await ask("/api/advice", { known: "advice" });
+  if (advised === null) return;
+  document.getElementById("advice-view").hidden = !advised.advice.length;
+  refill(document.getElementById("advice"), ...advised.advice.map(adviceRow));
+}
+
+/** The report; what is open in it stays. */
+async function loadReport() {
+  const report = await ask("/api/report", { known: "report" });
+  if (report !== null) document.getElementById("report").replaceChildren(...reportParts(report));
 }

@@ -1,0 +1,156 @@
+"""`hepm report` and `hepm check`: where agents go wrong, and whether runs still support the lines of a file."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from hepm.cli import options
+from hepm.cli.commands import PATH, argument, command, flag, option
+from hepm.cli.options import (
+    Bar,
+    StorePlace,
+    check_sources,
+    check_target,
+    json_option,
+    place_options,
+    print_json,
+    print_lines,
+    remark,
+    tell,
+    write_lines,
+)
+from hepm.errors import InputError
+from hepm.text import count_of
+from hepm.types import DEFAULT_NAMESPACE
+
+if TYPE_CHECKING:
+    from hepm.memory import Memory
+    from hepm.report.report import Report
+
+runs_argument = argument("runs", "Files, folders, globs or archives of runs, instead of a store.", nargs=-1)
+format_option = option("--format -f", "A reader's name; auto recognises each file.", default="auto")
+
+
+@command("report")
+@runs_argument
+@flag("--all every", "Every row of each section.")
+@option("--html", "Write one page with everything, and the runs to open.", type=PATH)
+@flag("--markdown", "Print Markdown.")
+@option("--write", "Write the lessons that runs support into a file such as AGENTS.md.", type=PATH)
+@json_option
+@format_option
+@place_options
+def report(
+    place: StorePlace,
+    runs: tuple[str, ...],
+    every: bool,
+    html: Path | None,
+    markdown: bool,
+    write: Path | None,
+    as_json: bool,
+    format: str,
+) -> None:
+    """Say where agents go wrong, what worked instead, what no run solved, and what to tell the agent.
+
+    Example: `hepm report results/*.json --html report.html`
+    """
+    from hepm.report.text import markdown_lines, terminal_lines
+
+    with _memory_of(runs, place, format) as memory:
+        with Bar("reading runs") as bar:
+            found = memory.report(namespace=place.namespace, on_progress=bar.say)
+        if html is not None:
+            check_target(html, place.store)
+            _write_page(memory, found, html)
+        if as_json:
+            print_json(found.to_json())
+        elif markdown:
+            print_lines(markdown_lines(found, every=every))
+        elif html is None and write is None:
+            for line in terminal_lines(found, every=every):
+                print(options.raw(line))
+        else:
+            tell(found.sentence)
+        if write is not None:
+            _write_lessons(memory, place, write)
+
+
+def _write_page(memory: Memory, found: Report, target: Path) -> None:
+    from hepm.web.report_page import report_page
+
+    write_lines([report_page(memory, found)], target, "the report")
+    tell(f"report written to {target}")
+
+
+def _write_lessons(memory: Memory, place: StorePlace, target: Path) -> None:
+    """Count the lessons of the runs, and write those that a file for agents gets."""
+    from hepm.cli.lesson_exchange import write_for_agents
+    from hepm.experience.counted import learn_by_counting
+
+    learn_by_counting(memory.lessons, namespace=place.namespace)
+    write_for_agents(memory.lessons, place, target)
+
+
+@command("check")
+@argument("file", "A file with lessons that `hepm report --write` or `hepm export` wrote.", type=PATH)
+@runs_argument
+@json_option
+@format_option
+@place_options
+def check(place: StorePlace, file: Path, runs: tuple[str, ...], as_json: bool, format: str) -> None:
+    """Check by runs whether the lessons in AGENTS.md still hold; exit 1 where runs no longer support one.
+
+    Example: `hepm check AGENTS.md results/*.json`
+    """
+    from hepm.memory.reporting import check_file
+    from hepm.report.check import lines_to_check
+
+    lines = lines_to_check(options.read_text(file, "FILE"), str(file))
+    with _memory_of(runs, place, format) as memory, Bar("counting rules"):
+        checked = check_file(memory, lines, namespace=place.namespace)
+    if as_json:
+        print_json([row.to_json() for row in checked])
+    else:
+        for row in checked:
+            tell(row.sentence)
+    untrue = [row for row in checked if row.verdict == "untrue"]
+    if untrue:
+        number = count_of(len(untrue), "line is", "lines are")
+        raise InputError(f"{number} no longer supported by the runs: " + "; ".join(row.id for row in untrue))
+    if not as_json:
+        supported = sum(row.verdict == "supported" for row in checked)
+        remark(f"{supported:,} of {count_of(len(checked), 'line')} supported, none is untrue")
+
+
+@contextlib.contextmanager
+def _memory_of(runs: tuple[str, ...], place: StorePlace, format: str) -> Generator[Memory]:
+    """The memory that is asked, in whose namespace `place` then is: the store's, or a passing one of runs."""
+    if not runs:
+        with place.open() as memory:
+            yield memory
+        return
+    check_sources(runs)
+    from hepm.ingest import ReadOptions
+    from hepm.ingest.prepare import IngestOptions
+    from hepm.memory import Memory
+
+    place.namespace = place.namespace or DEFAULT_NAMESPACE
+    with TemporaryDirectory(prefix="hepm-") as folder, Memory.open(Path(folder) / "runs.hepm") as memory:
+        with Bar("runs read") as bar:
+            read = memory.ingest(
+                list(runs),
+                namespace=place.namespace,
+                reading=ReadOptions(format=format),
+                options=IngestOptions(vectors=False),
+                on_batch=lambda so_far: bar.show(so_far.read),
+            )
+        if read.rejected:
+            first = read.rejected[0]
+            remark(f"hepm: {options.unusable(read.rejected)}, the first: {first.file}: {first.reason}")
+        if not read.stored:
+            raise InputError(f"no run could be read from {', '.join(runs)}.")
+        yield memory

@@ -1,0 +1,72 @@
+"""Read what a report is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from hepm.evidence.decisions import LabelledRun
+from hepm.experience.content import content_by_project
+from hepm.experience.counted import MOST_RUNS
+from hepm.experience.lesson_files import LineOfFile
+from hepm.experience.lessons import SOLVED_BY, Principle
+from hepm.memory.latest import latest_trajectories
+from hepm.report.check import CheckedLine, check_lines
+from hepm.report.report import Report, report_of
+from hepm.report.spoken import Spoken, spoken
+from hepm.report.waste import Waste, waste_in
+from hepm.types import Trajectory
+
+if TYPE_CHECKING:
+    from hepm.memory.memory import Memory
+
+LATEST_RUNS: Final = 1_000
+"""Runs whose calls are read."""
+
+
+def report_on(memory: Memory, *, namespace: str, on_progress: Callable[[str], object]) -> Report:
+    """The report on a namespace of a memory."""
+    memory.refresh()
+    store = memory.store
+    hints: list[tuple[int, int]] = []
+
+    def waste(labelled: Sequence[LabelledRun]) -> Waste:
+        runs = list(latest_trajectories(store, namespace=namespace, most=LATEST_RUNS))
+        hints.extend(map(_hints_of, runs))
+        return waste_in(runs, labelled, _recipes(runs))
+
+    def told() -> Spoken:
+        return spoken(memory.sessions.uplift(namespace=namespace), store.trial_sessions(namespace=namespace), hints)
+
+    learned = memory.mirror(namespace).learned
+    return report_of(store, learned, namespace=namespace, waste=waste, spoken=told, on_progress=on_progress)
+
+
+def _hints_of(run: Trajectory) -> tuple[int, int]:
+    """The turns that a hint named tools for, and those of them that called one."""
+    hinted = [turn for turn in run.turns if turn.hinted and turn.calls]
+    followed = sum(any(call.name in turn.hinted for call in turn.calls) for turn in hinted)
+    return len(hinted), followed
+
+
+def check_file(memory: Memory, lines: Sequence[LineOfFile], *, namespace: str) -> list[CheckedLine]:
+    """What the runs of a memory say of the lines of a file."""
+
+    def learn_content() -> list[Principle]:
+        return content_by_project(_trusted(latest_trajectories(memory.store, namespace=namespace, most=LATEST_RUNS)))
+
+    return check_lines(lines, memory.mirror(namespace).learned, learn_content)
+
+
+def _trusted(runs: Iterable[Trajectory]) -> list[Trajectory]:
+    return list(islice((run for run in runs if run.trusted and run.outcome.success is not None), MOST_RUNS))
+
+
+def _recipes(runs: Sequence[Trajectory]) -> list[str]:
+    """What solved errors, with the exact call, as lessons say it."""
+    found: list[str] = []
+    for principle in content_by_project(_trusted(runs)):
+        if any(triple.predicate == SOLVED_BY for triple in principle.triples):
+            found.append(f"{principle.text} ({principle.worked} of {principle.tried} runs)")
+    return found

@@ -1,0 +1,131 @@
+"""Whether runs still support the lines of a file such as AGENTS.md: the evidence of each, computed anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Final, Literal, TypeAlias
+
+from hepm.errors import InputError
+from hepm.evidence.decisions import CallPlace, Decision, FactName, Situation
+from hepm.evidence.rules import FAILED, FEWEST, FEWEST_FAILED, RunsOf, runs_by_tool
+from hepm.evidence.upkeep import LiveEvidence
+from hepm.experience.conditions import Conditions, FactCondition
+from hepm.experience.lesson_files import Claim, LineOfFile, lines_of_file
+from hepm.experience.lessons import Principle
+from hepm.text import tool_in_prompt
+from hepm.types import START, Object, ToolName
+
+Verdict: TypeAlias = Literal["supported", "untrue", "not met", "unchecked"]
+"""Runs bear a line out; they do not; too few met its situation; or it says nothing that can be counted."""
+WORKS_FROM: Final = 0.5
+"""Share of the runs that did what a line says, below which it is untrue."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedLine:
+    """A line with what runs say of it.
+
+    Attributes:
+        better, worse: Of its tools, in how many runs each worked, and in how many it was called.
+    """
+
+    id: str
+    text: str
+    verdict: Verdict
+    better: dict[ToolName, tuple[int, int]]
+    worse: dict[ToolName, tuple[int, int]]
+
+    @property
+    def sentence(self) -> str:
+        """The verdict, the line, and its numbers."""
+        counts = [
+            f"{tool_in_prompt(tool)} worked in {worked} of {called}" for tool, (worked, called) in self.better.items()
+        ]
+        for tool, (worked, called) in self.worse.items():
+            counts.append(f"{tool_in_prompt(tool)} failed in {called - worked} of {called}")
+        shown = f" ({'; '.join(counts)})" if counts else ""
+        return f"{self.verdict}: {self.text}{shown} [{self.id or 'by hand'}]"
+
+    def to_json(self) -> Object:
+        """In values that JSON can hold."""
+        return asdict(self)
+
+
+def lines_to_check(text: str, name: str) -> list[LineOfFile]:
+    """The lessons of a file.
+
+    Raises:
+        InputError: it has none.
+    """
+    lines = lines_of_file(text, name)
+    if not lines:
+        raise InputError(f"{name} holds no lessons: `hepm report --write {name}` writes them between two markers.")
+    return lines
+
+
+def check_lines(
+    lines: Sequence[LineOfFile], evidence: LiveEvidence, learn_content: Callable[[], Iterable[Principle]]
+) -> list[CheckedLine]:
+    """Compute the evidence of lines anew by the runs of a memory.
+
+    Args:
+        learn_content: What runs teach of what calls need; asked only for a line that says nothing of the next tool.
+    """
+    sample = evidence.valued()
+    names = list(sample.numbers)
+    at_place: dict[CallPlace, list[Decision]] = {}
+    for run in sample.runs:
+        for decision in run.decisions:
+            at_place.setdefault(decision.place, []).append(decision)
+    taught: list[Principle] = []
+    if any(line.claim is None and line.id for line in lines):
+        taught = list(learn_content())
+    checked: list[CheckedLine] = []
+    for line in lines:
+        if line.claim is not None:
+            checked.append(_checked(line, line.claim, at_place, names))
+            continue
+        found = next((principle for principle in taught if line.id and principle.id.startswith(line.id)), None)
+        verdict: Verdict = "unchecked" if found is None else "supported"
+        checked.append(CheckedLine(line.id, line.text, verdict, {}, {}))
+    return checked
+
+
+def _checked(
+    line: LineOfFile, claim: Claim, at_place: Mapping[CallPlace, Sequence[Decision]], names: Sequence[FactName]
+) -> CheckedLine:
+    decisions: list[Decision] = []
+    for after in claim.conditions.after or (START,):
+        failed = FactCondition(FAILED, true=True) in claim.conditions.facts
+        decisions += at_place.get(CallPlace(after, failed), ())
+    met = [decision for decision in decisions if _holds(claim.conditions, decision, names)]
+    by_tool = runs_by_tool(sorted(met, key=lambda decision: (decision.run.seq, decision.at)))
+    better = {tool: by_tool.get(tool, RunsOf()) for tool in claim.better}
+    worse = {tool: by_tool.get(tool, RunsOf()) for tool in claim.worse}
+    return CheckedLine(line.id, line.text, _verdict(better, worse), _counts(better), _counts(worse))
+
+
+def _holds(conditions: Conditions, decision: Decision, names: Sequence[FactName]) -> bool:
+    # Whether the last call failed is part of the place.
+    facts = tuple(fact for fact in conditions.facts if fact.test.source != FAILED.source)
+    asked = replace(conditions, facts=facts, after=())
+    return asked.holds(Situation.before(decision, names).facts, (), environment=decision.run.environment)
+
+
+def _verdict(better: dict[ToolName, RunsOf], worse: dict[ToolName, RunsOf]) -> Verdict:
+    tried = {tool: runs for tool, runs in better.items() if runs.tried >= FEWEST}
+    failing = {tool: runs for tool, runs in worse.items() if runs.tried >= FEWEST_FAILED}
+    if not tried and (better or not failing):
+        return "not met"
+    if any(runs.share < WORKS_FROM for runs in tried.values()):
+        return "untrue"
+    # What it speaks against works as often, or mostly.
+    most = min((runs.share for runs in tried.values()), default=WORKS_FROM)
+    if any(runs.share >= most for runs in failing.values()):
+        return "untrue"
+    return "supported"
+
+
+def _counts(runs: dict[ToolName, RunsOf]) -> dict[ToolName, tuple[int, int]]:
+    return {tool: (len(of_tool.worked), of_tool.called) for tool, of_tool in runs.items()}

@@ -1,0 +1,177 @@
+"""The report on a namespace: where its agents go wrong, what worked instead, and what memory did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from hepm.evidence.decisions import LabelledRun, set_families
+from hepm.evidence.upkeep import LiveEvidence
+from hepm.graph.store import Store
+from hepm.report.forks import Fork, forks_of, saved_by
+from hepm.report.requests import HardRequests, hard_requests
+from hepm.report.spoken import Spoken, monday_of, week_of
+from hepm.report.tools import ToolHealth, tool_healths
+from hepm.report.waste import Waste
+from hepm.text import count_of
+from hepm.types import Object
+
+STEPS: Final = ("reading runs", "counting rules", "reading calls")
+"""What takes long, in order: `on_progress` is called with each before it begins."""
+MONTH_DAYS: Final = 30
+_FEWEST_A_MONTH: Final = 10  # runs below which a month has no share
+_DAY_S: Final = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class WeekOutcomes:
+    """How the labelled runs ended that ended in one week."""
+
+    monday: str
+    succeeded: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Where agents go wrong.
+
+    Attributes:
+        runs: All that are stored; `succeeded` and `failed` of them have a label.
+        before: Share of successes in the 30 days before the last 30 days, and in these; None if unknown.
+        learned_runs: Labelled runs that forks and requests are counted in; `learned_lost` of them failed.
+        saved: How many of those the alternatives of all forks would have saved.
+        weeks: The labelled runs by week, the oldest first.
+    """
+
+    namespace: str
+    runs: int
+    succeeded: int
+    failed: int
+    before: float | None
+    lately: float | None
+    learned_runs: int
+    learned_lost: int
+    saved: float
+    weeks: tuple[WeekOutcomes, ...]
+    forks: tuple[Fork, ...]
+    requests: tuple[HardRequests, ...]
+    waste: Waste
+    tools: tuple[ToolHealth, ...]
+    spoken: Spoken
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong, in one sentence."""
+        labelled = self.succeeded + self.failed
+        if not self.runs:
+            return "No run is stored yet."
+        if not labelled:
+            return f"{count_of(self.runs, 'run')}, none with an outcome: nothing can be said of what goes wrong."
+        rate = f"{count_of(self.runs, 'run')}, {self.succeeded / labelled:.0%} succeeded"
+        if labelled < self.runs:
+            rate = f"{count_of(self.runs, 'run')}, {self.succeeded / labelled:.0%} of {labelled:,} with an outcome won"
+        if self.before is not None and self.lately is not None:
+            rate += f" (in the last {MONTH_DAYS} days {self.lately:.0%}, in those before {self.before:.0%})"
+        if not self.failed:
+            return f"{rate}; none was lost."
+        if not self.forks:
+            return f"{rate}; no place stands out at which runs were lost that others passed."
+        lost = f"the {count_of(self.learned_lost, 'lost run')}"
+        if self.learned_runs < labelled:
+            lost += f" of {self.learned_runs:,} that were compared"
+        places = count_of(len(self.forks), "place")
+        return f"{rate}; about {self.saved:,.0f} of {lost} went wrong at {places} that other runs passed."
+
+    def to_json(self) -> Object:
+        """In values that JSON can hold."""
+        values = asdict(self)
+        values["sentence"] = self.sentence
+        for fork, values_of in zip(self.forks, values["forks"], strict=True):
+            values_of["sentence"] = fork.sentence
+            del values_of["lost_runs"]
+        for kind, values_of in zip(self.requests, values["requests"], strict=True):
+            values_of["name"] = kind.name
+        return values
+
+    @property
+    def named_runs(self) -> list[str]:
+        """Every run that is named as one to open, once."""
+        named: dict[str, None] = {}
+        for fork in self.forks:
+            for tally in (*fork.mistakes, *filter(None, (fork.instead, *fork.others))):
+                named.update(dict.fromkeys(run.id for run in tally.shown))
+        for kind in self.requests:
+            named.update(dict.fromkeys(run.id for run in kind.shown))
+        for row in (*self.waste.repeated, *self.waste.left_out, *self.waste.errors):
+            named.update(dict.fromkeys(row.shown))
+        return list(named)
+
+
+def report_of(
+    store: Store,
+    evidence: LiveEvidence,
+    *,
+    namespace: str,
+    waste: Callable[[Sequence[LabelledRun]], Waste],
+    spoken: Callable[[], Spoken],
+    on_progress: Callable[[str], object] = lambda step: None,
+) -> Report:
+    """The report on a namespace.
+
+    Args:
+        waste: Reads calls, given the labelled runs.
+        spoken: What memory did; called after `waste`.
+        on_progress: Called with each of `STEPS` before it.
+    """
+    totals = store.totals(namespace=namespace)
+    by_day = store.outcomes_by_day(namespace=namespace)
+    on_progress(STEPS[1])
+    rules = evidence.rules(anew=False)
+    on_progress(STEPS[0])
+    labelled = list(evidence.runs().runs)
+    set_families(labelled)
+    on_progress(STEPS[2])
+    forks = forks_of(rules, store, namespace=namespace)
+    wasted = waste(labelled)
+    before, lately = _months(by_day)
+    return Report(
+        namespace=namespace,
+        runs=totals.trajectories,
+        succeeded=totals.successes,
+        failed=totals.failures,
+        before=before,
+        lately=lately,
+        learned_runs=len(labelled),
+        learned_lost=sum(not run.won for run in labelled),
+        saved=saved_by(forks),
+        weeks=_weeks(by_day),
+        forks=forks,
+        requests=hard_requests(labelled, store, namespace=namespace),
+        waste=wasted,
+        tools=tool_healths(store, namespace=namespace),
+        spoken=spoken(),
+    )
+
+
+def _months(by_day: Mapping[int, tuple[int, int]]) -> tuple[float | None, float | None]:
+    """The share of successes in the 30 days before the last 30 days, and in these."""
+    last = max(by_day, default=0)
+    shares: list[float | None] = []
+    for newest in (last - MONTH_DAYS, last):
+        days = [outcomes for day, outcomes in by_day.items() if newest - MONTH_DAYS < day <= newest]
+        succeeded, failed = sum(yes for yes, _ in days), sum(no for _, no in days)
+        enough = succeeded + failed >= _FEWEST_A_MONTH
+        shares.append(succeeded / (succeeded + failed) if enough else None)
+    before, lately = shares
+    return before, lately
+
+
+def _weeks(by_day: Mapping[int, tuple[int, int]]) -> tuple[WeekOutcomes, ...]:
+    weeks: dict[int, tuple[int, int]] = {}
+    for day in sorted(by_day):
+        week = week_of(day * _DAY_S)
+        succeeded, failed = weeks.get(week, (0, 0))
+        weeks[week] = succeeded + by_day[day][0], failed + by_day[day][1]
+    return tuple(WeekOutcomes(monday_of(week), *outcomes) for week, outcomes in weeks.items())

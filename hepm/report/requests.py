@@ -1,0 +1,178 @@
+"""Kinds of requests that no run solved, or that fail far more often than others, named by telling words."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from hepm.evidence.decisions import LabelledRun
+from hepm.graph.store import Store
+from hepm.report.forks import SHOWN_RUNS, ShownRun
+from hepm.text import FUNCTION_WORDS
+from hepm.types import ToolName
+
+FEWEST: Final = 3
+"""Runs of a task without a success, from which on it counts as never solved."""
+UNLIKELY: Final = 0.05
+"""Chance that any word, or any task, would seem to fail more often if none did (Fisher's exact test, Bonferroni)."""
+MOST_KINDS: Final = 10
+_WORDS: Final = 4  # that name a task
+_SAME: Final = 0.8  # share of the requests of a word that another one has, from which on both name one kind
+_TRIED: Final = 6  # tools that tell what was tried
+
+
+@dataclass(frozen=True, slots=True)
+class HardRequests:
+    """Requests of one kind.
+
+    Attributes:
+        words: What tells them apart.
+        task: Of a single task, its id.
+        failed, runs: How many of its runs failed, and how many there are.
+        others: Share of the other runs that failed, in [0, 1].
+        tried: What most of these runs called, in order.
+    """
+
+    words: tuple[str, ...]
+    task: str
+    failed: int
+    runs: int
+    others: float
+    tried: tuple[ToolName, ...]
+    shown: tuple[ShownRun, ...]
+
+    @property
+    def never_solved(self) -> bool:
+        """Whether no run of them succeeded."""
+        return self.failed == self.runs
+
+    @property
+    def lost(self) -> float:
+        """Runs lost beyond what others lose."""
+        return self.failed - self.others * self.runs
+
+    @property
+    def name(self) -> str:
+        """Such as 'requests that say "baggage" or "insurance"'."""
+        words = " or ".join(f'"{word}"' for word in self.words)
+        if self.task:
+            return f"task {self.task} ({words})" if words else f"task {self.task}"
+        return f"requests that say {words}"
+
+
+def hard_requests(runs: Sequence[LabelledRun], store: Store, *, namespace: str) -> tuple[HardRequests, ...]:
+    """The kinds of requests that fail, those that lost most runs first.
+
+    Args:
+        runs: With their families (see `hepm.evidence.decisions.set_families`).
+    """
+    of_family: defaultdict[str, list[LabelledRun]] = defaultdict(list)
+    for run in runs:
+        of_family[run.family].append(run)
+    kinds = [_Kind((word, *same), "", members) for word, same, members in _failing_words(of_family)]
+    known = {run.id for kind in kinds for run in kind.runs}
+    families_of = Counter(word for members in of_family.values() for word in members[0].words)
+    failures = sum(not run.won for run in runs)
+    several = [members for members in of_family.values() if len(members) >= FEWEST]
+    for members in several:
+        failed = sum(not run.won for run in members)
+        often = _at_least(failed, len(members), failures, len(runs)) * len(several) <= UNLIKELY
+        if (often or failed == len(members)) and not all(run.id in known for run in members):
+            kinds.append(_Kind(_telling(members, families_of), members[0].task, members))
+    kinds.sort(key=lambda kind: (-_lost(kind, failures, len(runs)), kind.words))
+    kinds = kinds[:MOST_KINDS]
+    shown = [run.id for kind in kinds for run in kind.failed[-SHOWN_RUNS:]]
+    about = store.about_runs(shown, namespace=namespace)
+    found: list[HardRequests] = []
+    for kind in kinds:
+        ids = [run.id for run in kind.failed[-SHOWN_RUNS:]]
+        others = _others(kind, failures, len(runs))
+        examples = tuple(ShownRun.of(about[id]) for id in ids if id in about)
+        found.append(
+            HardRequests(kind.words, kind.task, len(kind.failed), len(kind.runs), others, _tried(kind.runs), examples)
+        )
+    return tuple(found)
+
+
+class _Kind(NamedTuple):
+    words: tuple[str, ...]
+    task: str
+    runs: Sequence[LabelledRun]
+
+    @property
+    def failed(self) -> list[LabelledRun]:
+        return [run for run in self.runs if not run.won]
+
+
+def _others(kind: _Kind, failures: int, runs: int) -> float:
+    return (failures - len(kind.failed)) / max(runs - len(kind.runs), 1)
+
+
+def _lost(kind: _Kind, failures: int, runs: int) -> float:
+    return len(kind.failed) - _others(kind, failures, runs) * len(kind.runs)
+
+
+def _failing_words(
+    of_family: dict[str, list[LabelledRun]],
+) -> Iterable[tuple[str, list[str], list[LabelledRun]]]:
+    """Words whose requests fail more often than chance explains, with other words of the same requests.
+
+    A family counts once, as failing if most of its runs failed: a task that is run often is one request.
+    """
+    failing = {family for family, runs in of_family.items() if 2 * sum(run.won for run in runs) < len(runs)}
+    holders: defaultdict[str, set[str]] = defaultdict(set)
+    for family, runs in of_family.items():
+        for word in runs[0].words - FUNCTION_WORDS:
+            holders[word].add(family)
+    tried = {word: families for word, families in holders.items() if FEWEST <= len(families) < len(of_family)}
+    chances: dict[str, float] = {}
+    for word, families in tried.items():
+        chances[word] = _at_least(len(families & failing), len(families), len(failing), len(of_family))
+    # Words of the same requests are one question.
+    questions = len({frozenset(families) for families in tried.values()})
+    left = sorted(chances, key=lambda word: (chances[word], word))
+    told = set[str]()
+    for word in left:
+        if chances[word] * questions > UNLIKELY:
+            break
+        families = tried[word] - told
+        if len(families) < _SAME * len(tried[word]):
+            continue
+        told |= families
+        same = [other for other in left if other != word and _are_same(tried[other], tried[word])]
+        yield word, same[: _WORDS - 1], [run for family in sorted(tried[word]) for run in of_family[family]]
+
+
+def _are_same(one: Collection[str], other: Collection[str]) -> bool:
+    common = len(set(one) & set(other))
+    return common >= _SAME * max(len(one), len(other))
+
+
+def _at_least(failing: int, drawn: int, all_failing: int, families: int) -> float:
+    """Chance of so many failing families among those drawn, if a word told nothing (hypergeometric)."""
+    total = math.comb(families, drawn)
+    ways = 0
+    for number in range(failing, min(drawn, all_failing) + 1):
+        ways += math.comb(all_failing, number) * math.comb(families - all_failing, drawn - number)
+    return ways / total
+
+
+def _telling(members: Sequence[LabelledRun], families_of: Counter[str]) -> tuple[str, ...]:
+    """The rarest words of a task's requests that another request has, too: a word of one alone is a name or an id."""
+    words = frozenset[str].intersection(*(run.words for run in members)) - FUNCTION_WORDS
+    shared = sorted((word for word in words if families_of[word] > 1), key=lambda word: (families_of[word], word))
+    return tuple(shared[:_WORDS])
+
+
+def _tried(runs: Sequence[LabelledRun]) -> tuple[ToolName, ...]:
+    """The tools that at least half of some runs called, in the order of their first calls."""
+    first: defaultdict[ToolName, list[int]] = defaultdict(list)
+    for run in runs:
+        for tool in dict.fromkeys(run.calls):
+            first[tool].append(run.calls.index(tool))
+    usual = [tool for tool, places in first.items() if 2 * len(places) >= len(runs)]
+    usual.sort(key=lambda tool: (sum(first[tool]) / len(first[tool]), tool))
+    return tuple(usual[:_TRIED])

@@ -1,0 +1,198 @@
+"""Waste: calls repeated without change, errors with what ended them, and calls that successful runs leave out."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from hepm.evidence.chance import RARE
+from hepm.evidence.decisions import LabelledRun
+from hepm.experience.run_steps import errors_of
+from hepm.llm.usage import estimate_tokens
+from hepm.report.forks import SHOWN_RUNS
+from hepm.types import ToolCall, ToolName, Trajectory
+
+REPEATED: Final = 3
+"""Equal calls of a run with equal results, from which on all but the first are waste."""
+FEWEST_RUNS: Final = 3
+"""Runs with an error, or successes of a kind, below which nothing is said of it."""
+MOST_ROWS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class CostOfCalls:
+    """What some calls cost.
+
+    Attributes:
+        seconds: Of those whose latency is recorded; None if none is.
+        tokens: Of their results; an estimate.
+    """
+
+    calls: int
+    runs: int
+    seconds: float | None
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class WastedCalls:
+    """Calls of one tool that led to nothing: repeated without change, or left out by successful runs of the kind."""
+
+    tool: ToolName
+    cost: CostOfCalls
+    shown: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorEnd:
+    """How runs went on from an error: what they called, in how many runs, and how many of these succeeded."""
+
+    how: str
+    runs: int
+    succeeded: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndedErrors:
+    """One kind of error of a tool.
+
+    Attributes:
+        message: Its last telling line, without numbers, ids and paths; "" if it says nothing.
+        runs: With it; `failed` of them were lost.
+        ends: What ended it, the most frequent first; "" where the tool never worked after it.
+    """
+
+    tool: ToolName
+    message: str
+    cost: CostOfCalls
+    failed: int
+    ends: tuple[ErrorEnd, ...]
+    shown: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Waste:
+    """What was wasted in some runs.
+
+    Attributes:
+        runs: How many were read.
+        repeated: The same call three times or more, without change.
+        left_out: Calls that hardly any successful run of the same task makes.
+        recipes: Lessons on what solves an error or replaces a call, in words.
+    """
+
+    runs: int
+    repeated: tuple[WastedCalls, ...]
+    errors: tuple[EndedErrors, ...]
+    left_out: tuple[WastedCalls, ...]
+    recipes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Tally:
+    calls: int = 0
+    runs: dict[str, bool | None] = field(default_factory=dict[str, "bool | None"])
+    seconds: list[float] = field(default_factory=list[float])
+    tokens: int = 0
+
+    def add(self, call: ToolCall, run: Trajectory) -> None:
+        self.calls += 1
+        self.runs[run.id] = run.outcome.success
+        if call.latency_s is not None:
+            self.seconds.append(call.latency_s)
+        self.tokens += estimate_tokens(call.result or "")
+
+    @property
+    def cost(self) -> CostOfCalls:
+        return CostOfCalls(self.calls, len(self.runs), sum(self.seconds) if self.seconds else None, self.tokens)
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Some of the runs, failed ones first."""
+        return tuple(sorted(self.runs, key=lambda run: self.runs[run] is not False)[:SHOWN_RUNS])
+
+
+def waste_in(runs: Iterable[Trajectory], labelled: Sequence[LabelledRun], recipes: Iterable[str] = ()) -> Waste:
+    """The waste in some runs.
+
+    Args:
+        labelled: Runs by which it is known what successful ones of a task call, with their families.
+    """
+    usual = _usual_tools(labelled)
+    repeated: defaultdict[ToolName, _Tally] = defaultdict(_Tally)
+    left_out: defaultdict[ToolName, _Tally] = defaultdict(_Tally)
+    errors: defaultdict[tuple[ToolName, str], _Tally] = defaultdict(_Tally)
+    ends: defaultdict[tuple[ToolName, str], defaultdict[str, dict[str, bool]]] = defaultdict(lambda: defaultdict(dict))
+    read = 0
+    for run in runs:
+        read += 1
+        calls = list(run.calls())
+        for call in _without_change(calls):
+            repeated[call.name].add(call, run)
+        known = usual.get(run.id)
+        for call in calls:
+            if known is not None and call.name not in known:
+                left_out[call.name].add(call, run)
+        for at, call in enumerate(calls):
+            if call.error:
+                kind = call.name, next(iter(errors_of(call)), "")
+                errors[kind].add(call, run)
+                ends[kind][_end_of(calls, at)][run.id] = bool(run.outcome.success)
+    rows = [_ended(tool, message, tally, ends[tool, message]) for (tool, message), tally in errors.items()]
+    rows = [row for row in rows if row.cost.runs >= FEWEST_RUNS]
+    rows.sort(key=lambda row: (-row.cost.calls, row.tool, row.message))
+    return Waste(read, _rows(repeated), tuple(rows[:MOST_ROWS]), _rows(left_out), tuple(recipes)[:MOST_ROWS])
+
+
+def _rows(tallies: Mapping[ToolName, _Tally]) -> tuple[WastedCalls, ...]:
+    rows = [WastedCalls(tool, tally.cost, tally.shown) for tool, tally in tallies.items()]
+    rows.sort(key=lambda row: (-row.cost.calls, row.tool))
+    return tuple(rows[:MOST_ROWS])
+
+
+def _usual_tools(labelled: Sequence[LabelledRun]) -> dict[str, set[ToolName]]:
+    """By run the tools that successful runs of its family call, where several succeeded."""
+    of_family: defaultdict[str, list[LabelledRun]] = defaultdict(list)
+    for run in labelled:
+        of_family[run.family].append(run)
+    usual: dict[str, set[ToolName]] = {}
+    for runs in of_family.values():
+        won = [run for run in runs if run.won]
+        if len(won) < FEWEST_RUNS:
+            continue
+        callers = Counter(tool for run in won for tool in set(run.calls))
+        tools = {tool for tool, number in callers.items() if number >= RARE * len(won)}
+        usual.update(dict.fromkeys((run.id for run in runs), tools))
+    return usual
+
+
+def _without_change(calls: Sequence[ToolCall]) -> Iterator[ToolCall]:
+    """The calls of a run that were made before with the same arguments and gave the same, where that happened often."""
+    same: defaultdict[tuple[str, str, str | None], list[ToolCall]] = defaultdict(list)
+    for call in calls:
+        same[call.name, json.dumps(call.arguments, sort_keys=True, default=str), call.result].append(call)
+    for equal in same.values():
+        if len(equal) >= REPEATED:
+            yield from equal[1:]
+
+
+def _end_of(calls: Sequence[ToolCall], at: int) -> str:
+    """What ended an error: the call between it and the next one of its tool that worked; "" if none did."""
+    failed = calls[at]
+    for later, call in enumerate(calls[at + 1 :], at + 1):
+        if call.name != failed.name or call.error:
+            continue
+        if later > at + 1 and calls[later - 1].name != failed.name:
+            return f"after {calls[later - 1].name}"
+        return "the same call again" if call.arguments == failed.arguments else "other arguments"
+    return ""
+
+
+def _ended(tool: ToolName, message: str, tally: _Tally, ends: Mapping[str, Mapping[str, bool]]) -> EndedErrors:
+    rows = [ErrorEnd(how, len(runs), sum(runs.values())) for how, runs in ends.items()]
+    rows.sort(key=lambda row: (-row.runs, row.how))
+    failed = sum(success is False for success in tally.runs.values())
+    return EndedErrors(tool, message, tally.cost, failed, tuple(rows[:REPEATED]), tally.shown)

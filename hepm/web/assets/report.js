@@ -1,0 +1,132 @@
+// The report: where runs were lost, what worked instead, and what to tell the agent.
+"use strict";
+
+const heading = (text, note = "") => make("h2", {}, text, " ", ...(note ? [make("small", {}, note)] : []));
+const dayOf = (at) => (at === null ? "" : new Date(1000 * at).toISOString().slice(0, 10));
+const runButtons = (runs) => make("ul", { class: "shown-runs" }, ...runs.map((run) => make("li", { dir: "auto" }, runLink(run))));
+const section = (title, note, list, row, kind = "rows") =>
+  list.length ? [heading(title, note), make("ol", { class: kind }, ...list.map(row))] : [];
+
+/** One side of a fork: a tool, in how many runs it failed or worked, as a bar, and runs to open. */
+function side({ tool, worked, called, shown }, failed) {
+  const count = failed ? called - worked : worked;
+  const fill = make("i");
+  fill.style.width = `${(100 * count) / Math.max(called, 1)}%`;
+  return make(
+    "div",
+    { class: failed ? "side mistake" : "side way" },
+    make("p", { dir: "auto" }, make("b", {}, clipped(tool, 80)), ` ${failed ? "failed" : "worked"} in ${asCount(count)} of ${asCount(called)}`),
+    make("div", { class: "share" }, fill),
+    runButtons(shown),
+  );
+}
+
+function forkRow(fork) {
+  const { number, low, high } = fork.lost;
+  const ways = fork.instead ? [fork.instead] : fork.others;
+  const since = fork.since === null ? "" : `since ${dayOf(fork.since)}${dayOf(fork.latest) === dayOf(fork.since) ? "" : `, last on ${dayOf(fork.latest)}`}`;
+  const about = [since, fork.models.length ? `of ${fork.models.join(", ")}` : "", fork.environments.join(", ")].filter(Boolean).join(" · ");
+  const none = ways.length ? "" : "other calls failed less often, and none of them stands out";
+  return make(
+    "li",
+    { class: "fork" },
+    make("p", { class: "lost" }, make("b", {}, `${asCount(Math.round(number))} lost`), ` (${asCount(Math.round(Math.max(low, 0)))} to ${asCount(Math.round(high))}) `, make("span", { class: "where", dir: "auto" }, fork.where)),
+    make(
+      "div",
+      { class: "sides" },
+      make("div", {}, ...fork.mistakes.map((tally) => side(tally, true))),
+      make("div", {}, ...(fork.instead || !ways.length ? [] : [make("p", { class: "none" }, "no single way stands out:")]), ...ways.map((tally) => side(tally, false)), ...(none ? [make("p", { class: "none" }, none)] : [])),
+    ),
+    ...(about ? [make("p", { class: "about", dir: "auto" }, about)] : []),
+    ...(fork.line ? [make("p", { class: "line", dir: "auto" }, fork.line)] : []),
+  );
+}
+
+function requestsRow(kind) {
+  const how = kind.failed === kind.runs ? `never solved in ${plural(kind.runs, "run")}` : `${asCount(kind.failed)} of ${asCount(kind.runs)} failed`;
+  return make(
+    "li",
+    {},
+    make("p", { dir: "auto" }, make("b", {}, kind.name), `: ${how}; others fail in ${asPercent(kind.others)}`),
+    ...(kind.tried.length ? [make("p", { class: "reason", dir: "auto" }, `tried: ${kind.tried.join(", ")}`)] : []),
+    runButtons(kind.shown),
+  );
+}
+
+function costOf({ calls, runs, seconds, tokens }) {
+  const parts = [`${plural(calls, "call")} in ${plural(runs, "run")}`];
+  if (seconds !== null) parts.push(`${asCount(Math.round(seconds))} s`);
+  if (tokens) parts.push(`about ${plural(tokens, "token")} of results`);
+  return parts.join(", ");
+}
+
+const byId = (ids) => runButtons(ids.map((id) => ({ id, request: `run ${id}` })));
+const wasteRow = (text) => (row) => make("li", {}, make("p", { dir: "auto" }, make("b", {}, clipped(row.tool, 80)), ` ${text}: ${costOf(row.cost)}`), byId(row.shown));
+
+function errorRow(row) {
+  const ends = row.ends.map(({ how, runs, succeeded }) => `${how || "never"} in ${plural(runs, "run")}, ${asCount(succeeded)} succeeded`);
+  return make(
+    "li",
+    {},
+    make("p", { dir: "auto" }, make("b", {}, clipped(row.tool, 80)), ` failed${row.message ? ` "${row.message}"` : ""}: ${costOf(row.cost)}; ${asCount(row.failed)} of these runs failed`),
+    make("p", { class: "reason", dir: "auto" }, `worked again: ${ends.join("; ")}`),
+    byId(row.shown),
+  );
+}
+
+function toolRow(tool) {
+  const parts = [];
+  if (tool.drift) parts.push(tool.drift);
+  if (tool.errors) parts.push(`${asCount(tool.errors)} of ${plural(tool.calls, "call")} failed (${asPercent(tool.errors / tool.calls)})`);
+  if (tool.errors && tool.latest[1]) parts.push(`in ${asCount(tool.latest[0])} of the latest ${plural(tool.latest[1], "run")} all`);
+  if (tool.refused) parts.push(`refused ${plural(tool.refused, "time")}`);
+  if (tool.aliases.length) parts.push(`also called ${tool.aliases.join(", ")}`);
+  if (!tool.calls && !tool.retired) parts.push("offered and never called");
+  return make("li", { dir: "auto" }, make("b", {}, clipped(tool.name, 80)), `: ${parts.join("; ")}`);
+}
+
+const remarkable = (tool) => tool.errors >= 0.05 * Math.max(tool.calls, 1) && (tool.errors || tool.drift || tool.refused || tool.aliases.length || (!tool.calls && !tool.retired)) || tool.drift || tool.refused || tool.aliases.length;
+
+/** Successes and failures week by week, as bars. */
+function weekBars(weeks) {
+  const most = Math.max(...weeks.map(({ succeeded, failed }) => succeeded + failed));
+  const bars = weeks.map(({ monday, succeeded, failed }) => {
+    const [won, lost] = [make("i", { class: "won" }), make("i", { class: "lost" })];
+    won.style.height = `${(60 * succeeded) / most}px`;
+    lost.style.height = `${(60 * failed) / most}px`;
+    return make("li", { title: `week of ${monday}: ${asCount(succeeded)} succeeded, ${asCount(failed)} failed` }, lost, won);
+  });
+  return make("ol", { class: "weeks", "aria-label": "Runs by week" }, ...bars);
+}
+
+function spokenParts({ sentence, receipt, weeks, hinted, read, followed, hints }) {
+  const lines = [sentence, receipt].filter(Boolean);
+  if (hinted) lines.push(`A hint named a tool in ${asCount(hinted)} of the latest ${plural(read, "run")}; ${asCount(followed)} of ${plural(hints, "hint")} followed.`);
+  const rows = weeks.map((week) => {
+    const turned = week.turned && week.turned.map((value) => `${value > 0 ? "+" : ""}${asCount(Math.round(value))}`);
+    const cells = [week.monday, asCount(week.spoke), asCount(week.succeeded), asCount(week.controls), asCount(week.controls_succeeded), turned ? `${turned[0]} (${turned[1]} to ${turned[2]})` : "–"];
+    return make("tr", {}, ...cells.map((cell) => make("td", {}, cell)));
+  });
+  const names = ["week of", "spoke in", "succeeded", "without memory", "succeeded", "failures turned"];
+  const table = make("table", { class: "receipts" }, make("tr", {}, ...names.map((name) => make("th", {}, name))), ...rows);
+  return lines.length ? [heading("What memory did"), ...lines.map((line) => make("p", { dir: "auto" }, line)), ...(rows.length ? [table] : [])] : [];
+}
+
+/** The report as elements, the most useful first. */
+function reportParts(report) {
+  const { forks, requests, waste, tools, weeks, spoken } = report;
+  const lines = forks.filter(({ line }) => line).map(({ line }) => line);
+  return [
+    make("p", { class: "lead", dir: "auto" }, report.sentence),
+    ...(weeks.length > 1 ? [weekBars(weeks)] : []),
+    ...section("Where runs were lost", "blue: what worked there, orange: what failed", forks, forkRow, "cards"),
+    ...section("Requests that fail", "", requests, requestsRow),
+    ...section("Called three times or more without change", `in the latest ${plural(waste.runs, "run")}`, waste.repeated, wasteRow("too many")),
+    ...section("Errors, and what ended them", "", waste.errors, errorRow),
+    ...section("Calls that successful runs leave out", "", waste.left_out, wasteRow("in runs of tasks that others solve without")),
+    ...section("What solved errors", "", waste.recipes, (text) => make("li", { dir: "auto" }, text)),
+    ...section("Tools", "", tools.filter(remarkable), toolRow),
+    ...spokenParts(spoken),
+    ...section("What to tell the agent", "hepm report --write AGENTS.md writes what holds, with its evidence", lines, (line) => make("li", { dir: "auto" }, line)),
+  ];
+}

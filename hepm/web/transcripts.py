@@ -1,0 +1,68 @@
+"""Runs as the pages show them, turn by turn; texts are cut, and secrets removed before."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from hepm.experience.likeness import request_of
+from hepm.graph.trials import Trial
+from hepm.types import Object, Trajectory, Turn
+
+MOST_TURNS: Final = 200
+"""Turns that are shown of a run."""
+REQUEST_CHARS: Final = 160
+_TURN_CHARS: Final = 1_000
+
+
+def transcript_of(run: Trajectory, *, stored: bool = True) -> Object:
+    """A run with its turns."""
+    turns = [turn for turn in run.turns if turn.role != "system"]
+    return {
+        "id": run.id,
+        "at": run.ended_at,
+        "request": one_line(request_of(run)),
+        "task": run.task,
+        "success": run.outcome.success,
+        "environment": run.environment,
+        "stored": stored,
+        "arm": _arm_of(run),
+        "turns": [_turn(turn) for turn in turns[:MOST_TURNS]],
+        "all_turns": len(turns),
+    }
+
+
+def one_line(text: str) -> str:
+    """A text on one line, cut."""
+    line = " ".join(text.split())
+    if len(line) <= REQUEST_CHARS:
+        return line
+    return line[: REQUEST_CHARS - 1] + "…"
+
+
+def _arm_of(run: Trajectory) -> str:
+    """The arm of the trial that a run belongs to: with memory, without, or in its shadow; "" if it is in none."""
+    trial = Trial.of(run)
+    if trial is None:
+        return ""
+    if trial.shadow:
+        return "shadow"
+    return trial.arm
+
+
+def _turn(turn: Turn) -> Object:
+    calls: list[Object] = []
+    for call in turn.calls:
+        arguments = ""
+        if call.arguments:
+            arguments = json.dumps(call.arguments, default=str)
+        result = call.result or ""
+        about = {"name": call.name, "arguments": _cut(arguments), "result": _cut(result)}
+        calls.append({**about, "error": call.error, "refused": call.refused})
+    return {"role": turn.role, "text": _cut(turn.text), "calls": calls, "hinted": list(turn.hinted)}
+
+
+def _cut(text: str) -> str:
+    if len(text) <= _TURN_CHARS:
+        return text
+    return text[: _TURN_CHARS - 1] + "…"

@@ -1,0 +1,68 @@
+"""Lines of a file against runs: what each claims is counted anew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hepm import Memory, Outcome
+from hepm.experience.counted import learn_by_counting
+from hepm.experience.lesson_files import lessons_for_file, section_of
+from hepm.memory.reporting import check_file
+from hepm.report.check import CheckedLine, lines_to_check
+from tests.report.desk import desk_run, desk_runs
+
+
+@pytest.fixture(scope="module")
+def section(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The section of a file, written from runs of the desk."""
+    with Memory.open(tmp_path_factory.mktemp("written") / "m.hepm") as memory:
+        memory.ingest(desk_runs())
+        learn_by_counting(memory.lessons)
+        chosen = lessons_for_file(memory.lessons, namespace="default")
+        return section_of(chosen.lessons, memory.lessons, namespace="default")
+
+
+def checked(section: str, tmp_path: Path, *runs: object) -> dict[str, CheckedLine]:
+    """What runs say of the lines about the status of an order, by it."""
+    with Memory.open(tmp_path / "other.hepm") as memory:
+        memory.ingest(runs)
+        rows = check_file(memory, lines_to_check(section, "AGENTS.md"), namespace="default")
+    return {status: row for row in rows for status in ("delivered", "pending") if f"is {status}" in row.text}
+
+
+def test_a_line_is_supported_by_other_runs_that_show_the_same(section: str, tmp_path: Path) -> None:
+    rows = checked(section, tmp_path, *(replace(run, id=f"new {run.id}") for run in desk_runs(60)))
+    assert {row.verdict for row in rows.values()} == {"supported"}
+    assert rows["delivered"].better == {"return_items": (20, 20)}
+    assert rows["delivered"].worse == {"cancel_order": (0, 10)}
+
+
+def test_a_line_is_untrue_where_what_it_warns_of_works_now(section: str, tmp_path: Path) -> None:
+    turned = (replace(run, outcome=Outcome(None, not run.outcome.success)) for run in desk_runs(60))
+    assert {row.verdict for row in checked(section, tmp_path, *turned).values()} == {"untrue"}
+
+
+def test_a_line_whose_situation_no_run_met_is_not_met(section: str, tmp_path: Path) -> None:
+    runs = (desk_run(number, "pending", "cancel_order") for number in range(20))
+    rows = checked(section, tmp_path, *runs)
+    assert (rows["delivered"].verdict, rows["pending"].verdict) == ("not met", "supported")
+
+
+def test_a_line_that_a_person_changed_is_not_checked(section: str, tmp_path: Path) -> None:
+    edited = section.replace("call return_items rather than", "always call return_items and never")
+    assert checked(edited, tmp_path, *desk_runs(30))["delivered"].verdict == "unchecked"
+
+
+def test_the_evidence_in_a_line_may_change_without_an_edit(section: str, tmp_path: Path) -> None:
+    other = section.replace("40 of 40 runs", "39 of 41 runs")
+    assert other != section
+    assert checked(other, tmp_path, *desk_runs(60))["delivered"].verdict == "supported"
+
+
+def test_a_claim_that_an_editor_damaged_is_not_checked_and_stops_nothing(section: str, tmp_path: Path) -> None:
+    damaged = section.replace('"call": ["return_items"]', '"call": ["return_items"')
+    rows = checked(damaged, tmp_path, *desk_runs(60))
+    assert (rows["delivered"].verdict, rows["pending"].verdict) == ("unchecked", "supported")

@@ -1,0 +1,341 @@
+"""The report on a made-up desk whose mistakes are known, as Python, on the command line and as a page."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
+from hepm.graph.trials import CONTROL, MEMORY, Trial
+from hepm.report.forks import LostRuns
+from hepm.report.report import Report
+from hepm.report.text import markdown_lines, terminal_lines
+from hepm.types import TRIAL
+from tests.report.desk import RIGHT, desk_run, desk_runs
+from tests.runs import trajectory
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
+    with Memory.open(tmp_path_factory.mktemp("desk") / "m.hepm") as memory:
+        memory.ingest(desk_runs())
+        yield memory
+
+
+@pytest.fixture(scope="module")
+def found(desk: Memory) -> Report:
+    return desk.report()
+
+
+def report_of(tmp_path: Path, *runs: Trajectory) -> Report:
+    with Memory.open(tmp_path / f"{len(runs)}.hepm") as memory:
+        memory.ingest(runs)
+        return memory.report()
+
+
+# Forks
+
+
+def test_each_mistake_is_a_fork_with_its_condition_and_what_worked_instead(found: Report) -> None:
+    told = {(fork.where, fork.mistakes[0].tool, fork.instead and fork.instead.tool) for fork in found.forks}
+    assert told == {
+        (f"when get_order says status is {status}", RIGHT[other], RIGHT[status])
+        for status, other in (("delivered", "pending"), ("pending", "delivered"))
+    }
+
+
+def test_a_fork_counts_the_runs_on_both_sides_and_those_lost_beyond_the_alternative(found: Report) -> None:
+    for fork in found.forks:
+        (mistake,) = fork.mistakes
+        assert fork.instead is not None
+        assert (mistake.failed, mistake.called) == (20, 20)
+        assert (fork.instead.worked, fork.instead.called) == (40, 40)
+        assert fork.lost.low <= fork.lost.number == 20 <= fork.lost.high
+
+
+def test_a_fork_tells_since_when_which_models_and_runs_of_each_side_to_open(desk: Memory, found: Report) -> None:
+    for fork in found.forks:
+        assert set(fork.models) == {"small", "large"}
+        assert fork.since is not None
+        assert fork.latest is not None
+        assert fork.since < fork.latest
+        assert fork.instead is not None
+        for tally, won in ((fork.mistakes[0], False), (fork.instead, True)):
+            assert len(tally.shown) == 2
+            for shown in tally.shown:
+                run = desk.run(shown.id)
+                assert run is not None
+                assert run.outcome.success is won
+                assert run.turns[0].text == shown.request
+
+
+def test_the_sentence_says_how_many_lost_runs_went_wrong_at_how_many_places(found: Report) -> None:
+    assert found.sentence.startswith("120 runs, 67% succeeded")
+    assert found.sentence.endswith("about 40 of the 40 lost runs went wrong at 2 places that other runs passed.")
+
+
+def test_where_no_run_was_lost_or_none_has_an_outcome_the_sentence_says_so(tmp_path: Path) -> None:
+    won = report_of(tmp_path, *(trajectory(f"r{number}", "look", "buy") for number in range(5)))
+    assert won.sentence == "5 runs, 100% succeeded; none was lost."
+    open_ones = (trajectory(f"r{number}", "look", success=None) for number in range(4))
+    assert report_of(tmp_path, *open_ones).sentence.endswith("nothing can be said of what goes wrong.")
+    assert report_of(tmp_path).sentence == "No run is stored yet."
+
+
+def test_a_mistake_in_one_task_alone_is_a_fork_of_that_task(tmp_path: Path) -> None:
+    def tried(number: int, tool: str, task: str) -> Trajectory:
+        won = tool == "look_again" or task != "hard"
+        return trajectory(f"{task} {number}", "look", tool, success=won, task=task, goal=f"do {task}")
+
+    runs = [tried(number, "look_again" if number % 2 else "refund", "hard") for number in range(16)]
+    runs += [tried(number, "refund", f"easy {number % 10}") for number in range(60)]
+    (fork,) = report_of(tmp_path, *runs).forks
+    assert (fork.task, fork.mistakes[0].tool, fork.line) == ("hard", "refund", "")
+    assert fork.instead is not None
+    assert fork.instead.tool == "look_again"
+
+
+def test_equal_ids_of_tasks_in_two_environments_are_two_tasks(tmp_path: Path) -> None:
+    runs = [desk_run(number, "delivered", "return_items", task="7") for number in range(12)]
+    runs += [
+        trajectory(f"f{number}", "search", "book", success=False, task="7", environment="flights")
+        for number in range(12)
+    ]
+    found = report_of(tmp_path, *runs)
+    assert not found.forks
+    (kind,) = found.requests
+    assert (kind.task, kind.failed, kind.runs) == ("7", 12, 12)
+
+
+def test_what_depends_on_who_the_user_is_is_no_fork(tmp_path: Path) -> None:
+    runs: list[Trajectory] = []
+    for number in range(60):
+        user = ("ann", "bob")[number % 2]
+        tool = ("mail", "call")[number // 2 % 2]
+        won = (user == "ann") == (tool == "mail")
+        runs.append(trajectory(f"r{number}", "look", tool, success=won, user=user, task=f"t{number}"))
+    found = report_of(tmp_path, *runs)
+    assert not any("ann" in line or "bob" in line for line in terminal_lines(found))
+
+
+def test_lost_runs_beyond_an_alternative_that_fails_as_often_are_none() -> None:
+    lost = LostRuns.of((10, 10), (20, 20))
+    assert lost.number == 0
+    assert lost.low < 0 < lost.high
+
+
+# Requests, waste, tools, what memory did
+
+
+def test_a_task_that_no_run_solved_is_named_by_words_that_another_request_shares(tmp_path: Path) -> None:
+    runs = [trajectory(f"w{n}", "look", "buy", task=f"t{n % 9}", goal=f"buy a lamp {n % 9}") for n in range(27)]
+    runs += [trajectory(f"h{n}", "look", "sing", success=False, task="hard", goal="lamp for zorro") for n in range(4)]
+    (kind,) = report_of(tmp_path, *runs).requests
+    assert kind.never_solved
+    assert (kind.words, kind.tried) == (("lamp",), ("look", "sing"))
+
+
+def test_words_whose_requests_fail_far_more_often_name_a_kind(tmp_path: Path) -> None:
+    runs: list[Trajectory] = []
+    for number in range(60):
+        hard = number % 3 == 0
+        goal = f"please {'insure' if hard else 'send'} parcel {'abcdefghij'[number % 10] * 4}"
+        runs.append(trajectory(f"r{number}", "look", "send", success=not hard, goal=goal, task=f"t{number}"))
+    (kind, *_) = report_of(tmp_path, *runs).requests
+    assert kind.words[0] == "insure"
+    assert (kind.failed, kind.runs) == (20, 20)
+
+
+def test_words_that_tell_nothing_name_no_kind(tmp_path: Path) -> None:
+    runs = [
+        trajectory(
+            f"r{n}", "look", success=n % 2 == 0, goal=f"send {chr(97 + n % 7) * 4} {chr(97 + n % 5) * 5}", task=f"t{n}"
+        )
+        for n in range(70)
+    ]
+    assert not report_of(tmp_path, *runs).requests
+
+
+def with_calls(name: str, *calls: ToolCall, success: bool = True, task: str = "t") -> Trajectory:
+    turns = [Turn("user", "please help"), *(Turn("assistant", calls=(call,)) for call in calls)]
+    return Trajectory(name, tuple(turns), Outcome(float(success), success), environment="shop", task=task)
+
+
+def test_equal_calls_with_equal_results_are_waste_from_the_third_on(tmp_path: Path) -> None:
+    same = ToolCall("poll", {"id": 1}, "pending", latency_s=2.0)
+    other = [ToolCall("poll", {"id": 1}, f"{number} %") for number in range(5)]
+    waste = report_of(tmp_path, with_calls("loops", same, same, same, same), with_calls("moves on", *other)).waste
+    (row,) = waste.repeated
+    assert (row.tool, row.cost.calls, row.cost.runs, row.cost.seconds) == ("poll", 3, 1, 6.0)
+    assert row.shown == ("loops",)
+
+
+def test_an_error_is_told_with_what_ended_it(tmp_path: Path) -> None:
+    failed = ToolCall("deploy", {"to": "a"}, "Error: port 8080 is already in use", error=True)
+    mended = ToolCall("deploy", {"to": "b"}, "done", error=False)
+    runs = [with_calls(f"r{n}", failed, ToolCall("stop", {"port": n}, "ok"), mended) for n in range(3)]
+    runs += [with_calls(f"s{n}", failed, mended, success=False) for n in range(2)]
+    (row,) = report_of(tmp_path, *runs).waste.errors
+    assert (row.tool, row.cost.runs, row.failed) == ("deploy", 5, 2)
+    assert "already in use" in row.message
+    assert [(end.how, end.runs, end.succeeded) for end in row.ends] == [("after stop", 3, 3), ("other arguments", 2, 0)]
+
+
+def test_calls_that_successful_runs_of_the_task_leave_out_are_waste(tmp_path: Path) -> None:
+    runs = [trajectory(f"w{n}", "look", "buy", task="t") for n in range(5)]
+    runs += [trajectory(f"l{n}", "look", "sing", "buy", success=False, task="t") for n in range(3)]
+    (row,) = report_of(tmp_path, *runs).waste.left_out
+    assert (row.tool, row.cost.calls, row.cost.runs) == ("sing", 3, 3)
+
+
+def test_a_tool_that_was_offered_and_never_called_is_told(tmp_path: Path) -> None:
+    from hepm import Tool
+
+    run = replace(trajectory("r", "look", "buy"), tools=(Tool("look"), Tool("audit", "checks all")))
+    told = {tool.name: tool for tool in report_of(tmp_path, run).tools}
+    assert told["audit"].uncalled
+    assert not told["look"].remarkable
+
+
+def test_the_receipt_says_what_memory_turned_by_the_control_arm_and_week_by_week(tmp_path: Path) -> None:
+    runs: list[Trajectory] = []
+    for number in range(400):
+        arm = CONTROL if number % 4 == 0 else MEMORY
+        won = number % 10 < (4 if arm == CONTROL else 9)
+        tags = {TRIAL: Trial(arm, 0.25).to_tag()}
+        run = trajectory(
+            f"r{number}", "look", "buy", success=won, task=f"t{number % 7}", ended_at=1.76e9 + 6_000 * number
+        )
+        runs.append(replace(run, tags=tags))
+    spoken = report_of(tmp_path, *runs).spoken
+    assert spoken.receipt.startswith("Memory spoke in 300 sessions; by the control arm it turned about ")
+    assert "failures into successes" in spoken.receipt
+    assert sum(week.spoke for week in spoken.weeks) == 300
+    assert all(week.turned is not None for week in spoken.weeks)
+
+
+# Texts
+
+
+def test_markdown_and_terminal_tell_the_same_rows(found: Report) -> None:
+    markdown = "\n".join(markdown_lines(found))
+    for line in terminal_lines(found):
+        assert line.strip().removesuffix(": --all") in markdown
+
+
+HOSTILE = "<script>alert(1)</script> [x](javascript:alert(1)) \u202egnp.exe"
+
+
+def test_texts_of_runs_form_no_html_links_or_hidden_characters(tmp_path: Path) -> None:
+    runs = [trajectory(f"h{n}", "look", HOSTILE, success=False, task=HOSTILE, goal=HOSTILE) for n in range(4)]
+    runs += [trajectory(f"w{n}", "look", "buy", task=f"t{n}", goal="buy") for n in range(8)]
+    found = report_of(tmp_path, *runs)
+    markdown = "\n".join(markdown_lines(found, every=True))
+    assert "alert" in markdown
+    assert "<script" not in markdown
+    assert "](javascript" not in markdown
+    assert "\u202e" not in markdown + "\n".join(terminal_lines(found, every=True))
+
+
+def test_a_report_survives_json(found: Report) -> None:
+    read: Any = json.loads(json.dumps(found.to_json()))
+    assert read["sentence"] == found.sentence
+    assert read["forks"][0]["mistakes"][0]["called"] == 20
+    assert "lost_runs" not in read["forks"][0]
+
+
+# The command line
+
+
+def hepm(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "hepm", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_report_reads_runs_without_a_store_and_writes_lessons_that_check_holds_against_other_runs(
+    desk: Memory, tmp_path: Path
+) -> None:
+    (tmp_path / "runs.jsonl").write_text("\n".join(desk.export()), "utf-8")
+    (tmp_path / "AGENTS.md").write_text("# Ours\n", "utf-8")
+    done = hepm("report", "runs.jsonl", "--html", "report.html", "--write", "AGENTS.md", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    written = (tmp_path / "AGENTS.md").read_text("utf-8")
+    assert written.startswith("# Ours\n")
+    assert "When get_order says status is delivered, call return_items rather than cancel_order." in written
+    assert "<script>" in (tmp_path / "report.html").read_text("utf-8")
+    same = hepm("check", "AGENTS.md", "runs.jsonl", "--json", cwd=tmp_path)
+    assert same.returncode == 0, same.stderr
+    verdicts = {row["verdict"] for row in json.loads(same.stdout) if "get_order" in row["text"]}
+    assert verdicts == {"supported"}
+
+    # The desk's rules changed: what was right fails now.
+    with Memory.open(tmp_path / "later.hepm") as later:
+        later.ingest(
+            replace(run, id=f"late {run.id}", outcome=Outcome(None, not run.outcome.success)) for run in desk_runs()
+        )
+        (tmp_path / "later.jsonl").write_text("\n".join(later.export()), "utf-8")
+    changed = hepm("check", "AGENTS.md", "later.jsonl", cwd=tmp_path)
+    assert changed.returncode == 1
+    assert "untrue: " in changed.stdout
+    assert "no longer supported by the runs" in changed.stderr
+
+
+def test_a_line_that_was_deleted_from_the_file_does_not_come_back_with_the_next_report(
+    desk: Memory, tmp_path: Path
+) -> None:
+    (tmp_path / "runs.jsonl").write_text("\n".join(desk.export()), "utf-8")
+    file = tmp_path / "AGENTS.md"
+    assert hepm("report", "runs.jsonl", "--write", "AGENTS.md", cwd=tmp_path).returncode == 0
+    kept = [line for line in file.read_text("utf-8").splitlines() if "status is delivered" not in line]
+    file.write_text("\n".join(kept), "utf-8")
+    for _ in range(2):
+        assert hepm("report", "runs.jsonl", "--write", "AGENTS.md", cwd=tmp_path).returncode == 0
+        again = file.read_text("utf-8")
+        assert "status is delivered" not in again
+        assert "status is pending" in again
+
+
+def test_what_cannot_be_read_or_checked_is_said_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "empty.json").write_text("[]", "utf-8")
+    (tmp_path / "AGENTS.md").write_text("# Ours\n", "utf-8")
+    for code, arguments, sentence in (
+        (1, ("report", "empty.json"), "no run could be read from empty.json"),
+        (2, ("report", "--store", "none.hepm"), "Make one with `hepm ingest RUNS --store none.hepm`"),
+        (1, ("check", "AGENTS.md", "empty.json"), "AGENTS.md holds no lessons: `hepm report --write AGENTS.md`"),
+    ):
+        done = hepm(*arguments, cwd=tmp_path)
+        assert done.returncode == code
+        assert sentence in done.stderr
+
+
+# In a browser
+
+
+def test_the_page_is_one_file_that_opens_the_runs_behind_a_fork(
+    chromium: Any, desk: Memory, found: Report, tmp_path: Path
+) -> None:
+    from hepm.web.report_page import report_page
+
+    file = tmp_path / "report.html"
+    file.write_text(report_page(desk, found), "utf-8")
+    page = chromium.new_page(viewport={"width": 400, "height": 800})
+    complaints: list[str] = []
+    page.on("console", lambda one: complaints.append(one.text))
+    page.on("request", lambda one: one.url.startswith(("file:", "data:")) or complaints.append(one.url))
+    page.goto(file.as_uri())
+    assert page.inner_text(".lead") == found.sentence
+    assert page.locator(".fork").count() == 2
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    page.locator(".fork .mistake .shown-runs button").first.click()
+    turns = page.locator("#run[open] .turns > li")
+    assert turns.count() == 3
+    assert "get_order" in turns.nth(1).inner_text()
+    assert not complaints
+    page.close()
