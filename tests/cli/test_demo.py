@@ -15,6 +15,8 @@ def test_it_shows_a_hint_a_warning_a_silence_and_an_agent_before_and_after(tmp_p
     remembered = re.search(r"Remembered 300 runs .*: (\d+) succeeded, (\d+) failed", answer.out)
     assert remembered is not None
     assert sum(map(int, remembered.groups())) == 300
+    assert re.search(r"about \d+ of the \d+ lost runs went wrong at \d+ places", answer.out)
+    assert "tell the agent: After find_case, when the user says" in answer.out
     hint, warning, silence = (answer.out.partition(f"A {kind}\n")[2] for kind in ("right hint", "warning", "silence"))
     suggested, right = re.search(r"Suggested next tools: (\w+)", hint), re.search(r"what works here: ([\w, ]+)", hint)
     assert suggested is not None
