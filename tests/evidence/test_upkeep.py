@@ -14,6 +14,7 @@ from hepm.evidence import upkeep
 from hepm.evidence.decisions import CallPlace
 from hepm.ingest.transitions import agent_state
 from tests.evidence.remembered import learned, sample_of
+from tests.report.desk import desk_run, desk_runs
 from tests.runs import trajectory
 
 WORDS = ["lamp", "shoes", "refund", "order", "broken", "red", "late", "parcel", "blue", "invoice"]
@@ -299,3 +300,30 @@ def test_a_memory_that_was_read_whole_and_outgrows_it_goes_on(tmp_path: Path, mo
             memory.refresh()
             assert ranked(memory)[0][0] == "refund"
         assert not memory.mirror().learned.whole
+
+
+def test_rules_that_another_process_counted_are_read_until_a_run_is_stored(
+    tmp_path: Path, learnings: list[int]
+) -> None:
+    with opened(tmp_path) as memory:
+        memory.ingest(desk_runs(60))
+        counted = memory.mirror().learned.rules()
+    learnings.clear()
+    with opened(tmp_path) as other:
+        assert other.mirror().learned.rules(anew=False) == counted
+        assert learnings == []
+        other.ingest([desk_run(99, "delivered", "cancel_order")])
+    with opened(tmp_path) as other:
+        again = other.mirror().learned.rules(anew=False)
+    (rule,) = (rule for rule in again if "cancel_order" in rule.worse)
+    assert "desk-99" in rule.runs["cancel_order"].failed
+
+
+def test_rules_whose_file_is_damaged_are_counted_again(tmp_path: Path) -> None:
+    with opened(tmp_path) as memory:
+        memory.ingest(desk_runs(60))
+        counted = memory.mirror().learned.rules()
+    (file,) = (tmp_path / "runs.hepm-fit").glob("*.rules.json")
+    file.write_text(file.read_text("utf-8")[:-40], "utf-8")
+    with opened(tmp_path) as other:
+        assert other.mirror().learned.rules(anew=False) == counted != []
