@@ -1,14 +1,14 @@
 """What hints and warnings are worth to agents that act on them, in made-up worlds whose right answers are known.
 
 usage: python benchmarks/worlds.py [--quick] [--world shop]... [--agent "habit obeys"]... [--arm sure]... [--runs 100]
-           [--seeds 2] [--logs 150 600] [--hidden] [--markdown] [--show ARM]
+           [--seeds 2] [--logs 150 600] [--live] [--hidden] [--markdown] [--show ARM]
 
 *Online*: each arm begins with an empty memory; every run is hinted by what those before it left there, and stored when
 it ends. Arms of a world, an agent and a seed have the same tasks and draws. *From logs*: a memory of runs of agents
 without hints is asked at branches, along right runs, and in further such runs. Prints one JSON line, or tables.
 --show prints each wrong hint and each warning of the right call of an arm. Arms that are not measured by default fix
-one level of the guard for all sessions ("at silent" to "at 0.6"), or hold a tenth of them out beside the guard ("guard
-and control"). --hidden runs the world that nothing is
+one level of the guard for all sessions ("at silent" to "at 0.6"), hold a tenth of them out beside the guard ("guard
+and control"), or deny calls ("deny", "deny alone", "deny at 0.9"). --hidden runs the world that nothing is
 tuned on, alone.
 """
 
@@ -34,15 +34,17 @@ from parts.worlds.agents import Agent, Heard, Run
 from parts.worlds.asked import Answers, answers_from_logs, calibration_error, warned_of_right
 from parts.worlds.clinic import CLINIC
 from parts.worlds.office import OFFICE
-from parts.worlds.online import ARMS, LEVEL_ARMS, learn_online
+from parts.worlds.online import ARMS, DENY_ARMS, LEVEL_ARMS, learn_online
 from parts.worlds.rental import RENTAL
 from parts.worlds.shop import SHOP
 from parts.worlds.workflows import WORKFLOWS
 from parts.worlds.world import DONE, World
 
 WORLDS = {world.name: world for world in (SHOP, WORKFLOWS, OFFICE, RENTAL)}
+ALL_ARMS = ARMS | DENY_ARMS | LEVEL_ARMS
 HIDDEN = {CLINIC.name: CLINIC}
 PARTS = (10, 20, 30, 40)  # runs, one after another; the last part also has all further ones
+EACH = 50  # runs, by which successes are summed up
 LAST = 60  # runs at the end
 
 
@@ -71,10 +73,13 @@ class Job(NamedTuple):
     seed: int
     runs: int = 0
     sizes: tuple[int, ...] = ()
+    live: bool = False
 
 
 def online(job: Job) -> list[Run]:
-    return learn_online(named(job.world), AGENTS[job.agent], (ARMS | LEVEL_ARMS)[job.arm], runs=job.runs, seed=job.seed)
+    return learn_online(
+        named(job.world), AGENTS[job.agent], ALL_ARMS[job.arm], runs=job.runs, seed=job.seed, live=job.live
+    )
 
 
 def from_logs(job: Job) -> list[Answers]:
@@ -92,7 +97,7 @@ def main() -> None:
     settings = list(product(arguments.world, arguments.agent))
     arms_and_seeds = [(arm, seed) for arm in arguments.arm for seed in range(arguments.seeds)]
     jobs = [
-        Job(world, agent, arm, seed, arguments.runs)
+        Job(world, agent, arm, seed, arguments.runs, live=arguments.live)
         for (world, agent), (arm, seed) in product(settings, arms_and_seeds)
     ]
     asked = [
@@ -130,6 +135,8 @@ def online_rows(played: Sequence[tuple[Job, Sequence[Run]]]) -> list[dict[str, A
                 "runs": sum(map(len, of_seeds)),
                 "success": sum(run.success for runs in of_seeds for run in runs),
                 "parts": [sum(parts) for parts in zip(*map(by_parts, of_seeds), strict=True)],
+                "summed": [sum(summed) for summed in zip(*map(summed_up, of_seeds), strict=True)],
+                "denied": dict(sum((run.denied for runs in of_seeds for run in runs), Counter[str]())),
                 "last": [sum(run.success for runs in of_seeds for run in runs[-LAST:]), LAST * len(of_seeds)],
                 "hints": hints,
                 "at_branches": at_branches,
@@ -140,6 +147,11 @@ def online_rows(played: Sequence[tuple[Job, Sequence[Run]]]) -> list[dict[str, A
             }
         )
     return rows
+
+
+def summed_up(runs: Sequence[Run]) -> list[int]:
+    """Successes of the first 50 runs, of the first 100 and so on."""
+    return [sum(run.success for run in runs[:end]) for end in range(EACH, len(runs) + 1, EACH)]
 
 
 def right_of(heard: Sequence[Heard]) -> tuple[int, int]:
@@ -251,7 +263,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--agent", action="append", default=[], choices=AGENTS, help="four by default; the first makes logs"
     )
-    parser.add_argument("--arm", action="append", default=[], choices=ARMS | LEVEL_ARMS)
+    parser.add_argument("--arm", action="append", default=[], choices=ALL_ARMS)
     parser.add_argument(
         "--runs", type=int, help="of each arm and seed; 100 by default, 60 with --quick; 0 for logs alone"
     )
@@ -261,6 +273,7 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--hidden", action="store_true", help="the hidden world alone")
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--live", action="store_true", help="add runs one by one, and learn all anew as a server does")
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--show", metavar="ARM", choices=ARMS, help="print wrong hints and warnings of this arm")
     arguments = parser.parse_args()

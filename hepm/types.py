@@ -43,6 +43,8 @@ HINT: Final = "Suggested next tools: "
 FAILED_HINT: Final = "Ways that failed from here: "
 BLOCK_START: Final = "<hepm-memory>"
 BLOCK_END: Final = "</hepm-memory>"
+DENIED: Final = "Denied by hepm's memory: "
+"""How the result of a call begins that memory denied. Readers know by it that no user refused the call."""
 
 DISTRUSTED: Final = "hepm:distrusted"  # tag of a run that is stored but never counted; its value: the outcome as JSON
 RECORDED_BY: Final = "hepm:token"  # tag with the name of the token that recorded a run at a server
@@ -60,6 +62,12 @@ SUCCESS_FROM: Final = 0.7
 """The reward from which on a run is a success, where neither it nor its store says otherwise (PRIME, table 2)."""
 
 _ROUNDING: Final = 1e-6  # rewards may be sums of floats
+_DENIED_WITHIN: Final = 300  # characters, of what a client writes before the reason of a hook
+# What a call is denied by (benchmarks/LOG.md, "denied calls"): the share of like runs that failed with it, the share
+# that succeeded with the alternative, and how many there are of each at least.
+_NEARLY_ALL: Final = 0.85
+_MOST: Final = 0.8
+_FEWEST: Final = 3
 
 
 def normal(name: ToolName) -> ToolName:
@@ -128,6 +136,11 @@ class ToolCall:
             object.__setattr__(self, "error", None)
             object.__setattr__(self, "latency_s", None)
         _to_float(self, "latency_s", "the latency")
+
+    @property
+    def denied(self) -> bool:
+        """Whether memory itself refused it (see `Session.denial`): that says nothing of users, nor of the tool."""
+        return self.refused and DENIED in (self.result or "")[:_DENIED_WITHIN]
 
 
 class TurnMark(NamedTuple):
@@ -397,7 +410,9 @@ class FailedWay:
     `others` is how many like runs succeeded from here with another tool; 0 if that is not known. `instead` is the tool
     with which most of these did, in `worked` of its `tried` runs; "" where none stands out. With `before`, it is one
     that has begun to fail wherever it is called: calls of the last `runs` failed in `failures` of them, and before in
-    that share, in [0, 1]. A `refused` one never ran in these runs: users refused it, or a rule or a hook did.
+    that share, in [0, 1]. A `refused` one never ran in these runs: users refused it, or a rule or a hook did. One with
+    `repeats` failed so often in the present run, with the same arguments. `failed_runs` and `worked_runs` are ids of
+    the latest runs behind it and behind `instead`.
     """
 
     tool: ToolName
@@ -409,6 +424,16 @@ class FailedWay:
     worked: int = 0
     tried: int = 0
     refused: bool = False
+    repeats: int = 0
+    failed_runs: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    worked_runs: tuple[str, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def nearly_always(self) -> bool:
+        """Whether it failed in nearly all like runs, and `instead` worked in most: enough to deny a call."""
+        if not self.instead or min(self.failures, self.worked) < _FEWEST:
+            return False
+        return self.failures >= _NEARLY_ALL * self.runs and self.worked >= _MOST * self.tried
 
     @property
     def counted(self) -> str:
@@ -423,6 +448,9 @@ class FailedWay:
     def __str__(self) -> str:
         if self.before is not None:
             return f"fails now, in {self.failures} of its last {self.runs} runs"
+        if self.repeats:
+            known = f", as in {self.counted}" if self.runs else ""
+            return f"the same call failed {self.repeats} times in this run{known}: change it, or take another way"
         return f"failed in {self.counted}"
 
     @property
@@ -469,7 +497,7 @@ class Suggestions(Sequence[Suggestion]):
             return HINT + ", ".join(tools) + "".join([f"; {way.named}" for way in failed.values()])
         warned: list[str] = []
         for way in self.warnings:
-            about = way.counted if way.before is None else str(way)
+            about = str(way) if way.before is not None or way.repeats else way.counted
             warned.append(way.named if way.refused else f"{tool_in_prompt(way.tool)} ({about})")
         return FAILED_HINT + ", ".join(warned) if warned else ""
 

@@ -46,6 +46,7 @@ class AgentRun:
         self._live: LiveRun | None = None
         self._record: list[Object] = []
         self._results: dict[str, Object] = {}
+        self._tools: list[ToolName] | None = None
         self._ended = False
         self._under_way = 0
         self._waiting: tuple[Any, ...] | None = None
@@ -70,18 +71,19 @@ class AgentRun:
             whole: Whether these are all messages, or only those since the model's last reply.
         """
         stable = present = ""
+        self._tools = None if tools is None else list(tools)
         with fail_open("goes on without a hint"):
-            stable, present = self._hint(read(), tools, whole)
+            stable, present = self._hint(read(), whole)
         with fail_open("goes on without a hint"):
             return put(stable, present)
         return request
 
-    def _hint(self, said: Sequence[Object], tools: Iterable[ToolName] | None, whole: bool) -> tuple[str, str]:
+    def _hint(self, said: Sequence[Object], whole: bool) -> tuple[str, str]:
         with self._lock:
             live = self._begin()
             live.extend([self._with_error(message) for message in said], whole=whole)
             self._write(live)
-            prompt = live.session.prompt(self._record, tools=tools)
+            prompt = live.session.prompt(self._record, tools=self._tools)
             live.stable = live.stable or prompt.stable
             return live.stable, tagged(prompt.present)
 
@@ -116,6 +118,17 @@ class AgentRun:
             self._results[id] = {"role": "tool", "tool_call_id": id, "content": str(result), "is_error": error}
             if self._live is not None and not self._ended:
                 self._write(self._live)
+
+    def denied(self, id: str, tool: ToolName, arguments: Object) -> str:
+        """Why a call is not to be made, which is recorded then; "" if it may be (see `Session.denial`)."""
+        with fail_open("goes on without denials"), self._lock:
+            if self._live is None or self._ended:
+                return ""
+            denial = self._live.session.denial(tool, arguments, tools=self._tools)
+            if denial is not None:
+                self.called(id, denial.text, error=None)
+                return denial.text
+        return ""
 
     def failed(self, id: str, error: str | None) -> None:
         """Record whether a tool call failed, after or instead of its result."""

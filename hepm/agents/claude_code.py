@@ -1,6 +1,7 @@
 """Claude Code's HTTP hooks: what an agent does is recorded, and what memory says comes as additional context.
 
-Events: UserPromptSubmit, PreToolUse, PostToolBatch, PostToolUseFailure, PermissionDenied, Stop and SessionEnd.
+Events: UserPromptSubmit, PreToolUse, PostToolBatch, PostToolUseFailure, PermissionDenied, Stop and SessionEnd. A call
+that is known to fail may be denied at PreToolUse (`Session.denial`).
 PostToolBatch comes once after all parallel calls of a turn; PostToolUse, after each, does as well where a client sends
 no batches, and a call that both tell of counts once, by its id. Memory speaks before a call that is known to fail or
 that users refused, after an error that runs got over, and at the start, if runs began alike
@@ -82,9 +83,13 @@ class ClaudeCode:
             return {}
         try:
             with run.lock:
-                text = self._said(run, event, calls, begins=begins)
+                denied = self._denied(run, event) if kind == "PreToolUse" else ""
+                text = denied or self._said(run, event, calls, begins=begins)
         except StoreError:
             return {}
+        if denied:
+            decision = {"permissionDecision": "deny", "permissionDecisionReason": denied}
+            return {"hookSpecificOutput": {"hookEventName": kind, **decision}}
         if not text:
             return {}
         return {"hookSpecificOutput": {"hookEventName": kind, "additionalContext": text}}
@@ -98,11 +103,12 @@ class ClaudeCode:
             run.session.say("user", _text(event, "prompt"))
         elif kind == "PostToolUseFailure":
             read = _read(event)
-            run.failed[str(read.id)] = read, _text(event, "error") or "error"
+            if read.id not in run.told:  # else memory denied it
+                run.failed[str(read.id)] = read, _text(event, "error") or "error"
             if event.get("is_interrupt") is True:
                 run.refused.add(str(read.id))
         elif kind == "PermissionDenied":
-            self._deny(run, event)
+            self._take_denial(run, event)
         elif kind == "PostToolUse":
             return self._record(run, [event])
         elif kind == "PostToolBatch":
@@ -128,11 +134,20 @@ class ClaudeCode:
             own = self._advice.at_start(run, str(event.get("prompt") or ""))
         return "\n".join(filter(None, (own, self._hint(run))))
 
-    def _deny(self, run: LiveRun, event: Object) -> None:
+    def _take_denial(self, run: LiveRun, event: Object) -> None:
         """Record a call that was not allowed to run. The batch may hold it, too."""
         read = _read(event)
         if read.id is None or read.id not in run.told:
             self._keep(run, read, _text(event, "reason") or "denied", refused=True)
+
+    def _denied(self, run: LiveRun, event: Object) -> str:
+        """Why memory denies the call that is about to be made, which is recorded as refused; "" if it may run."""
+        read = _read(event)
+        denial = run.session.denial(command_name(read.name, read.arguments), read.arguments)
+        if denial is None:
+            return ""
+        self._keep(run, read, denial.text, refused=True)
+        return denial.text
 
     def _hint(self, run: LiveRun) -> str:
         """What memory says about tools of MCP servers, if runs called any."""

@@ -15,6 +15,7 @@ from hepm.experience.content import ContentHere, Where
 from hepm.experience.lessons import EXTRACTIVE, SOLVED_BY, counted_runs
 from hepm.experience.likeness import like_runs
 from hepm.experience.principles import Principles
+from hepm.experience.prompt import repeated_failure
 from hepm.experience.run_steps import ERROR_CHARS, step_of
 from hepm.graph.lessons.rows import LessonRow, StoredLesson
 from hepm.ingest.shell.command_names import command_name
@@ -68,16 +69,19 @@ class CodingAdvice:
     def refused(self, run: LiveRun, tool: ToolName, arguments: Any) -> str:
         """That users refused such a call where this run is, if they did in most runs that came to make it."""
         name = command_name(tool, arguments if isinstance(arguments, dict) else {})  # pyright: ignore[reportUnknownArgumentType]
-        if name in run.said:
+        if name in run.said or _is_shadow(run):
             return ""
         for way in self._memory.mirror(run.namespace).refused(agent_state(run.session.so_far.turns).last):
             if way.tool == name and way.refused_often:
                 run.said[name] = way.named
-                return "\n".join([BLOCK_START, _INTRODUCTION, f"- {way.named}", BLOCK_END])
+                return _block([way.named])
         return ""
 
     def after(self, run: LiveRun, calls: Iterable[ToolCall]) -> str:
-        """What helped runs that succeeded after the errors of these calls."""
+        """What helped runs that succeeded after the errors of these calls; where one failed again and again, that."""
+        repeated = repeated_failure(run.session.so_far.turns)
+        if repeated is not None and not _is_shadow(run):
+            return _block([repeated.named])
         where = _where(run)
         content = self._content(run)
         lessons: list[StoredLesson] = []
@@ -96,14 +100,17 @@ class CodingAdvice:
         for lesson in unread[:most]:
             fresh[lesson.row.id] = lesson
             run.said[lesson.row.id] = lesson.row.text
-        return run.session.tell_lessons(list(fresh), lambda ids: _block([fresh[id] for id in ids]))
+        return run.session.tell_lessons(list(fresh), lambda ids: _block([_quoted_line(fresh[id].row) for id in ids]))
 
 
-def _block(lessons: Iterable[StoredLesson]) -> str:
-    lines = [BLOCK_START, _INTRODUCTION]
-    for lesson in lessons:
-        lines.append(f"- {_quoted_line(lesson.row)}")
-    return "\n".join([*lines, BLOCK_END])
+def _block(lines: Iterable[str]) -> str:
+    return "\n".join([BLOCK_START, _INTRODUCTION, *[f"- {line}" for line in lines], BLOCK_END])
+
+
+def _is_shadow(run: LiveRun) -> bool:
+    """Whether nothing of what memory would say is shown."""
+    trial = run.session.enter()
+    return trial is not None and trial.shadow
 
 
 def _quoted_line(row: LessonRow) -> str:

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from langchain.agents.middleware import AgentMiddleware, AgentState
 from langchain.agents.middleware.types import PrivateStateAttr
-from langchain_core.messages import HumanMessage, SystemMessage, messages_to_dict
+from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage, messages_to_dict
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 
@@ -72,12 +72,13 @@ class HepmMiddleware(AgentMiddleware[HepmState, Any, Any]):
         return await around_async(self._model_call(request), handler)
 
     def wrap_tool_call(self, request: Any, handler: Any) -> Any:
-        """Call a tool, and record how it ended."""
-        return around(self._tool_call(request), handler)
+        """Call a tool, and record how it ended; one that memory denies is not called."""
+        return self._denied(request) or around(self._tool_call(request), handler)
 
     async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
-        """Call a tool, and record how it ended."""
-        return await around_async(self._tool_call(request), handler)
+        """Call a tool, and record how it ended; one that memory denies is not called."""
+        denied = await asyncio.to_thread(self._denied, request)
+        return denied or await around_async(self._tool_call(request), handler)
 
     def _model_call(self, request: Any) -> Generator[Any, Any, None]:
         run = self._run(request.state)
@@ -96,6 +97,11 @@ class HepmMiddleware(AgentMiddleware[HepmState, Any, Any]):
                     run.called(id, result.text, error=result.status == "error")
         except BaseException:
             self._runs.end(run)
+
+    def _denied(self, request: Any) -> ToolMessage | None:
+        call = request.tool_call
+        text = self._run(request.state).denied(call["id"], call["name"], call["args"])
+        return ToolMessage(text, tool_call_id=call["id"], name=call["name"], status="error") if text else None
 
     def _run(self, state: Any) -> AgentRun:
         return self._runs.find(state.get("hepm_run", ""))

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, ClassVar, Final, Literal, Self, TypeAlias
 
 from hepm.agents.toolbox import AnyTool, Toolbox
-from hepm.agents.wire import Object, Placement, objects, resolved, with_hint
+from hepm.agents.wire import Object, Placement, object_in, objects, parsed, resolved, with_hint
 from hepm.errors import AnswerError, EndpointError, EndpointRefusedError, StoreError
 from hepm.experience.prompt import PromptOptions
 from hepm.llm import Endpoint
@@ -316,9 +316,16 @@ class Conversation:
         return text, objects(reply.get("tool_calls"))
 
     def _call(self, id: str, function: Object, *, together: bool) -> None:
-        arguments, result, failed = self.tools.call(function["name"], function["arguments"])
+        name, given = str(function["name"]), function["arguments"]
         with self.metered():
-            self.session.record(function["name"], arguments, result, error=failed, together=together)
+            denial = self.session.denial(name, object_in(parsed(given)))
+        if denial is None:
+            arguments, result, failed = self.tools.call(name, given)
+        else:
+            arguments, result, failed = object_in(parsed(given)), denial.text, None
+        with self.metered():
+            about: Object = {"error": failed, "refused": denial is not None, "together": together}
+            self.session.record(name, arguments, result, **about)
         self.messages.append({"role": "tool", "tool_call_id": id, "content": disarmed(result)})
 
     def ask(self, *, stable: str, present: str, placement: Placement, calls: bool = True) -> Object:

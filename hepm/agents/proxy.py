@@ -27,7 +27,9 @@ from hepm.agents.live_run import LiveRun
 from hepm.agents.runs import LiveRuns
 from hepm.agents.wire import Api, Placement
 from hepm.errors import ConflictError, HepmError, InputError
+from hepm.ingest.formats.turns import chat_calls
 from hepm.ingest.records import RecordError
+from hepm.types import ToolCall
 
 _log = logging.getLogger("hepm")
 
@@ -201,6 +203,8 @@ class Proxy:
                     self._refusals.pop(outgoing.model, None)
                 if upstream is not None and upstream.status_code >= 500 and run is not None:
                     run.failed_upstream = True
+            if upstream is not None and api is not None and _may_be_denied(upstream, run):
+                upstream = await self._past_denial(request, url, outgoing, api, upstream)
         except httpx2.HTTPError as error:
             self._end(run, api)
             where = f"{url.scheme}://{url.netloc.decode()}"  # without the user and password that a URL may hold
@@ -267,6 +271,35 @@ class Proxy:
         answer = await self._send(request, url, content)
         if answer is not None and answer.status_code < 400 and len(self._refusals) < _MAX_MODELS:
             self._refusals[outgoing.model] += 1
+        return answer
+
+    async def _past_denial(
+        self, request: Request, url: httpx2.URL, outgoing: _Request, api: Api, first: httpx2.Response
+    ) -> httpx2.Response | None:
+        """The model's next reply, if memory denies a call of this one, and the endpoint takes the denial for a result.
+
+        The client sees the next reply alone, whatever it calls; the run keeps the denied call beside the conversation.
+        """
+        raw = await first.aread()
+        whole = httpx2.Response(first.status_code, headers=first.headers.raw, stream=httpx2.ByteStream(raw))
+        run = outgoing.run
+        assert run is not None
+        asked = self._ask.submit(_denied_in, api, outgoing, run, raw)
+        try:
+            denied = await asyncio.wait_for(asyncio.wrap_future(asked), self._hint_s)
+        except Exception as error:  # it is late, or memory fails: the reply goes to the client
+            _log.warning("a reply is passed on without denials: %s", type(error).__name__)
+            denied = None
+        if denied is None:
+            return whole
+        call, content = denied
+        answer = await self._send(request, url, content)
+        if answer is None:
+            return None
+        if answer.status_code >= 300:
+            await answer.aclose()
+            return whole
+        await asyncio.to_thread(self._runs.keep_denied, run, call)
         return answer
 
     def _headers(self, request: Request) -> list[tuple[bytes, bytes]]:
@@ -384,6 +417,29 @@ def _location_here(location: bytes, base: httpx2.URL) -> bytes:
     if same and url.raw_path.startswith(base.raw_path):
         return b"/v1/" + url.raw_path.removeprefix(base.raw_path)  # which names no host
     raise _LeavesError(url.host or url.scheme)
+
+
+def _may_be_denied(reply: httpx2.Response, run: LiveRun | None) -> bool:
+    """Whether calls of a reply may be looked at before the client has it: a stream is passed on as it comes."""
+    if run is None or not run.session.denies or reply.status_code >= 300 or "content-encoding" in reply.headers:
+        return False
+    size = reply.headers.get("content-length", "0")
+    return "application/json" in reply.headers.get("content-type", "") and int(size) <= _MAX_COPY
+
+
+def _denied_in(api: Api, outgoing: _Request, run: LiveRun, raw: bytes) -> tuple[ToolCall, bytes] | None:
+    """A call of a reply that memory denies, as it is recorded, and the request that says so to the model."""
+    for message in wire.read_reply(api, "application/json", raw).messages:
+        for call in chat_calls(message):
+            with run.lock:
+                denial = run.session.denial(call.name, call.arguments)
+            if denial is None:
+                continue
+            body = wire.after_denial(api, wire.read_body(api, outgoing.content), raw, str(call.id), denial.text)
+            if body is None:
+                return None
+            return ToolCall(call.name, call.arguments, denial.text, refused=True), wire.write_body(body)
+    return None
 
 
 def _without_hint(api: Api, raw: bytes) -> _Request:

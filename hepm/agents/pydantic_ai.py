@@ -85,7 +85,10 @@ class HepmCapability(AbstractCapability[Any]):
     async def wrap_tool_execute(
         self, ctx: RunContext[Any], *, call: messages.ToolCallPart, tool_def: Any, args: Any, handler: Any
     ) -> Any:
-        """Call a tool, and record whether it failed."""
+        """Call a tool, and record whether it failed; one that memory denies is not called."""
+        denied = await asyncio.to_thread(self._run.denied, call.tool_call_id, call.tool_name, call.args_as_dict())
+        if denied:
+            return denied
         with self._run.calling(call.tool_call_id, interrupts=(CallDeferred, ApprovalRequired)):
             result = await handler(args)
         self._run.called(call.tool_call_id, result, error=False)

@@ -1,7 +1,8 @@
 """The two APIs of OpenAI on the wire: what a request says, where a hint goes into it, what a reply holds.
 
-Everything is read as OpenAI chat messages, the form in which sessions record a run. Requests are changed by two
-functions alone, `without_foreign_hints` and `with_hint`; replies are only read, from a copy of their bytes.
+Everything is read as OpenAI chat messages, the form in which sessions record a run. Requests are changed by three
+functions alone, `without_foreign_hints`, `with_hint` and `after_denial`; replies are only read, from a copy of their
+bytes.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ _MESSAGES: Final[dict[Api, str]] = {"chat": "messages", "responses": "input"}
 _IDS: Final = ("session_id", "thread_id", "conversation_id")
 _TEXTS: Final = {"message": "content", "function_call_output": "output", "custom_tool_call_output": "output"}
 """Items of the Responses API that the model does not write, and where their text is."""
+_ANSWERED: Final = ("function", "custom", "function_call", "custom_tool_call")
+"""Calls whose result is a text."""
+_NOT_MADE: Final = "Not made, as another call of the same turn was denied. Call it again if it is still wanted."
 _READ: Final = ("content", "output", "outputs", "result", "results")
 """Where messages and items hold what the model reads as text."""
 _EVENT_BREAK: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
@@ -306,6 +310,40 @@ def _responses_with_hint(body: Object, stable: str, present: str, placement: Pla
         else:
             changed["input"] = _item_appended(items, tagged(present))
     return changed
+
+
+def after_denial(api: Api, body: Object, raw: bytes, denied: str, why: str) -> Object | None:
+    """The request that follows a reply of which no call is made: with the reply, and results that say so.
+
+    None if it cannot be made: of several choices, of other calls than those of functions, and where the provider keeps
+    the conversation.
+
+    Args:
+        raw: The bytes of the reply.
+        denied: Id of the call that memory denies, and `why`; the others of its turn are not made either.
+    """
+    reply = object_in(parsed(raw))
+    if api == "chat":
+        choices = objects(reply.get("choices"))
+        message = {key: value for key, value in object_in(choices[0].get("message")).items() if value is not None}
+        calls = [{**call, "call_id": call.get("id")} for call in objects(message.get("tool_calls"))]
+        said = [{"content": None, **message}]
+    else:
+        choices = [reply]
+        said = objects(reply.get("output"))
+        calls = [item for item in said if _text(item.get("type")).endswith("_call")]
+    plain = all(call.get("type", "function") in _ANSWERED for call in calls)
+    if len(choices) > 1 or not plain or body.get("conversation"):
+        return None
+    results: list[Object] = []
+    for call in calls:
+        id, text = call["call_id"], why if call["call_id"] == denied else _NOT_MADE
+        if api == "chat":
+            results.append({"role": "tool", "tool_call_id": id, "content": text})
+        else:
+            results.append({"type": f"{call['type']}_output", "call_id": id, "output": text})
+    before = objects(body.get("messages")) if api == "chat" else _items_of(body)
+    return {**body, _MESSAGES[api]: [*before, *said, *results]}
 
 
 def is_behind_results(messages: Sequence[Object]) -> bool:

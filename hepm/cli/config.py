@@ -67,6 +67,9 @@ class ServeTable:
         float, ConfigKey("Share of sessions, drawn by chance, that get nothing from memory.", min=0, max=1)
     ] = 0.0
     holdout_notes: Annotated[bool, ConfigKey("Hold back what users stated themselves, too.")] = False
+    deny: Annotated[
+        bool, ConfigKey("Deny calls that failed in nearly all like runs, where another tool worked; once a place.")
+    ] = False
     idle_s: Annotated[float, ConfigKey("Seconds after which a resting run is stored.", min=1)] = 1_800.0
     hint_timeout_s: Annotated[float, ConfigKey("Seconds that a request waits for a hint.", min=0.001)] = 1.0
     sessions: Annotated[

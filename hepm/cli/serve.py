@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 @option("--port", config="serve.port")
 @option("--upstream", config="serve.upstream")
 @holdout_option
-def serve(store: str, port: int, upstream: str, holdout: float) -> None:
+@option("--deny", config="serve.deny", is_flag=True)
+def serve(store: str, port: int, upstream: str, holdout: float, deny: bool) -> None:
     """Serve a memory to running agents: a proxy for OpenAI clients, MCP, and hooks of Claude Code.
 
     HEPM_UPSTREAM_KEY is the endpoint's key, for clients that do not have it, and HEPM_TOKEN the token that opens every
@@ -74,7 +75,7 @@ def serve(store: str, port: int, upstream: str, holdout: float) -> None:
 
     _log_plainly()
     settings = _session_settings(config.serve, store)
-    settings["holdout"] = holdout
+    settings |= {"holdout": holdout, "deny": deny}
     with open_memory(store, **settings) as memory:
         serve(memory, options, say)
 

@@ -43,6 +43,7 @@ _SPREAD: Final = 0.3  # decisions that all others of a place count together for,
 _FITS: Final = 0.15  # mean weight of votes, from which on they count fully
 _UNFIT: Final = 0.05  # weight of a vote for a tool that never worked in such situations
 _LEAST: Final = 0.05  # decisions below which nothing is said of a tool
+_RUNS_BEHIND: Final = 20  # whose ids are told of what was counted
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD: Final = re.compile(r"[a-z0-9]{2,}")
 _STEM: Final = 5  # letters of a word that are compared: "refund" is "refunds" and "refunding"
@@ -74,6 +75,7 @@ class Findings:
         by_user: Whether other ways work best for other users, and who the user is is not known.
         unlike: Whether these conditions only say which words are missing, in a request without a word of any known one.
         counted: Of each tool, the decisions in that leaf.
+        leaf_N: Which decisions of the place are in it.
         place: All decisions at this place.
         base: Share of successful runs.
     """
@@ -87,6 +89,7 @@ class Findings:
     by_user: bool = False
     unlike: bool = False
     counted: Mapping[ToolName, Counted] = field(default_factory=dict[ToolName, Counted])
+    leaf_N: BoolArray | None = None
     place: PlaceEvidence | None = None
     base: float = 0.0
 
@@ -204,9 +207,21 @@ class Learned:
             by_user=by_user,
             unlike=unlike,
             counted=_counted(place, like.small_N),
+            leaf_N=like.small_N,
             place=place,
             base=self.base,
         )
+
+    def runs_of(self, found: Findings, tool: ToolName, *, worked: bool) -> tuple[str, ...]:
+        """Ids of the runs in which a tool worked, or did not, as it was counted: the latest first, at most 20."""
+        place = found.place
+        if place is None or found.leaf_N is None or tool not in place.tools:
+            return ()
+        called_N = place.called_NK[:, place.tools.index(tool)] & ((place.value_N >= 0.5) == worked)
+        in_leaf_N = called_N & found.leaf_N
+        run_N = place.run_N[in_leaf_N if in_leaf_N.any() else called_N]
+        latest: list[int] = sorted(set(run_N.tolist()), reverse=True)[:_RUNS_BEHIND]
+        return tuple(self.requests.run_ids[number] for number in latest)
 
     def held_out(
         self, place: PlaceEvidence, row: int, past: Sequence[ToolName], again: AbstractSet[ToolName], *, known: bool

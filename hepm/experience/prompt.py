@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, groupby
+from itertools import chain, groupby, takewhile
 from typing import Final, NamedTuple
 
 from hepm.errors import LlmError
@@ -42,6 +42,7 @@ from hepm.types import (
     FAILED_HINT,
     HINT,
     START,
+    FailedWay,
     StateSummary,
     Suggestions,
     ToolCall,
@@ -57,6 +58,8 @@ ITEM_CHARS: Final = 400
 """Maximum length of one quoted text."""
 LESSON_TOKENS: Final = 200
 """Maximum number of tokens of all lessons of a prompt."""
+REPEATED: Final = 3
+"""Failures of the same call in a run, from which on it is told of them."""
 CONTENT: Final = 2
 """Maximum number of principles that say what a call needs."""
 
@@ -147,12 +150,14 @@ class TurnState(NamedTuple):
         after: The tools of its last turn; none at the start.
         history: All calls.
         turn: The agent's next turn, from 1; 0 if unknown.
+        repeated: The call that just failed as it did before (`repeated_failure`).
     """
 
     state: StateSummary
     after: tuple[ToolName, ...] = ()
     history: tuple[ToolName, ...] = ()
     turn: int = 0
+    repeated: FailedWay | None = None
 
     @classmethod
     def of(
@@ -181,7 +186,29 @@ class TurnState(NamedTuple):
         last = tuple(tool for tool in agent.last if tool != START)
         if not turn:
             turn = 1 + sum(earlier.is_step for earlier in turns)
-        return cls(agent.state(), last, tuple(agent.history), turn)
+        return cls(agent.state(), last, tuple(agent.history), turn, repeated_failure(turns))
+
+    def warned(self, suggestions: Suggestions) -> Suggestions:
+        """Suggestions that warn of the repeated call first, with what is known of its tool."""
+        if self.repeated is None:
+            return suggestions
+        tool, warnings = self.repeated.tool, suggestions.warnings
+        known = next((way for way in warnings if way.tool == tool), self.repeated)
+        others = [way for way in warnings if way.tool != tool]
+        return replace(suggestions, warnings=(replace(known, repeats=self.repeated.repeats), *others))
+
+
+def repeated_failure(turns: Sequence[Turn]) -> FailedWay | None:
+    """A call of the last turn that failed, as the same call did at least twice before since it last worked."""
+    last = next((turn for turn in reversed(turns) if turn.ran), Turn("assistant"))
+    for call in last.ran:
+        if call.error is not True:
+            continue
+        same = [one for turn in turns for one in turn.ran if one.name == call.name and one.arguments == call.arguments]
+        failures = len(list(takewhile(lambda one: one.error, reversed(same))))
+        if failures >= REPEATED:
+            return FailedWay(call.name, 0, 0, repeats=failures)
+    return None
 
 
 @dataclass(frozen=True, slots=True)

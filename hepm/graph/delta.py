@@ -251,14 +251,18 @@ class RunRecord(NamedTuple):
 
 
 def _refused_in(run: Trajectory) -> str:
-    """The pairs of the calls that ran last and of those that were refused, each pair once, as JSON; "" for none."""
+    """The pairs of the calls that ran last and of those that were refused, each pair once, as JSON; "" for none.
+
+    Without those that memory denied: else it would take its own word for the users'.
+    """
     pairs: dict[Edge, None] = {}
     last: tuple[ToolName, ...] = (START,)
     for turn in run.turns:
         if turn.role == "user" or not turn.calls:
             continue
+        refused = [call.name for call in turn.calls if call.refused and not call.denied]
         for source in last:
-            pairs.update(dict.fromkeys([(source, target) for target in turn.refused]))
+            pairs.update(dict.fromkeys([(source, target) for target in refused]))
         last = tuple([call.name for call in turn.ran if call.name != SUMMARY_TOOL]) or last
     return _encode(list(pairs)[:_MOST_REFUSED]) if pairs else ""
 

@@ -39,8 +39,8 @@ class Trial:
         arm: `CONTROL` or `MEMORY`.
         holdout: The chance that it had to be a control, in (0, 1]. At 1 hints are computed and not shown.
         tokens: Of what memory said to it, or of a shadow session would have said; an estimate.
-        shown, left_out: Ids of what was in its hints, and of what chance left out of them: lessons, and tools that
-            hints named (`hint_id`).
+        shown, left_out: Ids of what was in its hints, and of what chance left out of them: lessons, tools that hints
+            named (`hint_id`), and tools of denied calls (`denial_id`).
         withheld: What hints of a shadow session would have named.
     """
 
@@ -106,6 +106,11 @@ class Trial:
 def hint_id(tool: ToolName) -> str:
     """The id under which hints that name a tool are credited, beside lessons."""
     return f"hint {tool}"
+
+
+def denial_id(tool: ToolName) -> str:
+    """The id under which denied calls of a tool are credited."""
+    return f"denial {tool}"
 
 
 def trial_columns(run: Trajectory) -> dict[str, str]:

@@ -95,6 +95,7 @@ class Memory:
         speak: What suggestions and prompts name (see `open`).
         holdout: Share of sessions that get nothing from memory (see `open`).
         holdout_notes: Whether those sessions lack the notes on their user, too.
+        deny: Whether sessions deny calls that are known to fail (see `open`).
     """
 
     def __init__(
@@ -113,10 +114,12 @@ class Memory:
         guard: bool = True,
         holdout: float = 0.0,
         holdout_notes: bool = False,
+        deny: bool = False,
     ) -> None:
         self.speak: Speak | None = speak
         self.holdout = checked_holdout(holdout)
         self.holdout_notes = holdout_notes
+        self.deny = deny
         self._seen_files = _as_path(seen_files)
         self._rankers = _as_path(rankers)
         self.store = store
@@ -151,6 +154,7 @@ class Memory:
         guard: bool = True,
         holdout: float = 0.0,
         holdout_notes: bool = False,
+        deny: bool = False,
     ) -> Self:
         """Open a memory; create it if it does not exist.
 
@@ -177,6 +181,8 @@ class Memory:
                 `memory.sessions.uplift` can say what memory does (docs/use/uplift.md). At 1 all is computed and nothing
                 shown.
             holdout_notes: Whether those sessions lack the notes on their user, too: what users stated themselves.
+            deny: Whether doors that can refuse a call deny those that failed in nearly all like runs, where another
+                tool worked (`Session.denial`).
         Raises:
             StoreError: the file cannot be read, or the server not reached (StoreUnavailableError, StoreAccessError).
             EmbedderMismatchError: the store holds another embedder's vectors.
@@ -198,6 +204,7 @@ class Memory:
                 guard=guard,
                 holdout=holdout,
                 holdout_notes=holdout_notes,
+                deny=deny,
             )
             # Before anybody reads: counts by older rules would be mixed with new ones.
             memory._bring_up_to_date(success_from, os.fspath(path))
@@ -396,6 +403,7 @@ class Memory:
         ingest_options: IngestOptions | None = None,
         tags: Mapping[str, str] | None = None,
         holdout: float | None = None,
+        deny: bool | None = None,
     ) -> Session:
         """One run of an agent with memory: it gets hints, and is stored and learned from at its end.
 
@@ -408,6 +416,7 @@ class Memory:
             distill: Whether to distill lessons when it has finished, on a background thread, without a model.
             tags: Other properties of the run, such as its `project`.
             holdout: The chance that it gets nothing from memory, as a control (see `open`). None for the memory's own.
+            deny: Whether calls that are known to fail are denied (see `open`). None for the memory's own.
         """
         from hepm.ingest.prepare import IngestOptions
         from hepm.memory.session import Session
@@ -429,6 +438,7 @@ class Memory:
             ingest_options or IngestOptions(),
             self.sessions.journal,
             holdout=checked_holdout(holdout),
+            denies=self.deny if deny is None else deny,
         )
 
     def run(self, id: str, *, namespace: str = DEFAULT_NAMESPACE) -> Trajectory | None:
@@ -666,6 +676,8 @@ class Memory:
                 floors=floors_of(self.speak or "sure", CHANCES.get(level)),
                 namespace=namespace,
             )
+            if options.policy == "hybrid":  # the papers' policies say what the papers say
+                suggestions = now.warned(suggestions)
         recollector = Recollector(
             self.lessons.told_to(token),
             now,

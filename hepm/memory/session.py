@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 from hepm.errors import ConflictError, HepmError, InputError
 from hepm.graph.mirror.mirror import switching_often
-from hepm.graph.trials import CONTROL, LEFT_OUT_HERE, Trial, Withheld, hint_id
+from hepm.graph.trials import CONTROL, LEFT_OUT_HERE, Trial, Withheld, denial_id, hint_id
 from hepm.ingest.formats.turns import GrowingConversation, read_messages
 from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.records import graded, without_surrogates
@@ -41,6 +41,7 @@ from hepm.types import (
 if TYPE_CHECKING:
     from hepm.experience.principles import FoundPrinciple
     from hepm.experience.prompt import Prompt, PromptOptions
+    from hepm.memory.denial import Denial
     from hepm.memory.journal import Journal, Stamp
     from hepm.memory.memory import Memory
 
@@ -76,6 +77,7 @@ class Session:
         holdout: The chance that it is a control and gets nothing from memory; see `enter`.
         shared: Whether several doors of a server record it: what is recorded call by call then stands beside the
             messages, and all of it goes on after a restart.
+        denies: Whether calls that memory knows to fail are denied; see `denial`.
     """
 
     _memory: Memory
@@ -91,6 +93,7 @@ class Session:
     parts: frozenset[str] = frozenset()
     holdout: float = 0.0
     shared: bool = False
+    denies: bool = False
     # Either the caller's own list of messages, or those recorded with `say` and `record`; both only if it is shared.
     _given: Sequence[object] | None = None
     _recorded: RecordedMessages = field(default_factory=RecordedMessages)
@@ -425,8 +428,45 @@ class Session:
         self.keep()
         return text
 
+    def denial(
+        self,
+        tool: ToolName,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        tools: Iterable[ToolName] | None = None,
+    ) -> Denial | None:
+        """Why a call that the agent is about to make must not run; None if it may, or if the session `denies` nothing.
+
+        A call is denied that failed in nearly all runs like this one, of which others succeeded with another tool. Do
+        not make it, give the model `Denial.text` instead of a result, and record it as refused. There is at most one
+        in a session after the same tools, and none in one that is held out.
+
+        Args:
+            tools: Names of the tools of this turn, if they are not those of the session.
+        """
+        if not self.denies or self.is_control:
+            return None
+        from hepm.experience.prompt import Prompt
+        from hepm.memory.denial import denial_of
+
+        about: dict[str, Any] = {"tools": self._tools if tools is None else tools, "user": self._run.user}
+        about["namespace"] = self._namespace
+        denial = self._ask(lambda: denial_of(self._memory, self._turns(), tool, arguments or {}, **about))
+        if denial is None:
+            return None
+        trial, id = self.enter(), denial_id(denial.way.tool)
+        if trial is not None:
+            left_out = not trial.shadow and self._leaves_out(id)
+            tokens = 0 if left_out else Prompt(present=denial.text).tokens
+            self._note(trial.with_hint(tokens, () if left_out else (id,), (id,) if left_out else ()))
+            if left_out or trial.shadow:
+                self.keep()
+                return None
+        self.note_hint([denial.way.instead], calls=denial.calls)
+        return denial
+
     def _leaves_out(self, what: str) -> bool:
-        """Whether chance leaves a lesson, or a tool (`hint_id`), out of this session's hints."""
+        """Whether chance leaves a lesson, a tool (`hint_id`) or a denial (`denial_id`) out of this session's hints."""
         return self._memory.sessions.lots.leaves_out(self.id, what, namespace=self._namespace)
 
     @property

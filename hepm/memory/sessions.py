@@ -69,6 +69,7 @@ class Sessions:
             ingest_options or IngestOptions(),
             self.journal,
             holdout=self._memory.holdout,
+            denies=self._memory.deny,
         )
 
     def under_way(self, known: set[Stamp]) -> list[Kept]:

@@ -338,13 +338,16 @@ def _failed(answer: _Answer, way: Way, instead: Way | None) -> FailedWay:
     found = answer.found
     of_way = found.counted[way.tool]
     others = sum(counted.worked for tool, counted in found.counted.items() if tool != way.tool)
-    warning = FailedWay(way.tool, of_way.failed, of_way.tried, others=others)
+    runs = answer.evidence.runs_of(found, way.tool, worked=False)
+    warning = FailedWay(way.tool, of_way.failed, of_way.tried, others=others, failed_runs=runs)
     if instead is None or not answer.query.allows(instead.tool):
         return warning
     for counted in (found.counted.get(instead.tool), found.everywhere.get(instead.tool)):
         if counted is not None and counted.worked >= FEWEST_COUNTED and counted.worked > counted.failed:
             others = max(others, counted.worked)
-            return replace(warning, others=others, instead=instead.tool, worked=counted.worked, tried=counted.tried)
+            runs = answer.evidence.runs_of(found, instead.tool, worked=True)
+            better = {"instead": instead.tool, "worked": counted.worked, "tried": counted.tried}
+            return replace(warning, others=others, worked_runs=runs, **better)
     return warning
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Literal, NamedTuple
 
+from hepm.memory.denial import Denial
 from hepm.types import Suggestions, ToolName
 
 from .world import DONE, Message, Progress, Task, World
 
 Advise = Callable[[Sequence[Message]], Suggestions]
 """What an agent hears about its run so far."""
+Deny = Callable[[ToolName], Denial | None]
+"""Why a call of it is not made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,7 @@ class Run:
     called: list[ToolName]
     success: bool
     heard: list[Heard]
+    denied: Counter[str]
 
     @property
     def label(self) -> bool:
@@ -102,13 +107,17 @@ class Run:
         return self.success == self.task.true_label
 
 
-def run(world: World, task: Task, agent: Agent, advise: Advise, *, deaf: bool = False) -> Run:
+def run(
+    world: World, task: Task, agent: Agent, advise: Advise, *, deny: Deny = lambda tool: None, deaf: bool = False
+) -> Run:
     """Let an agent work on a task. What it draws depends on the task and the turn alone, so that runs are paired.
 
     Args:
+        deny: Asked of each call that is alone in its turn. The agent takes the alternative in as many turns as it obeys
+            in; in the others it makes the call again.
         deaf: Whether it does not hear what it is advised, which is recorded all the same.
     """
-    progress, heard = Progress(world, task), list[Heard]()
+    progress, heard, denied = Progress(world, task), list[Heard](), Counter[str]()
     for turn in range(task.most_calls):
         advice = advise(progress.messages)
         if not progress.failed:
@@ -116,12 +125,19 @@ def run(world: World, task: Task, agent: Agent, advise: Advise, *, deaf: bool = 
         calls = agent.act(progress, Suggestions() if deaf else advice, Random(f"{task.id} turn {turn}"))
         if calls == (DONE,):
             break
+        denial = deny(calls[0]) if len(calls) == 1 else None
+        if denial is not None:
+            denied["rightly" if calls[0] not in progress.right else "wrongly"] += 1
+            denied["to what is right"] += denial.way.instead in progress.right
+            progress.refuse(calls[0], denial.text)
+            if Random(f"{task.id} turn {turn} denied").random() < agent.obedience:
+                calls = (denial.way.instead,)
         progress.call(*calls)
         if progress.given_up:
             break
     ended = not progress.given_up
     progress.stop()
-    return Run(task, progress.messages, progress.called, ended and progress.success, heard)
+    return Run(task, progress.messages, progress.called, ended and progress.success, heard, denied)
 
 
 def heard_in(progress: Progress, advice: Suggestions) -> Heard:

@@ -29,6 +29,10 @@ def hints_alone(prompt: Prompt) -> Suggestions:
     return replace(prompt.suggestions, warnings=())
 
 
+def nothing(prompt: Prompt) -> Suggestions:
+    return Suggestions()
+
+
 def warnings_alone(prompt: Prompt) -> Suggestions:
     return replace(prompt.suggestions, ranked=())
 
@@ -69,6 +73,16 @@ ARMS = {
         Arm("unguarded", policy="hybrid"),
     )
 }
+DENY_ARMS = {
+    arm.name: arm
+    for arm in (
+        Arm("deny", opened={"deny": True}),
+        Arm("deny alone", opened={"deny": True}, hears=nothing),
+        Arm("deny at 0.9", opened={"deny": True}, session={**PLAIN, "tags": {LEVEL: "0.9"}}),
+    )
+}
+"""What memory says as the guard draws it, and denied calls; these alone; and both at one level."""
+
 """Without memory; warnings alone, hints alone, both as the guard draws them, both as for agents that weigh; both with
 what the lessons of the same runs advise; and both without the guard."""
 
@@ -88,8 +102,12 @@ def empty_memory(**opened: Any) -> Iterator[Memory]:
         yield memory
 
 
-def learn_online(world: World, agent: Agent, arm: Arm, *, runs: int, seed: int) -> list[Run]:
-    """The runs in order, from an empty memory."""
+def learn_online(world: World, agent: Agent, arm: Arm, *, runs: int, seed: int, live: bool = False) -> list[Run]:
+    """The runs in order, from an empty memory.
+
+    Args:
+        live: Add each run to what is known, as a server does, in place of learning all anew.
+    """
     tasks = [world.task(f"{seed}/{number}") for number in range(runs)]
     if arm is NONE:
         return [run(world, task, agent, silent) for task in tasks]
@@ -101,9 +119,12 @@ def learn_online(world: World, agent: Agent, arm: Arm, *, runs: int, seed: int) 
             def advise(messages: Sequence[Message], session: Session = session) -> Suggestions:
                 return arm.advises(session, messages, memory=memory, world=world)
 
-            ended = run(world, task, agent, advise)
+            ended = run(world, task, agent, advise, deny=session.denial)
             session.finish(success=ended.label, messages=ended.messages)
-            settle(memory)
+            if live:
+                memory.follow_now()
+            else:
+                settle(memory)
             found.append(ended)
     return found
 

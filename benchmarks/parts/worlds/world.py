@@ -135,6 +135,12 @@ class Progress:
         self.messages += [{"role": "assistant", "content": None, "tool_calls": issued}, *results]
         self._hear()
 
+    def refuse(self, tool: str, why: str) -> None:
+        """Answer a call that is not made."""
+        call = {"id": f"denied_{len(self.messages)}", "type": "function", "function": {"name": tool, "arguments": "{}"}}
+        self.messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        self.messages.append({"role": "tool", "tool_call_id": call["id"], "content": why})
+
     def stop(self) -> None:
         self.messages.append({"role": "assistant", "content": "I have seen to it."})
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from hepm.types import DENIED
+
 _LOOKED_AT: Final = 600
 """A refusal stands at the start of a result; the rest may quote one."""
 
@@ -17,6 +19,7 @@ _CALL: Final = (
 )
 _REFUSALS: Final = re.compile(
     "|".join((
+        re.escape(DENIED.strip()),
         # Claude Code
         rf"{_WHO} doesn.t want to (?:proceed with|take) this",
         r"\[request interrupted by user",

@@ -1,0 +1,86 @@
+"""Whether a call is to be denied: one that failed in nearly all like situations, where another worked.
+
+What decides are the warnings of the default policy (`hepm.types.FailedWay.nearly_always`), at a place whose failures
+more than one source reports. Ours; not in the papers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from hepm.ingest.inner_tools import called_name
+from hepm.ingest.transitions import AgentState
+from hepm.text import tool_in_prompt
+from hepm.types import DENIED, FailedWay, ToolName, Turn
+
+if TYPE_CHECKING:
+    from hepm.memory.memory import Memory
+
+_RUNS_NAMED: Final = 3
+_RUN_CHARS: Final = 60
+
+
+class Denial(NamedTuple):
+    """Why a call does not run.
+
+    Attributes:
+        way: What came of it, and of the alternative.
+        calls: How many calls the run had made.
+    """
+
+    way: FailedWay
+    calls: int
+
+    @property
+    def text(self) -> str:
+        """What the agent reads instead of a result."""
+        runs = [tool_in_prompt(id) for id in self.way.worked_runs if len(id) <= _RUN_CHARS][:_RUNS_NAMED]
+        behind = f" ({', '.join(runs)})" if runs else ""
+        instead = tool_in_prompt(self.way.instead)
+        return (
+            f"{DENIED}{self.way.named}{behind}. The call did not run. Call {instead} instead, unless something here is "
+            "different: the same call is not denied again."
+        )
+
+
+def denial_of(
+    memory: Memory,
+    turns: Sequence[Turn],
+    tool: ToolName,
+    arguments: Mapping[str, Any],
+    **about: Any,
+) -> Denial | None:
+    """The denial of a call that is about to be made, or that is the last turn's and has no result yet; None if it runs.
+
+    At most one in a run at one place, by the tools called last.
+
+    Args:
+        about: `tools`, `user` and `namespace`, as for `Memory.suggest`.
+    """
+    tool = called_name(tool, arguments)
+    now, places = AgentState(), set[tuple[ToolName, ...]]()
+    for turn in turns:
+        if any(call.denied for call in turn.calls):
+            places.add(now.last)
+        waits = [call for call in turn.ran if call.name == tool and call.result is None and call.error is None]
+        if turn is turns[-1] and waits:
+            break
+        now.add(turn)
+    if now.last in places:
+        return None
+    found = memory.suggest(now.last, history=now.history, state=now.state(), **about)
+    for way in found.warnings:
+        named = bool(found) and found[0].tool == way.instead
+        if way.tool == tool and way.nearly_always and named and not _one_source(memory, way, about["namespace"]):
+            return Denial(way, len(now.history))
+    return None
+
+
+def _one_source(memory: Memory, way: FailedWay, namespace: str) -> bool:
+    """Whether the runs of one token alone failed, where several record: no token decides what others may do."""
+    tokens = memory.store.tokens_of(way.failed_runs, namespace=namespace)
+    if len(tokens) < len(way.failed_runs) or len(set(tokens.values())) > 1:
+        return False
+    everyone = memory.store.tokens_of(memory.mirror(namespace).learned.latest().requests.run_ids, namespace=namespace)
+    return len(set(everyone.values())) > 1

@@ -1,0 +1,238 @@
+"""Calls that memory denies at the doors that can refuse one, over real HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+
+from hepm import Memory, Trajectory, from_messages
+from hepm.agents.adapter import AgentRun
+from hepm.agents.loop import Agent
+from hepm.agents.wire import after_denial
+from hepm.llm import Endpoint
+from hepm.types import DENIED, RECORDED_BY
+from tests.agents.serving import serving
+from tests.agents.test_proxy import TOOLS, WISH
+from tests.loopback import Loopback, completion, error, loopback, tool_call  # noqa: F401
+
+
+def conversation(number: int, tool: str) -> list[Any]:
+    """A request, an order that is looked up, and one more call."""
+    messages: list[Any] = [{"role": "user", "content": f"Refund parcel {number}, the glass is broken."}]
+    for name, result in (("get_order", "delivered"), (tool, "done")):
+        call = {"id": name, "type": "function", "function": {"name": name, "arguments": "{}"}}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": name, "content": result})
+    return messages
+
+
+def taught(memory: Memory, *, tokens: tuple[str, ...] = ("",), prefix: str = "") -> None:
+    """Six runs in which close_ticket failed, of these tokens in turn, and six in which refund worked."""
+    runs: list[Trajectory] = []
+    for number in range(12):
+        tool = "refund" if number % 2 else "close_ticket"
+        messages = conversation(number, tool)
+        for message in messages:
+            for call in message.get("tool_calls", ()):
+                call["function"]["name"] = prefix + call["function"]["name"]
+        token = "desk" if number % 2 else tokens[number // 2 % len(tokens)]
+        run = from_messages(messages, id=f"run-{number}", success=bool(number % 2))
+        runs.append(replace(run, tags={RECORDED_BY: token} if token else {}))
+    memory.ingest(runs)
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    with Memory.open(tmp_path / "m.hepm", deny=True) as opened:
+        yield opened
+
+
+LOOKED_UP = conversation(7, "get_order")[:3]
+
+
+def ask(url: str, messages: list[Any] = LOOKED_UP, **about: Any) -> Any:
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="k") as client:
+        headers = {"X-Hepm-Session": "s"}
+        return client.chat.completions.create(
+            model="small", messages=messages, tools=TOOLS, extra_headers=headers, **about
+        )
+
+
+def test_the_proxy_answers_a_call_that_is_known_to_fail_itself_and_the_client_sees_what_the_model_calls_then(
+    memory: Memory,
+    loopback: Loopback,  # noqa: F811
+) -> None:
+    taught(memory)
+    loopback.replies = [tool_call("close_ticket", {"parcel": 7}), tool_call("refund", {"parcel": 7})]
+    loopback.replies += [tool_call("close_ticket", {"parcel": 7})]
+    with serving(memory, upstream=loopback.url) as (_, url):
+        message = ask(url).choices[0].message
+        assert message.tool_calls[0].function.name == "refund"
+        *_, call, result = loopback.requests[1].body["messages"]
+        assert call["tool_calls"][0]["function"]["name"] == "close_ticket"
+        assert result["tool_call_id"] == call["tool_calls"][0]["id"]
+        assert result["content"].startswith(f"{DENIED}close_ticket: failed in 6 of 6 like runs here, while refund")
+        assert "run-11" in result["content"]
+        # Once in a session and place.
+        assert ask(url).choices[0].message.tool_calls[0].function.name == "close_ticket"
+        assert len(loopback.requests) == 3
+        result = {"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": "refunded"}
+        loopback.replies = [completion("It is refunded.")]
+        ask(url, [*LOOKED_UP, message.model_dump(exclude_none=True), result])
+        httpx2.post(f"{url}/outcome", json={"session": "s", "success": True})
+        assert 'hepm_denied_total{namespace="default"} 1' in httpx2.get(f"{url}/metrics").text
+    stored = memory.run("s")
+    assert stored is not None
+    assert [call.name for call in stored.calls()] == ["get_order", "refund"]
+    [denied] = [call for turn in stored.turns for call in turn.calls if call.refused]
+    assert (denied.name, denied.denied) == ("close_ticket", True)
+    assert memory.mirror().refused(("get_order",)) == []
+
+
+@pytest.mark.parametrize("why", ["off", "control", "stream", "refused", "other call", "unlike"])
+def test_the_proxy_passes_a_reply_on_where_nothing_is_to_be_denied(
+    memory: Memory,
+    loopback: Loopback,  # noqa: F811
+    why: str,
+) -> None:
+    taught(memory)
+    memory.deny = why != "off"
+    if why == "control":
+        memory.holdout = 0.999999
+    called = "refund" if why == "other call" else "close_ticket"
+    loopback.replies = [tool_call(called, {"parcel": 7}), error(400, "no such message")]
+    with serving(memory, upstream=loopback.url) as (_, url):
+        found = ask(url, [WISH] if why == "unlike" else LOOKED_UP, stream=why == "stream")
+        if why == "stream":
+            names = [c.function.name for part in found for c in part.choices[0].delta.tool_calls or () if c.function]
+            assert called in names
+        else:
+            assert found.choices[0].message.tool_calls[0].function.name == called
+        assert len(loopback.requests) == (2 if why == "refused" else 1)
+        httpx2.post(f"{url}/outcome", json={"session": "s", "success": False})
+    stored = memory.run("s")
+    assert stored is not None
+    assert not any(call.refused for turn in stored.turns for call in turn.calls)
+
+
+def test_of_parallel_calls_none_is_made_and_the_responses_api_is_answered_in_its_items() -> None:
+    items = [
+        {"type": "reasoning", "id": "rs", "summary": []},
+        {"type": "function_call", "call_id": "a", "name": "close_ticket", "arguments": "{}"},
+        {"type": "custom_tool_call", "call_id": "b", "name": "note", "input": "x"},
+    ]
+    raw = json.dumps({"id": "resp", "output": items}).encode()
+    body = after_denial("responses", {"input": "Hi"}, raw, "a", "Denied.")
+    assert body is not None
+    assert body["input"][:4] == [{"role": "user", "content": "Hi"}, *items]
+    assert [(item["type"], item["call_id"]) for item in body["input"][4:]] == [
+        ("function_call_output", "a"), ("custom_tool_call_output", "b"),
+    ]  # fmt: skip
+    assert body["input"][4]["output"] == "Denied."
+    assert "Call it again" in body["input"][5]["output"]
+    assert after_denial("responses", {"input": "Hi", "conversation": "c"}, raw, "a", "Denied.") is None
+    items.append({"type": "computer_call", "call_id": "c", "action": {}})
+    raw = json.dumps({"id": "resp", "output": items}).encode()
+    assert after_denial("responses", {"input": "Hi"}, raw, "a", "Denied.") is None
+
+
+def test_claude_code_is_denied_a_call_before_it_is_made_and_the_denial_is_recorded_once(memory: Memory) -> None:
+    taught(memory, prefix="mcp__desk__")
+    with serving(memory) as (_, url):
+
+        def hook(kind: str, **more: Any) -> dict[str, Any]:
+            event = {"session_id": "c1", "hook_event_name": kind, "cwd": "/w", **more}
+            answer = httpx2.post(f"{url}/hooks/claude-code", json=event)
+            assert answer.status_code == 200
+            return answer.json().get("hookSpecificOutput", {})
+
+        def call(tool: str, id: str, response: object = None) -> dict[str, Any]:
+            about = {"tool_name": f"mcp__desk__{tool}", "tool_input": {"parcel": 7}, "tool_use_id": id}
+            return {**about, "tool_response": response} if response else about
+
+        hook("UserPromptSubmit", prompt=LOOKED_UP[0]["content"])
+        assert "permissionDecision" not in hook("PreToolUse", **call("get_order", "a"))
+        hook("PostToolBatch", tool_calls=[call("get_order", "a", "delivered")])
+        denied = hook("PreToolUse", **call("close_ticket", "b"))
+        assert denied["permissionDecision"] == "deny"
+        assert denied["permissionDecisionReason"].startswith(DENIED)
+        hook("PostToolUseFailure", **call("close_ticket", "b"), error=denied["permissionDecisionReason"])
+        hook("PostToolBatch", tool_calls=[call("close_ticket", "b", denied["permissionDecisionReason"])])
+        assert "permissionDecision" not in hook("PreToolUse", **call("close_ticket", "c"))
+        hook("PostToolBatch", tool_calls=[call("refund", "d", "done")])
+        assert httpx2.post(f"{url}/outcome", json={"session": "c1", "success": True}).status_code == 200
+    stored = memory.run("c1")
+    assert stored is not None
+    names = [(call.name.removeprefix("mcp__desk__"), call.denied) for turn in stored.turns for call in turn.calls]
+    assert names == [("get_order", False), ("close_ticket", True), ("refund", False)]
+    assert memory.mirror().refused(("mcp__desk__get_order",)) == []
+
+
+def test_claude_code_reads_another_text_at_the_third_failure_of_the_same_call(memory: Memory) -> None:
+    said: list[str] = []
+    with serving(memory) as (_, url):
+        for number in range(3):
+            given = {"tool_name": "Bash", "tool_input": {"command": "pytest -q"}, "tool_use_id": f"t{number}"}
+            for kind, more in (
+                ("PostToolUseFailure", {**given, "error": "Exit code 1"}),
+                ("PostToolBatch", {"tool_calls": [{**given, "tool_response": "Exit code 1"}]}),
+            ):
+                event = {"session_id": "c1", "hook_event_name": kind, **more}
+                answer = httpx2.post(f"{url}/hooks/claude-code", json=event).json()
+            said.append(answer.get("hookSpecificOutput", {}).get("additionalContext", ""))
+    assert said[:2] == ["", ""]
+    assert '- "Bash pytest": the same call failed 3 times in this run' in said[2]
+
+
+def test_an_adapter_reads_why_a_call_is_denied_and_the_denial_alone_is_recorded(memory: Memory) -> None:
+    taught(memory)
+    memory.deny = False
+    run = AgentRun(memory, id="a", deny=True)
+    assert run.denied("x", "close_ticket", {}) == ""  # before the run has begun
+    run.hinted(None, lambda: LOOKED_UP, lambda stable, present: None, tools=["get_order", "close_ticket", "refund"])
+    call = {"id": "x", "type": "function", "function": {"name": "close_ticket", "arguments": "{}"}}
+    run.replied(lambda: [{"role": "assistant", "content": None, "tool_calls": [call]}])
+    text = run.denied("x", "close_ticket", {})
+    assert text.startswith(DENIED)
+    assert run.denied("y", "close_ticket", {}) == ""
+    run.finish(lambda: False)
+    stored = memory.run("a")
+    assert stored is not None
+    assert [call.denied for call in stored.turns[-1].calls] == [True]
+
+
+def test_the_agent_of_hepm_does_not_make_a_denied_call_and_goes_on_with_what_worked(
+    memory: Memory,
+    loopback: Loopback,  # noqa: F811
+) -> None:
+    taught(memory)
+    made: list[str] = []
+
+    def get_order(parcel: int = 0) -> str:
+        made.append("get_order")
+        return "delivered"
+
+    def refund(parcel: int = 0) -> str:
+        made.append("refund")
+        return "done"
+
+    def close_ticket(parcel: int = 0) -> str:
+        made.append("close_ticket")
+        return "done"
+
+    loopback.replies = [tool_call(tool, {}) for tool in ("get_order", "close_ticket", "refund")] + [completion("Done.")]
+    endpoint = Endpoint(model="small", base_url=loopback.url, api_key="k")
+    agent = Agent(endpoint=endpoint, memory=memory, tools=[get_order, refund, close_ticket])
+    done = agent.run("Refund parcel 7, the glass is broken.", id="own", outcome=lambda done: True)
+    assert made == ["get_order", "refund"]
+    assert [m["content"][: len(DENIED)] for m in done.messages if m["role"] == "tool"][1] == DENIED
+    stored = memory.run("own")
+    assert stored is not None
+    assert [call.denied for turn in stored.turns for call in turn.calls] == [False, True, False]

@@ -1,0 +1,219 @@
+"""Calls that a session denies, where it does, and what memory makes of its own denials."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hepm import Memory, ToolCall, Turn
+from hepm.ingest.formats.refusals import is_refusal
+from hepm.memory.session import Session
+from hepm.types import DENIED, FailedWay
+from tests.agents.test_denials import LOOKED_UP, taught
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    with Memory.open(tmp_path / "m.hepm", deny=True) as opened:
+        yield opened
+
+
+def looked_up(memory: Memory, **about: Any) -> Session:
+    """A session that has looked an order up."""
+    session = memory.session(**about)
+    session.say("user", "Refund parcel 7, the glass is broken.")
+    session.record("get_order", {}, "delivered")
+    return session
+
+
+def test_a_call_is_denied_once_after_the_same_tools_with_what_worked_and_its_runs(memory: Memory) -> None:
+    taught(memory)
+    session = looked_up(memory, id="s")
+    assert session.denial("refund") is None
+    denial = session.denial("close_ticket", {"parcel": 7})
+    assert denial is not None
+    assert "while refund succeeded in 6 of 6 (run-11, run-9, run-7)" in denial.text
+    assert denial.way.failed_runs == ("run-10", "run-8", "run-6", "run-4", "run-2", "run-0")
+    session.record("close_ticket", {"parcel": 7}, denial.text, refused=True)
+    assert session.denial("close_ticket", {"parcel": 7}) is None
+    # What it named marks the turn that follows, as a hint does.
+    session.record("refund", {}, "done")
+    assert session.so_far.turns[-1].hinted == ("refund",)
+
+
+def test_a_restart_denies_nothing_again_at_the_same_place(memory: Memory) -> None:
+    taught(memory)
+    session = looked_up(memory, id="s")
+    denial = session.denial("close_ticket")
+    assert denial is not None
+    session.record("close_ticket", {}, denial.text, refused=True)
+    resumed = memory.sessions.resume("s")
+    assert resumed is not None
+    assert resumed.denies
+    assert resumed.denial("close_ticket") is None
+
+
+@pytest.mark.parametrize(
+    ("way", "denied"),
+    [
+        (FailedWay("a", 19, 20, instead="b", worked=9, tried=10), True),
+        (FailedWay("a", 3, 3, instead="b", worked=3, tried=3), True),
+        (FailedWay("a", 2, 2, instead="b", worked=9, tried=9), False),
+        (FailedWay("a", 15, 20, instead="b", worked=20, tried=20), False),
+        (FailedWay("a", 20, 20, instead="b", worked=15, tried=20), False),
+        (FailedWay("a", 20, 20), False),
+        (FailedWay("a", 20, 20, before=0.1), False),
+        (FailedWay("a", 20, 20, refused=True), False),
+    ],
+)
+def test_only_a_call_that_failed_in_nearly_all_like_runs_where_another_worked_in_most_is_denied(
+    way: FailedWay, denied: bool
+) -> None:
+    assert way.nearly_always is denied
+
+
+def test_a_pending_call_in_the_conversation_is_no_part_of_the_situation_that_it_is_made_in(memory: Memory) -> None:
+    taught(memory)
+    calls = [
+        {"id": id, "type": "function", "function": {"name": tool, "arguments": "{}"}}
+        for id, tool in (("a", "close_ticket"), ("b", "get_order"))
+    ]
+    messages: list[Any] = [*LOOKED_UP, {"role": "assistant", "content": None, "tool_calls": calls}]
+    session = memory.session()
+    session.follow(messages)
+    denial = session.denial("close_ticket")
+    assert denial is not None
+    messages.append({"role": "tool", "tool_call_id": "a", "content": denial.text})
+    assert session.so_far.turns[-1].calls[0].denied
+    assert session.denial("close_ticket") is None
+
+
+def test_neither_a_control_nor_a_session_of_which_it_is_left_out_denies_and_uplift_credits_the_others(
+    memory: Memory,
+) -> None:
+    taught(memory)
+    denied = left_out = controls = 0
+    while not all((denied, left_out, controls)):
+        session = looked_up(memory, holdout=0.3, distill=False)
+        denial = session.denial("close_ticket")
+        trial = session.trial
+        assert trial is not None
+        if session.is_control:
+            controls += 1
+            assert (denial, trial.shown) == (None, ())
+        elif denial is None:
+            left_out += 1
+            assert trial.left_out == ("denial close_ticket",)
+        else:
+            denied += 1
+            assert (trial.shown, trial.tokens > 0) == (("denial close_ticket",), True)
+        session.finish(success=denial is not None)
+    [credit] = [credit for credit in memory.sessions.uplift().credits if credit.id == "denial close_ticket"]
+    assert (credit.shown, credit.left_out) == (denied, left_out)
+    shadow = looked_up(memory, holdout=1.0)
+    assert shadow.denial("close_ticket") is None
+    assert shadow.trial is not None
+    assert shadow.trial.shown == ("denial close_ticket",)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "denied"), [(("ann",), False), (("ann", "bob"), True), (("desk",), True), (("",), True)]
+)
+def test_what_one_token_alone_reports_is_denied_nobody_where_several_record(
+    memory: Memory, tokens: tuple[str, ...], denied: bool
+) -> None:
+    taught(memory, tokens=tokens)
+    assert (looked_up(memory).denial("close_ticket") is not None) is denied
+
+
+def test_a_tool_that_the_agent_lacks_is_no_reason_to_deny_another_and_an_alias_is_named_as_the_agent_has_it(
+    memory: Memory,
+) -> None:
+    taught(memory)
+    assert looked_up(memory, tools=["get_order", "close_ticket"]).denial("close_ticket") is None
+    memory.tools.rename("refund", "pay_back")
+    denial = looked_up(memory, tools=["get_order", "close_ticket", "pay_back"]).denial("close_ticket")
+    assert denial is not None
+    assert denial.way.instead == "pay_back"
+
+
+def test_without_the_option_nothing_is_denied_and_a_session_may_choose_itself(memory: Memory) -> None:
+    taught(memory)
+    memory.deny = False
+    assert looked_up(memory).denial("close_ticket") is None
+    assert looked_up(memory, deny=True).denial("close_ticket") is not None
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["", "Error: ", "PreToolUse:mcp__desk__close_ticket hook error: ", "Execution stopped by PreToolUse hook: "],
+)
+def test_the_echo_of_a_denial_is_no_refusal_by_users_in_whatever_a_client_wraps_it(
+    memory: Memory, before: str, tmp_path: Path
+) -> None:
+    taught(memory, prefix="mcp__desk__")
+    text = f"{before}{DENIED}close_ticket: failed in 6 of 6 like runs here."
+    assert is_refusal(text)
+    records: list[Any] = [
+        {"type": "user", "message": {"role": "user", "content": "Refund parcel 7, the glass is broken."}},
+        _used("a", "mcp__desk__get_order"),
+        _result("a", "delivered"),
+        _used("b", "mcp__desk__close_ticket"),
+        _result("b", text, is_error=True),
+    ]
+    for number in range(3):
+        lines = []
+        for at, record in enumerate(records):
+            about = {"sessionId": f"c{number}", "uuid": f"u{number}-{at}", "cwd": "/w", "version": "2.1.0"}
+            lines.append(json.dumps({**about, "timestamp": f"2026-05-0{number + 1}T10:00:0{at}Z", **record}))
+        (tmp_path / f"c{number}.jsonl").write_text("\n".join(lines))
+        report = memory.ingest(tmp_path / f"c{number}.jsonl")
+        assert report.stored == 1
+        run = memory.run(f"c{number}")
+        assert run is not None
+        assert run.turns[-1].calls[0].denied
+    assert memory.mirror().refused(("mcp__desk__get_order",)) == []
+    # A user's own refusal of the same call still counts.
+    users = [*run.turns[:-1], Turn("assistant", calls=(ToolCall("mcp__desk__close_ticket", refused=True),))]
+    memory.ingest(replace(run, id="u", turns=tuple(users)))
+    memory.refresh()
+    [way] = memory.mirror().refused(("mcp__desk__get_order",))
+    assert way.failures == 1
+
+
+def _used(id: str, tool: str) -> dict[str, Any]:
+    content = [{"type": "tool_use", "id": id, "name": tool, "input": {}}]
+    return {"type": "assistant", "message": {"id": f"m-{id}", "role": "assistant", "model": "m", "content": content}}
+
+
+def _result(id: str, text: str, *, is_error: bool = False) -> dict[str, Any]:
+    content = [{"type": "tool_result", "tool_use_id": id, "content": text, "is_error": is_error}]
+    return {"type": "user", "message": {"role": "user", "content": content}}
+
+
+def test_a_call_that_fails_a_third_time_with_the_same_arguments_gets_another_text_than_before(memory: Memory) -> None:
+    taught(memory)
+    session = looked_up(memory)
+    said: list[str] = []
+    for _ in range(3):
+        session.record("close_ticket", {"parcel": 7}, "no such account", error=True)
+        said.append(session.hint())
+    assert said[0] == said[1] or "this run" not in said[1]
+    assert "close_ticket (the same call failed 3 times in this run" in said[2]
+    session.record("close_ticket", {"parcel": 8}, "no such account", error=True)
+    assert "this run" not in session.hint()
+    for error in (False, True):
+        session.record("close_ticket", {"parcel": 7}, "no such account", error=error)
+        assert "this run" not in session.hint()
+
+
+def test_a_control_hears_nothing_of_a_repeated_failure(memory: Memory) -> None:
+    session = looked_up(memory, holdout=0.999999)
+    for _ in range(3):
+        session.record("refund", {}, "no such account", error=True)
+    assert session.hint() == ""
