@@ -449,8 +449,7 @@ class FailedWay:
         if self.before is not None:
             return f"fails now, in {self.failures} of its last {self.runs} runs"
         if self.repeats:
-            known = f", as in {self.counted}" if self.runs else ""
-            return f"the same call failed {self.repeats} times in this run{known}: change it, or take another way"
+            return f"the same call failed {self.repeats} times in this run: change it, or take another way"
         return f"failed in {self.counted}"
 
     @property

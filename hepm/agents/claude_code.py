@@ -87,12 +87,12 @@ class ClaudeCode:
                 text = denied or self._said(run, event, calls, begins=begins)
         except StoreError:
             return {}
-        if denied:
-            decision = {"permissionDecision": "deny", "permissionDecisionReason": denied}
-            return {"hookSpecificOutput": {"hookEventName": kind, **decision}}
         if not text:
             return {}
-        return {"hookSpecificOutput": {"hookEventName": kind, "additionalContext": text}}
+        said = {"additionalContext": text}
+        if denied:
+            said = {"permissionDecision": "deny", "permissionDecisionReason": text}
+        return {"hookSpecificOutput": {"hookEventName": kind, **said}}
 
     def _take(self, run: LiveRun, event: Object) -> list[ToolCall]:
         """Record what an event tells; the calls of a turn that it ends."""

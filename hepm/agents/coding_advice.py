@@ -69,7 +69,7 @@ class CodingAdvice:
     def refused(self, run: LiveRun, tool: ToolName, arguments: Any) -> str:
         """That users refused such a call where this run is, if they did in most runs that came to make it."""
         name = command_name(tool, arguments if isinstance(arguments, dict) else {})  # pyright: ignore[reportUnknownArgumentType]
-        if name in run.said or _is_shadow(run):
+        if name in run.said or run.session.is_shadow:
             return ""
         for way in self._memory.mirror(run.namespace).refused(agent_state(run.session.so_far.turns).last):
             if way.tool == name and way.refused_often:
@@ -80,7 +80,7 @@ class CodingAdvice:
     def after(self, run: LiveRun, calls: Iterable[ToolCall]) -> str:
         """What helped runs that succeeded after the errors of these calls; where one failed again and again, that."""
         repeated = repeated_failure(run.session.so_far.turns)
-        if repeated is not None and not _is_shadow(run):
+        if repeated is not None and not run.session.is_shadow:
             return _block([repeated.named])
         where = _where(run)
         content = self._content(run)
@@ -105,12 +105,6 @@ class CodingAdvice:
 
 def _block(lines: Iterable[str]) -> str:
     return "\n".join([BLOCK_START, _INTRODUCTION, *[f"- {line}" for line in lines], BLOCK_END])
-
-
-def _is_shadow(run: LiveRun) -> bool:
-    """Whether nothing of what memory would say is shown."""
-    trial = run.session.enter()
-    return trial is not None and trial.shadow
 
 
 def _quoted_line(row: LessonRow) -> str:

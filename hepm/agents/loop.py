@@ -316,16 +316,16 @@ class Conversation:
         return text, objects(reply.get("tool_calls"))
 
     def _call(self, id: str, function: Object, *, together: bool) -> None:
-        name, given = str(function["name"]), function["arguments"]
+        name, arguments = function["name"], object_in(parsed(function["arguments"]))
         with self.metered():
-            denial = self.session.denial(name, object_in(parsed(given)))
+            denial = self.session.denial(name, arguments)
         if denial is None:
-            arguments, result, failed = self.tools.call(name, given)
+            arguments, result, failed = self.tools.call(name, function["arguments"])
         else:
-            arguments, result, failed = object_in(parsed(given)), denial.text, None
+            result, failed = denial.text, None
         with self.metered():
-            about: Object = {"error": failed, "refused": denial is not None, "together": together}
-            self.session.record(name, arguments, result, **about)
+            refused = denial is not None
+            self.session.record(name, arguments, result, error=failed, refused=refused, together=together)
         self.messages.append({"role": "tool", "tool_call_id": id, "content": disarmed(result)})
 
     def ask(self, *, stable: str, present: str, placement: Placement, calls: bool = True) -> Object:

@@ -29,7 +29,6 @@ from hepm.agents.wire import Api, Placement
 from hepm.errors import ConflictError, HepmError, InputError
 from hepm.ingest.formats.turns import chat_calls
 from hepm.ingest.records import RecordError
-from hepm.types import ToolCall
 
 _log = logging.getLogger("hepm")
 
@@ -278,29 +277,42 @@ class Proxy:
     ) -> httpx2.Response | None:
         """The model's next reply, if memory denies a call of this one, and the endpoint takes the denial for a result.
 
-        The client sees the next reply alone, whatever it calls; the run keeps the denied call beside the conversation.
+        The client sees the next reply alone, whatever it calls.
         """
         raw = await first.aread()
         whole = httpx2.Response(first.status_code, headers=first.headers.raw, stream=httpx2.ByteStream(raw))
-        run = outgoing.run
-        assert run is not None
-        asked = self._ask.submit(_denied_in, api, outgoing, run, raw)
+        asked = self._ask.submit(self._denied, api, outgoing, raw)
         try:
-            denied = await asyncio.wait_for(asyncio.wrap_future(asked), self._hint_s)
+            content = await asyncio.wait_for(asyncio.wrap_future(asked), self._hint_s)
         except Exception as error:  # it is late, or memory fails: the reply goes to the client
             _log.warning("a reply is passed on without denials: %s", type(error).__name__)
-            denied = None
-        if denied is None:
             return whole
-        call, content = denied
+        if content is None:
+            return whole
         answer = await self._send(request, url, content)
-        if answer is None:
-            return None
-        if answer.status_code >= 300:
-            await answer.aclose()
-            return whole
-        await asyncio.to_thread(self._runs.keep_denied, run, call)
-        return answer
+        if answer is None or answer.status_code < 300:
+            return answer
+        await answer.aclose()
+        return whole
+
+    def _denied(self, api: Api, outgoing: _Request, raw: bytes) -> bytes | None:
+        """The request that tells the model that a call of its reply is denied; None if none is.
+
+        The run keeps the call beside the conversation, which does not contain it.
+        """
+        run = outgoing.run
+        assert run is not None
+        for message in wire.read_reply(api, "", raw).messages:
+            for call in chat_calls(message):
+                with run.lock:
+                    denial = run.session.denial(call.name, call.arguments)
+                    if denial is None:
+                        continue
+                    run.session.record(call.name, call.arguments, denial.text, refused=True, hidden=True)
+                self._runs.counts["denied", run.namespace] += 1
+                body = wire.read_body(api, outgoing.content)
+                return wire.write_body(wire.after_denial(api, body, raw, str(call.id), denial.text))
+        return None
 
     def _headers(self, request: Request) -> list[tuple[bytes, bytes]]:
         """The headers for the endpoint: it sees no header and no token of hepm."""
@@ -423,23 +435,7 @@ def _may_be_denied(reply: httpx2.Response, run: LiveRun | None) -> bool:
     """Whether calls of a reply may be looked at before the client has it: a stream is passed on as it comes."""
     if run is None or not run.session.denies or reply.status_code >= 300 or "content-encoding" in reply.headers:
         return False
-    size = reply.headers.get("content-length", "0")
-    return "application/json" in reply.headers.get("content-type", "") and int(size) <= _MAX_COPY
-
-
-def _denied_in(api: Api, outgoing: _Request, run: LiveRun, raw: bytes) -> tuple[ToolCall, bytes] | None:
-    """A call of a reply that memory denies, as it is recorded, and the request that says so to the model."""
-    for message in wire.read_reply(api, "application/json", raw).messages:
-        for call in chat_calls(message):
-            with run.lock:
-                denial = run.session.denial(call.name, call.arguments)
-            if denial is None:
-                continue
-            body = wire.after_denial(api, wire.read_body(api, outgoing.content), raw, str(call.id), denial.text)
-            if body is None:
-                return None
-            return ToolCall(call.name, call.arguments, denial.text, refused=True), wire.write_body(body)
-    return None
+    return "application/json" in reply.headers.get("content-type", "")
 
 
 def _without_hint(api: Api, raw: bytes) -> _Request:

@@ -36,7 +36,7 @@ from hepm.ingest.transitions import own_tool
 from hepm.memory import Memory
 from hepm.memory.labels import given_label
 from hepm.memory.session import Session
-from hepm.types import RECORDED_BY, ToolCall, ToolName, Trajectory
+from hepm.types import RECORDED_BY, ToolName, Trajectory
 
 _log = logging.getLogger("hepm")
 
@@ -364,12 +364,6 @@ class LiveRuns:
             with self._lock:
                 self._sequels[run.namespace, id] = run
                 run.sequel.add(id)
-
-    def keep_denied(self, run: LiveRun, call: ToolCall) -> None:
-        """Record a call that memory denied, which the client's conversation does not contain."""
-        with run.lock:
-            run.session.record(call.name, call.arguments, call.result, refused=True, hidden=True)
-            self.counts["denied", run.namespace] += 1
 
     def called(self, run: LiveRun, tools: Sequence[str]) -> None:
         """Note which tools an agent called after the last hint, but for hepm's own."""

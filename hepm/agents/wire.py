@@ -33,8 +33,6 @@ _MESSAGES: Final[dict[Api, str]] = {"chat": "messages", "responses": "input"}
 _IDS: Final = ("session_id", "thread_id", "conversation_id")
 _TEXTS: Final = {"message": "content", "function_call_output": "output", "custom_tool_call_output": "output"}
 """Items of the Responses API that the model does not write, and where their text is."""
-_ANSWERED: Final = ("function", "custom", "function_call", "custom_tool_call")
-"""Calls whose result is a text."""
 _NOT_MADE: Final = "Not made, as another call of the same turn was denied. Call it again if it is still wanted."
 _READ: Final = ("content", "output", "outputs", "result", "results")
 """Where messages and items hold what the model reads as text."""
@@ -312,38 +310,27 @@ def _responses_with_hint(body: Object, stable: str, present: str, placement: Pla
     return changed
 
 
-def after_denial(api: Api, body: Object, raw: bytes, denied: str, why: str) -> Object | None:
+def after_denial(api: Api, body: Object, raw: bytes, denied: str, why: str) -> Object:
     """The request that follows a reply of which no call is made: with the reply, and results that say so.
 
-    None if it cannot be made: of several choices, of other calls than those of functions, and where the provider keeps
-    the conversation.
+    Of several choices it goes on with the first. An endpoint refuses it for calls that take no text for a result.
 
     Args:
         raw: The bytes of the reply.
         denied: Id of the call that memory denies, and `why`; the others of its turn are not made either.
     """
-    reply = object_in(parsed(raw))
-    if api == "chat":
-        choices = objects(reply.get("choices"))
-        message = {key: value for key, value in object_in(choices[0].get("message")).items() if value is not None}
-        calls = [{**call, "call_id": call.get("id")} for call in objects(message.get("tool_calls"))]
-        said = [{"content": None, **message}]
-    else:
-        choices = [reply]
-        said = objects(reply.get("output"))
-        calls = [item for item in said if _text(item.get("type")).endswith("_call")]
-    plain = all(call.get("type", "function") in _ANSWERED for call in calls)
-    if len(choices) > 1 or not plain or body.get("conversation"):
-        return None
+    said = read_reply(api, "", raw).messages
     results: list[Object] = []
-    for call in calls:
-        id, text = call["call_id"], why if call["call_id"] == denied else _NOT_MADE
-        if api == "chat":
-            results.append({"role": "tool", "tool_call_id": id, "content": text})
-        else:
-            results.append({"type": f"{call['type']}_output", "call_id": id, "output": text})
-    before = objects(body.get("messages")) if api == "chat" else _items_of(body)
-    return {**body, _MESSAGES[api]: [*before, *said, *results]}
+    for message in said:
+        for call in objects(message.get("tool_calls")):
+            text = why if call.get("id") == denied else _NOT_MADE
+            if api == "chat":
+                results.append({"role": "tool", "tool_call_id": call.get("id"), "content": text})
+            else:
+                results.append({"type": "function_call_output", "call_id": call.get("id"), "output": text})
+    if api == "chat":
+        return {**body, "messages": [*objects(body.get("messages")), *said, *results]}
+    return {**body, "input": [*_items_of(body), *objects(object_in(parsed(raw)).get("output")), *results]}
 
 
 def is_behind_results(messages: Sequence[Object]) -> bool:

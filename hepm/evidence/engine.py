@@ -218,9 +218,7 @@ class Learned:
         if place is None or found.leaf_N is None or tool not in place.tools:
             return ()
         called_N = place.called_NK[:, place.tools.index(tool)] & ((place.value_N >= 0.5) == worked)
-        in_leaf_N = called_N & found.leaf_N
-        run_N = place.run_N[in_leaf_N if in_leaf_N.any() else called_N]
-        latest: list[int] = sorted(set(run_N.tolist()), reverse=True)[:_RUNS_BEHIND]
+        latest: list[int] = sorted(set(place.run_N[called_N & found.leaf_N].tolist()), reverse=True)[:_RUNS_BEHIND]
         return tuple(self.requests.run_ids[number] for number in latest)
 
     def held_out(

@@ -188,15 +188,6 @@ class TurnState(NamedTuple):
             turn = 1 + sum(earlier.is_step for earlier in turns)
         return cls(agent.state(), last, tuple(agent.history), turn, repeated_failure(turns))
 
-    def warned(self, suggestions: Suggestions) -> Suggestions:
-        """Suggestions that warn of the repeated call first, with what is known of its tool."""
-        if self.repeated is None:
-            return suggestions
-        tool, warnings = self.repeated.tool, suggestions.warnings
-        known = next((way for way in warnings if way.tool == tool), self.repeated)
-        others = [way for way in warnings if way.tool != tool]
-        return replace(suggestions, warnings=(replace(known, repeats=self.repeated.repeats), *others))
-
 
 def repeated_failure(turns: Sequence[Turn]) -> FailedWay | None:
     """A call of the last turn that failed, as the same call did at least twice before since it last worked."""

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from hepm.memory.memory import Memory
 
 _RUNS_NAMED: Final = 3
-_RUN_CHARS: Final = 60
 
 
 class Denial(NamedTuple):
@@ -35,12 +34,11 @@ class Denial(NamedTuple):
     @property
     def text(self) -> str:
         """What the agent reads instead of a result."""
-        runs = [tool_in_prompt(id) for id in self.way.worked_runs if len(id) <= _RUN_CHARS][:_RUNS_NAMED]
-        behind = f" ({', '.join(runs)})" if runs else ""
+        runs = map(tool_in_prompt, self.way.worked_runs[:_RUNS_NAMED])
         instead = tool_in_prompt(self.way.instead)
         return (
-            f"{DENIED}{self.way.named}{behind}. The call did not run. Call {instead} instead, unless something here is "
-            "different: the same call is not denied again."
+            f"{DENIED}{self.way.named} ({', '.join(runs)}). The call did not run. Call {instead} instead, unless "
+            "something here is different: the same call is not denied again."
         )
 
 
@@ -72,15 +70,20 @@ def denial_of(
     found = memory.suggest(now.last, history=now.history, state=now.state(), **about)
     for way in found.warnings:
         named = bool(found) and found[0].tool == way.instead
-        if way.tool == tool and way.nearly_always and named and not _one_source(memory, way, about["namespace"]):
+        if (
+            way.tool == tool
+            and way.nearly_always
+            and way.worked_runs
+            and named
+            and not _one_source(memory, way, about["namespace"])
+        ):
             return Denial(way, len(now.history))
     return None
 
 
 def _one_source(memory: Memory, way: FailedWay, namespace: str) -> bool:
     """Whether the runs of one token alone failed, where several record: no token decides what others may do."""
-    tokens = memory.store.tokens_of(way.failed_runs, namespace=namespace)
-    if len(tokens) < len(way.failed_runs) or len(set(tokens.values())) > 1:
-        return False
-    everyone = memory.store.tokens_of(memory.mirror(namespace).learned.latest().requests.run_ids, namespace=namespace)
-    return len(set(everyone.values())) > 1
+    runs = memory.mirror(namespace).learned.latest().requests.run_ids
+    tokens = memory.store.tokens_of(runs, namespace=namespace)
+    reporting = {tokens.get(run, "") for run in way.failed_runs}
+    return len(reporting) == 1 and reporting != {""} and len(set(tokens.values())) > 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -676,8 +677,8 @@ class Memory:
                 floors=floors_of(self.speak or "sure", CHANCES.get(level)),
                 namespace=namespace,
             )
-            if options.policy == "hybrid":  # the papers' policies say what the papers say
-                suggestions = now.warned(suggestions)
+            if now.repeated is not None and options.policy == "hybrid":  # the papers' policies say what the papers say
+                suggestions = replace(suggestions, warnings=(*suggestions.warnings, now.repeated))
         recollector = Recollector(
             self.lessons.told_to(token),
             now,

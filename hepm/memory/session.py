@@ -249,7 +249,7 @@ class Session:
         about: dict[str, Any] = {"tools": tools, "horizon": horizon, "level": self.draw()}
         if keep:
             self.keep()
-        if trial is not None and trial.shadow:
+        if self.is_shadow:
             self._withhold(self._ask(lambda: self._prompt(self._turns(), **about)))
             return self._stated_notes()
         if trial is not None:
@@ -290,6 +290,11 @@ class Session:
             if keep or trial.arm != CONTROL or trial.shadow:
                 self.keep()  # whatever ends this process, the arm stays
             return trial
+
+    @property
+    def is_shadow(self) -> bool:
+        """Whether what memory says is computed and noted, and not shown."""
+        return self._trial is not None and self._trial.shadow
 
     @property
     def is_control(self) -> bool:
@@ -345,7 +350,7 @@ class Session:
         Silence, if it cannot be drawn now. A shadow session has the level that says most, and draws none.
         """
         guarded = self._memory.sessions.guarded
-        if self._trial is not None and self._trial.shadow:
+        if self.is_shadow:
             if guarded:
                 return BOLDEST
             return ""
@@ -406,27 +411,30 @@ class Session:
         Args:
             write: The text of those that are left.
         """
-        from hepm.experience.prompt import Prompt
-
         if self.is_control or not lessons:
             return ""
+        kept, text = self._tell(lessons, write)
+        if text:
+            self._shown.update(dict.fromkeys(kept))
+            self._said.update(hints_in(text))
+        self.keep()
+        return text
+
+    def _tell(self, ids: Sequence[str], write: Callable[[Sequence[str]], str]) -> tuple[list[str], str]:
+        """What chance does not leave out of the session's hints, and its text; "" where nothing of it is shown."""
+        from hepm.experience.prompt import Prompt
+
         trial = self.enter()
         left_out: list[str] = []
         if trial is not None and not trial.shadow:
-            left_out = [id for id in lessons if self._leaves_out(id)]
-        kept = [id for id in lessons if id not in left_out]
+            left_out = [id for id in ids if self._leaves_out(id)]
+        kept = [id for id in ids if id not in left_out]
         text = ""
         if kept:
             text = write(kept)
         if trial is not None:
             self._note(trial.with_hint(Prompt(present=text).tokens, kept, left_out))
-            if trial.shadow:
-                self.keep()
-                return ""
-        self._shown.update(dict.fromkeys(kept))
-        self._said.update(hints_in(text))
-        self.keep()
-        return text
+        return kept, "" if self.is_shadow else text
 
     def denial(
         self,
@@ -446,7 +454,6 @@ class Session:
         """
         if not self.denies or self.is_control:
             return None
-        from hepm.experience.prompt import Prompt
         from hepm.memory.denial import denial_of
 
         about: dict[str, Any] = {"tools": self._tools if tools is None else tools, "user": self._run.user}
@@ -454,14 +461,8 @@ class Session:
         denial = self._ask(lambda: denial_of(self._memory, self._turns(), tool, arguments or {}, **about))
         if denial is None:
             return None
-        trial, id = self.enter(), denial_id(denial.way.tool)
-        if trial is not None:
-            left_out = not trial.shadow and self._leaves_out(id)
-            tokens = 0 if left_out else Prompt(present=denial.text).tokens
-            self._note(trial.with_hint(tokens, () if left_out else (id,), (id,) if left_out else ()))
-            if left_out or trial.shadow:
-                self.keep()
-                return None
+        if not self._tell([denial_id(denial.way.tool)], lambda ids: denial.text)[1]:
+            return None
         self.note_hint([denial.way.instead], calls=denial.calls)
         return denial
 

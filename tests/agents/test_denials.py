@@ -58,11 +58,15 @@ LOOKED_UP = conversation(7, "get_order")[:3]
 
 
 def ask(url: str, messages: list[Any] = LOOKED_UP, **about: Any) -> Any:
+    """The calls' names and the message of a reply; of a stream its names alone."""
     with openai.OpenAI(base_url=f"{url}/v1", api_key="k") as client:
-        headers = {"X-Hepm-Session": "s"}
-        return client.chat.completions.create(
-            model="small", messages=messages, tools=TOOLS, extra_headers=headers, **about
-        )
+        about["extra_headers"] = {"X-Hepm-Session": "s"}
+        reply: Any = client.chat.completions.create(model="small", messages=messages, tools=TOOLS, **about)
+        if not about.get("stream"):
+            message = reply.choices[0].message
+            return [call.function.name for call in message.tool_calls or ()], message
+        deltas = [choice.delta for part in reply for choice in part.choices]
+        return [call.function.name for delta in deltas for call in delta.tool_calls or () if call.function.name], None
 
 
 def test_the_proxy_answers_a_call_that_is_known_to_fail_itself_and_the_client_sees_what_the_model_calls_then(
@@ -73,15 +77,15 @@ def test_the_proxy_answers_a_call_that_is_known_to_fail_itself_and_the_client_se
     loopback.replies = [tool_call("close_ticket", {"parcel": 7}), tool_call("refund", {"parcel": 7})]
     loopback.replies += [tool_call("close_ticket", {"parcel": 7})]
     with serving(memory, upstream=loopback.url) as (_, url):
-        message = ask(url).choices[0].message
-        assert message.tool_calls[0].function.name == "refund"
+        names, message = ask(url)
+        assert names == ["refund"]
         *_, call, result = loopback.requests[1].body["messages"]
         assert call["tool_calls"][0]["function"]["name"] == "close_ticket"
         assert result["tool_call_id"] == call["tool_calls"][0]["id"]
         assert result["content"].startswith(f"{DENIED}close_ticket: failed in 6 of 6 like runs here, while refund")
         assert "run-11" in result["content"]
         # Once in a session and place.
-        assert ask(url).choices[0].message.tool_calls[0].function.name == "close_ticket"
+        assert ask(url)[0] == ["close_ticket"]
         assert len(loopback.requests) == 3
         result = {"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": "refunded"}
         loopback.replies = [completion("It is refunded.")]
@@ -109,38 +113,30 @@ def test_the_proxy_passes_a_reply_on_where_nothing_is_to_be_denied(
     called = "refund" if why == "other call" else "close_ticket"
     loopback.replies = [tool_call(called, {"parcel": 7}), error(400, "no such message")]
     with serving(memory, upstream=loopback.url) as (_, url):
-        found = ask(url, [WISH] if why == "unlike" else LOOKED_UP, stream=why == "stream")
-        if why == "stream":
-            names = [c.function.name for part in found for c in part.choices[0].delta.tool_calls or () if c.function]
-            assert called in names
-        else:
-            assert found.choices[0].message.tool_calls[0].function.name == called
+        names, _ = ask(url, [WISH] if why == "unlike" else LOOKED_UP, stream=why == "stream")
+        assert names == [called]
         assert len(loopback.requests) == (2 if why == "refused" else 1)
         httpx2.post(f"{url}/outcome", json={"session": "s", "success": False})
     stored = memory.run("s")
     assert stored is not None
-    assert not any(call.refused for turn in stored.turns for call in turn.calls)
+    assert any(call.denied for turn in stored.turns for call in turn.calls) is (why == "refused")
 
 
 def test_of_parallel_calls_none_is_made_and_the_responses_api_is_answered_in_its_items() -> None:
     items = [
         {"type": "reasoning", "id": "rs", "summary": []},
         {"type": "function_call", "call_id": "a", "name": "close_ticket", "arguments": "{}"},
-        {"type": "custom_tool_call", "call_id": "b", "name": "note", "input": "x"},
+        {"type": "function_call", "call_id": "b", "name": "note", "arguments": "{}"},
     ]
-    raw = json.dumps({"id": "resp", "output": items}).encode()
-    body = after_denial("responses", {"input": "Hi"}, raw, "a", "Denied.")
-    assert body is not None
+    body = after_denial("responses", {"input": "Hi"}, json.dumps({"output": items}).encode(), "a", "Denied.")
     assert body["input"][:4] == [{"role": "user", "content": "Hi"}, *items]
-    assert [(item["type"], item["call_id"]) for item in body["input"][4:]] == [
-        ("function_call_output", "a"), ("custom_tool_call_output", "b"),
-    ]  # fmt: skip
-    assert body["input"][4]["output"] == "Denied."
-    assert "Call it again" in body["input"][5]["output"]
-    assert after_denial("responses", {"input": "Hi", "conversation": "c"}, raw, "a", "Denied.") is None
-    items.append({"type": "computer_call", "call_id": "c", "action": {}})
-    raw = json.dumps({"id": "resp", "output": items}).encode()
-    assert after_denial("responses", {"input": "Hi"}, raw, "a", "Denied.") is None
+    results = body["input"][4:]
+    assert [(item["type"], item["call_id"]) for item in results] == [
+        ("function_call_output", "a"),
+        ("function_call_output", "b"),
+    ]
+    assert results[0]["output"] == "Denied."
+    assert "Call it again" in results[1]["output"]
 
 
 def test_claude_code_is_denied_a_call_before_it_is_made_and_the_denial_is_recorded_once(memory: Memory) -> None:
