@@ -89,7 +89,7 @@ class Findings:
     by_user: bool = False
     unlike: bool = False
     counted: Mapping[ToolName, Counted] = field(default_factory=dict[ToolName, Counted])
-    leaf_N: BoolArray | None = None
+    leaf_N: BoolArray | bool = False
     place: PlaceEvidence | None = None
     base: float = 0.0
 
@@ -215,8 +215,7 @@ class Learned:
     def runs_of(self, found: Findings, tool: ToolName, *, worked: bool) -> tuple[str, ...]:
         """Ids of the runs in which a tool worked, or did not, as it was counted: the latest first, at most 20."""
         place = found.place
-        if place is None or found.leaf_N is None or tool not in place.tools:
-            return ()
+        assert place is not None  # as something was counted
         called_N = place.called_NK[:, place.tools.index(tool)] & ((place.value_N >= 0.5) == worked)
         latest: list[int] = sorted(set(place.run_N[called_N & found.leaf_N].tolist()), reverse=True)[:_RUNS_BEHIND]
         return tuple(self.requests.run_ids[number] for number in latest)

@@ -191,11 +191,8 @@ class TurnState(NamedTuple):
 
 def repeated_failure(turns: Sequence[Turn]) -> FailedWay | None:
     """A call of the last turn that failed, as the same call did at least twice before since it last worked."""
-    last = next((turn for turn in reversed(turns) if turn.ran), Turn("assistant"))
-    for call in last.ran:
-        if call.error is not True:
-            continue
-        same = [one for turn in turns for one in turn.ran if one.name == call.name and one.arguments == call.arguments]
+    for call in next((turn.ran for turn in reversed(turns) if turn.ran), ()):
+        same = [one for turn in turns for one in turn.ran if (one.name, one.arguments) == (call.name, call.arguments)]
         failures = len(list(takewhile(lambda one: one.error, reversed(same))))
         if failures >= REPEATED:
             return FailedWay(call.name, 0, 0, repeats=failures)
