@@ -127,8 +127,11 @@ def run(
             break
         denial = deny(calls[0]) if len(calls) == 1 else None
         if denial is not None:
-            denied["rightly" if calls[0] not in progress.right else "wrongly"] += 1
-            denied["to what is right"] += denial.way.instead in progress.right
+            if progress.failed:  # a mistake was made before
+                denied["too late"] += 1
+            else:
+                denied["wrongly" if calls[0] in progress.right else "rightly"] += 1
+                denied["to what is right"] += denial.way.instead in progress.right
             progress.refuse(calls[0], denial.text)
             if Random(f"{task.id} turn {turn} denied").random() < agent.obedience:
                 calls = (denial.way.instead,)
