@@ -22,17 +22,22 @@ from hepm.types import SUMMARY_TOOL, Outcome
 
 @dataclass(slots=True)
 class Shown:
-    """A hint with suggestions, and whether the agent followed it.
+    """What memory said before a turn, and whether the agent followed the suggestion in it.
 
     Attributes:
         at: Unix time.
-        followed: None until the agent's next calls are known.
+        tools: Suggested ones; none where it only warned or told lessons.
+        warned: Tools that it warned of.
+        lessons: How many lessons it told.
+        followed: None until the agent's next calls are known, and where no tool was suggested.
     """
 
     run: str
     namespace: str
     at: float
     tools: tuple[str, ...]
+    warned: tuple[str, ...]
+    lessons: int
     reason: str
     called: tuple[str, ...] = ()
     followed: bool | None = None

@@ -334,13 +334,17 @@ class LiveRuns:
             prompt = run.session.prompt(run.messages or None, tools=tools, keep=keep)  # None: recorded call by call
             run.stable = run.stable or prompt.stable
             self.counts["requests", run.namespace] += 1
-            ranked = prompt.suggestions.ranked
+            ranked, warnings = prompt.suggestions.ranked, prompt.suggestions.warnings
             run.shown = None
-            if ranked:
+            if prompt.present and (ranked or warnings or prompt.lessons):
                 suggested = tuple(suggestion.tool for suggestion in ranked)
-                run.shown = Shown(run.id, run.namespace, time.time(), suggested, ranked[0].reason)
+                warned = tuple(way.tool for way in warnings)
+                reason = ranked[0].reason if ranked else "; ".join(way.named for way in warnings)
+                run.shown = Shown(run.id, run.namespace, time.time(), suggested, warned, len(prompt.lessons), reason)
                 self.recent[run.namespace].append(run.shown)
-                self.counts["hints", run.namespace] += 1
+                self.counts["texts", run.namespace] += 1
+                if ranked:
+                    self.counts["hints", run.namespace] += 1
         return prompt
 
     def replied(self, run: LiveRun, reply: Reply) -> None:
@@ -372,6 +376,8 @@ class LiveRuns:
         if shown is None or not called or shown.followed is not None:
             return
         shown.called = called
+        if not shown.tools:
+            return
         shown.followed = not set(called).isdisjoint(shown.tools)
         self.counts["followed" if shown.followed else "not_followed", run.namespace] += 1
 

@@ -144,12 +144,13 @@ def _rule(
     worse: Sequence[str],
     runs: Mapping[str, Any],
     family: str,
+    part: float,
 ) -> ToolRule:
     tests: list[tuple[FactTest, bool]] = []
     for (source, fact, above, others), true in conditions:
         tests.append((FactTest(source, fact, above, tuple(others)), true))
     by_tool = {tool: RunsOf(*map(tuple, of_tool)) for tool, of_tool in runs.items()}
-    return ToolRule(CallPlace(*place), tuple(tests), better, tuple(worse), by_tool, family)
+    return ToolRule(CallPlace(*place), tuple(tests), better, tuple(worse), by_tool, family, part)
 
 
 def read_kept(file: Path) -> KeptEvidence | None:

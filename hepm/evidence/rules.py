@@ -122,6 +122,7 @@ class ToolRule(NamedTuple):
         worse: What failed there instead.
         runs: Under the conditions, the runs of each tool.
         family: The runs of which it is, if it is of those of one task alone (see `task_rules_of`).
+        part: Share of the decisions at its place that were counted.
     """
 
     place: CallPlace
@@ -130,6 +131,7 @@ class ToolRule(NamedTuple):
     worse: tuple[ToolName, ...]
     runs: Mapping[ToolName, RunsOf]
     family: str = ""
+    part: float = 1.0
 
     @property
     def lost(self) -> float:
@@ -213,8 +215,10 @@ def rules_of(runs: Sequence[LabelledRun], numbers: FactNumbers) -> Iterator[Tool
         for decision in run.decisions:
             decisions_at[decision.place, alike[run.environment]].append(decision)
     for place, environment in sorted(decisions_at):
-        rows = spread(decisions_at[place, environment], MOST_DECISIONS)
-        yield from _AtPlace(place, rows, numbers).rules()
+        decisions = decisions_at[place, environment]
+        rows = spread(decisions, MOST_DECISIONS)
+        for rule in _AtPlace(place, rows, numbers).rules():
+            yield rule._replace(part=len(rows) / len(decisions))
 
 
 def _alike(runs: Sequence[LabelledRun]) -> dict[str, str]:

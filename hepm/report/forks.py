@@ -220,7 +220,9 @@ def _counts(rule: ToolRule, tools: Iterable[ToolName]) -> tuple[int, int]:
 
 
 def _lost_by(rule: ToolRule) -> LostRuns:
-    return LostRuns.of(_counts(rule, rule.worse), _counts(rule, _alternative(rule)))
+    counted = LostRuns.of(_counts(rule, rule.worse), _counts(rule, _alternative(rule)))
+    # Where not all decisions of a place were counted, the others are taken to be like them.
+    return LostRuns(counted.number / rule.part, counted.low / rule.part, counted.high / rule.part)
 
 
 def _tally(rule: ToolRule, tool: ToolName, about: Mapping[str, RunAbout], *, failed: bool) -> ToolTally:

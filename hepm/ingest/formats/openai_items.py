@@ -45,7 +45,7 @@ def item_messages(items: Sequence[Object]) -> Objects:
             call = _call(item, kind)
             # A call may come without a text before it, and after results it begins a new turn.
             if not (messages and messages[-1].get("role") == "assistant"):
-                messages.append({"role": "assistant", "content": "", "at": item.get("at")})
+                messages.append({"role": "assistant", "content": "", **_time(item)})
             messages[-1].setdefault("tool_calls", []).append(call)
             # The API runs tools of MCP servers itself, and writes the result into the call.
             if kind == "mcp_call" and ("output" in item or "error" in item):
@@ -59,8 +59,13 @@ def item_messages(items: Sequence[Object]) -> Objects:
             content = item.get("content")
             if is_list(content):
                 content = "\n".join([_text(part.get("text")) for part in content if is_object(part)])
-            messages.append({"role": item["role"], "content": content, "at": item.get("at")})
+            messages.append({"role": item["role"], "content": content, **_time(item)})
     return messages
+
+
+def _time(item: Object) -> Object:
+    """When an item was written, where its file says so."""
+    return {"at": item["at"]} if "at" in item else {}
 
 
 def _call(item: Object, kind: str) -> Object:

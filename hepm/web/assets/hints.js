@@ -38,13 +38,13 @@ function withoutOutcome({ totals, open_runs }) {
 }
 
 function fillFigures({ counts, totals, open_runs, uplift }) {
-  const { hints = 0, followed = 0, not_followed = 0, requests = 0 } = counts;
+  const { texts = 0, hints = 0, followed = 0, not_followed = 0, requests = 0 } = counts;
   const judged = followed + not_followed;
   const labelled = totals.successes + totals.failures;
   document.getElementById("figures").replaceChildren(
     upliftFigure(uplift),
     figure("Followed", shareOf(followed, judged), followedDetail(followed, judged, uplift.followed)),
-    figure("Suggestions", asCount(hints), `in ${plural(requests, "request")} since the server started`),
+    figure("Said", asCount(texts), `in ${plural(requests, "request")} since the server started: ${plural(hints, "suggestion")}, else warnings or lessons`),
     figure("Under way", asCount(open_runs), open_runs === 1 ? "run" : "runs"),
     figure("Stored", asCount(totals.trajectories), storedDetail(totals, labelled)),
   );
@@ -79,6 +79,7 @@ function outcomeButton(run, success) {
 
 /** The state of a suggestion as a word and a colour; `latest` if the run is under way and had none since. */
 function verdict(hint, latest) {
+  if (!hint.tools.length) return [hint.warned.length ? "warned" : "lessons", ""];
   if (hint.followed === true) return ["followed", "yes"];
   if (hint.followed === false) return ["not followed", "no"];
   return [latest ? "waiting" : "no call", ""];
@@ -86,7 +87,7 @@ function verdict(hint, latest) {
 
 /** What the agent called, if that was not the first suggestion. */
 function calledInstead({ called, tools }) {
-  if (!called.length || called.includes(tools[0])) return [];
+  if (!called.length || (tools.length && called.includes(tools[0]))) return [];
   return [make("div", { class: "called", dir: "auto" }, `called ${called.map((tool) => clipped(tool, 80)).join(", ")}`)];
 }
 
@@ -94,6 +95,9 @@ function hintRow(hint, latest) {
   const [word, kind] = verdict(hint, latest);
   const [end, how] = ENDED.get(hint.success) ?? [];
   const suggested = hint.tools.flatMap((tool, i) => [...(i ? [", "] : []), toolLink(tool, i ? "" : "first")]);
+  const more = [];
+  if (hint.warned.length) more.push(`${suggested.length ? "; " : ""}warned of ${hint.warned.map((tool) => clipped(tool, 80)).join(", ")}`);
+  if (hint.lessons) more.push(`${suggested.length || more.length ? "; " : ""}${plural(hint.lessons, "lesson")}`);
   return make(
     "li",
     { class: "hint" },
@@ -101,7 +105,7 @@ function hintRow(hint, latest) {
     make(
       "div",
       { class: "what" },
-      make("div", { dir: "auto" }, ...suggested),
+      make("div", { dir: "auto" }, ...suggested, ...more),
       // A turn without a call decides nothing, and most conversations have many.
       ...(word === "no call" ? [] : [make("div", { class: "reason", dir: "auto" }, clipped(hint.reason, 400))]),
     ),
@@ -136,7 +140,7 @@ function fillHints(now) {
     seen.add(hint.run);
     return hintRow(hint, latest);
   });
-  const none = "Nothing was suggested yet. Suggestions appear here once an agent speaks through this server and memory knows the situation.";
+  const none = "Nothing was said yet. Suggestions, warnings and lessons appear here once an agent speaks through this server and memory knows the situation.";
   refill(document.getElementById("hints"), ...(rows.length ? rows : [make("li", { class: "none" }, none)]));
 }
 
