@@ -136,6 +136,7 @@ def report_of(
     forks = forks_of(rules, store, namespace=namespace)
     wasted = waste(labelled)
     before, lately = _months(by_day)
+    lost = sum(not run.won for run in labelled)
     return Report(
         namespace=namespace,
         runs=totals.trajectories,
@@ -144,8 +145,8 @@ def report_of(
         before=before,
         lately=lately,
         learned_runs=len(labelled),
-        learned_lost=sum(not run.won for run in labelled),
-        saved=saved_by(forks),
+        learned_lost=lost,
+        saved=min(saved_by(forks), lost),
         weeks=_weeks(by_day),
         forks=forks,
         requests=hard_requests(labelled, store, namespace=namespace),
