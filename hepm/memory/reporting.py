@@ -14,7 +14,7 @@ from hepm.experience.lessons import SOLVED_BY, Principle
 from hepm.memory.latest import latest_trajectories
 from hepm.report.check import CheckedLine, check_lines
 from hepm.report.report import Report, report_of
-from hepm.report.spoken import Spoken, spoken
+from hepm.report.spoken import MemoryReceipts, spoken
 from hepm.report.waste import Waste, waste_in
 from hepm.types import Trajectory
 
@@ -36,7 +36,7 @@ def report_on(memory: Memory, *, namespace: str, on_progress: Callable[[str], ob
         hints.extend(map(_hints_of, runs))
         return waste_in(runs, labelled, _recipes(runs))
 
-    def told() -> Spoken:
+    def told() -> MemoryReceipts:
         return spoken(memory.sessions.uplift(namespace=namespace), store.trial_sessions(namespace=namespace), hints)
 
     learned = memory.mirror(namespace).learned

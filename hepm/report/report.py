@@ -11,7 +11,7 @@ from hepm.evidence.upkeep import LiveEvidence
 from hepm.graph.store import Store
 from hepm.report.forks import Fork, forks_of, saved_by
 from hepm.report.requests import HardRequests, hard_requests
-from hepm.report.spoken import Spoken, monday_of, week_of
+from hepm.report.spoken import MemoryReceipts, monday_of, week_of
 from hepm.report.tools import ToolHealth, tool_healths
 from hepm.report.waste import Waste
 from hepm.text import count_of
@@ -59,7 +59,7 @@ class Report:
     requests: tuple[HardRequests, ...]
     waste: Waste
     tools: tuple[ToolHealth, ...]
-    spoken: Spoken
+    spoken: MemoryReceipts
 
     @property
     def sentence(self) -> str:
@@ -115,7 +115,7 @@ def report_of(
     *,
     namespace: str,
     waste: Callable[[Sequence[LabelledRun]], Waste],
-    spoken: Callable[[], Spoken],
+    spoken: Callable[[], MemoryReceipts],
     on_progress: Callable[[str], object] = lambda step: None,
 ) -> Report:
     """The report on a namespace.

@@ -39,7 +39,7 @@ class WeekReceipt:
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
+class MemoryReceipts:
     """What memory did.
 
     Attributes:
@@ -67,7 +67,7 @@ def monday_of(week: int) -> str:
     return day_of((7 * week - _TO_MONDAY) * _DAY_S) or ""
 
 
-def spoken(uplift: UpliftReport, sessions: Sequence[TrialSession], hints: Iterable[tuple[int, int]]) -> Spoken:
+def spoken(uplift: UpliftReport, sessions: Sequence[TrialSession], hints: Iterable[tuple[int, int]]) -> MemoryReceipts:
     """What memory did.
 
     Args:
@@ -83,7 +83,7 @@ def spoken(uplift: UpliftReport, sessions: Sequence[TrialSession], hints: Iterab
     given = list(hints)
     told = [pair for pair in given if pair[0]]
     with_memory = sum(session.arm == MEMORY for session in ended)
-    return Spoken(
+    return MemoryReceipts(
         uplift.sentence if uplift.sessions or uplift.shadow else "",
         _receipt(with_memory, uplift.success),
         tuple(weeks),

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from hepm.report.forks import Fork, ShownRun
 from hepm.report.report import Report
 from hepm.report.requests import HardRequests
-from hepm.report.spoken import Spoken
+from hepm.report.spoken import MemoryReceipts
 from hepm.report.tools import ToolHealth
 from hepm.report.waste import CostOfCalls, EndedErrors, Waste
 from hepm.text import CUT, count_of, day_of, in_markdown, on_one_line, tool_in_prompt
@@ -165,7 +165,7 @@ def _tool_row(health: ToolHealth) -> list[str]:
     return [f"{tool_in_prompt(health.name)}: {'; '.join(parts)}"]
 
 
-def _spoken_rows(spoken: Spoken) -> Iterator[list[str]]:
+def _spoken_rows(spoken: MemoryReceipts) -> Iterator[list[str]]:
     if spoken.sentence:
         yield [spoken.sentence]
     if spoken.receipt:
@@ -175,7 +175,7 @@ def _spoken_rows(spoken: Spoken) -> Iterator[list[str]]:
         yield [f"a hint named a tool in {spoken.hinted:,} of the latest {count_of(spoken.read, 'run')}; {share}"]
 
 
-def _weeks(spoken: Spoken) -> Iterator[str]:
+def _weeks(spoken: MemoryReceipts) -> Iterator[str]:
     for week in spoken.weeks:
         line = f"week of {week.monday}: spoke in {week.spoke:,}, {week.succeeded:,} succeeded"
         if week.controls:
