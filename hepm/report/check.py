@@ -13,7 +13,6 @@ from hepm.evidence.upkeep import LiveEvidence
 from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.lesson_files import Claim, LineOfFile, lines_of_file
 from hepm.experience.lessons import Principle
-from hepm.text import tool_in_prompt
 from hepm.types import START, Object, ToolName
 
 Verdict: TypeAlias = Literal["supported", "untrue", "not met", "unchecked"]
@@ -39,11 +38,9 @@ class CheckedLine:
     @property
     def sentence(self) -> str:
         """The verdict, the line, and its numbers."""
-        counts = [
-            f"{tool_in_prompt(tool)} worked in {worked} of {called}" for tool, (worked, called) in self.better.items()
-        ]
+        counts = [f"{tool} worked in {worked} of {called}" for tool, (worked, called) in self.better.items()]
         for tool, (worked, called) in self.worse.items():
-            counts.append(f"{tool_in_prompt(tool)} failed in {called - worked} of {called}")
+            counts.append(f"{tool} failed in {called - worked} of {called}")
         shown = f" ({'; '.join(counts)})" if counts else ""
         return f"{self.verdict}: {self.text}{shown} [{self.id or 'by hand'}]"
 

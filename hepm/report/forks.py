@@ -17,7 +17,7 @@ from hepm.evidence.rules import ToolRule, lower_bound
 from hepm.experience.counted import next_tools
 from hepm.graph.rows import RunAbout
 from hepm.graph.store import Store
-from hepm.text import CUT, NAME_CHARS, on_one_line, tool_in_prompt
+from hepm.text import CUT, NAME_CHARS, on_one_line
 from hepm.types import START, USER, ToolName
 
 SHOWN_RUNS: Final = 2
@@ -69,12 +69,12 @@ class ToolTally:
     @property
     def as_mistake(self) -> str:
         """Such as "refund failed in 39 of 59"."""
-        return f"{tool_in_prompt(self.tool)} failed in {self.failed:,} of {self.called:,}"
+        return f"{self.tool} failed in {self.failed:,} of {self.called:,}"
 
     @property
     def as_way(self) -> str:
         """Such as "check_policy worked in 19 of 20"."""
-        return f"{tool_in_prompt(self.tool)} worked in {self.worked:,} of {self.called:,}"
+        return f"{self.tool} worked in {self.worked:,} of {self.called:,}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +279,7 @@ def _place_in_words(rule: ToolRule) -> str:
     if rule.place.tool == START:
         return "at the start"
     ended = " ended in an error" if rule.place.failed else ""
-    return f"after {tool_in_prompt(rule.place.tool)}{ended}"
+    return f"after {rule.place.tool}{ended}"
 
 
 def _task_of(rule: ToolRule, about: Mapping[str, RunAbout], where: str) -> tuple[str, str]:
@@ -287,7 +287,7 @@ def _task_of(rule: ToolRule, about: Mapping[str, RunAbout], where: str) -> tuple
     runs = [about[run] for run in _named_runs(rule) if run in about]
     for run in runs:
         if run.task and rule.family in (run.task, f"{run.environment}/{run.task}"):
-            return run.task, f"in task {tool_in_prompt(run.task)}, {where}"
+            return run.task, f"in task {run.task}, {where}"
     request = next((ShownRun.of(run).request for run in runs if run.request), "")
     return request or rule.family[:NAME_CHARS], f'in requests such as "{request}", {where}'
 

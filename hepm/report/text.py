@@ -11,7 +11,7 @@ from hepm.report.requests import HardRequests
 from hepm.report.spoken import MemoryReceipts
 from hepm.report.tools import ToolHealth
 from hepm.report.waste import CostOfCalls, EndedErrors, Waste
-from hepm.text import CUT, count_of, day_of, in_markdown, on_one_line, tool_in_prompt
+from hepm.text import CUT, count_of, day_of, in_markdown, on_one_line
 
 SHOWN: Final = 8
 """Rows of a section, unless all are wanted."""
@@ -110,7 +110,7 @@ def _requests_row(kind: HardRequests) -> list[str]:
     else:
         rows = [f"{kind.name}: {kind.failed:,} of {kind.runs:,} failed (others: {kind.others:.0%})"]
     if kind.tried:
-        rows.append(f"tried: {', '.join(map(tool_in_prompt, kind.tried))}")
+        rows.append(f"tried: {', '.join(kind.tried)}")
     if kind.shown:
         rows.append(f'"{kind.shown[0].request}"; {_runs("failed", kind.shown)}')
     return rows
@@ -128,18 +128,18 @@ def _cost(cost: CostOfCalls, calls: str = "call") -> str:
 
 def _waste_rows(waste: Waste, most: int | None) -> Iterator[list[str]]:
     for row in waste.repeated[:most]:
-        yield [f"{tool_in_prompt(row.tool)} called three times or more without change: {_cost(row.cost)} too many"]
+        yield [f"{row.tool} called three times or more without change: {_cost(row.cost)} too many"]
     for ended in waste.errors[:most]:
         yield _error_row(ended)
     for row in waste.left_out[:most]:
-        yield [f"{tool_in_prompt(row.tool)}: {_cost(row.cost)}; successful runs of these tasks do without"]
+        yield [f"{row.tool}: {_cost(row.cost)}; successful runs of these tasks do without"]
     for recipe in waste.recipes[:most]:
         yield [f"what solved it: {recipe}"]
 
 
 def _error_row(ended: EndedErrors) -> list[str]:
     message = f' "{ended.message}"' if ended.message else ""
-    first = f"{tool_in_prompt(ended.tool)} failed{message}: {_cost(ended.cost)}; {ended.failed:,} of these runs failed"
+    first = f"{ended.tool} failed{message}: {_cost(ended.cost)}; {ended.failed:,} of these runs failed"
     ends: list[str] = []
     for end in ended.ends:
         ends.append(f"{end.how or 'never'} in {count_of(end.runs, 'run')}, {end.succeeded:,} succeeded")
@@ -159,10 +159,10 @@ def _tool_row(health: ToolHealth) -> list[str]:
     if health.refused:
         parts.append(f"refused {count_of(health.refused, 'time')}")
     if health.aliases:
-        parts.append(f"also called {', '.join(map(tool_in_prompt, health.aliases))}")
+        parts.append(f"also called {', '.join(health.aliases)}")
     if health.uncalled:
         parts.append("offered and never called")
-    return [f"{tool_in_prompt(health.name)}: {'; '.join(parts)}"]
+    return [f"{health.name}: {'; '.join(parts)}"]
 
 
 def _spoken_rows(spoken: MemoryReceipts) -> Iterator[list[str]]:
