@@ -229,8 +229,13 @@ def _tally(rule: ToolRule, tool: ToolName, about: Mapping[str, RunAbout], *, fai
     runs = rule.runs[tool]
     of_mistakes = {run for other in rule.worse for run in rule.runs[other].failed}
     ids = (*runs.failed, *runs.lost) if failed else tuple(run for run in runs.worked if run not in of_mistakes)
-    shown = [ShownRun.of(about[run]) for run in ids[:SHOWN_RUNS] if run in about]
-    return ToolTally(tool, len(runs.worked), runs.called, tuple(shown))
+    by_request: dict[str, ShownRun] = {}
+    for run in ids:
+        if run in about:
+            shown = ShownRun.of(about[run])
+            by_request.setdefault(shown.request or shown.id, shown)
+    # Of other requests, if there are any.
+    return ToolTally(tool, len(runs.worked), runs.called, tuple(by_request.values())[:SHOWN_RUNS])
 
 
 def _fork(rule: ToolRule, about: Mapping[str, RunAbout]) -> Fork:

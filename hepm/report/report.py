@@ -69,9 +69,8 @@ class Report:
             return "No run is stored yet."
         if not labelled:
             return f"{count_of(self.runs, 'run')}, none with an outcome: nothing can be said of what goes wrong."
-        rate = f"{count_of(self.runs, 'run')}, {self.succeeded / labelled:.0%} succeeded"
-        if labelled < self.runs:
-            rate = f"{count_of(self.runs, 'run')}, {self.succeeded / labelled:.0%} of {labelled:,} with an outcome won"
+        of_labelled = f" of {labelled:,} with an outcome" if labelled < self.runs else ""
+        rate = f"{count_of(self.runs, 'run')}, {self.succeeded / labelled:.0%}{of_labelled} succeeded"
         if self.before is not None and self.lately is not None:
             rate += f" (in the last {MONTH_DAYS} days {self.lately:.0%}, in those before {self.before:.0%})"
         if not self.failed:
