@@ -11,7 +11,8 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from datetime import time as time_of_day
 from functools import cached_property, partial
 from hashlib import blake2b
 from typing import Any, Final, TypeAlias
@@ -470,7 +471,7 @@ def _texts(body: Object, name: str) -> list[str]:
 def _monday(week: str) -> float:
     """The beginning of a week that is named by its first day, Unix seconds."""
     try:
-        return datetime.fromisoformat(week).replace(tzinfo=UTC).timestamp()
+        return datetime.combine(date.fromisoformat(week), time_of_day.min, UTC).timestamp()
     except (ValueError, OverflowError):
         raise InputError(f"{week!r} is no day: write it as 2026-11-23") from None
 
