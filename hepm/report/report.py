@@ -92,6 +92,8 @@ class Report:
             del values_of["lost_runs"]
         for kind, values_of in zip(self.requests, values["requests"], strict=True):
             values_of["name"] = kind.name
+        for tool, values_of in zip(self.tools, values["tools"], strict=True):
+            values_of["remarkable"] = tool.remarkable
         return values
 
     @property

@@ -85,8 +85,6 @@ function toolRow(tool) {
   return make("li", { dir: "auto" }, make("b", {}, clipped(tool.name, 80)), `: ${parts.join("; ")}`);
 }
 
-const remarkable = (tool) => tool.errors >= 0.05 * Math.max(tool.calls, 1) && (tool.errors || tool.drift || tool.refused || tool.aliases.length || (!tool.calls && !tool.retired)) || tool.drift || tool.refused || tool.aliases.length;
-
 /** Successes and failures week by week, as bars. */
 function weekBars(weeks) {
   const most = Math.max(...weeks.map(({ succeeded, failed }) => succeeded + failed));
@@ -125,7 +123,7 @@ function reportParts(report) {
     ...section("Errors, and what ended them", "", waste.errors, errorRow),
     ...section("Calls that successful runs leave out", "", waste.left_out, wasteRow("in runs of tasks that others solve without")),
     ...section("What solved errors", "", waste.recipes, (text) => make("li", { dir: "auto" }, text)),
-    ...section("Tools", "", tools.filter(remarkable), toolRow),
+    ...section("Tools", "", tools.filter((tool) => tool.remarkable), toolRow),
     ...spokenParts(spoken),
     ...section("What to tell the agent", "hepm report --write AGENTS.md writes what holds, with its evidence", lines, (line) => make("li", { dir: "auto" }, line)),
   ];
