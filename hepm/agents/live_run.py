@@ -29,6 +29,7 @@ class Shown:
         tools: Suggested ones; none where it only warned or told lessons.
         warned: Tools that it warned of.
         lessons: How many lessons it told.
+        usual: Whether nearly all successful runs call the first tool here: it is not counted as followed or not.
         followed: None until the agent's next calls are known, and where no tool was suggested.
     """
 
@@ -39,6 +40,7 @@ class Shown:
     warned: tuple[str, ...]
     lessons: int
     reason: str
+    usual: bool = False
     called: tuple[str, ...] = ()
     followed: bool | None = None
 

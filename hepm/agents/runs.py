@@ -7,6 +7,7 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from threading import RLock
@@ -27,7 +28,7 @@ from hepm.agents.live_run import (
 )
 from hepm.agents.resumable import ResumableRuns
 from hepm.agents.wire import Object, Reply, objects
-from hepm.errors import ConflictError, HepmError, InputError, NotFoundError, StoreUnavailableError
+from hepm.errors import ConflictError, HepmError, InputError, NotFoundError, StoreError, StoreUnavailableError
 from hepm.experience.prompt import Prompt, PromptOptions
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
 from hepm.ingest.prepare import IngestOptions, TrustByTags
@@ -36,10 +37,12 @@ from hepm.ingest.transitions import own_tool
 from hepm.memory import Memory
 from hepm.memory.labels import given_label
 from hepm.memory.session import Session
-from hepm.types import RECORDED_BY, ToolName, Trajectory
+from hepm.types import RECORDED_BY, START, ToolName, Trajectory
 
 _log = logging.getLogger("hepm")
 
+NEARLY_ALL: Final = 0.9
+"""Weight of an edge from which on nearly all runs take it."""
 RECENT: Final = 200
 """Hints of a namespace that the page lists, and finished runs whose outcome may be sent again."""
 
@@ -345,7 +348,17 @@ class LiveRuns:
                 self.counts["texts", run.namespace] += 1
                 if ranked:
                     self.counts["hints", run.namespace] += 1
+                    run.shown.usual = self._is_usual(run, ranked[0].tool)
         return prompt
+
+    def _is_usual(self, run: LiveRun, tool: ToolName) -> bool:
+        """Whether nearly all successful runs call a tool after the last call of a run."""
+        calls = run.session.calls
+        with suppress(StoreError):
+            for edge in self.memory.mirror(run.namespace).successors(calls[-1] if calls else START):
+                if edge.tool == tool:
+                    return edge.weight >= NEARLY_ALL
+        return False
 
     def replied(self, run: LiveRun, reply: Reply) -> None:
         """Add a model's reply to the record, and keep the run on disk."""
@@ -379,7 +392,8 @@ class LiveRuns:
         if not shown.tools:
             return
         shown.followed = not set(called).isdisjoint(shown.tools)
-        self.counts["followed" if shown.followed else "not_followed", run.namespace] += 1
+        if not shown.usual:
+            self.counts["followed" if shown.followed else "not_followed", run.namespace] += 1
 
     # End
 

@@ -139,7 +139,8 @@ def test_a_run_through_the_proxy_grows_the_graph_and_its_suggestions_are_shown_a
     graph.click("#run-close")
     hints.wait_for_function("() => document.querySelectorAll('#hints .mark.no').length >= 2")
     rows = [" ".join(row.split()) for row in hints.locator("#hints li").all_inner_texts()]
-    assert any("refund" in row and " followed" in row and f"succeeded {WISH}" in row for row in rows), rows
+    # Nearly all runs call refund after get_order: that the agent did so follows nobody.
+    assert any("refund" in row and "usual call" in row and f"succeeded {WISH}" in row for row in rows), rows
     assert any("get_order" in row and "not followed called close_ticket" in row and "failed" in row for row in rows)
     live.play("waits", "get_order", success=None)
     hints.locator("#runs [title='Run waits']").wait_for()
