@@ -18,6 +18,7 @@ SHOWN: Final = 8
 WASTE_SHOWN: Final = 3
 """Rows of each kind of waste, unless all are wanted."""
 _ID_CHARS: Final = 40
+_AGAIN: Final = {"other arguments": "with other arguments", "the same call again": "when called again"}
 _MODELS: Final = 2  # that a fork names
 _INDENT: Final = "  "
 
@@ -33,7 +34,8 @@ class ReportSection(NamedTuple):
 def sections_of(report: Report, *, every: bool = False) -> Iterator[ReportSection]:
     """The sections of a report that have anything to say, the most useful one first."""
     most = None if every else SHOWN
-    yield from _section("Where runs were lost", report.forks, _fork_row, most)
+    lost = "Where runs were lost (beyond what the alternative would have lost, with a 90 % interval)"
+    yield from _section(lost, report.forks, _fork_row, most)
     yield from _section("Requests that fail", report.requests, _requests_row, most)
     waste = list(_waste_rows(report.waste, None if every else WASTE_SHOWN))
     yield from _section(f"Waste, in the latest {count_of(report.waste.runs, 'run')}", waste, list, None)
@@ -142,8 +144,9 @@ def _error_row(ended: EndedErrors) -> list[str]:
     first = f"{ended.tool} failed{message}: {_cost(ended.cost)}; {ended.failed:,} of these runs failed"
     ends: list[str] = []
     for end in ended.ends:
-        ends.append(f"{end.how or 'never'} in {count_of(end.runs, 'run')}, {end.succeeded:,} succeeded")
-    return [first, f"worked again: {'; '.join(ends)}"]
+        how = f"worked {_AGAIN.get(end.how, end.how)}" if end.how else "never worked again"
+        ends.append(f"{how} in {count_of(end.runs, 'run')}, of which {end.succeeded:,} succeeded")
+    return [first, f"it {'; '.join(ends)}"]
 
 
 def _tool_row(health: ToolHealth) -> list[str]:
@@ -154,7 +157,7 @@ def _tool_row(health: ToolHealth) -> list[str]:
         errors = f"{health.errors:,} of {count_of(health.calls, 'call')} failed ({health.errors / health.calls:.0%})"
         failed, latest = health.latest
         if latest:
-            errors += f", in {failed} of the latest {count_of(latest, 'run')} all"
+            errors += f"; every call did in {failed} of the latest {count_of(latest, 'run')}"
         parts.append(errors)
     if health.refused:
         parts.append(f"refused {count_of(health.refused, 'time')}")

@@ -63,13 +63,14 @@ function costOf({ calls, runs, seconds, tokens }) {
 const byId = (ids) => runButtons(ids.map((id) => ({ id, request: `run ${id}` })));
 const wasteRow = (text) => (row) => make("li", {}, make("p", { dir: "auto" }, make("b", {}, clipped(row.tool, 80)), ` ${text}: ${costOf(row.cost)}`), byId(row.shown));
 
+const AGAIN = { "other arguments": "with other arguments", "the same call again": "when called again" };
 function errorRow(row) {
-  const ends = row.ends.map(({ how, runs, succeeded }) => `${how || "never"} in ${plural(runs, "run")}, ${asCount(succeeded)} succeeded`);
+  const ends = row.ends.map(({ how, runs, succeeded }) => `${how ? `worked ${AGAIN[how] ?? how}` : "never worked again"} in ${plural(runs, "run")}, of which ${asCount(succeeded)} succeeded`);
   return make(
     "li",
     {},
     make("p", { dir: "auto" }, make("b", {}, clipped(row.tool, 80)), ` failed${row.message ? ` "${row.message}"` : ""}: ${costOf(row.cost)}; ${asCount(row.failed)} of these runs failed`),
-    make("p", { class: "reason", dir: "auto" }, `worked again: ${ends.join("; ")}`),
+    make("p", { class: "reason", dir: "auto" }, `it ${ends.join("; ")}`),
     byId(row.shown),
   );
 }
@@ -78,7 +79,7 @@ function toolRow(tool) {
   const parts = [];
   if (tool.drift) parts.push(tool.drift);
   if (tool.errors) parts.push(`${asCount(tool.errors)} of ${plural(tool.calls, "call")} failed (${asPercent(tool.errors / tool.calls)})`);
-  if (tool.errors && tool.latest[1]) parts.push(`in ${asCount(tool.latest[0])} of the latest ${plural(tool.latest[1], "run")} all`);
+  if (tool.errors && tool.latest[1]) parts.push(`every call did in ${asCount(tool.latest[0])} of the latest ${plural(tool.latest[1], "run")}`);
   if (tool.refused) parts.push(`refused ${plural(tool.refused, "time")}`);
   if (tool.aliases.length) parts.push(`also called ${tool.aliases.join(", ")}`);
   if (!tool.calls && !tool.retired) parts.push("offered and never called");
@@ -116,8 +117,8 @@ function reportParts(report) {
   const lines = forks.filter(({ line }) => line).map(({ line }) => line);
   return [
     make("p", { class: "lead", dir: "auto" }, report.sentence),
-    ...(weeks.length > 1 ? [weekBars(weeks)] : []),
-    ...section("Where runs were lost", "blue: what worked there, orange: what failed", forks, forkRow, "cards"),
+    ...(weeks.length > 1 ? [weekBars(weeks), make("p", { class: "about" }, `Runs by the week in which they ended, from ${weeks[0].monday} on: blue succeeded, orange failed.`)] : []),
+    ...section("Where runs were lost", "beyond what the alternative would have lost, with a 90 % interval; orange: the call that failed; blue: what was right there, even if something later lost the run", forks, forkRow, "cards"),
     ...section("Requests that fail", "", requests, requestsRow),
     ...section("Called three times or more without change", `in the latest ${plural(waste.runs, "run")}`, waste.repeated, wasteRow("too many")),
     ...section("Errors, and what ended them", "", waste.errors, errorRow),
