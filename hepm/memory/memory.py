@@ -805,7 +805,7 @@ class Memory:
         Of a large memory rules are counted in a part of the runs, and calls are read of the latest ones.
 
         Args:
-            on_progress: Called with what is done next, of `hepm.report.report.STEPS`.
+            on_progress: Called with what is done next.
         """
         from hepm.memory.reporting import report_on
 

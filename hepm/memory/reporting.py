@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from hepm.evidence.decisions import LabelledRun
+from hepm.evidence.decisions import set_families
 from hepm.experience.content import content_by_project
 from hepm.experience.counted import MOST_RUNS
 from hepm.experience.lesson_files import LineOfFile
@@ -14,8 +14,8 @@ from hepm.experience.lessons import SOLVED_BY, Principle
 from hepm.memory.latest import latest_trajectories
 from hepm.report.check import CheckedLine, check_lines
 from hepm.report.report import Report, report_of
-from hepm.report.spoken import MemoryReceipts, spoken
-from hepm.report.waste import Waste, waste_in
+from hepm.report.spoken import spoken
+from hepm.report.waste import waste_in
 from hepm.types import Trajectory
 
 if TYPE_CHECKING:
@@ -28,19 +28,18 @@ LATEST_RUNS: Final = 1_000
 def report_on(memory: Memory, *, namespace: str, on_progress: Callable[[str], object]) -> Report:
     """The report on a namespace of a memory."""
     memory.refresh()
-    store = memory.store
-    hints: list[tuple[int, int]] = []
-
-    def waste(labelled: Sequence[LabelledRun]) -> Waste:
-        runs = list(latest_trajectories(store, namespace=namespace, most=LATEST_RUNS))
-        hints.extend(map(_hints_of, runs))
-        return waste_in(runs, labelled, _recipes(runs))
-
-    def told() -> MemoryReceipts:
-        return spoken(memory.sessions.uplift(namespace=namespace), store.trial_sessions(namespace=namespace), hints)
-
-    learned = memory.mirror(namespace).learned
-    return report_of(store, learned, namespace=namespace, waste=waste, spoken=told, on_progress=on_progress)
+    store, evidence = memory.store, memory.mirror(namespace).learned
+    on_progress("counting rules")
+    rules = evidence.rules(anew=False)
+    on_progress("reading runs")
+    labelled = list(evidence.runs().runs)
+    set_families(labelled)
+    on_progress("reading calls")
+    latest = list(latest_trajectories(store, namespace=namespace, most=LATEST_RUNS))
+    waste = waste_in(latest, labelled, _recipes(latest))
+    sessions = store.trial_sessions(namespace=namespace)
+    receipts = spoken(memory.sessions.uplift(namespace=namespace), sessions, map(_hints_of, latest))
+    return report_of(store, rules, labelled, waste, receipts, namespace=namespace)
 
 
 def _hints_of(run: Trajectory) -> tuple[int, int]:

@@ -164,13 +164,13 @@ def forks_of(rules: Iterable[ToolRule], store: Store, *, namespace: str) -> tupl
     against = _together(rule for rule in rules if rule.worse and not any(t.source == USER for t, _ in rule.conditions))
     # Of a task alone after those of all: what holds everywhere says more.
     against.sort(key=lambda rule: (bool(rule.family), -_lost_by(rule).number, rule.place, rule.worse))
-    told = set[str]()
+    covered = set[str]()
     kept: list[ToolRule] = []
     for rule in against:
         lost = _lost_ids(rule)
-        if len(lost & told) < _REPEATED * len(lost) and _lost_by(rule).number > 0:
+        if len(lost & covered) < _REPEATED * len(lost) and _lost_by(rule).number > 0:
             kept.append(rule)
-            told |= lost
+            covered |= lost
     kept = sorted(kept, key=lambda rule: -_lost_by(rule).number)[:MOST_FORKS]
     named = chain.from_iterable(_named_runs(rule) for rule in kept)
     about = store.about_runs(sorted(set(named)), namespace=namespace)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from hepm.evidence.decisions import LabelledRun, set_families
-from hepm.evidence.upkeep import LiveEvidence
+from hepm.evidence.decisions import LabelledRun
+from hepm.evidence.rules import ToolRule
 from hepm.graph.store import Store
 from hepm.report.forks import Fork, forks_of, saved_by
 from hepm.report.requests import HardRequests, hard_requests
@@ -17,8 +17,6 @@ from hepm.report.waste import Waste
 from hepm.text import count_of
 from hepm.types import Object
 
-STEPS: Final = ("reading runs", "counting rules", "reading calls")
-"""What takes long, in order: `on_progress` is called with each before it begins."""
 MONTH_DAYS: Final = 30
 _FEWEST_A_MONTH: Final = 10  # runs below which a month has no share
 _DAY_S: Final = 86_400
@@ -112,30 +110,22 @@ class Report:
 
 def report_of(
     store: Store,
-    evidence: LiveEvidence,
+    rules: Sequence[ToolRule],
+    labelled: Sequence[LabelledRun],
+    waste: Waste,
+    spoken: MemoryReceipts,
     *,
     namespace: str,
-    waste: Callable[[Sequence[LabelledRun]], Waste],
-    spoken: Callable[[], MemoryReceipts],
-    on_progress: Callable[[str], object] = lambda step: None,
 ) -> Report:
     """The report on a namespace.
 
     Args:
-        waste: Reads calls, given the labelled runs.
-        spoken: What memory did; called after `waste`.
-        on_progress: Called with each of `STEPS` before it.
+        rules: As `LiveEvidence.rules` has them.
+        labelled: The runs that they are of, with their families.
     """
     totals = store.totals(namespace=namespace)
     by_day = store.outcomes_by_day(namespace=namespace)
-    on_progress(STEPS[1])
-    rules = evidence.rules(anew=False)
-    on_progress(STEPS[0])
-    labelled = list(evidence.runs().runs)
-    set_families(labelled)
-    on_progress(STEPS[2])
     forks = forks_of(rules, store, namespace=namespace)
-    wasted = waste(labelled)
     before, lately = _months(by_day)
     lost = sum(not run.won for run in labelled)
     return Report(
@@ -151,9 +141,9 @@ def report_of(
         weeks=_weeks(by_day),
         forks=forks,
         requests=hard_requests(labelled, store, namespace=namespace),
-        waste=wasted,
+        waste=waste,
         tools=tool_healths(store, namespace=namespace),
-        spoken=spoken(),
+        spoken=spoken,
     )
 
 

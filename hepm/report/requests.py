@@ -29,7 +29,7 @@ class HardRequests:
     """Requests of one kind.
 
     Attributes:
-        words: What tells them apart.
+        words: What their requests have in common.
         task: Of a single task, its id.
         failed, runs: How many of its runs failed, and how many there are.
         others: Share of the other runs that failed, in [0, 1].
@@ -134,14 +134,14 @@ def _failing_words(
     # Words of the same requests are one question.
     questions = len({frozenset(families) for families in tried.values()})
     left = sorted(chances, key=lambda word: (chances[word], word))
-    told = set[str]()
+    covered = set[str]()
     for word in left:
         if chances[word] * questions > UNLIKELY:
             break
-        families = tried[word] - told
+        families = tried[word] - covered
         if len(families) < _SAME * len(tried[word]):
             continue
-        told |= families
+        covered |= families
         same = [other for other in left if other != word and _are_same(tried[other], tried[word])]
         yield word, same[: _WORDS - 1], [run for family in sorted(tried[word]) for run in of_family[family]]
 
@@ -152,7 +152,7 @@ def _are_same(one: Collection[str], other: Collection[str]) -> bool:
 
 
 def _at_least(failing: int, drawn: int, all_failing: int, families: int) -> float:
-    """Chance of so many failing families among those drawn, if a word told nothing (hypergeometric)."""
+    """Chance of so many failing families among those drawn, if a word made no difference (hypergeometric)."""
     total = math.comb(families, drawn)
     ways = 0
     for number in range(failing, min(drawn, all_failing) + 1):

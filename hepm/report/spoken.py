@@ -81,16 +81,16 @@ def spoken(uplift: UpliftReport, sessions: Sequence[TrialSession], hints: Iterab
             by_week[week_of(session.ended_at)].append(session)
     weeks = [_week(week, by_week[week], uplift.success) for week in sorted(by_week)[-WEEKS:]]
     given = list(hints)
-    told = [pair for pair in given if pair[0]]
+    hinted = [pair for pair in given if pair[0]]
     with_memory = sum(session.arm == MEMORY for session in ended)
     return MemoryReceipts(
         uplift.sentence if uplift.sessions or uplift.shadow else "",
         _receipt(with_memory, uplift.success),
         tuple(weeks),
-        len(told),
+        len(hinted),
         len(given),
-        sum(followed for _, followed in told),
-        sum(number for number, _ in told),
+        sum(followed for _, followed in hinted),
+        sum(number for number, _ in hinted),
     )
 
 

@@ -1,4 +1,4 @@
-"""How the tools of a memory fare: errors and their trend, drift, refusals, other names, and tools that nobody calls."""
+"""How the tools of a memory fare: errors and their trend, drift, refusals, other names, and unused tools."""
 
 from __future__ import annotations
 
