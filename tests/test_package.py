@@ -32,7 +32,7 @@ from tests.loopback import Loopback, loopback  # noqa: F401
 
 pytestmark = pytest.mark.xdist_group("package")  # one process builds and installs
 
-UV = str(Path(sysconfig.get_path("scripts"), "uv"))
+SCRIPTS = Path(sysconfig.get_path("scripts"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 UNDECLARED = {
     "_typeshed", "matplotlib",  # for types alone; for the picture of `hepm bench`, which says so
@@ -45,10 +45,18 @@ AS_STARTED = dict(os.environ)  # with the certificates of the machine: packages 
 PROTOBUF = "application/x-protobuf"
 
 
-def uv(*arguments: str | Path, cwd: Path) -> None:
-    command = [UV, *map(str, arguments)]
-    done = subprocess.run(command, cwd=cwd, env=AS_STARTED, capture_output=True, text=True, check=False)
+def uv(*arguments: str | Path, cwd: Path) -> str:
+    return ran("uv", *arguments, cwd=cwd)
+
+
+def ran(program: str, *arguments: str | Path, cwd: Path, **variables: str) -> str:
+    """What a program of our environment prints, which must succeed. It may fetch packages."""
+    path = os.pathsep.join((str(SCRIPTS), AS_STARTED["PATH"]))
+    environment = AS_STARTED | {"PATH": path} | variables
+    command = [SCRIPTS / program, *arguments]
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.fixture(scope="session")
@@ -57,6 +65,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("built")
     uv("build", "--quiet", "--out-dir", folder, ROOT, cwd=folder)
     return folder
+
+
+@pytest.fixture
+def wheel(built: Path) -> Path:
+    (wheel,) = built.glob("*.whl")
+    return wheel
 
 
 @dataclass(frozen=True)
@@ -103,11 +117,10 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def install(built: Path, environment: Path, tmp_path: Path) -> Install:
+def install(wheel: Path, environment: Path, tmp_path: Path) -> Install:
     """Install the wheel with an extra, "" for none, and nothing beside it; in a folder with a log of 24 runs."""
 
     def installed(extra: str) -> Installed:
-        (wheel,) = built.glob("*.whl")
         what = f"hepm[{extra}] @ {wheel.as_uri()}" if extra else f"hepm @ {wheel.as_uri()}"
         uv("pip", "install", "--quiet", "--exact", what, cwd=environment)
         write(tmp_path / "runs.jsonl", chats())
@@ -122,8 +135,8 @@ def files_of(folder: str) -> set[str]:
     return {path.as_posix() for path in paths}
 
 
-def test_every_file_of_hepm_is_in_the_sdist_and_in_the_wheel_made_from_it(built: Path) -> None:
-    (sdist,), (wheel,) = built.glob("*.tar.gz"), built.glob("*.whl")
+def test_every_file_of_hepm_is_in_the_sdist_and_in_the_wheel_made_from_it(built: Path, wheel: Path) -> None:
+    (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         packed = {member.name.partition("/")[2] for member in archive if member.isfile()}
     assert (files_of("hepm") | files_of("tests") | files_of("docs")) - packed == set()
@@ -132,9 +145,18 @@ def test_every_file_of_hepm_is_in_the_sdist_and_in_the_wheel_made_from_it(built:
     assert names - {name for name in names if ".dist-info/" in name} == files_of("hepm")
 
 
+def test_uvx_runs_the_demo_of_the_built_wheel_and_pipx_installs_its_command(wheel: Path, tmp_path: Path) -> None:
+    said = ran("uvx", "--from", wheel, "hepm", "demo", cwd=tmp_path, UV_TOOL_DIR=str(tmp_path / "tools"))
+    assert "1. Remembered" in said
+    assert (tmp_path / "hepm-demo.html").is_file()
+    homes = {"PIPX_HOME": str(tmp_path / "pipx"), "PIPX_BIN_DIR": str(tmp_path / "bin")}
+    ran("pipx", "install", wheel, cwd=tmp_path, **homes)
+    version = subprocess.check_output([tmp_path / "bin" / "hepm", "--version"], cwd=tmp_path, text=True)
+    assert version.split() == ["hepm", PROJECT["version"]]
+
+
 def test_a_base_install_runs_what_the_readme_shows(install: Install) -> None:
     base = install("")
-    assert "1. Remembered" in base.said("demo")
     assert "24 runs stored" in base.said("ingest", "runs.jsonl")
     assert "get_order" in base.said("suggest", "--after", "find_user")
     assert "drawn in graph.html" in base.said("view")
