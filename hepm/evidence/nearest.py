@@ -177,6 +177,32 @@ class Requests:
         followed = matches / total / min(len(past), LONGEST) if past else 1.0
         return NearestVote({tool: part / total for tool, part in share.items()}, likeness, followed)
 
+    def called_by_alike(self, words: AbstractSet[str]) -> dict[ToolName, float]:
+        """What the successful runs of the likeliest requests called: each tool's share of their votes, in [0, 1].
+
+        All shares are less by as much as the likeliest request is unlike.
+        """
+        cosine_R = np.where(self.won_R, self.cosines(words), -1.0)
+        voters = self._voters(cosine_R)
+        likeness = float(cosine_R[voters].max(initial=0.0))
+        weights = np.exp((cosine_R[voters] - likeness) / TEMPERATURE)
+        share: defaultdict[ToolName, float] = defaultdict(float)
+        for run, weight in zip(voters, weights * likeness / max(weights.sum(), _ROUNDING), strict=True):
+            for tool in set(self.calls_R[run]):
+                share[tool] += float(weight)
+        return share
+
+    def called_before(self, tool: ToolName) -> dict[ToolName, float]:
+        """What successful runs called before their first call of a tool: the share of them for each other tool."""
+        before: defaultdict[ToolName, int] = defaultdict(int)
+        runs = 0
+        for calls, won in zip(self.calls_R, self.won_R.tolist(), strict=True):
+            if won and tool in calls:
+                runs += 1
+                for earlier in set(calls[: calls.index(tool)]):
+                    before[earlier] += 1
+        return {earlier: count / runs for earlier, count in before.items()}
+
     def _voters(self, cosine_R: NDArray[np.float64]) -> list[int]:
         """The runs with the likeliest requests, likeliest first; of equal ones the latest, `MOST_VOTERS` at most."""
         # Reversed, a stable sort puts the latest of equal runs first.

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from hepm.ingest.prepare import IngestOptions, RunSource
     from hepm.memory.labels import Labels
     from hepm.memory.session import Session
+    from hepm.memory.shortlist import Shortlist, Shortlists
     from hepm.rank.checkpoint import Rankers
     from hepm.report.report import Report
 
@@ -301,6 +302,13 @@ class Memory:
         from hepm.memory.labels import Labels
 
         return Labels(self.store, self._agreed_embedder, lambda: self.mirrors.catch_up(defer=True))
+
+    @cached_property
+    def shortlists(self) -> Shortlists:
+        """The lists of tools behind `shortlist`: search in them, and how many sessions missed a tool."""
+        from hepm.memory.shortlist import Shortlists
+
+        return Shortlists(self)
 
     @property
     def embedder(self) -> Embedder:
@@ -698,6 +706,34 @@ class Memory:
         if run:
             self.lessons.show(run, prompt.lessons, namespace=namespace)
         return prompt
+
+    def shortlist(
+        self,
+        messages: Sequence[object] | str,
+        tools: Iterable[object],
+        *,
+        k: int = 20,
+        budget_tokens: int | None = None,
+        tool_choice: object = None,
+        namespace: str = DEFAULT_NAMESPACE,
+    ) -> Shortlist:
+        """The tools to send of the many that an agent has: one list for all sessions of a namespace, which only grows.
+
+        Tools that recorded runs called stay in it, and new, renamed, forced, called and named ones. Call it once a
+        session, and send `hepm.memory.shortlist.more_tools()` beside, through which a model reaches the others.
+
+        Args:
+            messages: The conversation so far as OpenAI chat messages, or the request alone.
+            tools: All tools (forms: see `suggest`). What is kept are these very objects, in this order.
+            k: How many tools the words of the first request choose. An agent with no more keeps all.
+            budget_tokens: Tokens beyond which the words of requests add no tool; None for no limit.
+            tool_choice: As the request has it; the tools that it names are kept.
+        Raises:
+            InputError: `messages` or `tools` are none.
+        """
+        return self.shortlists.choose(
+            messages, tools, k=k, budget_tokens=budget_tokens, tool_choice=tool_choice, namespace=namespace
+        )
 
     def search(self, text: str, *, k: int = 5, namespace: str = DEFAULT_NAMESPACE) -> list[Recalled]:
         """The states similar to a text (cosine above 0), what agents did next, and how it ended; best first."""

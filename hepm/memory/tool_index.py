@@ -1,0 +1,220 @@
+"""An index of an agent's tools: which of them the words of a request name. BM25 over fields, and vectors of a model.
+
+BM25F is by Robertson, Zaragoza & Taylor 2004 ("Simple BM25 extension to multiple weighted fields"); its fields here are
+a tool's name, its description, the names of its parameters, and what the schema says of these. The weights were chosen
+on MCPToolBench++ and on half of BFCL (benchmarks/LOG.md, "tool shortlists").
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hepm.errors import InputError
+from hepm.evidence.engine import stem
+from hepm.ingest.fields import is_list, is_object
+from hepm.ingest.records import RecordError, decoded_text, json_of
+from hepm.ingest.tools import read_tools
+from hepm.text import FUNCTION_WORDS
+from hepm.types import Tool
+
+if TYPE_CHECKING:
+    from hepm.embed import Embedder
+    from hepm.embed.embedder import Float32Array
+
+FloatArray: TypeAlias = NDArray[np.float64]
+
+_WEIGHTS: Final = (2.0, 1.0, 0.7, 0.3)
+"""Of the fields: name, description, names of parameters, what the schema says of them."""
+_LENGTH: Final = 0.4  # how much a long field loses (b)
+_SATURATION: Final = 1.2  # of a word that comes often (k1)
+_OF_CLAUSE: Final = 0.5
+"""Of the best clause of a request, where the whole has 1: a request that needs five tools names each in a clause."""
+_OF_WORDS: Final = 0.5
+"""Of words, where a model's cosines with the whole and with the best clause have 1 each."""
+_MOST_CLAUSES: Final = 12
+_EMBEDDED_CHARS: Final = 600
+_MOST_WORDS: Final = 2_000
+"""Words that are read of one field: a description of megabytes must not hold others up."""
+_DEEPEST: Final = 6  # objects inside the schema of a parameter
+_INDEXES: Final = 8
+
+# "getUserID2" is get, User, ID, 2; what has no blanks between words (Chinese, Japanese, Korean) is taken in pairs.
+_PIECE: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|[^\W\d_]+")
+_UNSPACED: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_CLAUSE_END: Final = re.compile(r"[.!?;:,\n。；、，！？]+|\b(?:and|then|also|after|before)\b")
+_PROVIDER_SIDE: Final = ("function", "custom", None)
+"""The types of the tools that a client runs; others, such as "web_search", the provider runs."""
+
+
+class ToolIndex:
+    """The tools of an agent, made ready to be searched. Make it with `index_of`.
+
+    Attributes:
+        tools_N: The tools; None for what is no function, as a tool that the provider runs, or hepm's own.
+        tokens_N: Tokens of each in a prompt, approximately.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        from hepm.llm.usage import estimate_tokens
+
+        self.tools_N = [_tool_in(text) for text in texts]
+        self.tokens_N = [estimate_tokens(text) for text in texts]
+        self.names_N = [tool.name if tool is not None else "" for tool in self.tools_N]
+        self._held = self._postings()
+        self._vectors: tuple[str, Float32Array] | None = None
+
+    def _postings(self) -> dict[str, tuple[NDArray[np.intp], FloatArray]]:
+        """By stem: the numbers of the tools that hold it, and what it says for each, shape (H,)."""
+        fields_N = [_fields_of(tool) for tool in self.tools_N]
+        lengths_NF = np.array([[len(field) for field in fields] for fields in fields_N]).reshape(-1, len(_WEIGHTS))
+        mean_F = np.maximum(lengths_NF.mean(axis=0), 1) if len(lengths_NF) else np.ones(len(_WEIGHTS))
+        held: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
+        for number, fields in enumerate(fields_N):
+            times: defaultdict[str, float] = defaultdict(float)
+            for weight, mean, field in zip(_WEIGHTS, mean_F, fields, strict=True):
+                norm = 1 - _LENGTH + _LENGTH * len(field) / mean
+                for word, count in Counter(field).items():
+                    times[word] += weight * count / norm
+            for word, amount in times.items():
+                held[word].append((number, amount / (_SATURATION + amount)))
+        postings: dict[str, tuple[NDArray[np.intp], FloatArray]] = {}
+        for word, rows in held.items():
+            rarity = math.log(1 + (len(fields_N) - len(rows) + 0.5) / (len(rows) + 0.5))
+            numbers, amounts = zip(*rows, strict=True)
+            postings[word] = np.array(numbers, dtype=np.intp), rarity * np.array(amounts)
+        return postings
+
+    def scores(self, text: str, embedder: Embedder | None = None) -> FloatArray:
+        """How well each tool fits the words of a request, shape (N,); 0 where nothing does.
+
+        Args:
+            embedder: A model whose vectors count, too; None for words alone.
+        """
+        clauses = _clauses_of(text)
+        words_N = _of_best(self._bm25(text))
+        by_clause = [self._bm25(clause) for clause in clauses]
+        if by_clause:
+            words_N = _of_best(words_N + _OF_CLAUSE * _of_best(np.max(by_clause, axis=0)))
+        if embedder is None or not self.tools_N or not text.strip():
+            return words_N
+        asked_CD = embedder.embed([text, *(clauses or [text])])
+        cosine_NC = self._embedded(embedder) @ asked_CD.T
+        return _OF_WORDS * words_N + cosine_NC[:, 0] + cosine_NC[:, 1:].max(axis=1)
+
+    def _bm25(self, text: str) -> FloatArray:
+        scores_N = np.zeros(len(self.tools_N))
+        for word in set(_stems(text)):
+            if word in self._held:
+                numbers, amounts = self._held[word]
+                scores_N[numbers] += amounts
+        return scores_N
+
+    def _embedded(self, embedder: Embedder) -> Float32Array:
+        """Vectors of the tools, shape (N, D); made once."""
+        if self._vectors is None or self._vectors[0] != embedder.name:
+            self._vectors = embedder.name, embedder.embed([_prose_of(tool) for tool in self.tools_N])
+        return self._vectors[1]
+
+
+def index_of(tools: Iterable[object]) -> ToolIndex:
+    """The index of an agent's tools in any form that `read_tools` takes; kept for the next request with the same ones.
+
+    Raises:
+        InputError: one of them is no tool.
+    """
+    if isinstance(tools, str):
+        read_tools(tools)  # which says what to give instead
+    return _index(tuple(map(_text_of, tools)))
+
+
+@lru_cache(maxsize=_INDEXES)
+def _index(texts: tuple[str, ...]) -> ToolIndex:
+    return ToolIndex(texts)
+
+
+def _text_of(tool: object) -> str:
+    try:
+        return json_of(tool)
+    except RecordError:  # an object of an SDK that is no data: `read_tools` takes its attributes, or says what is wrong
+        return "".join(json_of(read) for read in read_tools((tool,)))
+
+
+def _tool_in(text: str) -> Tool | None:
+    try:
+        definition = decoded_text(text)
+    except RecursionError as error:
+        raise InputError("tools holds a tool that is nested too deeply") from error
+    if is_object(definition) and definition.get("type") not in _PROVIDER_SIDE:
+        return None
+    return next(iter(read_tools((definition,))), None)
+
+
+def _fields_of(tool: Tool | None) -> tuple[list[str], ...]:
+    if tool is None:
+        return [], [], [], []
+    names: list[str] = []
+    texts: list[str] = []
+    for name, schema in _parameters_of(tool.parameters):
+        names.append(name)
+        values = schema.get("enum")
+        listed = values if is_list(values) else []
+        texts += filter(_is_text, [schema.get("description"), *listed])
+    return _stems(tool.name), _stems(tool.description), _stems(" ".join(names)), _stems(" ".join(texts))
+
+
+def _parameters_of(schema: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The parameters in a schema, with what it says of each; also those inside objects and lists."""
+    properties = schema.get("properties")
+    if depth > _DEEPEST or not is_object(properties):
+        return
+    for name, inner in properties.items():
+        if is_object(inner):
+            yield name, inner
+            yield from _parameters_of(inner, depth + 1)
+            if is_object(inner.get("items")):
+                yield from _parameters_of(cast("Mapping[str, Any]", inner["items"]), depth + 1)
+
+
+def _is_text(value: object) -> TypeGuard[str]:
+    return isinstance(value, str)
+
+
+def _stems(text: str) -> list[str]:
+    """The words of a text or a name, as they are compared, but for those that say nothing."""
+    found: list[str] = []
+    for match in _PIECE.finditer(text):
+        if len(found) >= _MOST_WORDS:
+            break
+        piece = match[0]
+        if _UNSPACED.match(piece):
+            found += [piece[at : at + 2] for at in range(max(len(piece) - 1, 1))]
+        elif piece.lower() not in FUNCTION_WORDS:
+            found.append(stem(piece.lower()))
+    return found
+
+
+def _clauses_of(text: str) -> list[str]:
+    """The clauses of a request with three words or more; of texts without blanks all."""
+    clauses = [clause.strip() for clause in _CLAUSE_END.split(text)]
+    told = [clause for clause in clauses if len(clause.split()) >= 3 or _UNSPACED.search(clause)]
+    return told[:_MOST_CLAUSES]
+
+
+def _prose_of(tool: Tool | None) -> str:
+    """A tool as a model for sentences reads it: "get user id: Look up a user"."""
+    if tool is None:
+        return ""
+    return f"{' '.join(_PIECE.findall(tool.name)).lower()}: {tool.description}"[:_EMBEDDED_CHARS]
+
+
+def _of_best(scores_N: FloatArray) -> FloatArray:
+    """Scores in [0, 1], as parts of the best."""
+    return scores_N / max(float(scores_N.max(initial=0.0)), 1e-9)
