@@ -8,12 +8,13 @@ PROCESSES := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 # A store is synced to its disk several times: where there is room, what the tests write stays in memory.
 ROOM := $(shell df -k /dev/shm 2>/dev/null | awk 'END { if ($$4 > 8000000) print "/dev/shm" }')
 PYTEST := $(if $(ROOM),folder=$$(mktemp -d $(ROOM)/hepm-XXXXXX); trap 'rm -rf "$$folder"' EXIT; TMPDIR=$$folder ).venv/bin/pytest
+SERVED := serve,neo4j
 EXTRAS := embed,openai,llm,serve,zstd,datasets,neo4j-fast,neo4j-local,cypher,gnn,questions,ray,rl
 
 # Where Python may not keep what it compiled, each of the thousands of processes that tests start compiles all it loads.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo papers reference test test-all browser notebooks lint format bench clean
+.PHONY: demo papers reference site dist sbom image test test-all browser notebooks lint format bench clean
 
 demo: $(VENV)/base
 	$(BIN)/hepm demo
@@ -49,6 +50,30 @@ format: $(VENV)/dev
 # The pages of the docs that are made from the code.
 reference: $(VENV)/dev
 	$(BIN)/python docs/make_reference.py
+
+# The site of the docs, into build/site/$(VERSION); with a VERSION such as 0.1 beside those that are there.
+site: $(VENV)/dev
+	$(BIN)/python docs/make_site.py $(VERSION)
+
+# The sdist and the wheel, as a release publishes them.
+dist: $(VENV)/uv
+	rm -rf dist
+	$(BIN)/uv build --quiet --out-dir dist .
+
+# What comes along when the wheel is installed with what the image has, in CycloneDX: dist/sbom.cdx.json.
+sbom: dist
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/sbom
+	$(BIN)/uv pip install --quiet --python build/sbom/bin/python "hepm[$(SERVED)] @ file://$$(ls $(CURDIR)/dist/*.whl)"
+	$(BIN)/uvx --quiet --from 'cyclonedx-bom>=7,<8' cyclonedx-py environment build/sbom/bin/python --pyproject pyproject.toml \
+		--output-reproducible --output-file dist/sbom.cdx.json
+
+# The image, under 200 MB, tried as it is meant to run: read-only, as nobody in particular.
+image:
+	docker build --tag hepm .
+	test "$$(docker image inspect --format '{{.Size}}' hepm)" -lt 200000000
+	HEPM_TOKEN=$$($(PYTHON) -c 'import secrets; print(secrets.token_urlsafe())') \
+		docker compose --file compose.serve.yaml up --no-build --wait --wait-timeout 60
+	docker compose --file compose.serve.yaml down
 
 # The tables of the papers, into docs/tables; ARGS="--model M --base-url URL" for those of a model.
 papers: $(VENV)/dev
