@@ -1,4 +1,6 @@
-"""Claude Code's HTTP hooks: what an agent does is recorded, and what memory says comes as additional context.
+"""Hooks of coding agents: what an agent does is recorded, and what memory says comes as additional context.
+
+Claude Code's hooks are read as they are, those of other agents as `hepm.agents.hook_events` tells them.
 
 Events: UserPromptSubmit, PreToolUse, PostToolBatch, PostToolUseFailure, PermissionDenied, Stop and SessionEnd. A call
 that is known to fail may be denied at PreToolUse (`Session.denial`).
@@ -18,6 +20,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from hepm.agents.coding_advice import CodingAdvice
+from hepm.agents.hook_events import CLAUDE_CODE, UNDENIED, UNHEARD, as_claude_code, for_agents
 from hepm.agents.live_run import OTLP_DOOR, LiveRun
 from hepm.agents.runs import LiveRuns
 from hepm.agents.wire import Object
@@ -50,14 +53,19 @@ class ClaudeCode:
         self._runs = runs
         self._advice = CodingAdvice(runs.memory)
 
-    def answer(self, event: Object, namespace: str) -> Object:
-        """The body of the answer to one event; {} if there is nothing to say.
+    def answer(self, event: Object, namespace: str, agent: str = CLAUDE_CODE) -> Object:
+        """The body of the answer to one event of an agent's hooks; {} if there is nothing to say.
 
         Raises:
             InputError: a part of the event cannot be recorded, and nothing of it is.
             ConflictError: another token or door records the session.
             StoreError: there is no room on the disk for what the event tells.
         """
+        if agent == CLAUDE_CODE:
+            return self._answer(event, namespace, agent)
+        return for_agents(self._answer(as_claude_code(event), namespace, agent), event)
+
+    def _answer(self, event: Object, namespace: str, agent: str) -> Object:
         session = _text(event, "session_id")
         kind = event.get("hook_event_name")
         if not session:
@@ -68,8 +76,7 @@ class ClaudeCode:
         tags: dict[str, str] = {}
         if project:
             tags["project"] = project
-        about = {"environment": "claude-code", "tags": tags}
-        run = self._runs.named(session, namespace=namespace, door="claude-code", **about)
+        run = self._runs.named(session, namespace=namespace, door=agent, environment=agent, tags=tags)
         if run.door == OTLP_DOOR:
             raise ConflictError(f"the session {session!r} is recorded by its spans: hooks would count its calls twice")
         with run.lock:
@@ -83,8 +90,12 @@ class ClaudeCode:
             return {}
         try:
             with run.lock:
-                denied = self._denied(run, event) if kind == "PreToolUse" else ""
-                text = denied or self._said(run, event, calls, begins=begins)
+                denied = ""
+                if kind == "PreToolUse" and agent not in UNDENIED:
+                    denied = self._denied(run, event)
+                text = denied
+                if not denied and (agent, kind) not in UNHEARD:
+                    text = self._said(run, event, calls, begins=begins)
         except StoreError:
             return {}
         if not text:
@@ -174,8 +185,10 @@ class ClaudeCode:
                 continue
             response: Any = event.get("tool_response")
             result = response if isinstance(response, str) else json.dumps(response)
-            interrupted = is_object(response) and response.get("interrupted") is True
-            _, error = run.failed.pop(str(read.id), (read, None))
+            interrupted = event.get("is_interrupt") is True
+            if is_object(response):
+                interrupted = response.get("interrupted") is True
+            _, error = run.failed.pop(str(read.id), (read, event.get("error")))
             about = {"error": error is not None, "refused": interrupted, "together": bool(calls)}
             calls.append(self._keep(run, read, error or result, **about))
         self._runs.called(run, [call.name for call in calls])

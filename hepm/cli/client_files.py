@@ -17,10 +17,7 @@ from hepm.cli.config import FILE_NAME
 from hepm.errors import InputError
 from hepm.types import DEFAULT_NAMESPACE, Object
 
-_HOOKS: Final = "/hooks/claude-code"
-_EVENTS: Final = ("UserPromptSubmit", "PreToolUse", "PostToolBatch", "PostToolUseFailure", "Stop", "SessionEnd")
-_WAIT_S: Final = 5  # for an answer to a hook; Claude Code's own default is minutes
-_TOKEN: Final = "X-Hepm-Token"
+TOKEN_HEADER: Final = "X-Hepm-Token"
 _BEGIN, _END, _KEPT = "# >>> hepm init >>>", "# <<< hepm init <<<", "# before: "
 _BLOCK: Final = re.compile(rf"^{_BEGIN}\n(.*?)^{_END}\n", re.MULTILINE | re.DOTALL)
 _PROVIDER: Final = re.compile(r"^[ \t]*model_provider[ \t]*=.*\n", re.MULTILINE)
@@ -62,11 +59,13 @@ class ClientFile:
     Attributes:
         add: The text with the lines. A text that has some gets these instead.
         remove: The text without them.
+        is_program: Whether the agent runs the file.
     """
 
     path: Path
     add: Callable[[str], str]
     remove: Callable[[str], str]
+    is_program: bool = False
 
     def edit(self, *, remove: bool) -> str:
         """Add the lines, or remove them; returns what was done, for a sentence.
@@ -115,67 +114,13 @@ class ClientFile:
             # The new file takes the place of the old one, and gets its permissions.
             if self.path.exists():
                 place.chmod(self.path.stat().st_mode & 0o777)
+            elif self.is_program:
+                place.chmod(0o755)
 
 
-def claude_code_hooks(path: Path, server: ServerEntry) -> ClientFile:
-    """HTTP hooks in a `settings.json` of Claude Code."""
-    hook: Object = {"type": "http", "url": server.url(_HOOKS), "timeout": _WAIT_S}
-    if server.token_env:
-        # Claude Code fills in only the variables that are listed.
-        hook |= {"headers": {_TOKEN: f"${{{server.token_env}}}"}, "allowedEnvVars": [server.token_env]}
+def json_file(path: Path, add: Callable[[Object], None], remove: Callable[[Object], None]) -> ClientFile:
+    """A file of JSON, of which these change the object. Its other members, their order and indentation stay."""
 
-    def add(settings: Object) -> None:
-        events = _part(settings, "hooks", dict)
-        for event in _EVENTS:
-            _part(events, event, list).append({"hooks": [hook]})
-
-    def remove(settings: Object) -> None:
-        events = _part(settings, "hooks", dict)
-        for event in list(events):
-            groups = _part(events, event, list)
-            # A group that held nothing but our hook goes; one that was empty before stays.
-            groups[:] = [group for group in groups if not (_drop_ours(group) and not group["hooks"])]
-            if not groups:
-                del events[event]
-        if not events:
-            del settings["hooks"]
-
-    return _json_file(path, add, remove)
-
-
-def _drop_ours(group: Any) -> bool:
-    """Drop hepm's hooks from a group; whether there were any."""
-    if not isinstance(group, dict):
-        return False
-    hooks: Any = cast(Object, group).get("hooks")
-    if not isinstance(hooks, list):
-        return False
-    listed = cast("list[Any]", hooks)
-    others = [hook for hook in listed if f'{_HOOKS}"' not in json.dumps(hook)]
-    dropped = len(others) < len(listed)
-    listed[:] = others
-    return dropped
-
-
-def mcp_servers(path: Path, server: ServerEntry, *, variable: str, **more: str) -> ClientFile:
-    """An MCP server in a JSON file of `mcpServers`; `variable` is how the client writes an environment variable."""
-    entry: Object = {**more, "url": server.url("/mcp")}
-    if server.token_env:
-        entry["headers"] = {_TOKEN: variable.format(server.token_env)}
-
-    def add(settings: Object) -> None:
-        _part(settings, "mcpServers", dict)["hepm"] = entry
-
-    def remove(settings: Object) -> None:
-        servers = _part(settings, "mcpServers", dict)
-        servers.pop("hepm", None)
-        if not servers:
-            del settings["mcpServers"]
-
-    return _json_file(path, add, remove)
-
-
-def _json_file(path: Path, add: Callable[[Object], None], remove: Callable[[Object], None]) -> ClientFile:
     def without(text: str) -> str:
         settings, write = _read_json(text)
         before = json.dumps(settings)
@@ -209,7 +154,12 @@ def _read_json(text: str) -> tuple[Object, Callable[[Object], str]]:
 
     settings: Any = {}
     if text.strip():
-        settings = json.loads(text, object_pairs_hook=once)
+        try:
+            settings = json.loads(text, object_pairs_hook=once)
+        except json.JSONDecodeError as error:
+            if text.startswith(("//", "/*"), error.pos):
+                raise ValueError("it has comments, which would be lost") from error
+            raise
     if not isinstance(settings, dict):
         raise ValueError("it is no JSON object")
     indent = "  "
@@ -222,7 +172,8 @@ def _read_json(text: str) -> tuple[Object, Callable[[Object], str]]:
     return cast(Object, settings), lambda value: json.dumps(value, indent=indent, ensure_ascii=False) + end
 
 
-def _part(settings: Object, key: str, kind: type[Any]) -> Any:
+def part_of(settings: Object, key: str, kind: type[Any]) -> Any:
+    """A member of an object, added empty if it is missing; ValueError if it is of another kind."""
     part = settings.setdefault(key, kind())
     if not isinstance(part, kind):
         sort = "an object" if kind is dict else "a list"
@@ -242,7 +193,7 @@ def codex_config(path: Path, server: ServerEntry, *, mcp: bool) -> ClientFile:
         'env_key = "OPENAI_API_KEY"',
     ]
     if server.token_env:
-        tables.append(f"env_http_headers = {{ {_TOKEN} = {name} }}")
+        tables.append(f"env_http_headers = {{ {TOKEN_HEADER} = {name} }}")
     if mcp:
         tables += ["", "[mcp_servers.hepm]", f"url = {json.dumps(server.url('/mcp'))}"]
     if mcp and server.token_env:
@@ -279,15 +230,23 @@ def config_file(store: str, namespace: str) -> ClientFile:
     """A `hepm.toml` of this folder that names a store and a namespace. One with other lines is left as it is."""
     # A string of JSON is one of TOML.
     content = _CONFIG.format(store=json.dumps(store), namespace=json.dumps(namespace))
+    return whole_file(Path(FILE_NAME), content)
+
+
+def whole_file(path: Path, content: str, *, mark: str = "", is_program: bool = False) -> ClientFile:
+    """A file that holds this content alone, or other content with hepm's mark. Any other one is left as it is."""
+
+    def check(text: str) -> None:
+        ours = mark and mark in text
+        if text not in ("", content) and not ours:
+            raise ValueError("it has other lines")
 
     def add(text: str) -> str:
-        if text not in ("", content):
-            raise ValueError("it has settings already")
+        check(text)
         return content
 
     def remove(text: str) -> str:
-        if text not in ("", content):
-            raise ValueError("it has other settings")
+        check(text)
         return ""
 
-    return ClientFile(Path(FILE_NAME), add, remove)
+    return ClientFile(path, add, remove, is_program)

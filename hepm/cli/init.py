@@ -14,20 +14,28 @@ from urllib.parse import urlsplit
 
 import click
 
-from hepm.cli.client_files import (
-    ClientFile,
-    ServerEntry,
-    claude_code_hooks,
-    codex_config,
-    config_file,
-    mcp_servers,
-)
+from hepm.cli.client_files import ClientFile, ServerEntry, codex_config, config_file
+from hepm.cli.coding_agents import CODING_AGENTS, files_of
 from hepm.cli.commands import argument, command, flag, option
 from hepm.cli.config import FILE_NAME, ServeTable, find_config, read_config
 from hepm.cli.options import NAMESPACE, STORE, refuse, remark, store_option
 
 Client: TypeAlias = Literal[
-    "claude-code", "codex", "cursor", "mcp", "openai", "openai-agents", "langchain", "pydantic-ai", "litellm", "config"
+    "claude-code",
+    "codex",
+    "gemini-cli",
+    "qwen-code",
+    "opencode",
+    "copilot",
+    "cline",
+    "cursor",
+    "mcp",
+    "openai",
+    "openai-agents",
+    "langchain",
+    "pydantic-ai",
+    "litellm",
+    "config",
 ]
 
 Scope: TypeAlias = Literal["project", "user"]
@@ -141,7 +149,7 @@ def init(
         print(_snippet(client, ServerEntry(server, namespace, token_env), store), end="")
     if write and client != "config" and find_config() is None and (store, namespace) != (STORE, NAMESPACE):
         remark(f"`hepm init config --write` keeps store and namespace in {FILE_NAME}, for all commands")
-    if not remove and client in ("claude-code", "codex", "cursor", "openai"):
+    if not remove and client in (*CODING_AGENTS, "codex", "openai"):
         remark(f"{client} reaches hepm at {server} while `{_serve_command(server)}` runs")
 
 
@@ -154,22 +162,13 @@ def _serve_command(server: str) -> str:
 
 
 def _files(client: Client, server: ServerEntry, scope: str | None, *, mcp: bool) -> Sequence[ClientFile]:
-    home = Path.home()
     if client == "codex":
         refuse(scope == "project", "--scope", "Codex reads a model_provider from the user's file alone")
-        path = Path(os.environ.get("CODEX_HOME") or home / ".codex") / "config.toml"
+        path = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex") / "config.toml"
         return [codex_config(path, server, mcp=mcp)]
-    if client == "cursor":
-        folder = home if scope == "user" else Path()
-        return [mcp_servers(folder / ".cursor" / "mcp.json", server, variable="${{env:{}}}")]
-    if client != "claude-code":
+    if client not in CODING_AGENTS:
         return []
-    user = Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
-    folder = user if scope == "user" else Path(".claude")
-    hooks = claude_code_hooks(folder / "settings.json", server)
-    if not mcp or scope == "user":
-        return [hooks]
-    return [hooks, mcp_servers(Path(".mcp.json"), server, variable="${{{}}}", type="http")]
+    return files_of(client, server, scope, mcp=mcp)
 
 
 def _snippet(client: Client, server: ServerEntry, store: str) -> str:

@@ -35,6 +35,7 @@ from hepm.agents.guard import (
     namespace_of,
     refused,
 )
+from hepm.agents.hook_events import AGENTS
 from hepm.agents.mcp import mcp_server
 from hepm.agents.proxy import Proxy
 from hepm.agents.runs import LiveRuns
@@ -137,7 +138,7 @@ class Server:
             Route("/health", self._health),
             Route("/metrics", self._metrics),
             Route("/outcome", self._outcome, methods=["POST"]),
-            Route("/hooks/claude-code", self._hook, methods=["POST"]),
+            Route("/hooks/{agent}", self._hook, methods=["POST"]),
             *mcp.routes,
             *live_page.routes(self.runs),
             *Traces(self.runs, max_body=options.max_body).routes,
@@ -257,11 +258,14 @@ class Server:
     async def _hook(self, request: Request) -> Response:
         if not access_of(request).write:
             return refused(403, "this token may not write: hooks record runs")
+        agent = request.path_params["agent"]
+        if agent not in AGENTS:
+            return refused(404, f"no hooks of {agent[:_SHOWN_KEY]!r} are known, but of {', '.join(sorted(AGENTS))}")
         event = await json_object(request)
         if event is None:
             return refused(400, "a hook's event is a JSON object")
         try:
-            return JSONResponse(await asyncio.to_thread(self._hooks.answer, event, namespace_of(request)))
+            return JSONResponse(await asyncio.to_thread(self._hooks.answer, event, namespace_of(request), agent))
         except (InputError, StoreError):  # nothing of it is recorded, and its client learns that
             raise
         except Exception:  # the agent goes on without memory

@@ -1,9 +1,10 @@
-"""Files of Claude Code, Codex and Cursor before and after `hepm init`, and its lines for Python."""
+"""Files of coding agents before and after `hepm init`, and its lines for Python."""
 
 from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import subprocess
 import tomllib
@@ -17,6 +18,7 @@ import pytest
 import hepm.agents
 from hepm import Memory
 from hepm.agents.guard import DOORS
+from hepm.cli.coding_agents import CODING_AGENTS
 from hepm.cli.init import TAKEN, Client
 from tests.agents.serving import serving
 from tests.faults.command import Answer, one_sentence, quick
@@ -58,7 +60,7 @@ trust_level = "trusted"
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    for name in ("CODEX_HOME", "CLAUDE_CONFIG_DIR", "HEPM_STORE"):
+    for name in ("CODEX_HOME", "CLAUDE_CONFIG_DIR", "COPILOT_HOME", "OPENCODE_CONFIG_DIR", "HEPM_STORE"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
@@ -82,6 +84,15 @@ FILES: dict[tuple[str, ...], tuple[str, str]] = {
         '{\r\n  "mcpServers": {\r\n    "a": {\r\n      "command": "é"\r\n    }\r\n  }\r\n}\r\n',
     ),
     ("cursor", "--scope", "user"): ("~/.cursor/mcp.json", '{\n  "b": 1.50e3,\n  "a": []\n}\n'),
+    ("gemini-cli", "--mcp"): (".gemini/settings.json", SETTINGS),
+    ("qwen-code", "--mcp", "--scope", "user"): ("~/.qwen/settings.json", SETTINGS),
+    ("copilot",): (
+        ".github/hooks/hepm.json",
+        '{"version": 1, "hooks": {"Stop": [{"type": "command", "bash": "echo /hooks/copilot-2"}]}}',
+    ),
+    ("copilot", "--mcp", "--scope", "user"): ("~/.copilot/mcp-config.json", '{"mcpServers": {"a": {}}}'),
+    ("opencode", "--mcp"): ("opencode.json", '{"$schema": "https://opencode.ai/config.json", "mcp": {"a": {}}}'),
+    ("cline", "--mcp"): ("~/.cline/data/settings/cline_mcp_settings.json", '{"mcpServers": {"a": {}}}'),
 }
 
 
@@ -135,6 +146,10 @@ def test_a_file_with_nothing_else_is_made_and_deleted(home: Path) -> None:
         ("claude-code", ".claude/settings.json", "[" * 100_000),
         ("cursor", ".cursor/mcp.json", "[]"),
         ("cursor", ".cursor/mcp.json", "{\n// mine\n}"),
+        ("gemini-cli", ".gemini/settings.json", '{"a": 1, /* mine */ "b": 2}'),
+        ("copilot", ".github/hooks/hepm.json", '{"hooks": {"Stop": {}}}'),
+        ("opencode", ".opencode/plugins/hepm.js", "export const Mine = 1"),
+        ("cline", ".clinerules/hooks/UserPromptSubmit", "#!/bin/sh\necho mine\n"),
         ("codex", "codex/config.toml", "model = "),
         ("codex", "codex/config.toml", '[model_providers.hepm]\nname = "x"\n'),
         ("codex", "codex/config.toml", 'model_providers = { a = { name = "x" } }\n'),
@@ -146,13 +161,38 @@ def test_a_file_that_cannot_be_edited_is_refused_in_a_sentence_and_left_as_it_is
 ) -> None:
     monkeypatch.setenv("CODEX_HOME", "codex")
     file = Path(name)
-    file.parent.mkdir()
+    file.parent.mkdir(parents=True)
     file.write_bytes(text.encode("utf-8", "surrogateescape"))
     answer = quick("init", client, "--write")
     one_sentence(answer)
     assert f"{name} is left as it is" in answer.err
+    assert ("it has comments" in answer.err) == ("mine" in text and name.endswith("json"))
     assert file.read_bytes() == text.encode("utf-8", "surrogateescape")
     assert [one.name for one in file.parent.iterdir()] == [file.name]
+
+
+def test_files_of_hepms_own_are_replaced_and_removed_and_those_of_others_beside_them_stay(home: Path) -> None:
+    for client, names in {"opencode": ["hepm.js"], "cline": list(CODING_AGENTS["cline"].events)}.items():
+        folder = {"opencode": home / ".config/opencode/plugins", "cline": Path(".clinerules/hooks")}[client]
+        arguments = (client, *(("--scope", "user") if client == "opencode" else ()))
+        init(*arguments, "--write")
+        assert "has these lines already" in init(*arguments, "--write").err
+        init(*arguments, "--write", "--server", "http://127.0.0.1:9000")
+        written = {file.name: file.read_text("utf-8") for file in folder.iterdir()}
+        assert set(written) == set(names)
+        assert all("127.0.0.1:9000" in text and "8765" not in text for text in written.values())
+        if client == "cline":
+            assert all(os.access(file, os.X_OK) for file in folder.iterdir())
+        (folder / "mine").write_text("mine", "utf-8")
+        init(*arguments, "--remove")
+        assert [file.name for file in folder.iterdir()] == ["mine"]
+
+
+def test_no_address_is_more_than_an_address_in_the_shell_that_runs_a_hook() -> None:
+    init("cline", "--write", "--server", "http://x;touch$IFS-y")
+    script = Path(".clinerules/hooks/PreToolUse")
+    subprocess.run([script.absolute()], input=b"{}", check=True)
+    assert not Path("-y").exists()
 
 
 def test_codex_gets_a_provider_of_the_responses_api_and_keeps_the_one_before_in_a_comment(home: Path) -> None:
@@ -217,6 +257,7 @@ def test_no_token_is_written_and_wrong_options_are_refused() -> None:
         ("claude-code", "--namespace", "a/b"),
         ("codex", "--scope", "project"),
         ("openai", "--write"),
+        ("cline", "--mcp", "--token-env", "HEPM_TOKEN"),
         ("emacs",),
     ):
         answer = quick("init", *arguments)
@@ -226,9 +267,7 @@ def test_no_token_is_written_and_wrong_options_are_refused() -> None:
     assert DOORS - {""} == TAKEN
 
 
-@pytest.mark.parametrize(
-    "client", sorted({*get_args(Client)} - {"claude-code", "codex", "cursor", "mcp", "openai", "config"})
-)
+@pytest.mark.parametrize("client", sorted({*get_args(Client)} - {*CODING_AGENTS, "codex", "mcp", "openai", "config"}))
 def test_the_lines_for_a_framework_open_the_memory_and_name_what_is_there(client: str) -> None:
     lines = init(client, "--namespace", "desk", "--store", "runs.hepm").out
     assert 'Memory.open("runs.hepm")' in lines
@@ -272,7 +311,7 @@ def test_the_settings_of_a_folder_are_printed_written_and_removed() -> None:
     init("config", "--remove")
     assert not file.exists()
     file.write_text("store = 'mine.hepm'\n")
-    assert "hepm.toml is left as it is: it has settings already" in one_sentence(quick("init", "config", "--write"))
+    assert "hepm.toml is left as it is: it has other lines" in one_sentence(quick("init", "config", "--write"))
 
 
 def test_who_writes_an_agents_file_hears_of_the_settings_where_there_are_none() -> None:
@@ -286,7 +325,7 @@ def test_a_missing_client_is_answered_with_the_clients_in_a_readable_line() -> N
     assert answer.code == 2
     assert "\\n" not in answer.err
     assert "\\t" not in answer.err
-    assert "Choose from: claude-code, codex, cursor, mcp" in answer.err
+    assert "Choose from: claude-code, codex, gemini-cli, qwen-code, opencode, copilot, cline, cursor, mcp" in answer.err
 
 
 def test_a_missing_value_names_the_command_whose_help_says_more() -> None:

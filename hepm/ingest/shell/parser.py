@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, cast
 
 SHELLS: Final = frozenset((
     "Bash", "PowerShell", "bash", "execute_bash", "execute_command", "exec_command", "local_shell",
-    "run_command", "run_in_terminal", "run_shell_command", "run_terminal_cmd", "shell", "shell_command",
+    "run_command", "run_commands", "run_in_terminal", "run_shell_command", "run_terminal_cmd", "shell", "shell_command",
     "terminal", "unified_exec",
 ))  # fmt: skip
 """Tools of coding agents whose argument is a command line."""

@@ -1,0 +1,212 @@
+"""Where `hepm init` connects each coding agent: a row says which files it reads, and what hooks look like there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, cast
+
+from hepm.cli.client_files import TOKEN_HEADER, ClientFile, ServerEntry, json_file, part_of, whole_file
+from hepm.cli.options import refuse
+from hepm.types import Object
+
+_WAIT_S: Final = 5  # for an answer to a hook; the agents' own defaults are up to minutes
+_CLAUDE_CODE: Final = (
+    "UserPromptSubmit", "PreToolUse", "PostToolBatch", "PostToolUseFailure", "Stop", "SessionEnd",
+)  # fmt: skip
+_ONE_BY_ONE: Final = ("UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "Stop", "SessionEnd")
+_MARK: Final = "Written by hepm init."
+_SCRIPT: Final = f"#!/bin/sh\n# {_MARK}\n{{command}}\n"
+
+
+class CodingAgent(NamedTuple):
+    """A coding agent's files. A path in the home folder is one below `home`, or below the folder that `variable` names.
+
+    Attributes:
+        kind: What its hooks are: HTTP requests, commands (in groups, or each an entry), a script for each event, or a
+            plugin in JavaScript; "" if it has none.
+        hooks: The file of hooks in a project and in the home folder, with {event} where each event has its own.
+        mcp: The file of MCP servers, likewise; "" where there is none.
+        servers: The key of the servers in it.
+        entry: A server there, with the address as URL.
+        read_variable: How headers there name an environment variable; "" if they cannot.
+    """
+
+    home: str
+    kind: Literal["http", "groups", "entries", "scripts", "plugin", ""]
+    hooks: tuple[str, str]
+    events: tuple[str, ...]
+    mcp: tuple[str, str]
+    entry: Object
+    read_variable: str = "${{{}}}"
+    servers: str = "mcpServers"
+    variable: str = ""
+
+    def path(self, places: tuple[str, str], scope: str | None) -> Path | None:
+        """Where a file is; None if there is none in this scope. An agent without one in projects has it at home."""
+        project, at_home = places
+        if project and scope != "user":
+            return Path(project)
+        if not at_home:
+            return None
+        own = os.environ.get(self.variable) if self.variable else None
+        return Path(own or Path.home() / self.home) / at_home
+
+
+URL: Final = "URL"
+
+CODING_AGENTS: Final[Mapping[str, CodingAgent]] = {
+    "claude-code": CodingAgent(
+        ".claude", "http", (".claude/settings.json", "settings.json"), _CLAUDE_CODE,
+        (".mcp.json", ""), {"type": "http", "url": URL}, variable="CLAUDE_CONFIG_DIR",
+    ),
+    "gemini-cli": CodingAgent(
+        ".gemini", "groups", (".gemini/settings.json", "settings.json"),
+        ("BeforeAgent", "BeforeTool", "AfterTool", "AfterAgent", "SessionEnd"),
+        (".gemini/settings.json", "settings.json"), {"type": "http", "url": URL},
+    ),
+    "qwen-code": CodingAgent(
+        ".qwen", "http", (".qwen/settings.json", "settings.json"), _ONE_BY_ONE,
+        (".qwen/settings.json", "settings.json"), {"httpUrl": URL},
+    ),
+    "opencode": CodingAgent(
+        ".config/opencode", "plugin", (".opencode/plugins/hepm.js", "plugins/hepm.js"), (),
+        ("opencode.json", "opencode.json"), {"type": "remote", "url": URL}, "{{env:{}}}", "mcp",
+        variable="OPENCODE_CONFIG_DIR",
+    ),
+    "copilot": CodingAgent(
+        ".copilot", "entries", (".github/hooks/hepm.json", "hooks/hepm.json"), _ONE_BY_ONE,
+        (".mcp.json", "mcp-config.json"), {"type": "http", "url": URL, "tools": ["*"]}, variable="COPILOT_HOME",
+    ),
+    "cline": CodingAgent(
+        ".cline", "scripts", (".clinerules/hooks/{event}", "hooks/{event}"),
+        ("UserPromptSubmit", "PreToolUse", "PostToolUse", "TaskComplete", "SessionShutdown"),
+        ("", "data/settings/cline_mcp_settings.json"), {"transport": {"type": "streamableHttp", "url": URL}}, "",
+    ),
+    "cursor": CodingAgent(
+        ".cursor", "", ("", ""), (), (".cursor/mcp.json", "mcp.json"), {"url": URL}, "${{env:{}}}",
+    ),
+}  # fmt: skip
+
+
+def files_of(name: str, server: ServerEntry, scope: str | None, *, mcp: bool) -> list[ClientFile]:
+    """The files that connect a coding agent."""
+    agent = CODING_AGENTS[name]
+    files: list[ClientFile] = []
+    hooks = agent.path(agent.hooks, scope)
+    if hooks is not None and agent.kind in ("scripts", "plugin"):
+        files += _own_files(name, agent, hooks, server)
+    elif hooks is not None:
+        files.append(_hook_file(name, agent, hooks, server))
+    servers = agent.path(agent.mcp, scope)
+    if servers is not None and (mcp or not agent.kind):
+        files.append(_server_file(name, agent, servers, server))
+    return files
+
+
+def _own_files(name: str, agent: CodingAgent, path: Path, server: ServerEntry) -> list[ClientFile]:
+    """Files that hold nothing else: a script for each event, or a plugin."""
+    if agent.kind == "plugin":
+        content = resources.files("hepm.cli").joinpath("opencode_plugin.js").read_text("utf-8")
+        content = content.replace("SERVER", json.dumps(_door(name, server)), 1)
+        content = content.replace("TOKEN", json.dumps(server.token_env or ""), 1)
+        return [whole_file(path, content, mark=_MARK)]
+    content = _SCRIPT.format(command=_command(name, server))
+    places = [Path(str(path).format(event=event)) for event in agent.events]
+    return [whole_file(place, content, mark=_MARK, is_program=True) for place in places]
+
+
+def _hook_file(name: str, agent: CodingAgent, path: Path, server: ServerEntry) -> ClientFile:
+    """A file of JSON with a hook for each event beside those of others."""
+    hook = _hook(name, agent, server)
+    address = re.compile(rf"/hooks/{name}(?![\w-])")
+
+    def add(settings: Object) -> None:
+        if agent.kind == "entries":
+            settings.setdefault("version", 1)
+        events = part_of(settings, "hooks", dict)
+        for event in agent.events:
+            part_of(events, event, list).append(hook)
+
+    def remove(settings: Object) -> None:
+        events = part_of(settings, "hooks", dict)
+        for event in list(events):
+            groups = part_of(events, event, list)
+            # A group that held nothing but our hook goes; one that was empty before stays.
+            groups[:] = [group for group in groups if not _is_ours(group, address)]
+            if not groups:
+                del events[event]
+        if not events:
+            del settings["hooks"]
+        if agent.kind == "entries" and settings.keys() == {"version"}:
+            del settings["version"]
+
+    return json_file(path, add, remove)
+
+
+def _is_ours(group: Any, address: re.Pattern[str]) -> bool:
+    """Whether an entry is hepm's hook, or a group of it alone; it is dropped from a group with others."""
+    if not isinstance(group, dict):
+        return False
+    hooks: Any = cast(Object, group).get("hooks")
+    if not isinstance(hooks, list):
+        return address.search(json.dumps(group)) is not None
+    listed = cast("list[Any]", hooks)
+    others = [hook for hook in listed if not address.search(json.dumps(hook))]
+    dropped = len(others) < len(listed)
+    listed[:] = others
+    return dropped and not others
+
+
+def _hook(name: str, agent: CodingAgent, server: ServerEntry) -> Object:
+    hook: Object
+    if agent.kind == "http":
+        hook = {"type": "http", "url": _door(name, server), "timeout": _WAIT_S}
+        if server.token_env:
+            # Only the variables that are listed are filled in.
+            hook |= {"headers": {TOKEN_HEADER: f"${{{server.token_env}}}"}, "allowedEnvVars": [server.token_env]}
+    elif agent.kind == "groups":
+        hook = {"type": "command", "name": "hepm", "command": _command(name, server), "timeout": _WAIT_S * 1000}
+    else:
+        return {"type": "command", "bash": _command(name, server), "timeoutSec": _WAIT_S}
+    return {"hooks": [hook]}
+
+
+def _door(name: str, server: ServerEntry) -> str:
+    return server.url(f"/hooks/{name}")
+
+
+def _command(name: str, server: ServerEntry) -> str:
+    """What sends the event on standard input to the server, and prints the answer; nothing where there is none."""
+    token = ""
+    if server.token_env:
+        token = f'-H "{TOKEN_HEADER}: ${server.token_env}" '
+    door = shlex.quote(_door(name, server))
+    # An agent may take a command that fails for a refusal.
+    json_type = "-H 'Content-Type: application/json'"
+    return f"curl -sf -m {_WAIT_S} {json_type} {token}--data-binary @- {door} || true"
+
+
+def _server_file(name: str, agent: CodingAgent, path: Path, server: ServerEntry) -> ClientFile:
+    """A file of JSON with hepm among its MCP servers."""
+    entry: Object = json.loads(json.dumps(agent.entry).replace(f'"{URL}"', json.dumps(server.url("/mcp"))))
+    if server.token_env:
+        reads = bool(agent.read_variable)
+        refuse(not reads, "--token-env", f"the MCP servers of {name} cannot read a variable: leave out --mcp")
+        entry["headers"] = {TOKEN_HEADER: agent.read_variable.format(server.token_env)}
+
+    def add(settings: Object) -> None:
+        part_of(settings, agent.servers, dict)["hepm"] = entry
+
+    def remove(settings: Object) -> None:
+        servers = part_of(settings, agent.servers, dict)
+        servers.pop("hepm", None)
+        if not servers:
+            del settings[agent.servers]
+
+    return json_file(path, add, remove)
