@@ -58,6 +58,12 @@ def on_one_line(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
+def cut(text: str, limit: int) -> str:
+    """A text with single blanks, cut to so many characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1] + CUT
+
+
 def in_markdown(text: str) -> str:
     """A text of others on one line of Markdown, in which nothing is HTML, a link, a comment or invisible; it is cut.
 

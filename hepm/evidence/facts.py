@@ -135,6 +135,11 @@ class FactTest(NamedTuple):
         return _VALUE.sub("", self.fact)
 
     @property
+    def result_word(self) -> bool:
+        """Whether it is about a single word of the text of a result."""
+        return "~" in self.fact and not self.source.startswith("<")
+
+    @property
     def readable(self) -> bool:
         """Whether a sentence with it says anything: "says and is above 90" does not."""
         named = self.fact.partition("=")[0]

@@ -28,7 +28,7 @@ from hepm.types import USER_SIDE
 
 _log = logging.getLogger("hepm")
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 """Raised when the file, or what a number in it means, changes: older ones are learned again."""
 _ARRAYS: Final = ("leaf_NT", "small_N", "unseen_NT", "called_NK", "value_N", "run_N", "last_N4")
 _NODES: Final = ("forest", "small")
@@ -39,10 +39,12 @@ class KeptEvidence(NamedTuple):
 
     Attributes:
         about: `revision` of the store, `newest` (row number of the newest run) and `newest_id`.
+        value_D2: Of each decision of its runs, in order, its value and what it missed.
     """
 
     about: Mapping[str, Any]
     evidence: Learned
+    value_D2: NDArray[np.float64]
 
 
 class KeptRules(NamedTuple):
@@ -70,8 +72,9 @@ def drop_former(file: Path) -> None:
     shutil.rmtree(file.with_suffix(""), ignore_errors=True)
 
 
-def keep(file: Path, about: Mapping[str, Any], evidence: Learned) -> None:
+def keep(file: Path, kept: KeptEvidence) -> None:
     """Write a file atomically; a full disk keeps none."""
+    evidence = kept.evidence
     arrays: dict[str, NDArray[Any]] = {}
     places: list[Any] = []
     for number, (place, known) in enumerate(evidence.places.items()):
@@ -85,7 +88,7 @@ def keep(file: Path, about: Mapping[str, Any], evidence: Learned) -> None:
     runs = zip(requests.run_ids, map(sorted, requests.words_R), requests.calls_R, strict=True)
     texts = {
         "format": FORMAT,
-        "about": about,
+        "about": kept.about,
         "places": places,
         "runs": list(runs),
         "families": list(requests.families),
@@ -98,6 +101,7 @@ def keep(file: Path, about: Mapping[str, Any], evidence: Learned) -> None:
     }
     arrays["texts"] = np.frombuffer(json.dumps(texts).encode(), dtype=np.uint8)
     arrays |= {"family_R": requests.family_R, "won_R": requests.won_R, "calls_RT": evidence.calls_RT}
+    arrays["value_D2"] = kept.value_D2
     _write(file, lambda stream: np.savez(stream, allow_pickle=False, **arrays))
 
 
@@ -160,7 +164,7 @@ def read_kept(file: Path) -> KeptEvidence | None:
             texts: Mapping[str, Any] = json.loads(arrays["texts"].tobytes())
             if texts["format"] != FORMAT:
                 return None
-            return KeptEvidence(texts["about"], _evidence(texts, arrays))
+            return KeptEvidence(texts["about"], _evidence(texts, arrays), arrays["value_D2"])
     except FileNotFoundError:
         return None
     except (OSError, EOFError, KeyError, TypeError, ValueError, IndexError, zipfile.BadZipFile) as error:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, NamedTuple, TypeAlias
+from itertools import chain
+from typing import Final, NamedTuple, Self, TypeAlias
 from zlib import crc32
 
 import numpy as np
@@ -113,6 +115,40 @@ class RunsOf(NamedTuple):
         return 1 - lower_bound(len(self.failed), len(self.worked))
 
 
+@dataclass(frozen=True, slots=True)
+class LostRuns:
+    """Runs lost beyond what an alternative would have lost, with the ends of a 90 % interval (Newcombe 1998)."""
+
+    number: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, worse: tuple[int, int], better: tuple[int, int], part: float = 1.0) -> Self:
+        """Of `worse` and of `better` how many worked, and how many failed.
+
+        Args:
+            part: Share of the calls that were counted; the others are taken to be like them.
+        """
+        calls = sum(worse) / part
+        fails, may_fail_less, may_fail_more = _failing(*worse)
+        otherwise, less, more = _failing(*better)
+        gap = fails - otherwise
+        below = math.hypot(fails - may_fail_less, more - otherwise)
+        above = math.hypot(may_fail_more - fails, otherwise - less)
+        return cls(calls * gap, calls * max(gap - below, -1.0), calls * min(gap + above, 1.0))
+
+    def __str__(self) -> str:
+        return f"about {self.number:,.0f} ({max(self.low, 0):,.0f} to {self.high:,.0f})"
+
+
+def _failing(worked: int, failed: int) -> tuple[float, float, float]:
+    """The share that failed, and its bounds."""
+    if not worked + failed:
+        return 0.0, 0.0, 1.0
+    return failed / (worked + failed), lower_bound(failed, worked), 1 - lower_bound(worked, failed)
+
+
 class ToolRule(NamedTuple):
     """What to call at a place, or what not to.
 
@@ -134,12 +170,20 @@ class ToolRule(NamedTuple):
     part: float = 1.0
 
     @property
-    def lost(self) -> float:
-        """Runs that failed by a worse way, beyond what the better one, or the others, would have lost."""
-        others = [self.better] if self.better else [tool for tool in self.runs if tool not in self.worse]
-        failed = sum(len(self.runs[tool].failed) for tool in others)
-        share = failed / max(sum(self.runs[tool].tried for tool in others), 1)
-        return sum(max(len(self.runs[tool].failed) - self.runs[tool].tried * share, 0.0) for tool in self.worse)
+    def alternative(self) -> list[ToolName]:
+        """What worked; or, where that is not known, all that it does not speak against."""
+        return [self.better] if self.better else [tool for tool in self.runs if tool not in self.worse]
+
+    def counts(self, tools: Iterable[ToolName]) -> tuple[int, int]:
+        """In how many runs one of some tools worked, and in how many one was called and none worked."""
+        worked = set(chain.from_iterable(self.runs[tool].worked for tool in tools))
+        called = set(chain.from_iterable((*self.runs[tool].failed, *self.runs[tool].lost) for tool in tools))
+        return len(worked), len(called - worked)
+
+    @property
+    def lost(self) -> LostRuns:
+        """Runs lost by a worse way, beyond what the alternative would have lost."""
+        return LostRuns.of(self.counts(self.worse), self.counts(self.alternative), self.part)
 
 
 def runs_by_tool(decisions: Sequence[Decision]) -> dict[ToolName, RunsOf]:
@@ -366,6 +410,10 @@ class _AtPlace:
         path = self._best_path(among_N, right_N)
         if not path:
             return []
+        if any(self._tests.tests[test].result_word for test, _ in path) and not self._of_families(
+            path, among_N & right_N
+        ):
+            return []
         fold_N = self._folds(among_N & right_N)
         elsewhere_N = np.zeros_like(among_N)
         for fold in range(_FOLDS):
@@ -381,6 +429,11 @@ class _AtPlace:
         reliable = 2 * times >= under_N.sum() and borne_out >= RELIABLE * times
         surely_more = lower_bound(borne_out, times - borne_out) > right / among_N.sum()
         return path if reliable and surely_more else []
+
+    def _of_families(self, path: _Path, right_N: BoolArray) -> bool:
+        """Whether several families bear a path out: a word of a result may be the subject of a single one."""
+        rows = np.flatnonzero(right_N & self._under(path)).tolist()
+        return len({self._rows[row].run.family for row in rows}) >= FEWEST
 
     def _folds(self, right_N: BoolArray) -> NDArray[np.intp]:
         """Which part of the runs each decision belongs to: families stay together, where the rule is of several."""
@@ -417,11 +470,13 @@ class _AtPlace:
 
     def _known_instead(self, number: int, answer: bool) -> Iterator[_Path]:
         """Other values where something has not one value, and other words where one was not said."""
+        if answer:
+            return
         asked = self._tests.tests[number]
+        key = asked.key
         for other, test in enumerate(self._tests.tests):
             # A number has neither sign: it stays as it is.
-            alike = test.source == asked.source and test.key != asked.fact and test.key == asked.key
-            if alike and not answer and other != number:
+            if test.source == asked.source and other != number and test.key == key != asked.fact:
                 yield [(other, True)]
 
     def _bound(self, path: _Path, among_N: BoolArray, right_N: BoolArray) -> float:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from hepm.errors import StoreUnavailableError
-from hepm.evidence.decisions import CallPlace, FactNumbers, LabelledRun, Situation, read_run
+from hepm.evidence.decisions import CallPlace, Decision, FactNumbers, LabelledRun, Situation, read_run
 from hepm.evidence.engine import Learned
 from hepm.evidence.kept import (
     KeptEvidence,
@@ -71,6 +71,21 @@ class RunSample(NamedTuple):
         """How many calls they have."""
         return sum(len(run.calls) for run in self.runs)
 
+    @property
+    def decisions(self) -> Iterator[Decision]:
+        """Those of all runs, in order."""
+        return (decision for run in self.runs for decision in run.decisions)
+
+
+def _take_values(sample: RunSample, kept: KeptEvidence) -> bool:
+    """Set what was kept of the decisions of a sample; False if it is of other runs."""
+    decisions = list(sample.decisions)
+    if [run.id for run in sample.runs] != kept.evidence.requests.run_ids or len(decisions) != len(kept.value_D2):
+        return False
+    for decision, (value, missed) in zip(decisions, kept.value_D2.tolist(), strict=True):
+        decision.value, decision.missed = value, missed
+    return True
+
 
 class LiveEvidence:
     """What is known of a namespace. Safe to use from several threads.
@@ -86,6 +101,7 @@ class LiveEvidence:
         self._lock = threading.RLock()
         self._evidence: Learned | None = None
         self._sample: RunSample | None = None
+        self._restored: KeptEvidence | None = None  # a file, until the values of its decisions are taken
         self._learned_from = 0  # runs, when all was learned
         self._newest = 0  # row number of the newest run that is known
         self._added = False  # whether runs were added since all was learned
@@ -170,7 +186,8 @@ class LiveEvidence:
         with self._lock:
             self.latest()
             self.update(anew=anew)
-            if self._sample is None:  # what was learned came from a file: the values of its decisions are not known
+            restored, self._restored = self._restored, None
+            if restored is not None and not _take_values(self.runs(), restored):
                 self._learn(self.runs())
             return self.runs()
 
@@ -241,10 +258,13 @@ class LiveEvidence:
         self._take(evidence, sample.runs[-1].seq if sample.runs else 0)
         if self._file is not None and sample.calls >= KEPT_FROM:
             newest = sample.runs[-1]
-            keep(self._file, {"revision": sample.revision, "newest": newest.seq, "newest_id": newest.id}, evidence)
+            about = {"revision": sample.revision, "newest": newest.seq, "newest_id": newest.id}
+            values = [(decision.value, decision.missed) for decision in sample.decisions]
+            keep(self._file, KeptEvidence(about, evidence, np.array(values, dtype=np.float64)))
 
     def _take(self, evidence: Learned, newest: int) -> None:
         self._seldom.clear()
+        self._restored = None
         self._evidence, self._newest, self._added = evidence, newest, False
         self._learned_from = len(evidence.requests.run_ids)
 
@@ -257,6 +277,7 @@ class LiveEvidence:
         if kept is None or not self._holds(kept):
             return False
         self._take(kept.evidence, kept.about["newest"])
+        self._restored = kept
         for row in self._store.runs_after(self._newest, namespace=self._namespace):
             self._add(row)
         return True

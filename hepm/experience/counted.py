@@ -62,7 +62,7 @@ def learn_by_counting(
     runs = [run for run in bank.runs([row.id for row in latest], namespace=namespace) if run.trusted]
     # Not in the order of arrival: the same runs teach the same.
     runs.sort(key=lambda run: (run.ended_at or 0.0, run.id))
-    rules = sorted(bank.rules(namespace, anew=anew), key=lambda rule: -rule.lost)[:MOST_RULES]
+    rules = sorted(bank.rules(namespace, anew=anew), key=lambda rule: -rule.lost.number)[:MOST_RULES]
     principles = chain(content_by_project(runs), _as_recorded(next_tools(rules), bank, namespace))
     taught = {principle.id: principle.row() for principle in principles}
     stored = bank.list("principle", namespace=namespace, retired=True)

@@ -197,7 +197,9 @@ class Claim(NamedTuple):
                 says=tuple(read.get("says", ())),
                 facts=tuple(map(FactCondition.read, read.get("if", ()))),
             )
-            return cls(conditions, tuple(read.get("call", ())), tuple(read.get("not", ())))
+            claim = cls(conditions, tuple(read.get("call", ())), tuple(read.get("not", ())))
+            _ = hash(claim)  # a TypeError where a name is none
+            return claim
         except (ValueError, TypeError, AttributeError):
             return None
 

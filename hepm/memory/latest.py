@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise, product
 from typing import Final, NamedTuple
@@ -69,8 +69,17 @@ class LatestRuns(NamedTuple):
 
 def latest_trajectories(store: Store, *, namespace: str, most: int = PAGE_RUNS) -> Iterator[Trajectory]:
     """The readable ones of the latest runs, the last stored first, with their outcomes as the store reads rewards."""
+    return _readable(latest_records(store, namespace, most), store)
+
+
+def readable_runs(store: Store, ids: Sequence[str], *, namespace: str) -> Iterator[Trajectory]:
+    """The readable ones of some stored runs."""
+    return _readable(store.records_of(ids, namespace=namespace).items(), store)
+
+
+def _readable(records: Iterable[tuple[str, str]], store: Store) -> Iterator[Trajectory]:
     success_from = store.header.success_from
-    for name, record in latest_records(store, namespace, most):
+    for name, record in records:
         with suppress(StoreDamagedError):  # `hepm doctor` names it
             yield parse_stored(name, record).graded(success_from)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -11,10 +12,10 @@ from hepm.experience.content import content_by_project
 from hepm.experience.counted import MOST_RUNS
 from hepm.experience.lesson_files import LineOfFile
 from hepm.experience.lessons import SOLVED_BY, Principle
-from hepm.memory.latest import latest_trajectories
+from hepm.memory.latest import latest_trajectories, readable_runs
 from hepm.report.check import CheckedLine, check_lines
+from hepm.report.receipts import receipts_of
 from hepm.report.report import Report, report_of
-from hepm.report.spoken import spoken
 from hepm.report.waste import waste_in
 from hepm.types import Trajectory
 
@@ -38,8 +39,10 @@ def report_on(memory: Memory, *, namespace: str, on_progress: Callable[[str], ob
     latest = list(latest_trajectories(store, namespace=namespace, most=LATEST_RUNS))
     waste = waste_in(latest, labelled, _recipes(latest))
     sessions = store.trial_sessions(namespace=namespace)
-    receipts = spoken(memory.sessions.uplift(namespace=namespace), sessions, map(_hints_of, latest))
-    return report_of(store, rules, labelled, waste, receipts, namespace=namespace)
+    receipts = receipts_of(memory.sessions.uplift(namespace=namespace), sessions, map(_hints_of, latest))
+    on_progress("comparing runs")
+    read = partial(readable_runs, store, namespace=namespace)
+    return report_of(store, rules, labelled, waste, receipts, read, namespace=namespace)
 
 
 def _hints_of(run: Trajectory) -> tuple[int, int]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 from hepm.errors import InputError
-from hepm.evidence.decisions import CallPlace, Decision, FactName, Situation
+from hepm.evidence.decisions import CallPlace, Decision, Situation
 from hepm.evidence.rules import FAILED, FEWEST, FEWEST_FAILED, RunsOf, runs_by_tool
-from hepm.evidence.upkeep import LiveEvidence
+from hepm.evidence.upkeep import LiveEvidence, RunSample
 from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.lesson_files import Claim, LineOfFile, lines_of_file
 from hepm.experience.lessons import Principle
@@ -70,18 +71,14 @@ def check_lines(
         learn_content: What runs teach of what calls need; asked only for a line that says nothing of the next tool.
     """
     sample = evidence.valued()
-    names = list(sample.numbers)
-    at_place: dict[CallPlace, list[Decision]] = {}
-    for run in sample.runs:
-        for decision in run.decisions:
-            at_place.setdefault(decision.place, []).append(decision)
+    met = _decisions_met([line.claim for line in lines if line.claim is not None], sample)
     taught: list[Principle] = []
     if any(line.claim is None and line.id for line in lines):
         taught = list(learn_content())
     checked: list[CheckedLine] = []
     for line in lines:
         if line.claim is not None:
-            checked.append(_checked(line, line.claim, at_place, names))
+            checked.append(_checked(line, line.claim, met[line.claim]))
             continue
         found = next((principle for principle in taught if line.id and principle.id.startswith(line.id)), None)
         verdict: Verdict = "unchecked" if found is None else "supported"
@@ -89,25 +86,35 @@ def check_lines(
     return checked
 
 
-def _checked(
-    line: LineOfFile, claim: Claim, at_place: Mapping[CallPlace, Sequence[Decision]], names: Sequence[FactName]
-) -> CheckedLine:
-    decisions: list[Decision] = []
-    for after in claim.conditions.after or (START,):
+def _decisions_met(claims: Iterable[Claim], sample: RunSample) -> dict[Claim, list[Decision]]:
+    """Of each claim the decisions in whose situation it holds, in order of arrival."""
+    met: dict[Claim, list[Decision]] = {}
+    at_place: defaultdict[CallPlace, list[tuple[Claim, Conditions]]] = defaultdict(list)
+    for claim in claims:
+        met[claim] = []
+        # Whether the last call failed is part of the place.
         failed = FactCondition(FAILED, true=True) in claim.conditions.facts
-        decisions += at_place.get(CallPlace(after, failed), ())
-    met = [decision for decision in decisions if _holds(claim.conditions, decision, names)]
-    by_tool = runs_by_tool(sorted(met, key=lambda decision: (decision.run.seq, decision.at)))
+        facts = tuple(fact for fact in claim.conditions.facts if fact.test.source != FAILED.source)
+        conditions = replace(claim.conditions, facts=facts, after=())
+        for after in claim.conditions.after or (START,):
+            at_place[CallPlace(after, failed)].append((claim, conditions))
+    names = list(sample.numbers)
+    for decision in sample.decisions:
+        asked = at_place.get(decision.place)
+        if asked is None:
+            continue
+        known = Situation.before(decision, names).facts
+        for claim, conditions in asked:
+            if conditions.holds(known, (), environment=decision.run.environment):
+                met[claim].append(decision)
+    return met
+
+
+def _checked(line: LineOfFile, claim: Claim, met: Sequence[Decision]) -> CheckedLine:
+    by_tool = runs_by_tool(met)
     better = {tool: by_tool.get(tool, RunsOf()) for tool in claim.better}
     worse = {tool: by_tool.get(tool, RunsOf()) for tool in claim.worse}
     return CheckedLine(line.id, line.text, _verdict(better, worse), _counts(better), _counts(worse))
-
-
-def _holds(conditions: Conditions, decision: Decision, names: Sequence[FactName]) -> bool:
-    # Whether the last call failed is part of the place.
-    facts = tuple(fact for fact in conditions.facts if fact.test.source != FAILED.source)
-    asked = replace(conditions, facts=facts, after=())
-    return asked.holds(Situation.before(decision, names).facts, (), environment=decision.run.environment)
 
 
 def _verdict(better: dict[ToolName, RunsOf], worse: dict[ToolName, RunsOf]) -> Verdict:

@@ -6,28 +6,31 @@ A fork is a rule of the evidence (`hepm.evidence.rules`) that speaks against a c
 from __future__ import annotations
 
 import hashlib
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, product
 from typing import Final, Self
 
-from hepm.evidence.rules import ToolRule, lower_bound
+from hepm.evidence.facts import FactTest
+from hepm.evidence.rules import LostRuns, ToolRule
 from hepm.experience.counted import next_tools
+from hepm.graph.delta import words_of
 from hepm.graph.rows import RunAbout
 from hepm.graph.store import Store
-from hepm.text import CUT, NAME_CHARS, on_one_line
+from hepm.text import NAME_CHARS, cut, on_one_line
 from hepm.types import START, USER, ToolName
 
 SHOWN_RUNS: Final = 2
 """Runs of each side that a fork names."""
 MOST_FORKS: Final = 50
+SURELY_LOST: Final = 1
+"""Runs that a fork lost at least, by its interval: of fewer it may be noise."""
 MOST_NAMED: Final = 5
 """Models or environments that a fork names."""
 _REPEATED: Final = 0.8  # share of a fork's lost runs that are another one's, from which on it says nothing new
 _OTHERS: Final = 2  # tools that worked there, named where none stands out
-_LOOKED_AT: Final = 20  # runs of the other side among which some are chosen to be shown
+_LOOKED_AT: Final = 50  # runs of the other side among which some are chosen to be shown
 _FEWEST_OTHERS: Final = 3  # runs in which such a tool worked
 REQUEST_CHARS: Final = 160
 
@@ -42,8 +45,18 @@ class ShownRun:
     @classmethod
     def of(cls, about: RunAbout) -> Self:
         """The same of a stored run."""
-        line = " ".join(on_one_line(about.request).split())
-        return cls(about.id, line if len(line) <= REQUEST_CHARS else line[: REQUEST_CHARS - 1] + CUT)
+        return cls(about.id, cut(on_one_line(about.request), REQUEST_CHARS))
+
+
+@dataclass(frozen=True, slots=True)
+class ForkStep:
+    """What a run did at a fork: the last call before, "" at the start, and its own, each with the beginning of its
+    result.
+    """
+
+    run: ShownRun
+    before: str
+    call: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,36 +91,6 @@ class ToolTally:
 
 
 @dataclass(frozen=True, slots=True)
-class LostRuns:
-    """Runs lost beyond what the alternative would have lost, with the ends of a 90 % interval (Newcombe 1998)."""
-
-    number: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, worse: tuple[int, int], better: tuple[int, int]) -> Self:
-        """Of `worse` and of `better` how many worked, and how many failed."""
-        calls = sum(worse)
-        fails, may_fail_less, may_fail_more = _failing(*worse)
-        otherwise, less, more = _failing(*better)
-        gap = fails - otherwise
-        below = math.hypot(fails - may_fail_less, more - otherwise)
-        above = math.hypot(may_fail_more - fails, otherwise - less)
-        return cls(calls * gap, calls * max(gap - below, -1.0), calls * min(gap + above, 1.0))
-
-    def __str__(self) -> str:
-        return f"about {self.number:,.0f} ({max(self.low, 0):,.0f} to {self.high:,.0f})"
-
-
-def _failing(worked: int, failed: int) -> tuple[float, float, float]:
-    """The share that failed, and its bounds."""
-    if not worked + failed:
-        return 0.0, 0.0, 1.0
-    return failed / (worked + failed), lower_bound(failed, worked), 1 - lower_bound(worked, failed)
-
-
-@dataclass(frozen=True, slots=True)
 class Fork:
     """A place where runs were lost by a call that others avoided.
 
@@ -124,6 +107,7 @@ class Fork:
         since, latest: When the first and the last of its lost runs ended, Unix seconds; None if unknown.
         models, environments: Of the lost runs, the one with most of them first.
         line: What a file for agents says of it; "" where there is no such line.
+        steps: Of a run that failed and of one that went on otherwise, as alike as there are; () if not known.
     """
 
     id: str
@@ -141,6 +125,12 @@ class Fork:
     models: tuple[str, ...]
     environments: tuple[str, ...]
     line: str
+    steps: tuple[ForkStep, ...] = ()
+
+    @property
+    def ways(self) -> tuple[ToolTally, ...]:
+        """What worked there."""
+        return self.others if self.instead is None else (self.instead,)
 
     @property
     def sentence(self) -> str:
@@ -160,21 +150,26 @@ class Fork:
 
 
 def forks_of(rules: Iterable[ToolRule], store: Store, *, namespace: str) -> tuple[Fork, ...]:
-    """The forks among rules, those that lost most runs first; what depends on who the user is stays out."""
-    against = _together(rule for rule in rules if rule.worse and not any(t.source == USER for t, _ in rule.conditions))
+    """The forks among rules, those that lost most runs first."""
+    against = _together(rule for rule in rules if rule.worse and all(_is_shown(*test) for test in rule.conditions))
     # Of a task alone after those of all: what holds everywhere says more.
-    against.sort(key=lambda rule: (bool(rule.family), -_lost_by(rule).number, rule.place, rule.worse))
+    against.sort(key=lambda rule: (bool(rule.family), -rule.lost.number, rule.place, rule.worse))
     covered = set[str]()
     kept: list[ToolRule] = []
     for rule in against:
         lost = _lost_ids(rule)
-        if len(lost & covered) < _REPEATED * len(lost) and _lost_by(rule).number > 0:
+        if len(lost & covered) < _REPEATED * len(lost) and rule.lost.low >= SURELY_LOST:
             kept.append(rule)
             covered |= lost
-    kept = sorted(kept, key=lambda rule: -_lost_by(rule).number)[:MOST_FORKS]
+    kept = sorted(kept, key=lambda rule: -rule.lost.number)[:MOST_FORKS]
     named = chain.from_iterable(_named_runs(rule) for rule in kept)
     about = store.about_runs(sorted(set(named)), namespace=namespace)
     return tuple(_fork(rule, about) for rule in kept)
+
+
+def _is_shown(test: FactTest, true: bool) -> bool:
+    """Whether a condition may name a fork: not who the user is, nor that a result lacks a word."""
+    return test.source != USER and (true or not test.result_word)
 
 
 def _together(rules: Iterable[ToolRule]) -> list[ToolRule]:
@@ -206,31 +201,22 @@ def _named_runs(rule: ToolRule) -> Iterable[str]:
             yield from of_tool.worked[:_LOOKED_AT]
 
 
-def _alternative(rule: ToolRule) -> list[ToolName]:
-    if rule.better:
-        return [rule.better]
-    return [tool for tool in rule.runs if tool not in rule.worse]
-
-
-def _counts(rule: ToolRule, tools: Iterable[ToolName]) -> tuple[int, int]:
-    """In how many runs one of some tools worked, and in how many one was called and none worked."""
-    worked = set(chain.from_iterable(rule.runs[tool].worked for tool in tools))
-    called = set(chain.from_iterable((*rule.runs[tool].failed, *rule.runs[tool].lost) for tool in tools))
-    return len(worked), len(called - worked)
-
-
-def _lost_by(rule: ToolRule) -> LostRuns:
-    counted = LostRuns.of(_counts(rule, rule.worse), _counts(rule, _alternative(rule)))
-    # Where not all decisions of a place were counted, the others are taken to be like them.
-    return LostRuns(counted.number / rule.part, counted.low / rule.part, counted.high / rule.part)
-
-
-def _tally(rule: ToolRule, tool: ToolName, about: Mapping[str, RunAbout], *, failed: bool) -> ToolTally:
+def _ids(rule: ToolRule, tool: ToolName) -> tuple[str, ...]:
+    """The runs that are shown of a tool: of a mistake failed ones, else such that worked, and in which no mistake was
+    made.
+    """
     runs = rule.runs[tool]
-    of_mistakes = {run for other in rule.worse for run in rule.runs[other].failed}
-    ids = (*runs.failed, *runs.lost) if failed else tuple(run for run in runs.worked if run not in of_mistakes)
+    if tool in rule.worse:
+        return (*runs.failed, *runs.lost)
+    of_mistakes = _lost_ids(rule)
+    return tuple(run for run in runs.worked if run not in of_mistakes)
+
+
+def _tally(rule: ToolRule, tool: ToolName, about: Mapping[str, RunAbout], first: Iterable[str]) -> ToolTally:
+    runs = rule.runs[tool]
+    ids = _ids(rule, tool)
     by_request: dict[str, ShownRun] = {}
-    for run in ids:
+    for run in (*(run for run in first if run in ids), *ids):
         if run in about:
             shown = ShownRun.of(about[run])
             by_request.setdefault(shown.request or shown.id, shown)
@@ -238,19 +224,33 @@ def _tally(rule: ToolRule, tool: ToolName, about: Mapping[str, RunAbout], *, fai
     return ToolTally(tool, len(runs.worked), runs.called, tuple(by_request.values())[:SHOWN_RUNS])
 
 
+def _most_alike(failed: Iterable[str], worked: Iterable[str], about: Mapping[str, RunAbout]) -> tuple[str, ...]:
+    """A run of each side, of one task if there are such, else with requests that share most words."""
+    sides = [[about[run] for run in side if run in about][:_LOOKED_AT] for side in (failed, worked)]
+    words = {run.id: words_of(run.request) for side in sides for run in side}
+
+    def likeness(pair: tuple[RunAbout, ...]) -> tuple[bool, bool, float]:
+        one, other = pair
+        of_either = words[one.id] | words[other.id]
+        shared = len(words[one.id] & words[other.id]) / max(len(of_either), 1)
+        same_task = bool(one.task) and one.task == other.task
+        return one.environment == other.environment, same_task, shared
+
+    return tuple(run.id for run in max(product(*sides), key=likeness, default=()))
+
+
 def _fork(rule: ToolRule, about: Mapping[str, RunAbout]) -> Fork:
-    mistakes = [_tally(rule, tool, about, failed=True) for tool in rule.worse]
     lost_ids = _lost_ids(rule)
-    lost = _lost_by(rule)
-    instead = None
-    others: list[ToolTally] = []
-    if rule.better:
-        instead = _tally(rule, rule.better, about, failed=False)
-    else:
+    lost = rule.lost
+    ways = [rule.better]
+    if not rule.better:
         most = max(rule.runs[tool].share for tool in rule.worse)
-        ways = [_tally(rule, tool, about, failed=False) for tool in _alternative(rule)]
-        ways = [way for way in ways if way.worked >= max(_FEWEST_OTHERS, most * way.called, way.called / 2)]
-        others = sorted(ways, key=lambda way: (-way.worked, way.tool))[:_OTHERS]
+        tallies = [_tally(rule, tool, about, ()) for tool in rule.alternative]
+        tallies = [way for way in tallies if way.worked >= max(_FEWEST_OTHERS, most * way.called, way.called / 2)]
+        ways = [way.tool for way in sorted(tallies, key=lambda way: (-way.worked, way.tool))[:_OTHERS]]
+    alike = _most_alike(_ids(rule, rule.worse[0]), _ids(rule, ways[0]) if ways else (), about)
+    mistakes = [_tally(rule, tool, about, alike) for tool in rule.worse]
+    worked = [_tally(rule, tool, about, alike) for tool in ways]
     ends = sorted(about[run].ended_at or 0.0 for run in lost_ids if run in about and about[run].ended_at is not None)
     line = id = ""
     if rule.family:
@@ -268,10 +268,10 @@ def _fork(rule: ToolRule, about: Mapping[str, RunAbout]) -> Fork:
         after_error=rule.place.failed,
         task=task,
         mistakes=tuple(mistakes),
-        instead=instead,
-        others=tuple(others),
+        instead=worked[0] if rule.better else None,
+        others=() if rule.better else tuple(worked),
         lost=lost,
-        lost_runs=dict.fromkeys(sorted(lost_ids), lost.number / max(sum(_counts(rule, rule.worse)), 1)),
+        lost_runs=dict.fromkeys(sorted(lost_ids), lost.number / max(sum(rule.counts(rule.worse)), 1)),
         since=ends[0] if ends else None,
         latest=ends[-1] if ends else None,
         models=_most_common(about[run].model for run in lost_ids if run in about),

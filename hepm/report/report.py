@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
@@ -11,11 +11,12 @@ from hepm.evidence.rules import ToolRule
 from hepm.graph.store import Store
 from hepm.report.forks import Fork, forks_of, saved_by
 from hepm.report.requests import HardRequests, hard_requests
-from hepm.report.spoken import MemoryReceipts, monday_of, week_of
+from hepm.report.receipts import MemoryReceipts, monday_of, week_of
+from hepm.report.steps import with_steps
 from hepm.report.tools import ToolHealth, tool_healths
 from hepm.report.waste import Waste
 from hepm.text import count_of
-from hepm.types import Object
+from hepm.types import Object, Trajectory
 
 MONTH_DAYS: Final = 30
 _FEWEST_A_MONTH: Final = 10  # runs below which a month has no share
@@ -99,7 +100,7 @@ class Report:
         """Every run that is named as one to open, once."""
         named: dict[str, None] = {}
         for fork in self.forks:
-            for tally in (*fork.mistakes, *filter(None, (fork.instead, *fork.others))):
+            for tally in (*fork.mistakes, *fork.ways):
                 named.update(dict.fromkeys(run.id for run in tally.shown))
         for kind in self.requests:
             named.update(dict.fromkeys(run.id for run in kind.shown))
@@ -114,6 +115,7 @@ def report_of(
     labelled: Sequence[LabelledRun],
     waste: Waste,
     spoken: MemoryReceipts,
+    read: Callable[[Sequence[str]], Iterable[Trajectory]],
     *,
     namespace: str,
 ) -> Report:
@@ -122,10 +124,11 @@ def report_of(
     Args:
         rules: As `LiveEvidence.rules` has them.
         labelled: The runs that they are of, with their families.
+        read: The stored runs with some ids.
     """
     totals = store.totals(namespace=namespace)
     by_day = store.outcomes_by_day(namespace=namespace)
-    forks = forks_of(rules, store, namespace=namespace)
+    forks = with_steps(forks_of(rules, store, namespace=namespace), read)
     before, lately = _months(by_day)
     lost = sum(not run.won for run in labelled)
     return Report(

@@ -8,17 +8,17 @@ from typing import Final, NamedTuple
 from hepm.report.forks import Fork, ShownRun
 from hepm.report.report import Report
 from hepm.report.requests import HardRequests
-from hepm.report.spoken import MemoryReceipts
+from hepm.report.receipts import MemoryReceipts
 from hepm.report.tools import ToolHealth
 from hepm.report.waste import CostOfCalls, EndedErrors, Waste
-from hepm.text import CUT, count_of, day_of, in_markdown, on_one_line
+from hepm.text import CUT, count_of, cut, day_of, in_markdown, on_one_line
 
 SHOWN: Final = 8
 """Rows of a section, unless all are wanted."""
 WASTE_SHOWN: Final = 3
 """Rows of each kind of waste, unless all are wanted."""
 _ID_CHARS: Final = 40
-_AGAIN: Final = {"other arguments": "with other arguments", "the same call again": "when called again"}
+_REQUEST_CHARS: Final = 60  # beside the step of a run
 _MODELS: Final = 2  # that a fork names
 _INDENT: Final = "  "
 
@@ -92,14 +92,22 @@ def _fork_row(fork: Fork) -> list[str]:
         if day_of(fork.latest) != day_of(fork.since):
             since += f", last on {day_of(fork.latest)}"
     models = f"of {', '.join(fork.models[:_MODELS])}" if fork.models else ""
-    rows.append("; ".join(filter(None, (since, models, _runs("failed", fork.mistakes[0].shown)))))
-    if fork.instead is not None and fork.instead.shown:
-        rows[-1] = "; ".join(filter(None, (rows[-1], _runs("worked", fork.instead.shown))))
+    rows.append("; ".join(filter(None, (since, models, *([] if fork.steps else _runs_of(fork))))))
+    for side, step in zip(("failed", "worked"), fork.steps, strict=False):
+        before = f"{step.before} → " if step.before else ""
+        request = f', "{cut(step.run.request, _REQUEST_CHARS)}"' if step.run.request else ""
+        rows.append(f"{side}: {_short(step.run.id)}{request}: {before}{step.call}")
     return [row for row in rows if row]
 
 
-def _runs(what: str, runs: Sequence[ShownRun]) -> str:
-    return f"{what}: {_short(runs[0].id)}" if runs else ""
+def _runs_of(fork: Fork) -> Iterator[str]:
+    for side, tallies in (("failed", fork.mistakes), ("worked", fork.ways)):
+        if tallies and tallies[0].shown:
+            yield _run(side, tallies[0].shown)
+
+
+def _run(side: str, runs: Sequence[ShownRun]) -> str:
+    return f"{side}: {_short(runs[0].id)}"
 
 
 def _short(id: str) -> str:
@@ -114,7 +122,7 @@ def _requests_row(kind: HardRequests) -> list[str]:
     if kind.tried:
         rows.append(f"tried: {', '.join(kind.tried)}")
     if kind.shown:
-        rows.append(f'"{kind.shown[0].request}"; {_runs("failed", kind.shown)}')
+        rows.append(f'"{kind.shown[0].request}"; {_run("failed", kind.shown)}')
     return rows
 
 
@@ -142,10 +150,7 @@ def _waste_rows(waste: Waste, most: int | None) -> Iterator[list[str]]:
 def _error_row(ended: EndedErrors) -> list[str]:
     message = f' "{ended.message}"' if ended.message else ""
     first = f"{ended.tool} failed{message}: {_cost(ended.cost)}; {ended.failed:,} of these runs failed"
-    ends: list[str] = []
-    for end in ended.ends:
-        how = f"worked {_AGAIN.get(end.how, end.how)}" if end.how else "never worked again"
-        ends.append(f"{how} in {count_of(end.runs, 'run')}, of which {end.succeeded:,} succeeded")
+    ends = [f"{end.how} in {count_of(end.runs, 'run')}, of which {end.succeeded:,} succeeded" for end in ended.ends]
     return [first, f"it {'; '.join(ends)}"]
 
 

@@ -48,7 +48,7 @@ class WastedCalls:
 
 @dataclass(frozen=True, slots=True)
 class ErrorEnd:
-    """How runs went on from an error: what they called, in how many runs, and how many of these succeeded."""
+    """How runs went on from an error, such as "worked with other arguments": in how many, and how many succeeded."""
 
     how: str
     runs: int
@@ -62,7 +62,7 @@ class EndedErrors:
     Attributes:
         message: Its last telling line, without numbers, ids and paths; "" if it says nothing.
         runs: With it; `failed` of them were lost.
-        ends: What ended it, the most frequent first; "" where the tool never worked after it.
+        ends: What ended it, the most frequent first; also that the tool never worked again.
     """
 
     tool: ToolName
@@ -180,15 +180,15 @@ def _without_change(calls: Sequence[ToolCall]) -> Iterator[ToolCall]:
 
 
 def _end_of(calls: Sequence[ToolCall], at: int) -> str:
-    """What ended an error: the call between it and the next one of its tool that worked; "" if none did."""
+    """What ended an error: the call between it and the next one of its tool that worked."""
     failed = calls[at]
     for later, call in enumerate(calls[at + 1 :], at + 1):
         if call.name != failed.name or call.error:
             continue
         if later > at + 1 and calls[later - 1].name != failed.name:
-            return f"after {calls[later - 1].name}"
-        return "the same call again" if call.arguments == failed.arguments else "other arguments"
-    return ""
+            return f"worked after {calls[later - 1].name}"
+        return "worked when called again" if call.arguments == failed.arguments else "worked with other arguments"
+    return "never worked again"
 
 
 def _ended(tool: ToolName, message: str, tally: _Tally, ends: Mapping[str, Mapping[str, bool]]) -> EndedErrors:

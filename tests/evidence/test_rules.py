@@ -155,7 +155,7 @@ def test_failures_of_the_same_call_give_a_rule_its_condition(tmp_path: Path) -> 
         assert told_of_restart(memory) == "When check says cause is memory, call restart."
         (rule,) = (rule for rule in memory.lessons.rules("default") if "restart" in rule.worse)
         assert (rule.better, worked(rule, "wait"), worked(rule, "restart")) == ("wait", (6, 6), (0, 8))
-        assert rule.lost == 8
+        assert rule.lost.number == 8
 
 
 def test_a_condition_that_only_tells_whether_a_tool_was_called_says_that(tmp_path: Path) -> None:

@@ -327,3 +327,24 @@ def test_rules_whose_file_is_damaged_are_counted_again(tmp_path: Path) -> None:
     file.write_text(file.read_text("utf-8")[:-40], "utf-8")
     with opened(tmp_path) as other:
         assert other.mirror().learned.rules(anew=False) == counted != []
+
+
+def test_the_values_of_decisions_are_read_from_the_file_until_a_run_is_stored(
+    tmp_path: Path, learnings: list[int]
+) -> None:
+    with opened(tmp_path) as memory:
+        memory.ingest(desk_runs(60))
+        counted = memory.mirror().learned.rules()
+    for file in (tmp_path / "runs.hepm-fit").glob("*.rules.json"):
+        file.unlink()
+    learnings.clear()
+    with opened(tmp_path) as other:
+        _ = other.mirror().learned.runs()  # who asks for the runs alone does not need their values
+        assert other.mirror().learned.rules(anew=False) == counted
+        assert learnings == []
+        other.ingest([desk_run(99, "delivered", "cancel_order")])
+    with opened(tmp_path) as other:
+        values = [decision.value for decision in other.mirror().learned.valued().decisions]
+        again = [decision.value for decision in other.mirror().learned.valued(anew=True).decisions]
+        assert values == again
+        assert learnings

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
+from hepm.evidence.rules import LostRuns
 from hepm.graph.trials import CONTROL, MEMORY, Trial
-from hepm.report.forks import LostRuns
 from hepm.report.report import Report
 from hepm.report.text import markdown_lines, terminal_lines
 from hepm.types import TRIAL
-from tests.report.desk import RIGHT, desk_run, desk_runs
+from tests.report.desk import RIGHT, THINGS, desk_run, desk_runs
 from tests.runs import trajectory
 
 
@@ -74,6 +74,68 @@ def test_a_fork_tells_since_when_which_models_and_runs_of_each_side_to_open(desk
                 assert run is not None
                 assert run.outcome.success is won
                 assert run.turns[0].text == shown.request
+
+
+def test_a_fork_shows_a_failed_and_a_successful_run_that_are_alike_at_the_step_where_they_part(
+    desk: Memory, found: Report
+) -> None:
+    for fork in found.forks:
+        failed, worked = fork.steps
+        # Both want the same thing away: ten things are asked for.
+        assert failed.run.request.split(",")[0] == worked.run.request.split(",")[0]
+        assert failed.run == fork.mistakes[0].shown[0]
+        assert failed.before.startswith("get_order(id=")
+        assert f'"status": "{fork.where.split()[-1]}"' in failed.before
+        assert failed.call.startswith(f"{fork.mistakes[0].tool}(id=")
+        assert worked.call.startswith(f"{fork.ways[0].tool}(id=")
+        lines = list(terminal_lines(found))
+        assert any(failed.run.id in line and failed.before in line and failed.call in line for line in lines)
+
+
+def test_of_two_runs_side_by_side_both_have_the_same_task_where_there_is_such_a_pair(tmp_path: Path) -> None:
+    runs = [replace(run, task="") for run in desk_runs()]
+    runs += [
+        desk_run(number, "delivered", tool, task="same")
+        for number, tool in ((300, "cancel_order"), (301, "return_items"))
+    ]
+    fork = next(fork for fork in report_of(tmp_path, *runs).forks if fork.where.endswith("delivered"))
+    assert [step.run.id for step in fork.steps] == ["desk-300", "desk-301"]
+
+
+def test_secrets_in_calls_are_not_shown_beside_a_fork(tmp_path: Path) -> None:
+    def with_key(run: Trajectory) -> Trajectory:
+        *turns, last = run.turns
+        (call,) = last.calls
+        return replace(run, turns=(*turns, replace(last, calls=(replace(call, result="password=hunter2hunter2"),))))
+
+    found = report_of(tmp_path, *map(with_key, desk_runs()))
+    assert found.forks[0].steps
+    assert "hunter2hunter2" not in json.dumps(found.to_json())
+
+
+def test_a_place_at_which_hardly_a_run_was_lost_is_no_fork(tmp_path: Path) -> None:
+    def tried(number: int, tool: str) -> Trajectory:
+        return trajectory(f"r{number}", "look", tool, success=tool == "buy", task=f"t{number}", goal=f"buy {number}")
+
+    good = [tried(number, "buy") for number in range(30)]
+    assert not report_of(tmp_path, *good, *(tried(number, "refund") for number in (50, 51))).forks
+    assert report_of(tmp_path, *good, *(tried(number, "refund") for number in range(50, 56))).forks
+
+
+def test_that_a_result_lacks_a_word_names_no_fork(tmp_path: Path) -> None:
+    def noted(number: int) -> Trajectory:
+        gift, tool = number % 2 == 0, ("keep", "send")[number // 2 % 2]
+        words = f"a {'gift' if gift else ''} order of {THINGS[number % 10]}"
+        turns = (
+            Turn("user", f"do what is due, {number}"),
+            Turn("assistant", calls=(ToolCall("read_note", {}, words),)),
+            Turn("assistant", calls=(ToolCall(tool, {}, "done"),)),
+        )
+        won = gift or tool == "keep"
+        return Trajectory(f"n{number}", turns, Outcome(None, won), task=f"t{number}")
+
+    found = report_of(tmp_path, *map(noted, range(120)))
+    assert not any("does not say" in fork.where for fork in found.forks)
 
 
 def test_the_sentence_says_how_many_lost_runs_went_wrong_at_how_many_places(found: Report) -> None:
@@ -185,7 +247,10 @@ def test_an_error_is_told_with_what_ended_it(tmp_path: Path) -> None:
     (row,) = report_of(tmp_path, *runs).waste.errors
     assert (row.tool, row.cost.runs, row.failed) == ("deploy", 5, 2)
     assert "already in use" in row.message
-    assert [(end.how, end.runs, end.succeeded) for end in row.ends] == [("after stop", 3, 3), ("other arguments", 2, 0)]
+    assert [(end.how, end.runs, end.succeeded) for end in row.ends] == [
+        ("worked after stop", 3, 3),
+        ("worked with other arguments", 2, 0),
+    ]
 
 
 def test_calls_that_successful_runs_of_the_task_leave_out_are_waste(tmp_path: Path) -> None:

@@ -3,12 +3,12 @@
 
 const heading = (text, note = "") => make("h2", {}, text, " ", ...(note ? [make("small", {}, note)] : []));
 const dayOf = (at) => (at === null ? "" : new Date(1000 * at).toISOString().slice(0, 10));
-const runButtons = (runs) => make("ul", { class: "shown-runs" }, ...runs.map((run) => make("li", { dir: "auto" }, runLink(run))));
+const runButtons = (runs, step = []) => make("ul", { class: "shown-runs" }, ...runs.map((run, at) => make("li", { dir: "auto" }, runLink(run), ...(at ? [] : step))));
 const section = (title, note, list, row, kind = "rows") =>
   list.length ? [heading(title, note), make("ol", { class: kind }, ...list.map(row))] : [];
 
-/** One side of a fork: a tool, in how many runs it failed or worked, as a bar, and runs to open. */
-function side({ tool, worked, called, shown }, failed) {
+/** One side of a fork: a tool, in how many runs it failed or worked, as a bar, and runs to open, the first with what it did. */
+function side({ tool, worked, called, shown }, failed, step) {
   const count = failed ? called - worked : worked;
   const fill = make("i");
   fill.style.width = `${(100 * count) / Math.max(called, 1)}%`;
@@ -17,7 +17,7 @@ function side({ tool, worked, called, shown }, failed) {
     { class: failed ? "side mistake" : "side way" },
     make("p", { dir: "auto" }, make("b", {}, clipped(tool, 80)), ` ${failed ? "failed" : "worked"} in ${asCount(count)} of ${asCount(called)}`),
     make("div", { class: "share" }, fill),
-    runButtons(shown),
+    runButtons(shown, step ? [make("p", { class: "step" }, step.before, make("b", {}, `${step.before ? "→ " : ""}${step.call}`))] : []),
   );
 }
 
@@ -34,8 +34,8 @@ function forkRow(fork) {
     make(
       "div",
       { class: "sides" },
-      make("div", {}, ...fork.mistakes.map((tally) => side(tally, true))),
-      make("div", {}, ...(fork.instead || !ways.length ? [] : [make("p", { class: "none" }, "no single way stands out:")]), ...ways.map((tally) => side(tally, false)), ...(none ? [make("p", { class: "none" }, none)] : [])),
+      make("div", {}, ...fork.mistakes.map((tally, at) => side(tally, true, at ? null : fork.steps[0]))),
+      make("div", {}, ...(fork.instead || !ways.length ? [] : [make("p", { class: "none" }, "no single way stands out:")]), ...ways.map((tally, at) => side(tally, false, at ? null : fork.steps[1])), ...(none ? [make("p", { class: "none" }, none)] : [])),
     ),
     ...(about ? [make("p", { class: "about", dir: "auto" }, about)] : []),
     ...(fork.line ? [make("p", { class: "line", dir: "auto" }, fork.line)] : []),
@@ -63,9 +63,8 @@ function costOf({ calls, runs, seconds, tokens }) {
 const byId = (ids) => runButtons(ids.map((id) => ({ id, request: `run ${id}` })));
 const wasteRow = (text) => (row) => make("li", {}, make("p", { dir: "auto" }, make("b", {}, clipped(row.tool, 80)), ` ${text}: ${costOf(row.cost)}`), byId(row.shown));
 
-const AGAIN = { "other arguments": "with other arguments", "the same call again": "when called again" };
 function errorRow(row) {
-  const ends = row.ends.map(({ how, runs, succeeded }) => `${how ? `worked ${AGAIN[how] ?? how}` : "never worked again"} in ${plural(runs, "run")}, of which ${asCount(succeeded)} succeeded`);
+  const ends = row.ends.map(({ how, runs, succeeded }) => `${how} in ${plural(runs, "run")}, of which ${asCount(succeeded)} succeeded`);
   return make(
     "li",
     {},
