@@ -125,19 +125,20 @@ async def json_object(request: Request) -> Object | None:
 
 
 def refused(status: int, message: str, **more: Any) -> Response:
-    """An error in the form of OpenAI's API, which its clients show."""
-    return JSONResponse({"error": {"message": message, "type": "hepm", "param": None, "code": None, **more}}, status)
+    """An error in the form of the APIs of OpenAI and Anthropic, which their clients show."""
+    error = {"message": message, "type": "hepm", "param": None, "code": None, **more}
+    return JSONResponse({"type": "error", "error": error}, status)
 
 
 def token_of(headers: Headers) -> str:
-    """hepm's own token; clients of the proxy may give the endpoint's key as Authorization."""
+    """hepm's own token; clients of the proxy may give the endpoint's key as Authorization, or Anthropic's X-Api-Key."""
     kind, _, token = headers.get("authorization", "").partition(" ")
     own = headers.get("x-hepm-token", "").strip()
     if own:
         return own
-    if kind.lower() != "bearer":
-        return ""
-    return token.strip()
+    if kind.lower() == "bearer":
+        return token.strip()
+    return headers.get("x-api-key", "").strip()
 
 
 class Guard:

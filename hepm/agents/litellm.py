@@ -14,6 +14,7 @@ from hepm.agents import wire
 from hepm.agents.adapter import fail_open
 from hepm.agents.bounded import Bounded
 from hepm.agents.live_run import LiveRun
+from hepm.agents.replies import Reply
 from hepm.agents.runs import LiveRuns
 from hepm.memory import Memory
 from hepm.types import DEFAULT_NAMESPACE, Object
@@ -88,7 +89,7 @@ class HepmLogger(CustomLogger):
                 messages: list[wire.Object] = []
                 if choices and len(run.messages) == known:  # else a next request has brought the reply
                     messages.append(choices[0].message.model_dump(exclude_none=True))
-                self.runs.replied(run, wire.Reply(tuple(messages)))
+                self.runs.replied(run, Reply(tuple(messages)))
             self.runs.sweep()
         self._calls.pop(id, None)
 
@@ -111,7 +112,7 @@ class HepmLogger(CustomLogger):
                 [dict(message) for message in said],
                 id=wire.session_id_of(given) or str(given.get("litellm_session_id") or ""),
                 sequel="",
-                group=wire.cache_key_of(given),
+                group=wire.group_of(given),
                 namespace=self._namespace,
                 door="litellm",
                 user=wire.user_of(given),

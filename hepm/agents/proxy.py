@@ -1,4 +1,4 @@
-"""An OpenAI-compatible proxy: what memory says goes into the request, and a copy of the reply into the record.
+"""A proxy for the APIs of OpenAI and Anthropic: what memory says goes into a request, a copy of the reply is recorded.
 
 The bytes of a reply are passed on as they come and never rebuilt. If memory fails, the request goes on without a hint.
 """
@@ -24,6 +24,7 @@ from starlette.responses import Response, StreamingResponse
 from hepm.agents import wire
 from hepm.agents.guard import BrokenOffError, refused
 from hepm.agents.live_run import LiveRun
+from hepm.agents.replies import Reply, StreamEnd, after_denial, read_reply
 from hepm.agents.runs import LiveRuns
 from hepm.agents.wire import Api, Placement
 from hepm.errors import ConflictError, HepmError, InputError
@@ -35,10 +36,15 @@ _log = logging.getLogger("hepm")
 SESSION_HEADER: Final = "x-hepm-session"
 _SESSION: Final = (SESSION_HEADER, "session-id", "session_id", "x-session-id")  # the next two are Codex's
 _OWN: Final = b"x-hepm-"
+_VERSION: Final = "anthropic-version"
+"""A header of each request to Anthropic."""
+_KEYS: Final = frozenset({b"authorization", b"x-api-key"})
 _HOP: Final = frozenset({
     *(b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer", b"upgrade"),
     *(b"transfer-encoding", b"proxy-connection", b"host", b"content-length", b"accept-encoding", b"expect"),
 })  # fmt: skip
+_CLAUDE_CODE: Final = "claude-cli/"
+"""How its user agent begins."""
 _SANDBOX: Final = (
     (b"content-security-policy", b"sandbox"),  # a reply that is a page must not act as one of this server
     (b"x-content-type-options", b"nosniff"),
@@ -115,7 +121,8 @@ class Proxy:
         """The upstream's answer to a request for a path below `/v1`."""
         try:
             # The query as bytes: "?a=1&b" must reach the endpoint as the client wrote it.
-            url = httpx2.URL(f"{self.upstream}/{_encoded(request, path)}", query=request.scope["query_string"] or None)
+            base = wire.upstream_of(self.upstream, to_anthropic=_VERSION in request.headers)
+            url = httpx2.URL(f"{base}/{_encoded(request, path)}", query=request.scope["query_string"] or None)
         except httpx2.InvalidURL as error:
             return refused(400, f"this path cannot be passed on: {error}")
         raw = await request.body()
@@ -137,20 +144,25 @@ class Proxy:
         """The run of a request, and its body with the hint; the body without one if memory cannot read it."""
         try:
             body = wire.read_body(api, raw)
+            tools = wire.tools_of(body)
+            environment = headers.get("x-hepm-environment", "").strip()
+            if headers.get("user-agent", "").startswith(_CLAUDE_CODE):
+                if not tools:  # it asks for a title, or for a summary of a page: that is no conversation
+                    return _without_hint(api, raw)
+                environment = environment or "claude-code"
             sequel = ""  # id of the reply that this request continues: then it does not repeat the history
             if api == "responses":
                 sequel = wire.continued(body)
-            tools = wire.tools_of(body)
             run = self._runs.continued(
                 wire.messages_of(api, body),
                 id=_session_in(headers) or wire.session_id_of(body),
                 sequel=sequel,
-                group=wire.cache_key_of(body),
+                group=wire.group_of(body),
                 namespace=namespace,
                 door="proxy",
                 user=headers.get("x-hepm-user", "").strip() or wire.user_of(body),
                 task=headers.get("x-hepm-task", "").strip(),
-                environment=headers.get("x-hepm-environment", "").strip(),
+                environment=environment,
                 model=str(body.get("model") or ""),
                 tools=tools or None,
             )
@@ -172,7 +184,7 @@ class Proxy:
             if self._refusals[model] >= _TAIL_AFTER:
                 placement = "tail"
             with_tail = None
-            if self._may_fall_back and placement == "behind":
+            if self._may_fall_back and placement == "behind" and api != "messages":
                 with_tail = partial(placed, "tail")
             return _Request(run, placed(placement), model, with_tail)
         except ConflictError:  # two agents under one name: the second learns it at once
@@ -189,7 +201,7 @@ class Proxy:
             return
         run = hinted.result().run
         if run is not None:
-            self._runs.replied(run, wire.Reply())
+            self._runs.replied(run, Reply())
 
     async def _pass_on(self, request: Request, url: httpx2.URL, outgoing: _Request, api: Api | None) -> Response:
         run = outgoing.run
@@ -212,7 +224,8 @@ class Proxy:
             self._end(run, api)
             return Response(status_code=499)
         try:
-            headers = _with_locations_here(upstream, self.upstream)
+            base = wire.upstream_of(self.upstream, to_anthropic=_VERSION in request.headers)
+            headers = _with_locations_here(upstream, base)
         except _LeavesError as elsewhere:
             self._end(run, api)
             await upstream.aclose()
@@ -302,7 +315,7 @@ class Proxy:
         """
         run = outgoing.run
         assert run is not None
-        for message in wire.read_reply(api, "", raw).messages:
+        for message in read_reply(api, "", raw).messages:
             for call in chat_calls(message):
                 with run.lock:
                     denial = run.session.denial(call.name, call.arguments)
@@ -311,7 +324,7 @@ class Proxy:
                     run.session.record(call.name, call.arguments, denial.text, refused=True, hidden=True)
                 self._runs.counts["denied", run.namespace] += 1
                 body = wire.read_body(api, outgoing.content)
-                return wire.write_body(wire.after_denial(api, body, raw, str(call.id), denial.text))
+                return wire.write_body(after_denial(api, body, raw, str(call.id), denial.text))
         return None
 
     def _headers(self, request: Request) -> list[tuple[bytes, bytes]]:
@@ -325,20 +338,26 @@ class Proxy:
                 continue
             if any(token in value for token in own_tokens):
                 continue
+            # "Bearer" alone is no key.
+            if name in _KEYS and not value.removeprefix(b"Bearer").strip():
+                continue
             headers.append((name, value))
-            if name == b"authorization" and value.partition(b" ")[2].strip():
-                has_key = True
+            has_key = has_key or name in _KEYS
         # Compressed, the reply could not be read for the record.
         headers.append((b"accept-encoding", b"identity"))  # so that the copy can be read
-        if self._key and not has_key:
-            headers = [(name, value) for name, value in headers if name != b"authorization"]  # "Bearer" alone
-            headers.append((b"authorization", f"Bearer {self._key}".encode()))
+        to_anthropic = _VERSION in request.headers
+        is_ours = wire.upstream_of(self.upstream, to_anthropic=to_anthropic) == self.upstream
+        if self._key and not has_key and is_ours:
+            if to_anthropic:
+                headers.append((b"x-api-key", self._key.encode()))
+            else:
+                headers.append((b"authorization", f"Bearer {self._key}".encode()))
         return headers
 
     async def _tee(self, upstream: httpx2.Response, api: Api | None, run: LiveRun | None) -> AsyncIterator[bytes]:
         copy: list[bytes] = []
         size, ended = 0, False
-        stream_end = wire.StreamEnd()
+        stream_end = StreamEnd()
         kind = upstream.headers.get("content-type", "")
         is_stream = run is not None and "text/event-stream" in kind
         length = upstream.headers.get("content-length", "")
@@ -384,7 +403,7 @@ class Proxy:
 
         def record() -> None:
             try:
-                self._runs.replied(run, wire.read_reply(api, kind, b"".join(copy)))
+                self._runs.replied(run, read_reply(api, kind, b"".join(copy)))
             except Exception:  # the reply is the client's already
                 _log.warning("a reply is not recorded", exc_info=True)
             finally:

@@ -26,8 +26,9 @@ from hepm.agents.live_run import (
     only_summarised,
     opening_of,
 )
+from hepm.agents.replies import Reply
 from hepm.agents.resumable import ResumableRuns
-from hepm.agents.wire import Object, Reply, objects
+from hepm.agents.wire import Object, objects
 from hepm.errors import ConflictError, HepmError, InputError, NotFoundError, StoreError, StoreUnavailableError
 from hepm.experience.prompt import Prompt, PromptOptions
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT

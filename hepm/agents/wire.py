@@ -1,16 +1,13 @@
-"""The two APIs of OpenAI on the wire: what a request says, where a hint goes into it, what a reply holds.
+"""Three APIs on the wire, OpenAI's two and Anthropic's: what a request says, and where a hint goes into it.
 
 Everything is read as OpenAI chat messages, the form in which sessions record a run. Requests are changed by three
-functions alone, `without_foreign_hints`, `with_hint` and `after_denial`; replies are only read, from a copy of their
-bytes.
+functions alone, `without_foreign_hints`, `with_hint` and `hepm.agents.replies.after_denial`.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import is_
 from typing import Any, Final, Literal, TypeAlias, cast
 from urllib.parse import urlsplit
@@ -18,56 +15,56 @@ from urllib.parse import urlsplit
 from hepm.agents.bounds import MOST_VALUES, is_too_dense
 from hepm.errors import InputError
 from hepm.ingest.fields import is_list, is_object
+from hepm.ingest.formats.claude_code import user_text, without_reminders
 from hepm.ingest.formats.codex import is_context
 from hepm.ingest.formats.openai_items import item_messages
+from hepm.ingest.formats.parts import spread
 from hepm.ingest.records import MAX_NAME
 from hepm.text import disarmed
 from hepm.types import BLOCK_END, BLOCK_START, FAILED_HINT, HINT, Object
 
 Placement: TypeAlias = Literal["auto", "behind", "tail", "system", "message"]
-Api: TypeAlias = Literal["chat", "responses"]
+Api: TypeAlias = Literal["chat", "responses", "messages"]
+"""OpenAI's Chat Completions and Responses, and Anthropic's Messages."""
 
 MOST_MESSAGES: Final = 20_000
 """Of a conversation that is read: each takes some tens of microseconds."""
-_MESSAGES: Final[dict[Api, str]] = {"chat": "messages", "responses": "input"}
+_MESSAGES: Final[dict[Api, str]] = {"chat": "messages", "responses": "input", "messages": "messages"}
 _IDS: Final = ("session_id", "thread_id", "conversation_id")
 _TEXTS: Final = {"message": "content", "function_call_output": "output", "custom_tool_call_output": "output"}
 """Items of the Responses API that the model does not write, and where their text is."""
-_NOT_MADE: Final = "Not made, as another call of the same turn was denied. Call it again if it is still wanted."
 _READ: Final = ("content", "output", "outputs", "result", "results")
 """Where messages and items hold what the model reads as text."""
-_EVENT_BREAK: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
-_LONGEST_BREAK: Final = 4
-_LAST_TYPES: Final = ("response.completed", "response.incomplete", "response.failed")
-_LAST_MARKS: Final = (b"[DONE]", *(kind.encode() for kind in _LAST_TYPES))
-"""What the event holds with which a stream ends."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What a model answered.
-
-    Attributes:
-        messages: As chat messages.
-        id: Of the response, which a next request may name as `previous_response_id`; "" in Chat Completions.
-    """
-
-    messages: tuple[Object, ...] = ()
-    id: str = ""
+_APIS: Final[dict[str, Api]] = {"chat/completions": "chat", "responses": "responses", "messages": "messages"}
+ANTHROPIC: Final = "https://api.anthropic.com/v1"
+_ATTRIBUTION: Final = "x-anthropic-billing-header:"
+"""How the block of Claude Code's system prompt begins that may differ in each request, and that caches leave out."""
+_UNMARKED: Final = frozenset({"thinking", "redacted_thinking"})
+"""Blocks that take no `cache_control`."""
 
 
 def api_of(path: str) -> Api | None:
     """The API behind a path below `/v1`; None for one that is passed through."""
-    return {"chat/completions": "chat", "responses": "responses"}.get(path.strip("/"))  # pyright: ignore
+    return _APIS.get(path.strip("/"))
+
+
+def upstream_of(upstream: str, *, to_anthropic: bool) -> str:
+    """The endpoint behind the proxy for a request: one for Anthropic never goes to OpenAI, which has no such API."""
+    if to_anthropic and _is_openai(upstream):
+        return ANTHROPIC
+    return upstream
+
+
+def _is_openai(url: str) -> bool:
+    # "https://eu.api.openai.com/v1" is OpenAI, too.
+    return (urlsplit(url).hostname or "").endswith("api.openai.com")
 
 
 def resolved(placement: Placement, base_url: str) -> Placement:
     """What "auto" means for an endpoint: OpenAI takes a message of its own role, most others one of the user's."""
     if placement != "auto":
         return placement
-    # "https://eu.api.openai.com/v1" is OpenAI, too.
-    host = urlsplit(base_url).hostname or ""
-    if host.endswith("api.openai.com"):
+    if _is_openai(base_url):
         return "message"
     return "behind"
 
@@ -116,17 +113,52 @@ def write_body(body: Object) -> bytes:
 
 
 def messages_of(api: Api, body: Object) -> list[Object]:
-    """The conversation in a request, as chat messages, without what Codex says of the machine."""
+    """The conversation in a request, as chat messages, without what Codex and Claude Code say of the machine."""
     if api == "chat":
         return objects(body.get("messages"))
-    messages = item_messages([item for item in _items_of(body) if not is_context(item)])
+    if api == "messages":
+        return _anthropic_messages(body)
+    messages = item_messages([item for item in items_of(body) if not is_context(item)])
     instructions = body.get("instructions")
     if isinstance(instructions, str):
         return [{"role": "system", "content": instructions}, *messages]
     return messages
 
 
-def _items_of(body: Object) -> list[Object]:
+def _anthropic_messages(body: Object) -> list[Object]:
+    """The system prompt and the messages of a request to Anthropic, their calls and results apart."""
+    blocks = _blocks(body.get("system")) or []
+    system = [block for block in blocks if not text_of(block.get("text")).startswith(_ATTRIBUTION)]
+    messages: list[Object] = []
+    if system:
+        messages.append({"role": "system", "content": system})
+    for message in objects(body.get("messages")):
+        if message.get("role") == "user":
+            blocks = _blocks(message.get("content")) or []
+            message = {**message, "content": [_without_reminders(block) for block in blocks]}  # noqa: PLW2901
+        messages.extend(spread(message))
+    return messages
+
+
+def _without_reminders(block: Object) -> Object:
+    """A block of a user's message, without what Claude Code wrote in the user's name and behind results."""
+    if block.get("type") == "text":
+        return {"type": "text", "text": user_text(text_of(block.get("text")))}
+    content = block.get("content")
+    if isinstance(content, str):
+        return {**block, "content": without_reminders(content)}
+    return block
+
+
+def _blocks(content: Any) -> list[Object] | None:
+    """A content of Anthropic's form as blocks; None if no endpoint takes it."""
+    if isinstance(content, str | None):
+        return [{"type": "text", "text": content}] if content else []
+    blocks = objects(content)
+    return blocks if blocks == content else None
+
+
+def items_of(body: Object) -> list[Object]:
     """The items of a request to the Responses API, which takes a text alone, too."""
     given = body.get("input")
     if isinstance(given, str):
@@ -153,14 +185,28 @@ def session_id_of(body: Object) -> str:
     return _first_text(*map(object_in(body.get("metadata")).get, _IDS))
 
 
-def cache_key_of(body: Object) -> str:
-    """The key of the provider's prompt cache, which conversations may share; "" if none."""
-    return _text(body.get("prompt_cache_key"))
+def group_of(body: Object) -> str:
+    """What conversations share that belong together: the key of a prompt cache, Claude Code's session; "" if none.
+
+    Sub-agents, and the requests for a title or a summary, are conversations of one session of Claude Code.
+    """
+    return _first_text(body.get("prompt_cache_key"), _anthropic_ids(body)[1])
 
 
 def user_of(body: Object) -> str:
     """The end user a request names; "" if none."""
-    return _first_text(body.get("user"), body.get("safety_identifier"))
+    return _first_text(body.get("user"), body.get("safety_identifier"), _anthropic_ids(body)[0])
+
+
+def _anthropic_ids(body: Object) -> tuple[str, str]:
+    """The user and the session in `metadata.user_id`, where Claude Code writes both; "" for what it does not say."""
+    given = text_of(object_in(body.get("metadata")).get("user_id"))
+    # {"device_id": …, "account_uuid": …, "session_id": …} of late, user_…_account_…_session_… before
+    ids = object_in(parsed(given))
+    if ids:
+        return _first_text(ids.get("account_uuid"), ids.get("device_id")), text_of(ids.get("session_id"))
+    user, _, session = given.partition("_session_")
+    return user, session
 
 
 def tools_of(body: Object) -> list[Object]:
@@ -180,7 +226,10 @@ def tools_of(body: Object) -> list[Object]:
             tools.extend(tools_of({"tools": tool.get("tools")}))
             continue
         inner = inner_of(tool) or tool
-        if 0 < len(_text(inner.get("name"))) <= MAX_NAME:
+        if "input_schema" in inner:  # Anthropic's
+            inner = {**inner, "parameters": inner["input_schema"]}
+            del inner["input_schema"]
+        if 0 < len(text_of(inner.get("name"))) <= MAX_NAME:
             tools.append({"type": "function", "function": inner})
     return tools
 
@@ -251,7 +300,8 @@ def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: P
         stable: What stays through a session. It goes where a provider's prompt cache keeps it: into the system message,
             else into the first user message.
         present: What belongs to this turn.
-        placement: Where `present` goes: into a user message behind the results of tools, else to the end of the user's
+        placement: Where `present` goes. In Anthropic's API to the end of the user's turn as a block of its own, or into
+            the system prompt. Else into a user message behind the results of tools, else to the end of the user's
             message ("behind"), to the end of the last message, also of a result ("tail"), into the system message, or
             into a developer message of its own ("message").
     """
@@ -259,6 +309,8 @@ def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: P
         return body
     if api == "responses":
         return _responses_with_hint(body, stable, present, placement)
+    if api == "messages":
+        return _anthropic_with_hint(body, stable, present, placement)
     messages = list(objects(body.get("messages")))
     if not all(isinstance(message.get("content"), str | list | None) for message in messages):
         return body
@@ -300,7 +352,7 @@ def _responses_with_hint(body: Object, stable: str, present: str, placement: Pla
     if with_hints:
         changed["instructions"] = with_hints
     if present and not into_instructions:
-        items = _items_of(body)
+        items = items_of(body)
         if placement == "message":
             changed["input"] = [*items, {"role": "developer", "content": present}]
         elif placement == "behind" and is_behind_results(items):
@@ -310,33 +362,39 @@ def _responses_with_hint(body: Object, stable: str, present: str, placement: Pla
     return changed
 
 
-def after_denial(api: Api, body: Object, raw: bytes, denied: str, why: str) -> Object:
-    """The request that follows a reply of which no call is made: with the reply, and results that say so.
+def _anthropic_with_hint(body: Object, stable: str, present: str, placement: Placement) -> Object:
+    """All that the client marked for the cache stays as it is, and where it is: what is added comes behind it."""
+    system = _blocks(body.get("system"))
+    messages = objects(body.get("messages"))
+    place = _last_given(messages)
+    said = _blocks(messages[place].get("content"))
+    if system is None or said is None or place < 0:
+        return body
+    changed: Object = dict(body)
+    at_front = [stable, present] if placement == "system" else [stable]
+    if any(at_front):
+        changed["system"] = [*system, *[{"type": "text", "text": text} for text in at_front if text]]
+    if present and placement != "system":
+        if is_object(body.get("cache_control")) and place == len(messages) - 1 and said:
+            # It means the last block. The hint is that now, and the next request does not have it there.
+            del changed["cache_control"]
+            said = [*said[:-1], _marked(said[-1], body["cache_control"])]
+        block = {"type": "text", "text": tagged(present)}
+        messages[place] = {**messages[place], "content": [*said, block]}
+        changed["messages"] = messages
+    return changed
 
-    Of several choices it goes on with the first. An endpoint refuses it for calls that take no text for a result.
 
-    Args:
-        raw: The bytes of the reply.
-        denied: Id of the call that memory denies, and `why`; the others of its turn are not made either.
-    """
-    said = read_reply(api, "", raw).messages
-    results: list[Object] = []
-    for message in said:
-        for call in objects(message.get("tool_calls")):
-            text = why if call.get("id") == denied else _NOT_MADE
-            if api == "chat":
-                results.append({"role": "tool", "tool_call_id": call.get("id"), "content": text})
-            else:
-                results.append({"type": "function_call_output", "call_id": call.get("id"), "output": text})
-    if api == "chat":
-        return {**body, "messages": [*objects(body.get("messages")), *said, *results]}
-    return {**body, "input": [*_items_of(body), *objects(object_in(parsed(raw)).get("output")), *results]}
+def _marked(block: Object, cache_control: Object) -> Object:
+    if block.get("type") in _UNMARKED or "cache_control" in block:
+        return block
+    return {**block, "cache_control": cache_control}
 
 
 def is_behind_results(messages: Sequence[Object]) -> bool:
     """Whether the last message, or item, is a result of a tool."""
     last = messages[-1]
-    if last.get("role") in ("tool", "function") or _text(last.get("type")).endswith("_output"):
+    if last.get("role") in ("tool", "function") or text_of(last.get("type")).endswith("_output"):
         return True
     # Messages of Anthropic's form hold results as parts of the user's.
     return any(part.get("type") == "tool_result" for part in objects(last.get("content")))
@@ -391,140 +449,6 @@ def appended(content: object, text: str, *, kind: str = "text") -> Any:
     return f"{content}\n\n{text}"
 
 
-# Replies
-
-
-def read_reply(api: Api, content_type: str, raw: bytes) -> Reply:
-    """What a model answered, from the bytes of its response, streamed or not. What cannot be read is left out."""
-    if "text/event-stream" in content_type:
-        # The data of the last event may be "[DONE]", which is no JSON.
-        events = [object_in(parsed(data)) for data in _events_of(raw)]
-        if api == "chat":
-            return _streamed_chat(events)
-        return _streamed_response(events)
-    body = object_in(parsed(raw))
-    if api == "responses":
-        return Reply(tuple(item_messages(objects(body.get("output")))), _text(body.get("id")))
-    for choice in objects(body.get("choices")):
-        message = choice.get("message")
-        # Of several choices, clients go on with the first.
-        if not choice.get("index") and is_object(message):
-            return Reply((message,))
-    return Reply()
-
-
-class StreamEnd:
-    """Whether the event with which a stream of an API ends has come, wherever its bytes are cut."""
-
-    def __init__(self) -> None:
-        self._rest = bytearray()  # of an event that is not whole yet
-
-    def came_in(self, part: bytes) -> bool:
-        """Whether that event became whole with the next bytes of the stream."""
-        searched = max(0, len(self._rest) - _LONGEST_BREAK + 1)
-        self._rest += part
-        breaks = list(_EVENT_BREAK.finditer(self._rest, searched))
-        if not breaks:
-            return False
-        whole = bytes(self._rest[: breaks[-1].end()])
-        del self._rest[: len(whole)]
-        # Events with a text that only looks like the end are read: few are.
-        return any(mark in whole for mark in _LAST_MARKS) and any(map(_is_last, _events_of(whole)))
-
-
-def _is_last(data: str) -> bool:
-    return data == "[DONE]" or object_in(parsed(data)).get("type") in _LAST_TYPES
-
-
-def _events_of(raw: bytes) -> list[str]:
-    """The data of server-sent events; the last one may lack its empty line."""
-    import httpx2
-
-    # Of no request, as the bytes were read by another client.
-    stream = httpx2.Response(
-        200,
-        headers={"content-type": "text/event-stream"},
-        content=raw + b"\n\n",
-        request=httpx2.Request("GET", "http://localhost"),
-    )
-    return [event.data for event in httpx2.EventSource(stream, max_event_size=None)]
-
-
-def _streamed_chat(events: Sequence[Object]) -> Reply:
-    """The first choice of a stream.
-
-    Groq, Ollama and Gemini send several whole calls at one index, some without ids: another id or name begins a call,
-    and so do arguments behind whole ones.
-    """
-    text: list[str] = []
-    calls = _StreamedCalls()
-    for event in events:
-        for choice in objects(event.get("choices")):
-            if choice.get("index"):
-                continue
-            delta = object_in(choice.get("delta"))
-            text.append(_text(delta.get("content")))
-            for part in objects(delta.get("tool_calls")):
-                calls.add(part)
-    named = [call for call in calls.all if call["function"]["name"]]
-    if not named and not any(text):
-        return Reply()
-    message: Object = {"role": "assistant", "content": "".join(text)}
-    if named:
-        message["tool_calls"] = named
-    return Reply((message,))
-
-
-class _StreamedCalls:
-    """Tool calls that come in parts."""
-
-    def __init__(self) -> None:
-        self.all: list[Object] = []
-        # The latest call at each index, and of each id; an index as a text: a list could not be looked up.
-        self._latest: dict[str, Object] = {}
-
-    def add(self, part: Object) -> None:
-        """Add a part to its call: the first one has the name, each some of the arguments."""
-        index, id = str(part.get("index")), _text(part.get("id"))
-        inner = inner_of(part)
-        name, arguments = _text(inner.get("name")), _text(inner.get("arguments") or inner.get("input"))
-        # Deltas: {"index": 0, "id": "c1", "function": {"name": "find", "arguments": ""}}, then
-        # {"index": 0, "function": {"arguments": '{"q'}}, …
-        call = self._latest.get(f"id {id}") or self._latest.get(index)
-        if call is None or (id and call["id"] and id != call["id"]) or _begins(call["function"], name, arguments):
-            call = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
-            self.all.append(call)
-        self._latest[index] = call
-        if id:
-            call["id"] = call["id"] or id
-            self._latest[f"id {id}"] = call
-        function = cast(Object, call["function"])
-        function["name"] = function["name"] or name
-        function["arguments"] += arguments
-
-
-def _begins(function: Object, name: str, arguments: str) -> bool:
-    """Whether a part with a name begins a call behind a named one: some endpoints repeat the name in each part."""
-    if not (name and function["name"]):
-        return False
-    return name != function["name"] or bool(arguments and parsed(function["arguments"]) is not None)
-
-
-def _streamed_response(events: Sequence[Object]) -> Reply:
-    items: list[Object] = []
-    output: list[Object] = []  # as the last event repeats it: some endpoints send their items in it alone
-    id = ""
-    for event in events:
-        item = event.get("item")
-        response = event.get("response")
-        if is_object(response):
-            id = id or _text(response.get("id"))
-            output = objects(response.get("output"))
-        if event.get("type") == "response.output_item.done" and is_object(item):
-            items.append(item)
-    return Reply(tuple(item_messages(items or output)), id)
-
-
 def objects(value: Any) -> list[Object]:
     """The JSON objects in a list; [] for anything else."""
     if not is_list(value):
@@ -550,7 +474,8 @@ def parsed(text: str | bytes) -> Any:
         return None
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """A value that is a text; "" for anything else."""
     if isinstance(value, str):
         return value
     return ""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import anthropic
 import httpx2
 import openai
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from hepm import Memory, Trajectory, from_messages
 from hepm.agents.adapter import AgentRun
 from hepm.agents.loop import Agent
-from hepm.agents.wire import after_denial
+from hepm.agents.replies import after_denial
 from hepm.llm import Endpoint
 from hepm.types import DENIED, RECORDED_BY
 from tests.agents.serving import serving
@@ -120,6 +121,31 @@ def test_the_proxy_passes_a_reply_on_where_nothing_is_to_be_denied(
     stored = memory.run("s")
     assert stored is not None
     assert any(call.denied for turn in stored.turns for call in turn.calls) is (why == "refused")
+
+
+def test_anthropics_model_is_denied_a_call_and_reads_its_own_thoughts_again(
+    memory: Memory,
+    loopback: Loopback,  # noqa: F811
+) -> None:
+    taught(memory)
+    loopback.replies = [tool_call("close_ticket", {"parcel": 7}), tool_call("refund", {"parcel": 7})]
+    tools: list[Any] = [{"name": tool["function"]["name"], "input_schema": {"type": "object"}} for tool in TOOLS]
+    [wish, looked, result] = LOOKED_UP
+    used = {"type": "tool_use", "id": looked["tool_calls"][0]["id"], "name": "get_order", "input": {"parcel": 7}}
+    found = {"type": "tool_result", "tool_use_id": used["id"], "content": result["content"]}
+    messages: list[Any] = [wish, {"role": "assistant", "content": [used]}, {"role": "user", "content": [found]}]
+    asked: Any = {"model": "m", "max_tokens": 9, "messages": messages, "tools": tools, "thinking": {"type": "adaptive"}}
+    with (
+        serving(memory, upstream=loopback.url) as (_, url),
+        anthropic.Anthropic(base_url=url, api_key="k") as client,
+    ):
+        message = client.messages.create(**asked, extra_headers={"X-Hepm-Session": "s"})
+    assert [block.name for block in message.content if block.type == "tool_use"] == ["refund"]
+    said, answered = loopback.requests[1].body["messages"][-2:]
+    assert [block["type"] for block in said["content"]] == ["thinking", "tool_use"]
+    [denied] = answered["content"]
+    assert denied["tool_use_id"] == said["content"][1]["id"]
+    assert denied["content"].startswith(f"{DENIED}close_ticket")
 
 
 def test_of_parallel_calls_none_is_made_and_the_responses_api_is_answered_in_its_items() -> None:

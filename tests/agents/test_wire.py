@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hepm.agents.replies import StreamEnd, read_reply
 from hepm.agents.wire import (
-    StreamEnd,
     read_body,
-    read_reply,
     tagged,
     tools_of,
     with_hint,

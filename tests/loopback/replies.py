@@ -133,6 +133,8 @@ def answer_well(request: Request) -> Reply:
     """What an obliging model would say: something of the form asked for, a tool's call where one must be, else "ok"."""
     if request.path.endswith("/embeddings"):
         return embeddings(request)
+    if request.path.endswith("/count_tokens"):
+        return Reply({"input_tokens": len(json.dumps(request.body)) // 4})
     body = request.body
     tokens_in = len(json.dumps(body.get("messages") or body["input"])) // 4
     if body.get("tools") and body.get("tool_choice") == "required":

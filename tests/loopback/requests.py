@@ -10,6 +10,8 @@ from typing import Any
 import jsonschema_rs
 import yaml
 
+from tests.loopback import anthropic
+
 OPENAI = yaml.safe_load(Path(__file__).with_name("openai.yaml").read_text("utf-8"))
 _REQUESTS = {path: jsonschema_rs.validator_for(schema) for path, schema in OPENAI["requests"].items()}
 _STRICT_SCHEMA = jsonschema_rs.validator_for(OPENAI["strict_schema"])
@@ -70,6 +72,13 @@ class Rules:
         """Raise a RefusedError where the endpoint would not take a request."""
         if self.key is not None and request.key != self.key:
             raise RefusedError(f"Incorrect API key provided: {request.key}.", status=401, code="invalid_api_key")
+        if request.path == "/v1/messages/count_tokens":
+            return
+        if request.path == "/v1/messages":
+            complaint = anthropic.complaint_about(request.body)
+            if complaint:
+                raise RefusedError(complaint)
+            return
         if request.path not in _REQUESTS:
             raise RefusedError(f"Invalid URL (POST {request.path})", status=404)
         for error in _REQUESTS[request.path].iter_errors(request.body):

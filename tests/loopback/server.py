@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.loopback import anthropic
 from tests.loopback.replies import (
     Drop,
     Reply,
@@ -26,7 +27,7 @@ from tests.loopback.requests import RefusedError, Request, Rules
 
 
 class Loopback:
-    """Plays an endpoint: POST /v1/chat/completions, /v1/responses and /v1/embeddings.
+    """Plays an endpoint: POST /v1/chat/completions, /v1/responses, /v1/messages and /v1/embeddings.
 
     A request is held against `rules` first. What passes gets the next of `replies`, and what `script` says when they
     are used up. Set either while no request is under way.
@@ -147,6 +148,9 @@ class _Handler(BaseHTTPRequestHandler):
         if is_completion and request.path == "/v1/responses":
             body = response_of(body, request.body)
             events = response_events_of(body)
+        elif is_completion and request.path == "/v1/messages":
+            body = anthropic.message_of(body, request.body)
+            events = anthropic.message_events_of(body)
         elif is_completion:
             options = request.body.get("stream_options") or {}
             events = events_of(body, include_usage=bool(options.get("include_usage")))

@@ -148,13 +148,13 @@ def _session_id(record: Object) -> str:
 def _queued(record: Object) -> str:
     """What the user typed while the agent worked; "" if the record holds nothing of that."""
     if record.get("type") == "queue-operation" and record.get("operation") == "remove":
-        return _user_text(plain_text(record.get("content")))
+        return user_text(plain_text(record.get("content")))
     attached = record.get("attachment")
     if not is_object(attached) or attached.get("type") != "queued_command":
         return ""
     if attached.get("commandMode") != "prompt":  # such as the end of a task in the background
         return ""
-    return _user_text(plain_text(attached.get("prompt")))
+    return user_text(plain_text(attached.get("prompt")))
 
 
 def _take_queued(text: str, record: Object, session: CodingSession) -> None:
@@ -202,7 +202,7 @@ def _take_user(record: Object, content: Any, session: CodingSession) -> None:
         session.waiting.clear()
         text = ""
     if not record.get("isCompactSummary"):
-        said.append(_user_text(text))
+        said.append(user_text(text))
     text = "\n".join(filter(None, said))
     # A copy under another uuid has the time of the first one.
     time = text_at(record, "timestamp")
@@ -212,10 +212,15 @@ def _take_user(record: Object, content: Any, session: CodingSession) -> None:
         session.seen.add((time, text))
 
 
-def _user_text(text: str) -> str:
+def user_text(text: str) -> str:
     """What the user wrote in a message; "" if the program wrote it in the user's name."""
-    text = _REMINDER.sub("", text).strip()
+    text = without_reminders(text).strip()
     return "" if text.startswith(_COMMANDS) else text
+
+
+def without_reminders(text: str) -> str:
+    """A text without what Claude Code reminds the model of."""
+    return _REMINDER.sub("", text)
 
 
 def _take_result(record: Object, block: Object, session: CodingSession) -> str:

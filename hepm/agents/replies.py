@@ -1,0 +1,234 @@
+"""What a model answered, in each API: its reply as chat messages, and the request that follows a denied call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+from hepm.agents.wire import Api, inner_of, items_of, object_in, objects, parsed, text_of
+from hepm.ingest.fields import is_object
+from hepm.ingest.formats.openai_items import item_messages
+from hepm.ingest.formats.parts import spread
+from hepm.types import Object
+
+_NOT_MADE: Final = "Not made, as another call of the same turn was denied. Call it again if it is still wanted."
+_EVENT_BREAK: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_LONGEST_BREAK: Final = 4
+_LAST_TYPES: Final = ("response.completed", "response.incomplete", "response.failed", "message_stop")
+_LAST_MARKS: Final = (b"[DONE]", *(kind.encode() for kind in _LAST_TYPES))
+"""What the event holds with which a stream ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model answered.
+
+    Attributes:
+        messages: As chat messages.
+        id: Of the response, which a next request may name as `previous_response_id`; "" in Chat Completions.
+    """
+
+    messages: tuple[Object, ...] = ()
+    id: str = ""
+
+
+def after_denial(api: Api, body: Object, raw: bytes, denied: str, why: str) -> Object:
+    """The request that follows a reply of which no call is made: with the reply, and results that say so.
+
+    Of several choices it goes on with the first. An endpoint refuses it for calls that take no text for a result.
+
+    Args:
+        raw: The bytes of the reply.
+        denied: Id of the call that memory denies, and `why`; the others of its turn are not made either.
+    """
+    said = read_reply(api, "", raw).messages
+    results: list[Object] = []
+    for message in said:
+        for call in objects(message.get("tool_calls")):
+            id = call.get("id")
+            text = why if id == denied else _NOT_MADE
+            if api == "chat":
+                results.append({"role": "tool", "tool_call_id": id, "content": text})
+            elif api == "messages":
+                results.append({"type": "tool_result", "tool_use_id": id, "content": text, "is_error": True})
+            else:
+                results.append({"type": "function_call_output", "call_id": id, "output": text})
+    reply = object_in(parsed(raw))
+    if api == "responses":
+        return {**body, "input": [*items_of(body), *objects(reply.get("output")), *results]}
+    given = objects(body.get("messages"))
+    if api == "messages":  # its thoughts go back with their signatures
+        turns = [{"role": "assistant", "content": reply.get("content")}, {"role": "user", "content": results}]
+        return {**body, "messages": [*given, *turns]}
+    return {**body, "messages": [*given, *said, *results]}
+
+
+def read_reply(api: Api, content_type: str, raw: bytes) -> Reply:
+    """What a model answered, from the bytes of its response, streamed or not. What cannot be read is left out."""
+    if "text/event-stream" in content_type:
+        # The data of the last event may be "[DONE]", which is no JSON.
+        return _STREAMED[api]([object_in(parsed(data)) for data in _events_of(raw)])
+    return _WHOLE[api](object_in(parsed(raw)))
+
+
+class StreamEnd:
+    """Whether the event with which a stream of an API ends has come, wherever its bytes are cut."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()  # of an event that is not whole yet
+
+    def came_in(self, part: bytes) -> bool:
+        """Whether that event became whole with the next bytes of the stream."""
+        searched = max(0, len(self._rest) - _LONGEST_BREAK + 1)
+        self._rest += part
+        breaks = list(_EVENT_BREAK.finditer(self._rest, searched))
+        if not breaks:
+            return False
+        whole = bytes(self._rest[: breaks[-1].end()])
+        del self._rest[: len(whole)]
+        # Events with a text that only looks like the end are read: few are.
+        return any(mark in whole for mark in _LAST_MARKS) and any(map(_is_last, _events_of(whole)))
+
+
+def _is_last(data: str) -> bool:
+    return data == "[DONE]" or object_in(parsed(data)).get("type") in _LAST_TYPES
+
+
+def _events_of(raw: bytes) -> list[str]:
+    """The data of server-sent events; the last one may lack its empty line."""
+    import httpx2
+
+    # Of no request, as the bytes were read by another client.
+    stream = httpx2.Response(
+        200,
+        headers={"content-type": "text/event-stream"},
+        content=raw + b"\n\n",
+        request=httpx2.Request("GET", "http://localhost"),
+    )
+    return [event.data for event in httpx2.EventSource(stream, max_event_size=None)]
+
+
+def _chat(body: Object) -> Reply:
+    for choice in objects(body.get("choices")):
+        message = choice.get("message")
+        # Of several choices, clients go on with the first.
+        if not choice.get("index") and is_object(message):
+            return Reply((message,))
+    return Reply()
+
+
+def _response(body: Object) -> Reply:
+    return Reply(tuple(item_messages(objects(body.get("output")))), text_of(body.get("id")))
+
+
+def _anthropic(body: Object) -> Reply:
+    blocks = objects(body.get("content"))
+    if not blocks:
+        return Reply()
+    return Reply(tuple(spread({"role": "assistant", "content": blocks})))
+
+
+def _streamed_chat(events: Sequence[Object]) -> Reply:
+    """The first choice of a stream.
+
+    Groq, Ollama and Gemini send several whole calls at one index, some without ids: another id or name begins a call,
+    and so do arguments behind whole ones.
+    """
+    text: list[str] = []
+    calls = _StreamedCalls()
+    for event in events:
+        for choice in objects(event.get("choices")):
+            if choice.get("index"):
+                continue
+            delta = object_in(choice.get("delta"))
+            text.append(text_of(delta.get("content")))
+            for part in objects(delta.get("tool_calls")):
+                calls.add(part)
+    named = [call for call in calls.all if call["function"]["name"]]
+    if not named and not any(text):
+        return Reply()
+    message: Object = {"role": "assistant", "content": "".join(text)}
+    if named:
+        message["tool_calls"] = named
+    return Reply((message,))
+
+
+class _StreamedCalls:
+    """Tool calls that come in parts."""
+
+    def __init__(self) -> None:
+        self.all: list[Object] = []
+        # The latest call at each index, and of each id; an index as a text: a list could not be looked up.
+        self._latest: dict[str, Object] = {}
+
+    def add(self, part: Object) -> None:
+        """Add a part to its call: the first one has the name, each some of the arguments."""
+        index, id = str(part.get("index")), text_of(part.get("id"))
+        inner = inner_of(part)
+        name, arguments = text_of(inner.get("name")), text_of(inner.get("arguments") or inner.get("input"))
+        # Deltas: {"index": 0, "id": "c1", "function": {"name": "find", "arguments": ""}}, then
+        # {"index": 0, "function": {"arguments": '{"q'}}, …
+        call = self._latest.get(f"id {id}") or self._latest.get(index)
+        if call is None or (id and call["id"] and id != call["id"]) or _begins(call["function"], name, arguments):
+            call = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
+            self.all.append(call)
+        self._latest[index] = call
+        if id:
+            call["id"] = call["id"] or id
+            self._latest[f"id {id}"] = call
+        function = cast(Object, call["function"])
+        function["name"] = function["name"] or name
+        function["arguments"] += arguments
+
+
+def _begins(function: Object, name: str, arguments: str) -> bool:
+    """Whether a part with a name begins a call behind a named one: some endpoints repeat the name in each part."""
+    if not (name and function["name"]):
+        return False
+    return name != function["name"] or bool(arguments and parsed(function["arguments"]) is not None)
+
+
+def _streamed_anthropic(events: Sequence[Object]) -> Reply:
+    """The blocks of a streamed message, each begun by one event and continued by others with its index."""
+    blocks: dict[str, Object] = {}
+    arguments: dict[str, str] = {}
+    for event in events:
+        index = str(event.get("index"))
+        delta = object_in(event.get("delta"))
+        if event.get("type") == "content_block_start":
+            blocks[index] = dict(object_in(event.get("content_block")))
+        elif delta.get("type") == "text_delta" and index in blocks:
+            blocks[index]["text"] = text_of(blocks[index].get("text")) + text_of(delta.get("text"))
+        elif delta.get("type") == "input_json_delta":
+            arguments[index] = arguments.get(index, "") + text_of(delta.get("partial_json"))
+    for index, text in arguments.items():
+        if text and index in blocks:
+            # A model may write broken JSON, or reach its limit of tokens in the middle.
+            whole = parsed(text)
+            blocks[index]["input"] = text if whole is None else whole
+    return _anthropic({"content": list(blocks.values())})
+
+
+def _streamed_response(events: Sequence[Object]) -> Reply:
+    items: list[Object] = []
+    output: list[Object] = []  # as the last event repeats it: some endpoints send their items in it alone
+    id = ""
+    for event in events:
+        item = event.get("item")
+        response = event.get("response")
+        if is_object(response):
+            id = id or text_of(response.get("id"))
+            output = objects(response.get("output"))
+        if event.get("type") == "response.output_item.done" and is_object(item):
+            items.append(item)
+    return Reply(tuple(item_messages(items or output)), id)
+
+
+_WHOLE: Final[dict[Api, Callable[[Object], Reply]]] = {"chat": _chat, "responses": _response, "messages": _anthropic}
+_STREAMED: Final[dict[Api, Callable[[Sequence[Object]], Reply]]] = {
+    "chat": _streamed_chat,
+    "responses": _streamed_response,
+    "messages": _streamed_anthropic,
+}
