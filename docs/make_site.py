@@ -13,10 +13,12 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Callable
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urljoin, urlsplit
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -36,8 +38,10 @@ class IndexEntry(NamedTuple):
     about: str
 
 
-def main(version: str = UNRELEASED, build: Path = ROOT / "build") -> None:
+def main(version: str = UNRELEASED, *, build: Path = ROOT / "build") -> None:
     """Build one version below `build`, beside those that are there, and exit with 1 where a link leads nowhere."""
+    if not re.fullmatch(rf"{UNRELEASED}|\d+(\.\d+)*", version):
+        sys.exit(f"{version!r} is no version: give numbers such as 0.2, or {UNRELEASED}.")
     site = build / "site" / version
     stage(build / "pages")
     (build / "site.toml").write_text(config(version), "utf-8")
@@ -78,15 +82,13 @@ def stage(pages: Path) -> None:
     for page in DOCS.rglob("*.md"):
         copy = pages / page.relative_to(DOCS)
         copy.parent.mkdir(exist_ok=True)
-        copy.write_text(with_links(page), "utf-8")
+        copy.write_text(with_links(page.read_text("utf-8"), partial(target, page)), "utf-8")
 
 
-def with_links(page: Path) -> str:
-    """A page's text whose links to files that are no pages lead to the repository."""
-    text = page.read_text("utf-8")
-    outside_fences = FENCE.split(text)
+def with_links(text: str, lead: Callable[[str], str]) -> str:
+    """A page's text with what `lead` makes of each link outside of blocks."""
     fences = [*FENCE.findall(text), ""]
-    texts = [LINK.sub(lambda link: target(page, link[0]), part) for part in outside_fences]
+    texts = [LINK.sub(lambda link: lead(link[0]), part) for part in FENCE.split(text)]
     return "".join(part + fence for part, fence in zip(texts, fences, strict=True))
 
 
@@ -121,15 +123,17 @@ def texts_for_models(version: str, pages: Path) -> dict[str, str]:
     address = f"{ADDRESS}/{version}"
     _, about, *_ = (DOCS / "README.md").read_text("utf-8").split("\n\n")
     links = [f"# hepm\n\n> {about}\n"]
-    texts = [(pages / "README.md").read_text("utf-8")]
+    texts: list[str] = []
     for name, section in index().items():
         lines = [f"- [{entry.title}]({address}/{entry.path}): {entry.about}".removesuffix(": ") for entry in section]
         links.append(f"## {'Optional' if name == 'Tables' else name}\n\n" + "\n".join(lines) + "\n")
-        if name != "Tables":
-            texts += [
-                f"<!-- {address}/{entry.path} -->\n\n" + (pages / entry.path).read_text("utf-8") for entry in section
-            ]
+        texts += [full_text(pages / entry.path, f"{address}/{entry.path}") for entry in section if name != "Tables"]
     return {"llms.txt": "\n".join(links), "llms-full.txt": "\n".join(texts)}
+
+
+def full_text(page: Path, address: str) -> str:
+    """A page's text with its address, and with the addresses of what it links to."""
+    return f"<!-- {address} -->\n\n" + with_links(page.read_text("utf-8"), partial(urljoin, address))
 
 
 def add_version(site: Path) -> None:
@@ -145,8 +149,9 @@ def add_version(site: Path) -> None:
         f'<a href="{newest}/">hepm {newest}</a></html>\n',
         "utf-8",
     )
-    for name in ("llms.txt", "llms-full.txt"):
+    for name in ("llms.txt", "llms-full.txt", "404.html"):  # which servers look for at the root alone
         shutil.copy(site / newest / name, site / name)
+    (site / ".nojekyll").touch()  # GitHub would make pages of the Markdown once more
 
 
 class LinksOfPage(HTMLParser):

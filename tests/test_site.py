@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 import tomllib
 from pathlib import Path
@@ -23,7 +24,7 @@ def script() -> dict[str, Any]:
 def test_the_site_is_built_without_a_broken_link_with_every_page_in_its_index(
     script: dict[str, Any], tmp_path: Path
 ) -> None:
-    script["main"]("0.2", tmp_path)
+    script["main"]("0.2", build=tmp_path)
     site = tmp_path / "site/0.2"
     index = (site / "llms.txt").read_text("utf-8")
     for page in (ROOT / "docs").rglob("*.md"):
@@ -34,7 +35,9 @@ def test_the_site_is_built_without_a_broken_link_with_every_page_in_its_index(
     assert 'href="../../understand/measurements/"' in report
     measurements = (site / "understand/measurements/index.html").read_text("utf-8")
     assert 'href="https://github.com/hepm/hepm/blob/main/benchmarks/LOG.md"' in measurements
-    assert "hepm forget" in (tmp_path / "site/llms-full.txt").read_text("utf-8")
+    full = (tmp_path / "site/llms-full.txt").read_text("utf-8")
+    assert "(https://hepm.github.io/hepm/0.2/understand/measurements.md)" in full
+    assert "](../" not in full
 
 
 def test_a_link_to_a_page_an_anchor_or_a_picture_that_is_not_there_is_named(
@@ -68,16 +71,26 @@ def test_the_newest_release_is_where_the_site_begins_and_versions_are_sorted_by_
 ) -> None:
     for version in ("0.9", "dev", "0.10"):
         (tmp_path / version).mkdir()
-        for name in ("index.html", "llms.txt", "llms-full.txt"):
+        for name in ("index.html", "404.html", "llms.txt", "llms-full.txt"):
             (tmp_path / version / name).write_text(version)
     script["add_version"](tmp_path)
     versions = [one["version"] for one in json.loads((tmp_path / "versions.json").read_text())]
     assert versions == ["0.10", "0.9", "dev"]
     assert "url=0.10/" in (tmp_path / "index.html").read_text()
-    assert (tmp_path / "llms.txt").read_text() == "0.10"
+    assert [(tmp_path / name).read_text() for name in ("llms.txt", "404.html")] == ["0.10", "0.10"]
+    with pytest.raises(SystemExit, match=r"'\.\./x' is no version"):
+        script["main"]("../x", build=tmp_path)
 
 
 def test_the_site_is_of_the_repository_that_the_package_names(script: dict[str, Any]) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert project["urls"]["Documentation"] == script["ADDRESS"] + "/"
     assert project["urls"]["Source"] == script["REPOSITORY"]
+
+
+def test_what_stands_in_a_list_is_indented_by_four_as_the_site_needs_and_github_allows() -> None:
+    """With less, the site ends the list there: its numbers begin anew, and what is nested is not."""
+    shallow = re.compile(r"^ {1,3}(?:[-*] |\d+\. |```)", re.MULTILINE)
+    for page in (ROOT / "docs").rglob("*.md"):
+        text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+        assert not shallow.search(text), page
