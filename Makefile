@@ -8,7 +8,9 @@ PROCESSES := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 # A store is synced to its disk several times: where there is room, what the tests write stays in memory.
 ROOM := $(shell df -k /dev/shm 2>/dev/null | awk 'END { if ($$4 > 8000000) print "/dev/shm" }')
 PYTEST := $(if $(ROOM),folder=$$(mktemp -d $(ROOM)/hepm-XXXXXX); trap 'rm -rf "$$folder"' EXIT; TMPDIR=$$folder ).venv/bin/pytest
+# What the image has, and where packages are built.
 SERVED := serve,neo4j
+DIST := dist
 EXTRAS := embed,openai,llm,serve,zstd,datasets,neo4j-fast,neo4j-local,cypher,gnn,questions,ray,rl
 
 # Where Python may not keep what it compiled, each of the thousands of processes that tests start compiles all it loads.
@@ -57,15 +59,16 @@ site: $(VENV)/dev
 
 # The sdist and the wheel, as a release publishes them.
 dist: $(VENV)/uv
-	rm -rf dist
-	$(BIN)/uv build --quiet --out-dir dist .
+	rm -rf $(DIST)
+	$(BIN)/uv build --quiet --out-dir $(DIST) .
 
 # What comes along when the wheel is installed with what the image has, in CycloneDX: dist/sbom.cdx.json.
 sbom: dist
-	$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/sbom
-	$(BIN)/uv pip install --quiet --python build/sbom/bin/python "hepm[$(SERVED)] @ file://$$(ls $(CURDIR)/dist/*.whl)"
-	$(BIN)/uvx --quiet --from 'cyclonedx-bom>=7,<8' cyclonedx-py environment build/sbom/bin/python --pyproject pyproject.toml \
-		--output-reproducible --output-file dist/sbom.cdx.json
+	$(BIN)/uv venv --quiet --python $(BIN)/python $(DIST)/environment
+	$(BIN)/uv pip install --quiet --python $(DIST)/environment/bin/python "hepm[$(SERVED)] @ file://$$(ls $(abspath $(DIST))/*.whl)"
+	$(BIN)/uvx --quiet --from 'cyclonedx-bom>=7,<8' cyclonedx-py environment $(DIST)/environment/bin/python \
+		--pyproject pyproject.toml --output-reproducible --output-file $(DIST)/sbom.cdx.json
+	rm -rf $(DIST)/environment
 
 # The image, under 200 MB, tried as it is meant to run: read-only, as nobody in particular.
 image:

@@ -128,6 +128,23 @@ def test_make_has_every_target_that_a_workflow_calls(release: dict[str, Any]) ->
     assert not [target for target in targets if not re.search(rf"^{target}:", makefile, re.MULTILINE)]
 
 
+@pytest.mark.exhaustive  # an environment of its own, and one for what reads it
+def test_the_bill_of_materials_names_what_the_image_has_and_no_place_on_this_machine(tmp_path: Path) -> None:
+    subprocess.run(["make", "sbom", f"DIST={tmp_path}"], cwd=ROOT, check=True, capture_output=True)
+    text = (tmp_path / "sbom.cdx.json").read_text("utf-8")
+    bill = json.loads(text)
+    names = {component["name"].lower() for component in bill["components"]}
+    assert bill["bomFormat"] == "CycloneDX"
+    assert (bill["metadata"]["component"]["name"], bill["metadata"]["component"]["version"]) == (
+        "hepm",
+        PROJECT["version"],
+    )
+    assert {"numpy", "starlette", "neo4j"} <= names
+    assert not names & {"pip", "pytest", "torch", "cyclonedx-bom"}
+    assert str(tmp_path) not in text
+    assert sorted(file.suffix for file in tmp_path.glob("hepm-*")) == [".gz", ".whl"]
+
+
 def test_the_version_and_the_addresses_are_the_same_wherever_they_are_told() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     assert citation["version"] == PROJECT["version"]
