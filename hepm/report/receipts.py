@@ -67,7 +67,9 @@ def monday_of(week: int) -> str:
     return day_of((7 * week - _TO_MONDAY) * _DAY_S) or ""
 
 
-def receipts_of(uplift: UpliftReport, sessions: Sequence[TrialSession], hints: Iterable[tuple[int, int]]) -> MemoryReceipts:
+def receipts_of(
+    uplift: UpliftReport, sessions: Sequence[TrialSession], hints: Iterable[tuple[int, int]]
+) -> MemoryReceipts:
     """What memory did.
 
     Args:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from hepm.report.forks import Fork, ShownRun
+from hepm.report.receipts import MemoryReceipts
 from hepm.report.report import Report
 from hepm.report.requests import HardRequests
-from hepm.report.receipts import MemoryReceipts
 from hepm.report.tools import ToolHealth
 from hepm.report.waste import CostOfCalls, EndedErrors, Waste
 from hepm.text import CUT, count_of, cut, day_of, in_markdown, on_one_line

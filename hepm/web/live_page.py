@@ -35,8 +35,8 @@ from hepm.ingest.fields import is_list
 from hepm.ingest.formats.hepm import parse_stored
 from hepm.ingest.records import without_surrogates
 from hepm.memory.survey import LAST_ROW
-from hepm.report.report import Report
 from hepm.report.receipts import monday_of, week_of
+from hepm.report.report import Report
 from hepm.types import Object
 from hepm.uplift.effect_text import ADJUSTED, COLUMNS, figures
 from hepm.web.document import filled
