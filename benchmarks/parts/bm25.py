@@ -10,14 +10,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-_WORDS = re.compile(r"\w\w+")
-
 
 class BM25:
     """Okapi BM25 with k1 = 1.5 and b = .75; words as the default embedder has them."""
 
+    words = re.compile(r"\w\w+")
+
     def __init__(self, texts: Sequence[str]) -> None:
-        counts = [Counter(_WORDS.findall(text.lower())) for text in texts]
+        counts = [Counter(self.words.findall(text.lower())) for text in texts]
         lengths_N = np.array([count.total() for count in counts], dtype=np.float64)
         self._norm_N = 1.5 * (0.25 + 0.75 * lengths_N / lengths_N.mean())
         self._held: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -27,7 +27,7 @@ class BM25:
 
     def scores(self, query: str) -> NDArray[np.float64]:
         scores_N = np.zeros(len(self._norm_N))
-        for word in _WORDS.findall(query.lower()):
+        for word in self.words.findall(query.lower()):
             held = np.array(self._held.get(word, ()), dtype=np.int64).reshape(-1, 2)
             idf = math.log(1 + (len(scores_N) - len(held) + 0.5) / (len(held) + 0.5))
             scores_N[held[:, 0]] += idf * held[:, 1] * 2.5 / (held[:, 1] + self._norm_N[held[:, 0]])
