@@ -27,7 +27,7 @@ from hepm.ingest.fields import is_list, is_object
 from hepm.types import DEFAULT_NAMESPACE, Object
 
 LOCAL: Final = ("127.0.0.1", "localhost", "::1")
-DOORS: Final = frozenset({"", "v1", "mcp", "hooks", "otlp", "outcome", "api", "health", "metrics"})
+DOORS: Final = frozenset({"", "v1", "mcp", "hooks", "otlp", "outcome", "shortlist", "api", "health", "metrics"})
 """First parts of the paths. Another first part, before one of these, names a namespace: /desk/v1/models."""
 
 GUESSES: Final = 20

@@ -81,6 +81,20 @@ class EarlierRuns(BaseModel):
     lessons: list[str]
 
 
+class ToolFound(BaseModel):
+    """A tool that may do what is asked for."""
+
+    name: str
+    description: str
+    reason: str
+
+
+class ToolsFound(BaseModel):
+    """Tools that may do what is asked for, best first; they are described by their owners, not by hepm."""
+
+    tools: list[ToolFound]
+
+
 class _Server(MCPServer[Any]):
     """Says in one sentence what is wrong with the arguments of a tool."""
 
@@ -111,6 +125,7 @@ def mcp_server(runs: LiveRuns) -> MCPServer[Any]:
     tools = _Tools(runs)
     app.tool(annotations=_READS)(tools.suggest_next_tools)
     app.tool(annotations=_READS)(tools.search_experience)
+    app.tool(annotations=_READS)(tools.find_tools)
     app.tool(name=SUMMARY_TOOL, annotations=_READS)(tools.summarize_the_task)
     app.tool()(tools.record_outcome)
     return app
@@ -244,6 +259,24 @@ class _Tools:
         lessons = [match.principle.text for match in principles]
         lessons += [match.experience.lesson for match in experiences]
         return EarlierRuns(situations=list(ways.values()), lessons=list(dict.fromkeys(lessons)))
+
+    def find_tools(
+        self,
+        query: Annotated[str, Field(description="What the tool should do, in a few words", min_length=1)],
+        tools: Annotated[
+            list[str] | None, Field(description="Names of the tools you have; null for all that runs had")
+        ] = None,
+        k: Annotated[int, Field(ge=1, le=50)] = 10,
+        session_id: Annotated[
+            str, Field(description="The id of this task, as for the other tools", max_length=200)
+        ] = "",
+    ) -> ToolsFound:
+        """Find the tools for a task by words, and by what earlier runs of like tasks called."""
+        if not self._may_search(session_id):
+            return ToolsFound(tools=[])
+        with _explained():
+            found = self._runs.memory.shortlists.find_known(query, tools, k=k, namespace=NAMESPACE.get())
+        return ToolsFound(tools=[ToolFound.model_validate(one, from_attributes=True) for one in found])
 
     def summarize_the_task(
         self,

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -20,6 +21,7 @@ from hepm.graph.delta import SAID_CHARS, words_of
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.fields import is_list, is_object
 from hepm.ingest.formats.turns import read_messages
+from hepm.ingest.records import decoded_text
 from hepm.memory.tool_index import ToolIndex, index_of
 from hepm.types import Object, ToolName, Turn, normal
 
@@ -40,6 +42,7 @@ _LEADING: Final = 5  # the best tools, of which it is looked at what runs called
 _OF_EARLIER: Final = 0.5  # of a tool that runs called before one of these, where that one has 1
 _DESCRIBED_CHARS: Final = 500  # of a description, for the model
 _READ_CHARS: Final = 100_000  # of a conversation, in which names of tools are looked for
+_LATEST: Final = 100  # sessions, by which it is decided whether lists are shortened
 _LISTS: Final = 24  # of a namespace: agents with other tools have a list of their own
 _REASON_RUNS: Final = "called in recorded runs"
 
@@ -72,9 +75,9 @@ class Shortlist:
     Attributes:
         tools: The very objects that were given, in the order in which they were.
         reasons: Why each is kept, by its name.
-        left_out: Names of the others, which `more_tools` finds.
-        tokens, tokens_saved: Of the tools that are kept, and of the others; approximately.
-        off: Why the list is whole; "" where it is shortened.
+        left_out: Names of those that are not in the list, which `more_tools` finds.
+        tokens, tokens_saved: Of the tools that are sent, and of the others; approximately.
+        off: Why those that are not in the list are sent all the same; "" where they are not.
     """
 
     tools: tuple[object, ...]
@@ -86,7 +89,7 @@ class Shortlist:
 
 
 class MissRate(NamedTuple):
-    """How many sessions with a shortened list needed a tool that it left out."""
+    """How many of the latest sessions needed a tool that was not in the list."""
 
     sessions: int = 0
     missed: int = 0
@@ -107,7 +110,7 @@ class MissRate(NamedTuple):
         return mean - at_most > -math.log(1 - SURE)
 
     def __str__(self) -> str:
-        return f"{self.missed:,} of {self.sessions:,} sessions needed a tool that was left out"
+        return f"{self.missed:,} of {self.sessions:,} sessions needed a tool that is not in the list"
 
 
 def _binomial(count: int, hits: int, share: float) -> float:
@@ -131,9 +134,14 @@ class _List:
 @dataclass(slots=True)
 class _Namespace:
     lists: list[_List] = field(default_factory=list[_List])
-    rate: MissRate = field(default_factory=MissRate)
+    missed: deque[bool] = field(default_factory=lambda: deque(maxlen=_LATEST))
     revision: int = -1
     rows: Sequence[ToolRow] = ()
+
+    @property
+    def rate(self) -> MissRate:
+        """Of the sessions that are remembered."""
+        return MissRate(len(self.missed), sum(self.missed))
 
     def list_for(self, names: Sequence[ToolName]) -> _List:
         """The list of agents with these tools: the one that knows most of them, if that is half."""
@@ -168,13 +176,11 @@ class Shortlists:
         given = list(tools) if not isinstance(tools, str) else tools
         index = index_of(given)
         turns = _turns_of(messages)
-        state = self._namespace(namespace)
+        with self._lock:
+            state = self._of(namespace)
         names = list(dict.fromkeys(filter(None, index.names_N)))
-        off = ""
-        if state.rate.is_too_high:
-            off = f"off: {state.rate}"
-        if off or len(names) <= k:
-            return _whole(given, index, off)
+        if len(names) <= k:
+            return _whole(given, index)
         mirror = self._memory.mirror(namespace)
         found = self._ranked(index, _request_in(turns), mirror)
         needed = self._needed(index, names, turns, tool_choice, mirror, state)
@@ -188,7 +194,11 @@ class Shortlists:
             known.kept |= {name: reason for name, reason in needed.items() if name not in known.kept}
             self._grow(known, found, index, most, budget_tokens)
             reasons = {**known.kept, **needed}
-        return _shortened(given, index, reasons)
+            rate = state.rate
+        chosen = _shortened(given, index, reasons)
+        if rate.is_too_high:
+            return replace(chosen, tools=tuple(given), tokens=sum(index.tokens_N), tokens_saved=0, off=f"off: {rate}")
+        return chosen
 
     def _grow(
         self, known: _List, found: Sequence[FoundTool], index: ToolIndex, most: int, budget_tokens: int | None
@@ -211,28 +221,40 @@ class Shortlists:
         objects = dict(zip(reversed(index.names_N), reversed(given), strict=True))
         return [one._replace(tool=objects[one.name]) for one in found[:k]]
 
-    def known(self, *, namespace: str) -> list[Object]:
-        """The tools that recorded runs had or called, as MCP describes tools: without retired ones."""
-        rows = self._memory.store.tools(namespace=namespace)
-        return [
-            {"name": row.name, "description": row.description, "inputSchema": json.loads(row.parameters)}
-            for row in rows
-            if not row.retired
-        ]
+    def find_known(
+        self, query: str, names: Sequence[ToolName] | None, *, k: int = 10, namespace: str
+    ) -> list[FoundTool]:
+        """The same among the tools that recorded runs had or called, but for retired ones; with `names`, of these."""
+        rows = {row.name: row for row in self._memory.store.tools(namespace=namespace) if not row.retired}
+        if names is None:
+            names = list(rows)
+        own = ToolNames.of(self._memory.mirror(namespace).marks, (), names).own
+        tools: list[Object] = []
+        for name in dict.fromkeys(names):
+            row = rows.get(own(name))
+            if row is None:
+                tools.append({"name": name})
+            else:
+                parameters = decoded_text(row.parameters)
+                tools.append({"name": name, "description": row.description, "parameters": parameters})
+        return self.find(query, tools, k=k, namespace=namespace)
 
     def record(self, *, missed: bool, namespace: str) -> None:
-        """Count a session that had a shortened list, and whether it needed a tool that was left out."""
-        state = self._namespace(namespace)
+        """Count a session with a list, and whether it called a tool that is not in it, found or sent all the same.
+
+        Of the latest 100 sessions of a namespace it is known whether more than `MOST_MISSED` miss a tool: then all
+        tools are sent, until a hundred sessions are known of which that is not so.
+        """
         with self._lock:
-            state.rate = MissRate(state.rate.sessions + 1, state.rate.missed + missed)
+            self._of(namespace).missed.append(missed)
 
     def miss_rate(self, *, namespace: str) -> MissRate:
-        """Sessions that were counted in this process."""
-        return self._namespace(namespace).rate
-
-    def _namespace(self, name: str) -> _Namespace:
+        """Of the latest sessions of this process."""
         with self._lock:
-            return self._namespaces.setdefault(name, _Namespace())
+            return self._of(namespace).rate
+
+    def _of(self, namespace: str) -> _Namespace:
+        return self._namespaces.setdefault(namespace, _Namespace())
 
     def _ranked(self, index: ToolIndex, request: str, mirror: NamespaceMirror) -> list[FoundTool]:
         """The functions that fit a request at all, best first, ties by name."""
@@ -350,10 +372,9 @@ def _forced_by(choice: object) -> set[str]:
     return {name for one in inner for name in _forced_by(one)}
 
 
-def _whole(given: Sequence[object], index: ToolIndex, off: str) -> Shortlist:
-    reason = off or "all tools fit"
-    reasons = {name: reason for name in index.names_N if name}
-    return Shortlist(tuple(given), reasons, (), sum(index.tokens_N), 0, off)
+def _whole(given: Sequence[object], index: ToolIndex) -> Shortlist:
+    reasons = {name: "no more tools than asked for" for name in index.names_N if name}
+    return Shortlist(tuple(given), reasons, (), sum(index.tokens_N), 0)
 
 
 def _shortened(given: Sequence[object], index: ToolIndex, reasons: Mapping[ToolName, str]) -> Shortlist:

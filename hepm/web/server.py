@@ -11,7 +11,7 @@ import socket
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from mcp.server.transport_security import TransportSecuritySettings
@@ -42,6 +42,7 @@ from hepm.agents.runs import LiveRuns
 from hepm.agents.traces import Traces
 from hepm.agents.wire import Placement
 from hepm.errors import ConflictError, HepmError, InputError, MissingExtraError, NotFoundError, StoreError
+from hepm.ingest.fields import is_list
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
 from hepm.ingest.redact import Redactor
 from hepm.memory import Memory
@@ -138,6 +139,7 @@ class Server:
             Route("/health", self._health),
             Route("/metrics", self._metrics),
             Route("/outcome", self._outcome, methods=["POST"]),
+            Route("/shortlist", self._shortlist, methods=["POST"]),
             Route("/hooks/{agent}", self._hook, methods=["POST"]),
             *mcp.routes,
             *live_page.routes(self.runs),
@@ -254,6 +256,29 @@ class Server:
             self.runs.finish, session, namespace=namespace_of(request), success=success, reward=reward
         )
         return JSONResponse({"session": session, "stored": True})
+
+    async def _shortlist(self, request: Request) -> Response:
+        body = await json_object(request)
+        if body is None or "tools" not in body or "messages" not in body:
+            return refused(
+                400, 'give {"messages": [...], "tools": [...]}; "k", "budget_tokens" and "tool_choice" may be'
+            )
+        for key, given in {key: body[key] for key in ("k", "budget_tokens") if body.get(key) is not None}.items():
+            # In Python true and false are numbers, too.
+            if isinstance(given, bool) or not isinstance(given, int):
+                return refused(400, f'"{key}" is no whole number')
+        if not (is_list(body["tools"]) and (is_list(body["messages"]) or isinstance(body["messages"], str))):
+            return refused(400, '"tools" is a list, and "messages" a list, or the text of a request')
+        chosen = await asyncio.to_thread(
+            self.memory.shortlist,
+            body["messages"],
+            body["tools"],
+            k=body.get("k") or 20,
+            budget_tokens=body.get("budget_tokens"),
+            tool_choice=body.get("tool_choice"),
+            namespace=namespace_of(request),
+        )
+        return JSONResponse(asdict(chosen))
 
     async def _hook(self, request: Request) -> Response:
         if not access_of(request).write:

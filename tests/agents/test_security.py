@@ -203,6 +203,7 @@ def test_the_tools_of_mcp_read_the_namespace_of_the_token_alone(two: Memory) -> 
         for name, arguments in {
             "suggest_next_tools": {"session_id": f"{SECRET}-0", "history": []},
             "search_experience": {"query": WISH["content"]},
+            "find_tools": {"query": WISH["content"]},
             "summarize_the_task": {"session_id": f"{SECRET}-0", "summary": WISH["content"]},
             "record_outcome": {"session_id": f"{SECRET}-1", "success": False},
         }.items():

@@ -175,14 +175,19 @@ def test_an_agent_with_few_tools_keeps_all(memory: Memory) -> None:
     assert chosen.tokens_saved == 0
 
 
-def test_lists_are_whole_once_too_many_sessions_missed_a_tool(memory: Memory) -> None:
+def test_lists_are_whole_while_too_many_of_the_latest_sessions_missed_a_tool(memory: Memory) -> None:
     memory.shortlist("cancel my flight", TOOLS, k=2)
     for number in range(30):
         memory.shortlists.record(missed=number % 3 == 0, namespace="default")
     chosen = memory.shortlist("cancel my flight", TOOLS, k=2)
     assert list(chosen.tools) == TOOLS
-    assert chosen.off == "off: 10 of 30 sessions needed a tool that was left out"
+    assert chosen.off == "off: 10 of 30 sessions needed a tool that is not in the list"
+    assert "cancel_flight" not in chosen.left_out
+    assert chosen.tokens_saved == 0
     assert not memory.shortlist("cancel my flight", TOOLS, k=2, namespace="other").off
+    for _ in range(100):
+        memory.shortlists.record(missed=False, namespace="default")
+    assert len(memory.shortlist("cancel my flight", TOOLS, k=2).tools) < 10
 
 
 def test_the_bound_on_misses_holds_at_every_look() -> None:
