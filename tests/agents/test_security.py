@@ -36,7 +36,8 @@ def routes(server: Server) -> list[tuple[str, str]]:
     """Every path with every method that the application knows."""
     found: list[tuple[str, str]] = []
     for route in server.app._app.routes:  # type: ignore[attr-defined]
-        path = re.sub(r"\{[^}]*\}", "chat/completions" if route.path.startswith("/v1") else "x", route.path)
+        path = route.path.replace("{agent}", "claude-code")
+        path = re.sub(r"\{[^}]*\}", "chat/completions" if path.startswith("/v1") else "x", path)
         found += [(path, method) for method in sorted(route.methods or {"GET", "POST", "DELETE"}) if method != "HEAD"]
     assert {"/v1/chat/completions", "/mcp", "/hooks/claude-code", "/outcome", "/metrics"} <= {path for path, _ in found}
     return found
