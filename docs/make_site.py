@@ -96,7 +96,8 @@ def target(page: Path, link: str) -> str:
     """Where a link of a page leads on the site."""
     path, mark, anchor = link.partition("#")
     file = (page.parent / path).resolve()
-    of_the_site = file.is_relative_to(DOCS) and file.is_file()
+    is_page = file.suffix == ".md" and file.is_relative_to(DOCS)
+    of_the_site = file.is_file() and (is_page or file.is_relative_to(DOCS / "images"))
     if "://" in link or not path or of_the_site:
         return link
     if not file.exists():

@@ -61,6 +61,7 @@ def test_a_link_of_a_page_leads_to_the_site_or_to_the_repository_and_not_out_of_
         assert target(page, unchanged) == unchanged
     assert target(page, "../../README.md#try-it") == "https://github.com/hepm/hepm/blob/main/README.md#try-it"
     assert target(page, "../tables") == "https://github.com/hepm/hepm/tree/main/docs/tables"
+    assert target(page, "../site.toml") == "https://github.com/hepm/hepm/blob/main/docs/site.toml"
     for wrong in ("gone.md", "../../../elsewhere"):
         with pytest.raises((FileNotFoundError, ValueError)):
             target(page, wrong)
