@@ -27,7 +27,11 @@ from hepm.ingest.fields import is_list, is_object
 from hepm.types import DEFAULT_NAMESPACE, Object
 
 LOCAL: Final = ("127.0.0.1", "localhost", "::1")
-DOORS: Final = frozenset({"", "v1", "mcp", "hooks", "otlp", "outcome", "shortlist", "api", "health", "metrics"})
+DOORS: Final = frozenset(
+    {
+        *("", "v1", "v1beta", "mcp", "hooks", "otlp", "outcome", "shortlist", "api", "health", "metrics"),
+    }
+)
 """First parts of the paths. Another first part, before one of these, names a namespace: /desk/v1/models."""
 
 GUESSES: Final = 20
@@ -125,20 +129,20 @@ async def json_object(request: Request) -> Object | None:
 
 
 def refused(status: int, message: str, **more: Any) -> Response:
-    """An error in the form of the APIs of OpenAI and Anthropic, which their clients show."""
+    """An error in the form of the APIs of OpenAI and Anthropic; Gemini's clients read its message, too."""
     error = {"message": message, "type": "hepm", "param": None, "code": None, **more}
     return JSONResponse({"type": "error", "error": error}, status)
 
 
 def token_of(headers: Headers) -> str:
-    """hepm's own token; clients of the proxy may give the endpoint's key as Authorization, or Anthropic's X-Api-Key."""
+    """hepm's own token; clients of the proxy may give the endpoint's key in its place."""
     kind, _, token = headers.get("authorization", "").partition(" ")
     own = headers.get("x-hepm-token", "").strip()
     if own:
         return own
     if kind.lower() == "bearer":
         return token.strip()
-    return headers.get("x-api-key", "").strip()
+    return (headers.get("x-api-key") or headers.get("x-goog-api-key", "")).strip()
 
 
 class Guard:
@@ -322,7 +326,7 @@ def _from_a_page(scope: Scope, headers: Headers) -> Response | None:
     if name not in LOCAL:  # a page's own name for this machine (DNS rebinding)
         return refused(421, f"this server is reached as 127.0.0.1 or localhost, not as {name!r}")
     # A link may lead to the page, which holds no data, and to figures; data and money are the page's own affair.
-    visit = reads and headers.get("sec-fetch-mode") == "navigate" and not path.startswith(("/v1/", "/api/"))
+    visit = reads and headers.get("sec-fetch-mode") == "navigate" and not path.startswith(("/v1/", "/v1beta/", "/api/"))
     elsewhere = headers.get("sec-fetch-site", "none") not in ("same-origin", "none") and not visit
     # Browsers send "null" for files and sandboxed pages, which is no address of this server.
     origin = headers.get("origin")

@@ -1,4 +1,4 @@
-"""A proxy for the APIs of OpenAI and Anthropic: what memory says goes into a request, a copy of the reply is recorded.
+"""A proxy for model APIs: what memory says goes into a request, and a copy of the reply is recorded.
 
 The bytes of a reply are passed on as they come and never rebuilt. If memory fails, the request goes on without a hint.
 """
@@ -26,9 +26,9 @@ from hepm.agents.guard import BrokenOffError, refused
 from hepm.agents.live_run import LiveRun
 from hepm.agents.replies import Reply, StreamEnd, after_denial, read_reply
 from hepm.agents.runs import LiveRuns
-from hepm.agents.wire import Api, Placement
+from hepm.agents.wire import Api, Placement, Vendor
 from hepm.errors import ConflictError, HepmError, InputError
-from hepm.ingest.formats.turns import chat_calls
+from hepm.ingest.formats.turns import OpenCall, chat_calls
 from hepm.ingest.records import RecordError
 
 _log = logging.getLogger("hepm")
@@ -36,9 +36,8 @@ _log = logging.getLogger("hepm")
 SESSION_HEADER: Final = "x-hepm-session"
 _SESSION: Final = (SESSION_HEADER, "session-id", "session_id", "x-session-id")  # the next two are Codex's
 _OWN: Final = b"x-hepm-"
-_VERSION: Final = "anthropic-version"
-"""A header of each request to Anthropic."""
-_KEYS: Final = frozenset({b"authorization", b"x-api-key"})
+_KEYS: Final[dict[Vendor, bytes]] = {"openai": b"authorization", "anthropic": b"x-api-key", "google": b"x-goog-api-key"}
+"""The header with the key, of each vendor."""
 _HOP: Final = frozenset({
     *(b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer", b"upgrade"),
     *(b"transfer-encoding", b"proxy-connection", b"host", b"content-length", b"accept-encoding", b"expect"),
@@ -118,10 +117,10 @@ class Proxy:
         await self._client.aclose()
 
     async def handle(self, request: Request, path: str, namespace: str) -> Response:
-        """The upstream's answer to a request for a path below `/v1`."""
+        """The upstream's answer to a request for a path below `/v1` or `/v1beta`."""
         try:
             # The query as bytes: "?a=1&b" must reach the endpoint as the client wrote it.
-            base = wire.upstream_of(self.upstream, to_anthropic=_VERSION in request.headers)
+            base = self._upstream_of(request)
             url = httpx2.URL(f"{base}/{_encoded(request, path)}", query=request.scope["query_string"] or None)
         except httpx2.InvalidURL as error:
             return refused(400, f"this path cannot be passed on: {error}")
@@ -130,7 +129,7 @@ class Proxy:
         outgoing = _Request(None, raw)
         if api is not None:
             # With a copy of the context: the guard left the namespace and the token in it.
-            hinted = self._ask.submit(copy_context().run, self._with_hint, api, raw, request.headers, namespace)
+            hinted = self._ask.submit(copy_context().run, self._with_hint, api, raw, path, request.headers, namespace)
             try:
                 outgoing = await asyncio.wait_for(asyncio.wrap_future(hinted), self._hint_s)
             except TimeoutError:
@@ -140,11 +139,15 @@ class Proxy:
                 outgoing = await asyncio.to_thread(_without_hint, api, raw)
         return await self._pass_on(request, url, outgoing, api)
 
-    def _with_hint(self, api: Api, raw: bytes, headers: Mapping[str, str], namespace: str) -> _Request:
+    def _upstream_of(self, request: Request) -> str:
+        return wire.upstream_of(self.upstream, _vendor_of(request), _root(request).strip("/"))
+
+    def _with_hint(self, api: Api, raw: bytes, path: str, headers: Mapping[str, str], namespace: str) -> _Request:
         """The run of a request, and its body with the hint; the body without one if memory cannot read it."""
         try:
             body = wire.read_body(api, raw)
             tools = wire.tools_of(body)
+            model = wire.model_of(path, body)
             environment = headers.get("x-hepm-environment", "").strip()
             if headers.get("user-agent", "").startswith(_CLAUDE_CODE):
                 if not tools:  # it asks for a title, or for a summary of a page: that is no conversation
@@ -163,7 +166,7 @@ class Proxy:
                 user=headers.get("x-hepm-user", "").strip() or wire.user_of(body),
                 task=headers.get("x-hepm-task", "").strip(),
                 environment=environment,
-                model=str(body.get("model") or ""),
+                model=model,
                 tools=tools or None,
             )
             prompt = self._runs.prompt(run, keep=run.behind)
@@ -179,12 +182,11 @@ class Proxy:
                     return raw
                 return wire.write_body(sent)
 
-            model = str(body.get("model"))
             placement = self._placement
             if self._refusals[model] >= _TAIL_AFTER:
                 placement = "tail"
             with_tail = None
-            if self._may_fall_back and placement == "behind" and api != "messages":
+            if self._may_fall_back and placement == "behind" and api in ("chat", "responses"):
                 with_tail = partial(placed, "tail")
             return _Request(run, placed(placement), model, with_tail)
         except ConflictError:  # two agents under one name: the second learns it at once
@@ -224,8 +226,7 @@ class Proxy:
             self._end(run, api)
             return Response(status_code=499)
         try:
-            base = wire.upstream_of(self.upstream, to_anthropic=_VERSION in request.headers)
-            headers = _with_locations_here(upstream, base)
+            headers = _with_locations_here(upstream, self._upstream_of(request), _root(request))
         except _LeavesError as elsewhere:
             self._end(run, api)
             await upstream.aclose()
@@ -315,16 +316,18 @@ class Proxy:
         """
         run = outgoing.run
         assert run is not None
+        calls: list[OpenCall] = []
         for message in read_reply(api, "", raw).messages:
-            for call in chat_calls(message):
-                with run.lock:
-                    denial = run.session.denial(call.name, call.arguments)
-                    if denial is None:
-                        continue
-                    run.session.record(call.name, call.arguments, denial.text, refused=True, hidden=True)
-                self._runs.counts["denied", run.namespace] += 1
-                body = wire.read_body(api, outgoing.content)
-                return wire.write_body(after_denial(api, body, raw, str(call.id), denial.text))
+            calls += chat_calls(message)
+        for place, call in enumerate(calls):
+            with run.lock:
+                denial = run.session.denial(call.name, call.arguments)
+                if denial is None:
+                    continue
+                run.session.record(call.name, call.arguments, denial.text, refused=True, hidden=True)
+            self._runs.counts["denied", run.namespace] += 1
+            body = wire.read_body(api, outgoing.content)
+            return wire.write_body(after_denial(api, body, raw, place, denial.text))
         return None
 
     def _headers(self, request: Request) -> list[tuple[bytes, bytes]]:
@@ -339,19 +342,17 @@ class Proxy:
             if any(token in value for token in own_tokens):
                 continue
             # "Bearer" alone is no key.
-            if name in _KEYS and not value.removeprefix(b"Bearer").strip():
+            if name in _KEYS.values() and not value.removeprefix(b"Bearer").strip():
                 continue
             headers.append((name, value))
-            has_key = has_key or name in _KEYS
+            has_key = has_key or name in _KEYS.values()
         # Compressed, the reply could not be read for the record.
         headers.append((b"accept-encoding", b"identity"))  # so that the copy can be read
-        to_anthropic = _VERSION in request.headers
-        is_ours = wire.upstream_of(self.upstream, to_anthropic=to_anthropic) == self.upstream
-        if self._key and not has_key and is_ours:
-            if to_anthropic:
-                headers.append((b"x-api-key", self._key.encode()))
-            else:
-                headers.append((b"authorization", f"Bearer {self._key}".encode()))
+        is_ours = self._upstream_of(request) == self.upstream
+        if self._key and not has_key and is_ours and "key" not in request.query_params:
+            vendor = _vendor_of(request)
+            key = f"Bearer {self._key}" if vendor == "openai" else self._key
+            headers.append((_KEYS[vendor], key.encode()))
         return headers
 
     async def _tee(self, upstream: httpx2.Response, api: Api | None, run: LiveRun | None) -> AsyncIterator[bytes]:
@@ -418,7 +419,7 @@ class _LeavesError(Exception):
     """A redirect that leads its client past hepm, with hepm's token and the prompt; its text is the host."""
 
 
-def _with_locations_here(upstream: httpx2.Response, base: str) -> list[tuple[bytes, bytes]]:
+def _with_locations_here(upstream: httpx2.Response, base: str, root: str) -> list[tuple[bytes, bytes]]:
     """The headers of a reply; a redirect to another address below the endpoint's `base` leads to the same at hepm.
 
     Raises:
@@ -431,13 +432,13 @@ def _with_locations_here(upstream: httpx2.Response, base: str) -> list[tuple[byt
     redirected: list[tuple[bytes, bytes]] = []
     for name, value in headers:
         if name == b"location":
-            redirected.append((name, _location_here(value, httpx2.URL(f"{base}/"))))
+            redirected.append((name, _location_here(value, httpx2.URL(f"{base}/"), root)))
         else:
             redirected.append((name, value))
     return redirected
 
 
-def _location_here(location: bytes, base: httpx2.URL) -> bytes:
+def _location_here(location: bytes, base: httpx2.URL, root: str) -> bytes:
     try:
         url = httpx2.URL(location.decode("latin-1").replace("\\", "/").strip())
     except httpx2.InvalidURL:
@@ -446,7 +447,7 @@ def _location_here(location: bytes, base: httpx2.URL) -> bytes:
         return location
     same = (url.scheme, url.host, url.port, url.userinfo) == (base.scheme, base.host, base.port, base.userinfo)
     if same and url.raw_path.startswith(base.raw_path):
-        return b"/v1/" + url.raw_path.removeprefix(base.raw_path)  # which names no host
+        return root.encode() + url.raw_path.removeprefix(base.raw_path)  # which names no host
     raise _LeavesError(url.host or url.scheme)
 
 
@@ -469,12 +470,26 @@ def _without_hint(api: Api, raw: bytes) -> _Request:
     return _Request(None, raw)
 
 
+def _vendor_of(request: Request) -> Vendor:
+    """Whose form a request has, by what each client of Anthropic and of Google sends."""
+    if "anthropic-version" in request.headers:
+        return "anthropic"
+    if _root(request) == "/v1beta/" or "x-goog-api-client" in request.headers or "x-goog-api-key" in request.headers:
+        return "google"
+    return "openai"
+
+
+def _root(request: Request) -> str:
+    """What is in front of the endpoint's own paths."""
+    return "/v1beta/" if request.scope["path"].startswith("/v1beta/") else "/v1/"
+
+
 def _encoded(request: Request, path: str) -> str:
-    """A path below `/v1` as the client wrote it, in percent-encoding; InvalidURL if it leads out of `/v1`."""
+    """A path below `/v1` as the client wrote it, in percent-encoding; InvalidURL if it leads out of it."""
     if any(part in (".", "..") for part in path.replace("\\", "/").split("/")):
         raise httpx2.InvalidURL("the path has a part . or ..")
     # Decoded and encoded again, "a%2Fb" would become "a/b".
-    raw = request.scope["raw_path"].partition(b"/v1/")[2].decode("ascii", "replace")
+    raw = request.scope["raw_path"].partition(_root(request).encode())[2].decode("ascii", "replace")
     if unquote(raw) != path:
         return quote(path)
     return raw

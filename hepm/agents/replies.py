@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 from hepm.agents.wire import Api, inner_of, items_of, object_in, objects, parsed, text_of
-from hepm.ingest.fields import is_object
+from hepm.ingest.fields import is_list, is_object
 from hepm.ingest.formats.openai_items import item_messages
 from hepm.ingest.formats.parts import spread
 from hepm.types import Object
@@ -34,30 +34,27 @@ class Reply:
     id: str = ""
 
 
-def after_denial(api: Api, body: Object, raw: bytes, denied: str, why: str) -> Object:
+def after_denial(api: Api, body: Object, raw: bytes, denied: int, why: str) -> Object:
     """The request that follows a reply of which no call is made: with the reply, and results that say so.
 
     Of several choices it goes on with the first. An endpoint refuses it for calls that take no text for a result.
 
     Args:
         raw: The bytes of the reply.
-        denied: Id of the call that memory denies, and `why`; the others of its turn are not made either.
+        denied: Which of its calls memory denies, from 0, and `why`; the others of its turn are not made either.
     """
     said = read_reply(api, "", raw).messages
     results: list[Object] = []
     for message in said:
         for call in objects(message.get("tool_calls")):
-            id = call.get("id")
-            text = why if id == denied else _NOT_MADE
-            if api == "chat":
-                results.append({"role": "tool", "tool_call_id": id, "content": text})
-            elif api == "messages":
-                results.append({"type": "tool_result", "tool_use_id": id, "content": text, "is_error": True})
-            else:
-                results.append({"type": "function_call_output", "call_id": id, "output": text})
+            text = why if len(results) == denied else _NOT_MADE
+            results.append(_result(api, call, text))
     reply = object_in(parsed(raw))
     if api == "responses":
         return {**body, "input": [*items_of(body), *objects(reply.get("output")), *results]}
+    if api == "gemini":
+        turns = [_content(reply), {"role": "user", "parts": results}]
+        return {**body, "contents": [*objects(body.get("contents")), *turns]}
     given = objects(body.get("messages"))
     if api == "messages":  # its thoughts go back with their signatures
         turns = [{"role": "assistant", "content": reply.get("content")}, {"role": "user", "content": results}]
@@ -65,12 +62,30 @@ def after_denial(api: Api, body: Object, raw: bytes, denied: str, why: str) -> O
     return {**body, "messages": [*given, *said, *results]}
 
 
+def _result(api: Api, call: Object, text: str) -> Object:
+    """A result of a call that was not made."""
+    id = call.get("id")
+    if api == "messages":
+        return {"type": "tool_result", "tool_use_id": id, "content": text, "is_error": True}
+    if api == "responses":
+        return {"type": "function_call_output", "call_id": id, "output": text}
+    if api == "gemini":
+        answered: Object = {"name": inner_of(call).get("name"), "response": {"error": text}}
+        if id:
+            answered["id"] = id
+        return {"functionResponse": answered}
+    return {"role": "tool", "tool_call_id": id, "content": text}
+
+
 def read_reply(api: Api, content_type: str, raw: bytes) -> Reply:
     """What a model answered, from the bytes of its response, streamed or not. What cannot be read is left out."""
     if "text/event-stream" in content_type:
         # The data of the last event may be "[DONE]", which is no JSON.
         return _STREAMED[api]([object_in(parsed(data)) for data in _events_of(raw)])
-    return _WHOLE[api](object_in(parsed(raw)))
+    body = parsed(raw)
+    if is_list(body):  # a stream of Gemini that was not asked for as events
+        return _STREAMED[api](objects(body))
+    return _WHOLE[api](object_in(body))
 
 
 class StreamEnd:
@@ -128,6 +143,31 @@ def _anthropic(body: Object) -> Reply:
     if not blocks:
         return Reply()
     return Reply(tuple(spread({"role": "assistant", "content": blocks})))
+
+
+def _content(body: Object) -> Object:
+    """The first candidate of a reply of Gemini."""
+    candidates = objects(body.get("candidates"))
+    return object_in(candidates[0].get("content")) if candidates else {}
+
+
+def _gemini(body: Object) -> Reply:
+    return _streamed_gemini([body])
+
+
+def _streamed_gemini(events: Sequence[Object]) -> Reply:
+    """Its parts in order; a text comes in several."""
+    parts: list[Object] = []
+    for event in events:
+        for part in objects(_content(event).get("parts")):
+            goes_on = bool(parts) and "text" in part and "text" in parts[-1]
+            if goes_on and part.get("thought") == parts[-1].get("thought"):
+                parts[-1] = {**parts[-1], "text": text_of(parts[-1]["text"]) + text_of(part["text"])}
+            else:
+                parts.append(part)
+    if not parts:
+        return Reply()
+    return Reply(tuple(spread({"role": "assistant", "parts": parts})))
 
 
 def _streamed_chat(events: Sequence[Object]) -> Reply:
@@ -226,9 +266,15 @@ def _streamed_response(events: Sequence[Object]) -> Reply:
     return Reply(tuple(item_messages(items or output)), id)
 
 
-_WHOLE: Final[dict[Api, Callable[[Object], Reply]]] = {"chat": _chat, "responses": _response, "messages": _anthropic}
+_WHOLE: Final[dict[Api, Callable[[Object], Reply]]] = {
+    "chat": _chat,
+    "responses": _response,
+    "messages": _anthropic,
+    "gemini": _gemini,
+}
 _STREAMED: Final[dict[Api, Callable[[Sequence[Object]], Reply]]] = {
     "chat": _streamed_chat,
     "responses": _streamed_response,
     "messages": _streamed_anthropic,
+    "gemini": _streamed_gemini,
 }

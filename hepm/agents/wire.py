@@ -1,4 +1,4 @@
-"""Three APIs on the wire, OpenAI's two and Anthropic's: what a request says, and where a hint goes into it.
+"""The APIs on the wire, OpenAI's two, Anthropic's and Gemini's: what a request says, and where a hint goes into it.
 
 Everything is read as OpenAI chat messages, the form in which sessions record a run. Requests are changed by three
 functions alone, `without_foreign_hints`, `with_hint` and `hepm.agents.replies.after_denial`.
@@ -7,7 +7,8 @@ functions alone, `without_foreign_hints`, `with_hint` and `hepm.agents.replies.a
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from operator import is_
 from typing import Any, Final, Literal, TypeAlias, cast
 from urllib.parse import urlsplit
@@ -24,34 +25,58 @@ from hepm.text import disarmed
 from hepm.types import BLOCK_END, BLOCK_START, FAILED_HINT, HINT, Object
 
 Placement: TypeAlias = Literal["auto", "behind", "tail", "system", "message"]
-Api: TypeAlias = Literal["chat", "responses", "messages"]
-"""OpenAI's Chat Completions and Responses, and Anthropic's Messages."""
+Api: TypeAlias = Literal["chat", "responses", "messages", "gemini"]
+"""OpenAI's Chat Completions and Responses, Anthropic's Messages, and Gemini's generateContent."""
+Vendor: TypeAlias = Literal["openai", "anthropic", "google"]
+"""Whose form a request has."""
 
 MOST_MESSAGES: Final = 20_000
 """Of a conversation that is read: each takes some tens of microseconds."""
-_MESSAGES: Final[dict[Api, str]] = {"chat": "messages", "responses": "input", "messages": "messages"}
+_MESSAGES: Final[dict[Api, str]] = {
+    "chat": "messages",
+    "responses": "input",
+    "messages": "messages",
+    "gemini": "contents",
+}
 _IDS: Final = ("session_id", "thread_id", "conversation_id")
 _TEXTS: Final = {"message": "content", "function_call_output": "output", "custom_tool_call_output": "output"}
 """Items of the Responses API that the model does not write, and where their text is."""
-_READ: Final = ("content", "output", "outputs", "result", "results")
+_READ: Final = ("content", "parts", "output", "outputs", "result", "results")
 """Where messages and items hold what the model reads as text."""
 _APIS: Final[dict[str, Api]] = {"chat/completions": "chat", "responses": "responses", "messages": "messages"}
-ANTHROPIC: Final = "https://api.anthropic.com/v1"
+_GENERATES: Final = re.compile(r"models/([^/:]+):(?:g|streamG)enerateContent")
+_VENDORS: Final[dict[Vendor, str]] = {
+    "anthropic": "https://api.anthropic.com/",
+    "google": "https://generativelanguage.googleapis.com/",
+}
 _ATTRIBUTION: Final = "x-anthropic-billing-header:"
 """How the block of Claude Code's system prompt begins that may differ in each request, and that caches leave out."""
+_SCHEMAS: Final = frozenset({"input_schema", "parametersJsonSchema", "parameters_json_schema"})
+"""Where tools of Anthropic and of Gemini say what they take."""
+_RESULT_KEYS: Final = frozenset({"functionResponse", "function_response"})
 _UNMARKED: Final = frozenset({"thinking", "redacted_thinking"})
 """Blocks that take no `cache_control`."""
 
 
 def api_of(path: str) -> Api | None:
-    """The API behind a path below `/v1`; None for one that is passed through."""
+    """The API behind a path below `/v1` or `/v1beta`; None for one that is passed through."""
+    if _GENERATES.fullmatch(path.strip("/")):
+        return "gemini"
     return _APIS.get(path.strip("/"))
 
 
-def upstream_of(upstream: str, *, to_anthropic: bool) -> str:
-    """The endpoint behind the proxy for a request: one for Anthropic never goes to OpenAI, which has no such API."""
-    if to_anthropic and _is_openai(upstream):
-        return ANTHROPIC
+def model_of(path: str, body: Object) -> str:
+    """The model of a request; "" if it names none."""
+    named = _GENERATES.fullmatch(path.strip("/"))
+    if named:
+        return named[1]
+    return str(body.get("model") or "")
+
+
+def upstream_of(upstream: str, vendor: Vendor, version: str) -> str:
+    """The endpoint behind the proxy for a request below `version`: one in another's form never goes to OpenAI."""
+    if vendor in _VENDORS and _is_openai(upstream):
+        return _VENDORS[vendor] + version
     return upstream
 
 
@@ -118,6 +143,8 @@ def messages_of(api: Api, body: Object) -> list[Object]:
         return objects(body.get("messages"))
     if api == "messages":
         return _anthropic_messages(body)
+    if api == "gemini":
+        return _gemini_messages(body)
     messages = item_messages([item for item in items_of(body) if not is_context(item)])
     instructions = body.get("instructions")
     if isinstance(instructions, str):
@@ -138,6 +165,22 @@ def _anthropic_messages(body: Object) -> list[Object]:
             message = {**message, "content": [_without_reminders(block) for block in blocks]}  # noqa: PLW2901
         messages.extend(spread(message))
     return messages
+
+
+def _gemini_messages(body: Object) -> list[Object]:
+    """The instruction and the contents of a request to Gemini, their calls and results apart."""
+    messages: list[Object] = []
+    system = objects(object_in(body.get(_instruction(body))).get("parts"))
+    if system:
+        messages.append({"role": "system", "content": system})
+    for content in objects(body.get("contents")):
+        messages.extend(spread(content))
+    return messages
+
+
+def _instruction(body: Object) -> str:
+    """The key of the system's instruction: Gemini takes two spellings."""
+    return "system_instruction" if "system_instruction" in body else "systemInstruction"
 
 
 def _without_reminders(block: Object) -> Object:
@@ -220,15 +263,17 @@ def tools_of(body: Object) -> list[Object]:
         if item.get("type") == "additional_tools":
             given += objects(item.get("tools"))
     tools: list[Object] = []
+    for tool in list(given):
+        given += objects(tool.get("functionDeclarations") or tool.get("function_declarations"))  # Gemini's
     for tool in given:
         # {"type": "namespace", "name": "mcp__github", "tools": [...]}
         if tool.get("type") == "namespace":
             tools.extend(tools_of({"tools": tool.get("tools")}))
             continue
         inner = inner_of(tool) or tool
-        if "input_schema" in inner:  # Anthropic's
-            inner = {**inner, "parameters": inner["input_schema"]}
-            del inner["input_schema"]
+        for key in _SCHEMAS & inner.keys():
+            inner = {**inner, "parameters": inner[key]}
+            del inner[key]
         if 0 < len(text_of(inner.get("name"))) <= MAX_NAME:
             tools.append({"type": "function", "function": inner})
     return tools
@@ -255,7 +300,7 @@ def without_foreign_hints(api: Api, body: Object) -> Object:
 
 
 def _without_foreign_hints(message: Object) -> Object:
-    if message.get("role") in ("system", "developer", "assistant") or message.get("type") == "reasoning":
+    if message.get("role") in ("system", "developer", "assistant", "model") or message.get("type") == "reasoning":
         return message
     read = {key: message[key] for key in _READ if key in message}
     # Compared by identity: an unchanged request keeps the very objects, and so the client's own bytes.
@@ -300,17 +345,17 @@ def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: P
         stable: What stays through a session. It goes where a provider's prompt cache keeps it: into the system message,
             else into the first user message.
         present: What belongs to this turn.
-        placement: Where `present` goes. In Anthropic's API to the end of the user's turn as a block of its own, or into
-            the system prompt. Else into a user message behind the results of tools, else to the end of the user's
+        placement: Where `present` goes. In the APIs of Anthropic and of Gemini to the end of the user's turn as a block
+            of its own, or into the system prompt. Else into a user message behind the results of tools, else to the end of the user's
             message ("behind"), to the end of the last message, also of a result ("tail"), into the system message, or
             into a developer message of its own ("message").
     """
     if not (stable or present):
         return body
-    if api == "responses":
-        return _responses_with_hint(body, stable, present, placement)
-    if api == "messages":
-        return _anthropic_with_hint(body, stable, present, placement)
+    return _HINTED[api](body, stable, present, placement)
+
+
+def _chat_with_hint(body: Object, stable: str, present: str, placement: Placement) -> Object:
     messages = list(objects(body.get("messages")))
     if not all(isinstance(message.get("content"), str | list | None) for message in messages):
         return body
@@ -383,6 +428,37 @@ def _anthropic_with_hint(body: Object, stable: str, present: str, placement: Pla
         messages[place] = {**messages[place], "content": [*said, block]}
         changed["messages"] = messages
     return changed
+
+
+def _gemini_with_hint(body: Object, stable: str, present: str, placement: Placement) -> Object:
+    """Behind results it is a content of its own: Gemini takes as many parts with them as there were calls."""
+    key = _instruction(body)
+    system = body.get(key, {})
+    contents = objects(body.get("contents"))
+    parts = objects(contents[-1].get("parts"))
+    if not is_object(system) or parts != contents[-1].get("parts"):
+        return body
+    changed: Object = dict(body)
+    at_front = [stable, present] if placement == "system" else [stable]
+    if any(at_front):
+        added = [{"text": text} for text in at_front if text]
+        changed[key] = {**system, "parts": [*objects(system.get("parts")), *added]}
+    if present and placement != "system" and contents[-1].get("role") != "model":
+        part = {"text": tagged(present)}
+        if any(not _RESULT_KEYS.isdisjoint(one) for one in parts):
+            contents.append({"role": "user", "parts": [part]})
+        else:
+            contents[-1] = {**contents[-1], "parts": [*parts, part]}
+        changed["contents"] = contents
+    return changed
+
+
+_HINTED: Final[dict[Api, Callable[[Object, str, str, Placement], Object]]] = {
+    "chat": _chat_with_hint,
+    "responses": _responses_with_hint,
+    "messages": _anthropic_with_hint,
+    "gemini": _gemini_with_hint,
+}
 
 
 def _marked(block: Object, cache_control: Object) -> Object:

@@ -136,6 +136,7 @@ class Server:
             cast(Route, route).methods = {"POST"}
         routes = [
             Route("/v1/{path:path}", self._proxied, methods=_METHODS),  # first, as most requests are the proxy's
+            Route("/v1beta/{path:path}", self._proxied, methods=_METHODS),
             Route("/health", self._health),
             Route("/metrics", self._metrics),
             Route("/outcome", self._outcome, methods=["POST"]),

@@ -19,7 +19,6 @@ from hepm import Memory
 from hepm.agents.guard import Access
 from hepm.agents.replies import read_reply
 from hepm.agents.wire import (
-    ANTHROPIC,
     group_of,
     messages_of,
     read_body,
@@ -171,9 +170,10 @@ def test_errors_come_through_as_they_are_and_those_of_hepm_have_anthropics_form(
 
 def test_a_request_for_anthropic_reaches_it_though_the_endpoint_behind_hepm_is_openai(memory: Memory) -> None:
     openai, local = "https://eu.api.openai.com/v1", "http://localhost:11434/v1"
-    assert upstream_of(openai, to_anthropic=True) == ANTHROPIC
-    assert upstream_of(openai, to_anthropic=False) == openai
-    assert upstream_of(local, to_anthropic=True) == local
+    assert upstream_of(openai, "anthropic", "v1") == "https://api.anthropic.com/v1"
+    assert upstream_of(openai, "google", "v1beta") == "https://generativelanguage.googleapis.com/v1beta"
+    assert upstream_of(openai, "openai", "v1") == openai
+    assert upstream_of(local, "anthropic", "v1") == local
 
 
 TOKEN = "token-of-desk"

@@ -154,7 +154,7 @@ def test_of_parallel_calls_none_is_made_and_the_responses_api_is_answered_in_its
         {"type": "function_call", "call_id": "a", "name": "close_ticket", "arguments": "{}"},
         {"type": "function_call", "call_id": "b", "name": "note", "arguments": "{}"},
     ]
-    body = after_denial("responses", {"input": "Hi"}, json.dumps({"output": items}).encode(), "a", "Denied.")
+    body = after_denial("responses", {"input": "Hi"}, json.dumps({"output": items}).encode(), 0, "Denied.")
     assert body["input"][:4] == [{"role": "user", "content": "Hi"}, *items]
     results = body["input"][4:]
     assert [(item["type"], item["call_id"]) for item in results] == [
