@@ -346,9 +346,9 @@ def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: P
             else into the first user message.
         present: What belongs to this turn.
         placement: Where `present` goes. In the APIs of Anthropic and of Gemini to the end of the user's turn as a block
-            of its own, or into the system prompt. Else into a user message behind the results of tools, else to the end of the user's
-            message ("behind"), to the end of the last message, also of a result ("tail"), into the system message, or
-            into a developer message of its own ("message").
+            of its own, or into the system prompt. Else into a user message behind the results of tools, else to the end
+            of the user's message ("behind"), to the end of the last message, also of a result ("tail"), into the system
+            message, or into a developer message of its own ("message").
     """
     if not (stable or present):
         return body

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema_rs
 import yaml
 
-from tests.loopback import anthropic
+from tests.loopback import anthropic, gemini
 
 OPENAI = yaml.safe_load(Path(__file__).with_name("openai.yaml").read_text("utf-8"))
 _REQUESTS = {path: jsonschema_rs.validator_for(schema) for path, schema in OPENAI["requests"].items()}
@@ -76,6 +76,11 @@ class Rules:
             return
         if request.path == "/v1/messages":
             complaint = anthropic.complaint_about(request.body)
+            if complaint:
+                raise RefusedError(complaint)
+            return
+        if gemini.PATH.fullmatch(request.path):
+            complaint = gemini.complaint_about(request.body)
             if complaint:
                 raise RefusedError(complaint)
             return

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from tests.loopback import anthropic
+from tests.loopback import anthropic, gemini
 from tests.loopback.replies import (
     Drop,
     Reply,
@@ -27,7 +27,8 @@ from tests.loopback.requests import RefusedError, Request, Rules
 
 
 class Loopback:
-    """Plays an endpoint: POST /v1/chat/completions, /v1/responses, /v1/messages and /v1/embeddings.
+    """Plays an endpoint: POST /v1/chat/completions, /v1/responses, /v1/messages, Gemini's
+    generateContent and /v1/embeddings.
 
     A request is held against `rules` first. What passes gets the next of `replies`, and what `script` says when they
     are used up. Set either while no request is under way.
@@ -148,6 +149,10 @@ class _Handler(BaseHTTPRequestHandler):
         if is_completion and request.path == "/v1/responses":
             body = response_of(body, request.body)
             events = response_events_of(body)
+        elif is_completion and gemini.PATH.fullmatch(request.path):
+            body = gemini.content_of(body)
+            events = gemini.events_of(body)
+            streamed = ":stream" in request.path
         elif is_completion and request.path == "/v1/messages":
             body = anthropic.message_of(body, request.body)
             events = anthropic.message_events_of(body)
