@@ -171,10 +171,6 @@ class Guard:
         self._known: set[tuple[str, str]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: D102
-        if scope["type"] == "websocket":
-            await receive()
-            await send({"type": "websocket.close", "code": 1008, "reason": "hepm speaks HTTP, not WebSocket"})
-            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

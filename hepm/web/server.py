@@ -404,6 +404,7 @@ def uvicorn_config(app: ASGIApp, options: ServeOptions) -> uvicorn.Config:
         options.host,
         options.port,
         http=Protocol,
+        ws="none",  # else a request for WebSocket gets no sentence where a library for it is installed
         log_level="warning",
         access_log=False,
         server_header=False,
