@@ -1,14 +1,16 @@
 """What a server that learns from each run costs: what it adds to requests, `/outcome`, and its own CPU time.
 
 usage: python benchmarks/live.py [--runs 200 5000 100000] [--sessions 30] [--policy procedural] [--without-lessons]
-       [--stores FOLDER] [--in-process]
+       [--stores FOLDER] [--in-process] [--api messages]
 
 A real `hepm serve` on runs of a generated service desk, none of them in the sessions; upstream, server and client are
 processes of one machine. A session is five chat requests of 20 kB, each also sent to the upstream directly, and then
 `POST /outcome`; so runs arrive between the requests, which come `--pause` seconds apart. `added` is the median of
-proxied requests less that of direct ones, `next` that of the first request after an outcome, `cpu` the server's CPU
+proxied requests less that of direct ones, `bare` the same for a proxy of uvicorn, Starlette and httpx2 that only passes
+bytes on, `next` that of the first request after an outcome, `cpu` the server's CPU
 time, with all of its threads and until it rests again, per session. With `--policy procedural` no engine is asked for
 hints, and `--without-lessons` shows and distills none: what is left is the store, the record of runs, and HTTP.
+`--api messages` speaks Anthropic's form.
 
 `--in-process` also measures sessions in an event loop of this process: how long `hint` and `afinish` take, and the
 gaps of a ticker that sleeps 1 ms, beyond that, beside those of an idle loop just before. `own` leaves out what
@@ -65,11 +67,16 @@ def main() -> None:
     parser.add_argument("--without-lessons", action="store_true")
     parser.add_argument("--stores", type=Path)
     parser.add_argument("--in-process", action="store_true")
+    parser.add_argument("--api", choices=("chat", "messages"), default="chat")
+    parser.add_argument("--bare", help=argparse.SUPPRESS)
     parser.add_argument("--upstream", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.upstream:
-        run_upstream()
+        run(answer)
+        return
+    if arguments.bare:
+        run(bare_proxy(arguments.bare))
         return
     if arguments.serve:
         store, upstream = arguments.serve
@@ -85,7 +92,17 @@ def main() -> None:
                     row |= in_process(copied(store, folder), arguments)
             rows.append(row)
             print(json.dumps(about("live") | row | {"load": rounded(os.getloadavg()[0])}), flush=True)
-    columns = ["runs", "added_ms", "next_added_ms", "outcome_ms", "outcome_p95_ms", "cpu_ms", "hinted"]
+    columns = [
+        "runs",
+        "bare_ms",
+        "added_ms",
+        "ratio",
+        "next_added_ms",
+        "outcome_ms",
+        "outcome_p95_ms",
+        "cpu_ms",
+        "hinted",
+    ]
     print(f"\n| {' | '.join(columns)} |\n|{'--:|' * len(columns)}")
     for row in rows:
         print("|", " | ".join(str(row[column]) for column in columns), "|")
@@ -146,16 +163,39 @@ def process(command: list[str]) -> Iterator[tuple[str, int]]:
             process.terminate()
 
 
-def run_upstream() -> None:
-    """Serve an endpoint on a free port, whose address is written to standard error."""
+def run(app: Any) -> None:
+    """Serve an application on a free port, whose address is written to standard error."""
     import uvicorn
 
     with socket.socket(proto=socket.IPPROTO_TCP) as listening:  # named, so that asyncio sets TCP_NODELAY
         listening.bind(("127.0.0.1", 0))
         listening.listen()
         print(f"http://127.0.0.1:{listening.getsockname()[1]}", file=sys.stderr, flush=True)
-        config = uvicorn.Config(answer, log_level="error", access_log=False, lifespan="off")
+        config = uvicorn.Config(app, log_level="error", access_log=False, lifespan="off")
         uvicorn.Server(config).run(sockets=[listening])
+
+
+def bare_proxy(upstream: str) -> Any:
+    """A proxy of the libraries of `hepm serve` that passes bytes on as they come."""
+    import httpx2
+    from starlette.applications import Starlette
+    from starlette.background import BackgroundTask
+    from starlette.requests import Request
+    from starlette.responses import StreamingResponse
+    from starlette.routing import Route
+
+    client = httpx2.AsyncClient(limits=httpx2.Limits(max_connections=None))
+    dropped = {"host", "content-length", "connection", "accept-encoding"}
+
+    async def passed_on(request: Request) -> StreamingResponse:
+        headers = [(name, value) for name, value in request.headers.items() if name not in dropped]
+        sent = client.build_request("POST", upstream + request.url.path, content=await request.body(), headers=headers)
+        got = await client.send(sent, stream=True)
+        return StreamingResponse(
+            got.aiter_raw(), got.status_code, dict(got.headers), background=BackgroundTask(got.aclose)
+        )
+
+    return Starlette(routes=[Route("/v1/{path:path}", passed_on, methods=["POST"])])
 
 
 async def answer(scope: Any, receive: Any, send: Any) -> None:
@@ -167,7 +207,9 @@ async def answer(scope: Any, receive: Any, send: Any) -> None:
         body += message.get("body", b"")
         more = message.get("more_body", False)
     reply = json.loads(dict(scope["headers"]).get(b"x-reply", b"{}"))
-    whole = {"object": "chat.completion", "choices": [{"index": 0, "message": reply, "finish_reason": "stop"}]}
+    whole: dict[str, Any] = {"choices": [{"index": 0, "message": reply, "finish_reason": "stop"}]}
+    if scope["path"].endswith("/messages"):
+        whole = {"type": "message", **anthropic_message(reply)}
     hinted = b"yes" if HINT.encode() in body else b"no"
     said = [(b"content-type", b"application/json"), (b"x-hinted", hinted)]
     await send({"type": "http.response.start", "status": 200, "headers": said})
@@ -178,10 +220,11 @@ def served(folder: Path, direct: str, arguments: argparse.Namespace) -> dict[str
     command = [sys.executable, __file__, "--policy", arguments.policy, "--serve", str(folder), f"{direct}/v1"]
     if arguments.without_lessons:
         command.append("--without-lessons")
-    took: dict[str, list[float]] = {"direct": [], "proxied": [], "next": [], "outcome": []}
+    took: dict[str, list[float]] = {"direct": [], "bare": [], "proxied": [], "next": [], "outcome": []}
     desk = episodes()
-    with process(command) as (proxied, pid):
-        client = Client({"direct": direct, "proxied": proxied}, arguments.pause)
+    with process(command) as (proxied, pid), process([sys.executable, __file__, "--bare", direct]) as (bare, _):
+        addresses = {"direct": direct, "bare": bare, "proxied": proxied}
+        client = Client(addresses, arguments.pause, arguments.api)
         rested(pid)
         for number in range(WARM_UP):
             client.session(f"warm {number}", next(desk))
@@ -197,7 +240,10 @@ def served(folder: Path, direct: str, arguments: argparse.Namespace) -> dict[str
     without = np.median(found["direct"])
     return {
         "policy": arguments.policy + ", without lessons" * arguments.without_lessons,
+        "api": arguments.api,
         "direct_ms": rounded(without),
+        "bare_ms": rounded(np.median(found["bare"]) - without),
+        "ratio": rounded((np.median(found["proxied"]) - without) / (np.median(found["bare"]) - without)),
         "added_ms": rounded(np.median(found["proxied"]) - without),
         "added_p95_ms": rounded(np.percentile(found["proxied"], 95) - without),
         "next_added_ms": rounded(np.median(found["next"]) - without),
@@ -219,15 +265,16 @@ def episodes() -> Iterator[DeskRun]:
 class Client:
     """Sends sessions to a server and, request by request, to the upstream behind it."""
 
-    def __init__(self, addresses: Mapping[str, str], pause_s: float) -> None:
+    def __init__(self, addresses: Mapping[str, str], pause_s: float, api: str) -> None:
         self._addresses = addresses
         self._pause_s = pause_s
+        self._api = api
         self.hints: list[bool] = []
 
     def session(self, id: str, episode: DeskRun) -> dict[str, list[float]]:
         """The seconds that each request took."""
         calls, success = DESK.run(episode)
-        took: dict[str, list[float]] = {"direct": [], "proxied": []}
+        took: dict[str, list[float]] = {way: [] for way in self._addresses}
         headers = {"content-type": "application/json", "x-hepm-session": id, "x-hepm-environment": "service desk"}
         connections: dict[str, http.client.HTTPConnection] = {}
         for way, address in self._addresses.items():
@@ -237,10 +284,10 @@ class Client:
         messages = [system_prompt(), said[0]]
         replies = [*said[1::2], {"role": "assistant", "content": "It is done."}]
         for reply, result in zip(replies, [*said[2::2], None], strict=True):
-            body = request_body(messages)
+            body = request_body(messages, self._api)
             for way, connection in connections.items():
-                time.sleep(self._pause_s / 2)
-                seconds, hinted = asked(connection, body, {"x-reply": json.dumps(reply), **headers})
+                time.sleep(self._pause_s / len(connections))
+                seconds, hinted = asked(connection, body, {"x-reply": json.dumps(reply), **headers}, self._api)
                 took[way].append(seconds)
                 if way == "proxied":
                     self.hints.append(hinted)
@@ -262,17 +309,40 @@ def system_prompt() -> dict[str, Any]:
     return {"role": "system", "content": "You work at a service desk. " + "Be kind and follow the rules. " * 430}
 
 
-def request_body(messages: list[dict[str, Any]]) -> bytes:
+def request_body(messages: list[dict[str, Any]], api: str) -> bytes:
     properties = {name: {"type": "string", "description": "What the tool needs to know."} for name in "abcd"}
     parameters = {"type": "object", "properties": properties, "required": ["a"]}
     tools = [{"type": "function", "function": {"name": name, "parameters": parameters}} for name in DESK.tools]
-    return json.dumps({"model": "small", "messages": messages, "tools": tools, "stream": False}).encode()
+    body: dict[str, Any] = {"model": "small", "messages": messages, "tools": tools, "stream": False}
+    if api == "messages":
+        system, *rest = messages
+        body |= {"system": system["content"], "messages": list(map(anthropic_message, rest)), "max_tokens": 500}
+        body["tools"] = [{"name": tool["function"]["name"], "input_schema": parameters} for tool in tools]
+    return json.dumps(body).encode()
 
 
-def asked(connection: http.client.HTTPConnection, body: bytes, headers: Mapping[str, str]) -> tuple[float, bool]:
+def anthropic_message(message: dict[str, Any]) -> dict[str, Any]:
+    """A chat message in Anthropic's form."""
+    if message["role"] == "tool":
+        result = {"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": message["content"]}
+        return {"role": "user", "content": [result]}
+    blocks: list[dict[str, Any]] = []
+    if message.get("content"):
+        blocks.append({"type": "text", "text": message["content"]})
+    for call in message.get("tool_calls", ()):
+        function = call["function"]
+        given = json.loads(function["arguments"])
+        blocks.append({"type": "tool_use", "id": call["id"], "name": function["name"], "input": given})
+    return {"role": message["role"], "content": blocks}
+
+
+def asked(
+    connection: http.client.HTTPConnection, body: bytes, headers: Mapping[str, str], api: str
+) -> tuple[float, bool]:
     """The seconds of a request, and whether a hint reached the upstream."""
+    path = "/v1/messages" if api == "messages" else "/v1/chat/completions"
     started = time.perf_counter()
-    connection.request("POST", "/v1/chat/completions", body, dict(headers))
+    connection.request("POST", path, body, dict(headers))
     response = connection.getresponse()
     response.read()
     return time.perf_counter() - started, response.headers["x-hinted"] == "yes"
