@@ -11,6 +11,8 @@ PYTEST := $(if $(ROOM),folder=$$(mktemp -d $(ROOM)/hepm-XXXXXX); trap 'rm -rf "$
 # What the image has, and where packages are built.
 SERVED := serve,neo4j
 DIST := dist
+# Beside what a user runs of the same file.
+TRIED := docker compose --project-name hepm-try --file compose.serve.yaml
 EXTRAS := embed,openai,llm,serve,zstd,datasets,neo4j-fast,neo4j-local,cypher,gnn,questions,ray,rl
 
 # Where Python may not keep what it compiled, each of the thousands of processes that tests start compiles all it loads.
@@ -74,9 +76,8 @@ sbom: dist
 image:
 	docker build --tag hepm .
 	test "$$(docker image inspect --format '{{.Size}}' hepm)" -lt 200000000
-	HEPM_TOKEN=$$($(PYTHON) -c 'import secrets; print(secrets.token_urlsafe())') \
-		docker compose --file compose.serve.yaml up --no-build --wait --wait-timeout 60
-	docker compose --file compose.serve.yaml down
+	export HEPM_TOKEN=for-this-try HEPM_PORT=18765; $(TRIED) up --no-build --wait --wait-timeout 60; \
+		status=$$?; $(TRIED) logs; $(TRIED) down --volumes; exit $$status
 
 # The tables of the papers, into docs/tables; ARGS="--model M --base-url URL" for those of a model.
 papers: $(VENV)/dev
