@@ -18,6 +18,7 @@ Object: TypeAlias = dict[str, Any]
 """A decoded JSON object."""
 Role: TypeAlias = Literal["system", "user", "assistant"]
 Speak: TypeAlias = Literal["sure", "weighed", "all"]
+Approval: TypeAlias = Literal["review", "auto"]
 """What memory says: only what is right in nine of ten such cases; what is likely, with its chance, for agents that
 weigh hints against what they know; or a ranking of all tools, to look at."""
 PolicyName: TypeAlias = Literal["hybrid", "adaptive", "episodic", "procedural", "gnn"]

@@ -96,6 +96,18 @@ class IngestTable:
 
 
 @dataclass(frozen=True, slots=True)
+class LessonsTable:
+    """The table `[lessons]`: what becomes of lessons that neither runs nor a person taught."""
+
+    approve: Annotated[
+        Literal["review", "auto"],
+        ConfigKey(
+            "Keep lessons of models, agents and imports pending until `hepm lesson review`, or tell them at once."
+        ),
+    ] = "review"
+
+
+@dataclass(frozen=True, slots=True)
 class ModelTable:
     """The table `[model]`: how commands ask a language model."""
 
@@ -146,6 +158,7 @@ class ConfigFile:
         ),
     ] = ("tests",)
     ingest: IngestTable = field(default_factory=IngestTable)
+    lessons: LessonsTable = field(default_factory=LessonsTable)
     model: ModelTable = field(default_factory=ModelTable)
     serve: ServeTable = field(default_factory=ServeTable)
     redaction: RedactionTable = field(default_factory=RedactionTable)
@@ -159,7 +172,10 @@ class ConfigFile:
         return value
 
 
-TABLES: Final = {"ingest": IngestTable, "model": ModelTable, "serve": ServeTable, "redaction": RedactionTable}
+TABLES: Final = {
+    "ingest": IngestTable, "lessons": LessonsTable, "model": ModelTable, "serve": ServeTable,
+    "redaction": RedactionTable,
+}  # fmt: skip
 
 
 def find_config() -> Path | None:

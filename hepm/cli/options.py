@@ -121,7 +121,7 @@ def open_memory(store: str, *, named_by: str = "--store", **about: Any) -> Memor
     # Of embeddings: a store whose embedder is a model of OpenAI's asks it.
     endpoint = (os.environ.get("OPENAI_BASE_URL"), os.environ.get("OPENAI_API_KEY"))
     try:
-        return Memory.open(store, endpoint=endpoint, **about)
+        return Memory.open(store, endpoint=endpoint, approve=read_config().lessons.approve, **about)
     except StoreError as error:
         # The user named it: the message has the name already.
         if chosen == f"from {named_by}":

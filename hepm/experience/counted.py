@@ -21,7 +21,7 @@ from hepm.experience.distilling import OUTDATED
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, FOLLOWED_BY, Principle, is_content, sources_of
 from hepm.experience.sentence import advice_sentence
-from hepm.graph.lessons.rows import Answer, LessonRow, Source, Triple
+from hepm.graph.lessons.rows import PENDING, Answer, LessonRow, Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.types import DEFAULT_NAMESPACE, SAID, USER
 
@@ -104,6 +104,9 @@ def uncounted(bank: LessonBank, *, namespace: str) -> tuple[int, int]:
 
 
 def _tells_more(row: LessonRow, known: LessonRow) -> bool:
+    # What runs teach needs no approval.
+    if known.retired == PENDING:
+        return True
     return not row.run_ids <= known.run_ids or known.with_counts(row.properties) != known
 
 

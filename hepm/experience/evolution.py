@@ -190,8 +190,11 @@ class Evolution:
             return EvolutionReport("", tuple(self._plan))
         id = self._new_id()
         if not dry_run:
-            put = [child.row(made_by=id) for child in self._children.values()]
-            change = LessonChange(put=put, retire=self._retired, by=id)
+            put = [self._bank.reviewed(child.row(made_by=id)) for child in self._children.values()]
+            # The parents of a pending child stay until it is approved.
+            kept = set[str]().union(*(row.parent_ids for row in put if not row.live))
+            retire = {lesson: why for lesson, why in self._retired.items() if lesson not in kept or why == "pruned"}
+            change = LessonChange(put=put, retire=retire, by=id)
             refused = self._bank.change(change, namespace=self._namespace).refused
             self._mark_refused(set(refused))
         return EvolutionReport(id, tuple(self._plan))

@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 from hepm.errors import InputError
 from hepm.experience.conditions import FactCondition
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lessons import STAGE_TAGS, ZONES, Experience, Notes, Principle
-from hepm.graph.lessons.rows import KINDS, Kind, LessonRow, Parent, Source, StoredLesson, Triple, Uses
+from hepm.experience.lessons import HAND, STAGE_TAGS, ZONES, Experience, Notes, Principle
+from hepm.graph.lessons.rows import KINDS, PENDING, Kind, LessonRow, Parent, Source, StoredLesson, Triple, Uses
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.mirror.lesson_mirror import LessonMirror
 
@@ -25,8 +25,6 @@ Document: TypeAlias = dict[str, Any]
 
 # Of the form of documents, not of lessons.
 VERSION: Final = 1
-HAND: Final = "hand"
-"""Who wrote a lesson that a person wrote or edited."""
 MOST: Final = 10**9
 """Largest count in a document."""
 
@@ -285,13 +283,15 @@ def import_lessons(
     namespace: str,
     retire_missing: Sequence[Kind] = (),
     deleted: Sequence[str] = (),
+    approved: bool = False,
 ) -> Imported:
     """Store lessons: all of them or, on an error, none.
 
     Edited lessons replace those they were written from. Notes are merged line by line with the user's notes; notes
-    edited from the current version replace them.
+    edited from the current version replace them. Where lessons are reviewed, they are pending, and replace nothing yet.
 
     Args:
+        approved: They are told without a review.
         retire_missing: Kinds whose stored lessons are retired ("deleted") if the file lacks them.
         deleted: Ids of further lessons to retire so.
     """
@@ -303,6 +303,7 @@ def import_lessons(
                 f"the file holds no lesson of kind {kind!r}: all of them would be retired. Nothing changed."
             )
     mirror = bank.lessons(namespace)
+    pending = bank.review and not approved
     put: dict[str, LessonRow] = {}
     retire: dict[str, str] = {}
     revive: list[str] = []
@@ -311,15 +312,21 @@ def import_lessons(
         if row.kind == "notes":
             continue
         known, former = mirror.get(row.id), mirror.get(former_id)
-        put[row.id] = row
+        new = replace(row, retired=PENDING) if pending else row
         # The id follows from the words: another id under the same `former` is an edit.
-        if former is not None and former.row.kind == row.kind and former.row.id != row.id and former.row.live:
-            put[row.id] = replace(row, parents=(Parent(former_id, "edit"),), prior=former.uses)
-            retire[former_id] = "superseded"
+        if former is not None and former.row.kind == row.kind and former.row.id != row.id and not former.row.is_retired:
+            new = replace(new, parents=(Parent(former_id, "edit"),), prior=former.uses)
             edited.add(row.id)
+            if not pending:
+                retire[former_id] = "superseded"
+        put[row.id] = new
         if known is not None and row.live and (row.id in edited or known.row.retired == "deleted"):
-            revive.append(row.id)  # edited back, or imported again
-    edits = len(retire)
+            # Edited back, or imported again.
+            if new.live:
+                revive.append(row.id)
+            elif known.row.is_retired:
+                retire[row.id] = PENDING
+    edits = len(edited)
     for row in _merged_notes(bank, lessons, namespace):
         put[row.id] = row
     kept = {*put, *(lesson.former for lesson in lessons)}

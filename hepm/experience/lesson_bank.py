@@ -9,7 +9,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from threading import Lock
 from typing import Final, Literal, TypeAlias
@@ -22,9 +22,9 @@ from hepm.evidence.rules import ToolRule
 from hepm.experience.age import Ages
 from hepm.experience.comparison import says_nothing
 from hepm.experience.equal_lessons import EqualLessons, equal_lessons
-from hepm.experience.lessons import applies_in, lesson_key
+from hepm.experience.lessons import EXTRACTIVE, HAND, applies_in, lesson_key
 from hepm.experience.likeness import group_requests, members_of, request_of
-from hepm.graph.lessons.rows import Answer, Kind, StoredLesson
+from hepm.graph.lessons.rows import KINDS, PENDING, Answer, Kind, LessonRow, StoredLesson
 from hepm.graph.lessons.store import LessonStore
 from hepm.graph.lessons.transaction import Changed, LessonChange
 from hepm.graph.mirror.lesson_mirror import LessonMirror
@@ -66,13 +66,22 @@ class TaskRuns:
 class LessonBank:
     """Experiences, principles and notes of one store: reads come from the mirror, writes go to the store.
 
-    `agreed_embedder` gives the embedder after a check that the store holds no other's vectors.
+    Args:
+        agreed_embedder: Gives the embedder after a check that the store holds no other's vectors.
+        review: Whether lessons that a model, an agent or an import wrote are pending until somebody approves them.
     """
 
     def __init__(
-        self, store: Store, mirror: Mirror, embedder: Callable[[], Embedder], agreed_embedder: Callable[[], Embedder]
+        self,
+        store: Store,
+        mirror: Mirror,
+        embedder: Callable[[], Embedder],
+        agreed_embedder: Callable[[], Embedder],
+        *,
+        review: bool = False,
     ) -> None:
         self.store = store
+        self.review = review
         self._mirror = mirror
         self._embedder = embedder
         self._agreed_embedder = agreed_embedder
@@ -155,8 +164,23 @@ class LessonBank:
                 lines_of[tool][lesson.line] = None
         return {tool: [*lines] for tool, lines in lines_of.items()}
 
+    def pending(self, *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[StoredLesson]:
+        """Lessons that wait for approval, by kind in order of arrival: told to no agent until `revive`."""
+        waiting: builtins.list[StoredLesson] = []
+        for kind in KINDS:
+            stored = self.list(kind, namespace=namespace, retired=True)
+            waiting += [lesson for lesson in stored if lesson.row.retired == PENDING]
+        return waiting
+
+    def reviewed(self, row: LessonRow) -> LessonRow:
+        """A new lesson as it is stored: pending if it needs approval, as counts and a person's own words do not."""
+        if not self.review or row.retired or row.properties.get("distilled_by", HAND) in (EXTRACTIVE, HAND):
+            return row
+        return replace(row, retired=PENDING)
+
     def change(self, change: LessonChange, *, namespace: str = DEFAULT_NAMESPACE) -> Changed:
         """Write a change; later reads see it."""
+        change = replace(change, put=list(map(self.reviewed, change.put)))
         embedder = self._agreed_embedder()
         texts = list(dict.fromkeys(row.text for row in change.put))
         vectors: dict[str, Float32Array] = {}
@@ -169,26 +193,38 @@ class LessonBank:
             self._mirror.catch_up(defer=True)
 
     def revive(self, kind: Kind, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[str]:
-        """Let searches find retired lessons of a kind again; the ids of those. Their uses stay."""
-        retired = self._ids_of(kind, ids, namespace, live=False)
-        if retired:
-            self.change(LessonChange(revive=retired), namespace=namespace)
+        """Let searches find retired lessons of a kind again, or approve pending ones; the ids of those. Uses stay.
+
+        What an approved one was made to replace is retired.
+        """
+        lessons = self.lessons(namespace)
+        replaced: dict[str, dict[str, str]] = {}
+        retired = self._ids_of(kind, ids, namespace, retired=True)
+        for row in [stored.row for stored in map(lessons.get, retired) if stored is not None]:
+            former = replaced.setdefault(row.made_by, {})
+            if row.retired == PENDING:
+                former |= {parent.id: "superseded" for parent in row.parents if parent.operator != "crossover"}
+        for evolution, former in replaced.items():
+            self.change(LessonChange(revive=retired, retire=former, by=evolution), namespace=namespace)
         return retired
 
     def retire(self, kind: Kind, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[str]:
-        """Keep lessons of a kind from searches and prompts; the ids of those that were found. `revive` undoes it."""
-        live = self._ids_of(kind, ids, namespace, live=True)
+        """Keep lessons of a kind from searches and prompts, pending ones too; the ids of those. `revive` undoes it."""
+        live = self._ids_of(kind, ids, namespace, retired=False)
         if live:
             self.change(LessonChange(retire=dict.fromkeys(live, "deleted")), namespace=namespace)
         return live
 
-    def _ids_of(self, kind: Kind, ids: Sequence[str], namespace: str, *, live: bool) -> builtins.list[str]:
-        """Those of some ids that are of lessons of a kind, live or retired; each once."""
+    def _ids_of(self, kind: Kind, ids: Sequence[str], namespace: str, *, retired: bool) -> builtins.list[str]:
+        """Those of some ids that are of lessons of a kind that may be revived, or retired; each once."""
         lessons = self.lessons(namespace)
         matching: builtins.list[str] = []
         for id in dict.fromkeys(ids):
             stored = lessons.get(id)
-            if stored is not None and stored.row.kind == kind and stored.row.live == live:
+            if stored is None or stored.row.kind != kind:
+                continue
+            # A pending one may be approved and rejected.
+            if stored.row.is_retired == retired or stored.row.retired == PENDING:
                 matching.append(stored.row.id)
         return matching
 
@@ -213,6 +249,7 @@ class LessonBank:
         limit: int,
         floor: float | None = None,
         only: Callable[[StoredLesson], bool] | None = None,
+        pending: bool = False,
     ) -> builtins.list[tuple[StoredLesson, float]]:
         """Live experiences or principles most similar to a text, with their cosines (see `LessonMirror.search`).
 
@@ -221,6 +258,7 @@ class LessonBank:
 
         Args:
             only: Which of these are searched; None for all.
+            pending: Include those that wait for approval: for people, not for agents.
         """
         lessons = self._mirror.lessons(namespace)
         if not (text.strip() and lessons.holds(kind)):
@@ -236,7 +274,7 @@ class LessonBank:
         if floor is None:
             floor = self.floor
         (vector,) = self._embedder().embed([text])
-        return lessons.search(vector, kind, limit=limit, floor=floor, keep=keep, group=lesson_key)
+        return lessons.search(vector, kind, limit=limit, floor=floor, keep=keep, group=lesson_key, pending=pending)
 
     # Exposures
 

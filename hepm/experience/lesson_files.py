@@ -20,9 +20,9 @@ from hepm.experience.age import Age, freshest
 from hepm.experience.comparison import says_nothing
 from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.equal_lessons import EqualLessons
-from hepm.experience.exchange import HAND, Read, import_lessons
+from hepm.experience.exchange import Read, import_lessons
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Principle
+from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, HAND, Experience, Principle
 from hepm.experience.principles import let_down
 from hepm.graph.lessons.rows import UNUSED, Kind, LessonRow, StoredLesson, Triple
 from hepm.text import count_of, in_markdown, quoted
@@ -417,7 +417,7 @@ def has_section(text: str) -> bool:
 
 
 def edit_lesson(bank: LessonBank, row: LessonRow, text: str, *, namespace: str) -> LessonRow:
-    """Replace what a live lesson says; the new lesson, written by hand.
+    """Replace what a live or pending lesson says; the new lesson, written by hand, which needs no approval.
 
     Of its triples those stay whose tools the words still name, and its condition if they name it: else it would hold
     under one that nobody can read. Lessons that said the same are retired with it.
@@ -428,7 +428,7 @@ def edit_lesson(bank: LessonBank, row: LessonRow, text: str, *, namespace: str) 
     words = " ".join(text.split())
     if not words:
         raise InputError(f"the lesson {row.id} needs a text: `hepm lesson retire {row.id}` keeps it from agents.")
-    if not row.live:
+    if row.is_retired:
         raise InputError(f"the lesson {row.id} is retired ({row.retired}): edit a live one.")
     (former,) = bank.equal([StoredLesson(0, row, UNUSED, None)], namespace=namespace)
     when = former.conditions.without_users
@@ -450,7 +450,7 @@ def edit_lesson(bank: LessonBank, row: LessonRow, text: str, *, namespace: str) 
         for lessons in bank.equal(bank.list(row.kind, namespace=namespace), namespace=namespace):
             if lessons.key == former.key:
                 same += [stored.row.id for stored in lessons.lessons if stored.row.id != row.id]
-        import_lessons(bank, [Read(edited, row.id, "")], namespace=namespace, deleted=same)
+        import_lessons(bank, [Read(edited, row.id, "")], namespace=namespace, deleted=same, approved=True)
     return edited
 
 

@@ -206,7 +206,7 @@ class Matcher:
         # From the store, as searches weight vectors.
         for stored in self.bank.store.lessons.list(namespace=self.namespace):
             # Another process may have stored a new one since: it would be found equal to itself.
-            wanted = stored.row.kind == "principle" and stored.row.live and stored.row.id not in new_ids
+            wanted = stored.row.kind == "principle" and not stored.row.is_retired and stored.row.id not in new_ids
             if wanted and stored.vector is not None:
                 known.append(Principle.of(stored.row))
                 vectors.append(stored.vector)

@@ -16,7 +16,7 @@ from hepm.errors import (
     StoreError,
 )
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lessons import EXTRACTIVE, Notes, notes_id
+from hepm.experience.lessons import EXTRACTIVE, HAND, Notes, notes_id
 from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, gather, lines_of, text_of
 from hepm.experience.reflection import picked, recall_question, recalled, reflection_question, user_texts, vetted
 from hepm.experience.stated_preferences import statements_in
@@ -32,8 +32,6 @@ from hepm.types import DEFAULT_NAMESPACE, Trajectory, Turn
 Conversation: TypeAlias = Sequence[object] | Trajectory
 """OpenAI chat messages, or a run."""
 
-HAND: Final = "hand"
-"""The author of notes that a person edited."""
 RECALLED: Final = 3
 STEP: Final = "preferences"
 """Marks runs that were reflected on."""

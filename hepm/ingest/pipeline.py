@@ -21,7 +21,7 @@ from hepm.embed import Embedder
 from hepm.errors import StoreError, StoreUnavailableError
 from hepm.graph.changes import replaces
 from hepm.graph.delta import RunRecord
-from hepm.graph.lessons.rows import Answer, Exposure, LessonRow, Reported
+from hepm.graph.lessons.rows import PENDING, Answer, Exposure, LessonRow, Reported
 from hepm.graph.rows import Added, Aliases, Float32Array, Known, RecordParser, ToolRow
 from hepm.graph.store import Store
 from hepm.ingest.formats.exported import Carried, Content
@@ -219,6 +219,7 @@ class Pipeline:
         join: Whether a stored run is joined with further parts of it, and a longer version replaces it unless it has
             another label.
         takes_carried: Whether what an export holds besides runs is stored, too.
+        review: Whether the lessons of an export are pending until somebody approves them.
     """
 
     def __init__(
@@ -230,6 +231,7 @@ class Pipeline:
         outbox: Outbox | None = None,
         join: bool = False,
         takes_carried: bool = False,
+        review: bool = False,
     ) -> None:
         self._store = store
         self._embedder = embedder
@@ -237,6 +239,7 @@ class Pipeline:
         self._outbox = outbox
         self._join = _whole_of if join else None
         self._takes_carried = takes_carried
+        self._review = review
         self.report = IngestReport()
 
     def run(
@@ -285,6 +288,9 @@ class Pipeline:
         for content in contents:
             by_kind.setdefault(type(content), []).append(content)
         lessons: list[LessonRow] = by_kind.get(LessonRow, [])
+        if self._review:
+            # Whoever wrote the file may say of any lesson that runs taught it.
+            lessons = [row if row.retired or row.kind == "notes" else replace(row, retired=PENDING) for row in lessons]
         if ToolRow in by_kind:
             self._store.copy_tools(by_kind[ToolRow], namespace=self._namespace, replay=replay_with(self._embedder))
         texts = list(dict.fromkeys([lesson.text for lesson in lessons]))

@@ -30,6 +30,7 @@ from hepm.policy.refused import without_refused
 from hepm.types import (
     DEFAULT_NAMESPACE,
     RECORDED_BY,
+    Approval,
     Recalled,
     Speak,
     StateSummary,
@@ -97,6 +98,7 @@ class Memory:
         speak: What suggestions and prompts name (see `open`).
         holdout: Share of sessions that get nothing from memory (see `open`).
         holdout_notes: Whether those sessions lack the notes on their user, too.
+        approve: Whether lessons wait for approval (see `open`).
         deny: Whether sessions deny calls that are known to fail (see `open`).
     """
 
@@ -117,8 +119,10 @@ class Memory:
         holdout: float = 0.0,
         holdout_notes: bool = False,
         deny: bool = False,
+        approve: Approval = "review",
     ) -> None:
         self.speak: Speak | None = speak
+        self.approve: Approval = approve
         self.holdout = checked_holdout(holdout)
         self.holdout_notes = holdout_notes
         self.deny = deny
@@ -157,6 +161,7 @@ class Memory:
         holdout: float = 0.0,
         holdout_notes: bool = False,
         deny: bool = False,
+        approve: Approval = "review",
     ) -> Self:
         """Open a memory; create it if it does not exist.
 
@@ -185,6 +190,8 @@ class Memory:
             holdout_notes: Whether those sessions lack the notes on their user, too: what users stated themselves.
             deny: Whether doors that can refuse a call deny those that failed in nearly all like runs, where another
                 tool worked (`Session.denial`).
+            approve: "review": lessons that a model, an agent or an import writes are pending, told to no agent, until
+                `lessons.revive` approves them (`hepm lesson review`). "auto": they are told at once.
         Raises:
             StoreError: the file cannot be read, or the server not reached (StoreUnavailableError, StoreAccessError).
             EmbedderMismatchError: the store holds another embedder's vectors.
@@ -207,6 +214,7 @@ class Memory:
                 holdout=holdout,
                 holdout_notes=holdout_notes,
                 deny=deny,
+                approve=approve,
             )
             # Before anybody reads: counts by older rules would be mixed with new ones.
             memory._bring_up_to_date(success_from, os.fspath(path))
@@ -260,7 +268,8 @@ class Memory:
         """Lessons of all kinds: list, export, import, credit."""
         from hepm.experience.lesson_bank import LessonBank
 
-        return LessonBank(self.store, self.mirrors, self._current_embedder, self._agreed_embedder)
+        review = self.approve == "review"
+        return LessonBank(self.store, self.mirrors, self._current_embedder, self._agreed_embedder, review=review)
 
     @cached_property
     def experiences(self) -> Experiences:
@@ -377,6 +386,7 @@ class Memory:
             outbox=self._outbox,
             join=not isinstance(source, Trajectory),  # sessions do it themselves
             takes_carried=reading.format == "hepm",
+            review=self.approve == "review",
         )
         try:
             files = None

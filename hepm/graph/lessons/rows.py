@@ -22,6 +22,8 @@ Kind: TypeAlias = Literal["experience", "principle", "notes"]
 KINDS: Final[tuple[Kind, ...]] = ("experience", "principle", "notes")
 LABELS: Final[Mapping[Kind, str]] = {"experience": "Experience", "principle": "Principle", "notes": "Notes"}
 """Of the nodes of each kind in the graph model."""
+PENDING: Final = "pending"
+"""Why searches do not find a lesson that a model, an agent or an import wrote, and nobody approved."""
 PYTHON_TYPES: Final[Mapping[PropertyType, type]] = {"string": str, "integer": int, "float": float, "boolean": bool}
 
 _LATER: Final[Mapping[str, Any]] = {
@@ -97,7 +99,8 @@ class LessonRow:
         user: The user the notes are about.
         prior: Uses brought along from another store.
         made_by, retired_by: Evolutions.
-        retired: Why searches no longer find it: "superseded", "outdated", "pruned", "revised", "deleted"; "" if live.
+        retired: Why searches no longer find it: "superseded", "outdated", "pruned", "revised", "deleted",
+            `PENDING`; "" if live.
     """
 
     kind: Kind
@@ -117,6 +120,11 @@ class LessonRow:
     @property
     def live(self) -> bool:  # noqa: D102
         return not self.retired
+
+    @property
+    def is_retired(self) -> bool:
+        """Whether it is neither live nor pending."""
+        return self.retired not in ("", PENDING)
 
     @property
     def run_ids(self) -> set[str]:

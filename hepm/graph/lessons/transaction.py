@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from hepm.graph.lessons.rows import (
+    PENDING,
     UNUSED,
     Answer,
     Exposure,
@@ -149,7 +150,8 @@ class LessonTransaction(ABC):
         merged: dict[str, LessonRow] = {}
         refused: list[str] = []
         for row in put.values():
-            if row.id in known:
+            # What needs no approval replaces what waits for it, of which only the words are the same.
+            if row.id in known and not (known[row.id].row.retired == PENDING and row.live):
                 stored = known[row.id].row
                 both = _merged(stored, row)
                 if both is None:
@@ -174,7 +176,8 @@ class LessonTransaction(ABC):
         known = self.get({*reasons, *change.revive})
         rows: list[LessonRow] = []
         for lesson, reason in reasons.items():
-            if lesson in known and known[lesson].row.live:
+            # A retired lesson that comes again may be pending once more.
+            if lesson in known and (reason == PENDING or not known[lesson].row.is_retired):
                 rows.append(replace(known[lesson].row, retired=reason, retired_by=change.by))
         for lesson in change.revive:
             if lesson in known:
@@ -381,7 +384,9 @@ def _merged(stored: LessonRow, row: LessonRow) -> LessonRow | None:
     same_text = row.kind == "experience" or stored.text == row.text
     if not same_text or (stored.kind, stored.user) != (row.kind, row.user):
         return None
-    return replace(stored, text=row.text).with_sources(row.sources).with_counts(row.properties)
+    both = replace(stored, text=row.text).with_sources(row.sources)
+    # Counts come with the conditions that they are of, which nobody approved.
+    return both if row.retired == PENDING else both.with_counts(row.properties)
 
 
 def _of_stored_runs(row: LessonRow, stored_runs: Collection[str]) -> LessonRow | None:

@@ -166,6 +166,7 @@ class KnownMemory(Memory):
     def __init__(self, *args: Any, **about: Any) -> None:
         # For "weighed" hints the floor is lower than for "sure" ones.
         about["speak"] = "weighed"  # a model weighs what it reads
+        about["approve"] = "auto"  # nobody is there to review what the experiment writes
         super().__init__(*args, **about)
         self._taken: dict[str, tuple[Trajectory, tuple[str, ...]]] = {}
         self._reading = Lock()

@@ -203,7 +203,7 @@ class UserBench:
         # Replayed from recorded answers when the command is repeated, so that nothing of it need last.
         with ExitStack() as stack:
             place = stack.enter_context(TemporaryDirectory(prefix="hepm-users-"))
-            store = stack.enter_context(Memory.open(place))
+            store = stack.enter_context(Memory.open(place, approve="auto"))
             try:
                 facts = None
                 if arm == "mem0":
