@@ -105,6 +105,14 @@ class LessonsTable:
             "Keep lessons of models, agents and imports pending until `hepm lesson review`, or tell them at once."
         ),
     ] = "review"
+    supported: Annotated[
+        int,
+        ConfigKey(
+            "Labelled runs that must bear a pending lesson out, and did not teach it, for "
+            "`hepm lesson review --approve supported`.",
+            min=1,
+        ),
+    ] = 3
 
 
 @dataclass(frozen=True, slots=True)

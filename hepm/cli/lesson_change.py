@@ -10,6 +10,7 @@ import click
 from hepm.cli.commands import argument, command, flag, option
 from hepm.cli.lesson_learn import distill, evolve
 from hepm.cli.lesson_list import find_lesson, is_id, lesson_argument, list_, show
+from hepm.cli.lesson_review import review
 from hepm.cli.model import dry_run_option
 from hepm.cli.options import (
     StorePlace,
@@ -170,7 +171,7 @@ def _retire(memory: Memory, stored: StoredLesson, namespace: str, *, undo: bool,
     row = stored.row
     if undo and not row.retired:
         return _Retired([], [f"{row.id} is not retired"])
-    if row.retired and not undo:
+    if row.is_retired and not undo:
         return _Retired([], [f"{row.id} is retired already ({row.retired})"])
     ids = _saying_the_same(memory, stored, namespace)
     change, changed = memory.lessons.retire, "retired"
@@ -216,7 +217,7 @@ def _delete_notes(memory: Memory, user: str, namespace: str, *, undo: bool, dry_
 
 lesson = click.Group(
     "lesson",
-    commands=[list_, show, distill, evolve, edit, retire],
+    commands=[list_, show, distill, evolve, review, edit, retire],
     help="What runs taught: experiences (PRIME), principles (EvolveR), notes on users.",
     no_args_is_help=True,
 )

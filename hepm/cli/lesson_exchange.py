@@ -48,6 +48,7 @@ class LessonExport:
     form: LessonForm | None
     kinds: tuple[LessonKind, ...]
     every: bool
+    pending: bool
 
     def form_for(self, path: str) -> LessonForm | None:
         """The form that is named, or that the file's name stands for; None for an export of runs and lessons."""
@@ -88,6 +89,7 @@ lesson_export_options = options_as(
         "--all every",
         "Of lessons alone: include retired ones; for agents and a skill, instead, those that no prompt shows.",
     ),
+    flag("--pending", "For agents: include lessons that wait for approval, to propose them in a pull request."),
 )
 
 
@@ -118,7 +120,8 @@ def _export_for_agents(place: StorePlace, path: str, chosen: LessonExport, *, sk
         target /= SKILL_FILE
     with place.open() as memory:
         kinds = chosen.stored_kinds or ("principle",)
-        write_for_agents(memory.lessons, place, None if path == "-" else target, kinds, every=chosen.every, skill=skill)
+        file = None if path == "-" else target
+        write_for_agents(memory.lessons, place, file, kinds, every=chosen.every, pending=chosen.pending, skill=skill)
 
 
 def write_for_agents(
@@ -128,6 +131,7 @@ def write_for_agents(
     kinds: Sequence[Kind] = ("principle",),
     *,
     every: bool = False,
+    pending: bool = False,
     skill: bool = False,
 ) -> None:
     """Write lessons into a file that agents read; what it holds beside them, and what people changed there, stays.
@@ -141,7 +145,7 @@ def write_for_agents(
     if target is not None and target.exists():
         former = read_text(target, "PATH")
     namespace = place.namespace
-    lessons, left_out = lessons_for_file(bank, namespace=namespace, kinds=kinds, every=every)
+    lessons, left_out = lessons_for_file(bank, namespace=namespace, kinds=kinds, every=every, pending=pending)
     # A section that was written before is emptied: its lessons no longer hold.
     if not lessons and not has_section(former):
         raise InputError(_why_nothing(left_out))

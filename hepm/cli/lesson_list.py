@@ -47,21 +47,17 @@ class LessonFilter:
     zone: ZoneName | None
     tool: str | None
     user: str | None
-    environment: str | None
     retired: bool
 
     def takes(self, row: LessonRow) -> bool:
-        """Whether a lesson passes, retired or not."""
-        from hepm.experience.lessons import applies_in
-
+        """Whether a lesson passes; pending ones do."""
+        if row.is_retired and not self.retired:
+            return False
         if self.zone is not None and self.zone not in (row.properties.get("zone"), row.properties.get("kind")):
             return False
         if self.tool is not None and self.tool not in row.tools:
             return False
-        if self.user is not None and self.user not in (row.user, row.properties.get("only_user")):
-            return False
-        # Notes hold in every environment.
-        return row.kind == "notes" or applies_in(row, self.environment or "")
+        return self.user is None or self.user in (row.user, row.properties.get("only_user"))
 
 
 lesson_filter_options = options_as(
@@ -70,7 +66,6 @@ lesson_filter_options = options_as(
     option("--zone", "Only experiences of this zone, or principles of this sort.", one_of=get_args(ZoneName)),
     option("--tool", "Only about this tool."),
     option("--user", "Only for this user."),
-    option("--environment", "Only those that hold in this environment."),
     flag("--retired", "Include retired ones."),
 )
 
@@ -138,11 +133,11 @@ def _listing(
 ) -> _Listing:
     if kind == "note":
         return _notes_listing(memory, only, query, limit, namespace)
-    stored = memory.lessons.list(kind, namespace=namespace, retired=only.retired)
+    stored = memory.lessons.list(kind, namespace=namespace, retired=True)
     lessons = [lesson for lesson in stored if only.takes(lesson.row)]
     if query is None:
         return _in_order(memory, kind, lessons, limit, namespace)
-    return _by_similarity(memory, kind, lessons, query, only.environment or "", limit, namespace)
+    return _by_similarity(memory, kind, lessons, query, limit, namespace)
 
 
 def _in_order(memory: Memory, kind: LessonKind, lessons: list[StoredLesson], limit: int, namespace: str) -> _Listing:
@@ -170,7 +165,6 @@ def _by_similarity(
     kind: Kind,
     lessons: Sequence[StoredLesson],
     query: str,
-    environment: str,
     limit: int,
     namespace: str,
 ) -> _Listing:
@@ -180,17 +174,17 @@ def _by_similarity(
     # Experiences are compared by their situations, which begin with the environment.
     text = query
     if kind == "experience":
-        text = situation_text(environment, StateSummary(said=(query,)))
+        text = situation_text("", StateSummary(said=(query,)))
     ids = {lesson.row.id for lesson in lessons}
     matches = memory.lessons.search(
         text,
         kind,
         namespace=namespace,
-        environment=environment,
         # Cut below, after lessons that say the same became one.
         limit=_ENOUGH,
         floor=-1.0,
         only=lambda lesson: lesson.row.id in ids,
+        pending=True,
     )
     similarity = {lesson.row.id: round(cosine, 6) for lesson, cosine in matches}
 

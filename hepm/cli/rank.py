@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 from hepm.cli.commands import group, option
 from hepm.cli.options import StorePlace, json_option, place_options, print_json, remark, tell
 from hepm.errors import InputError
-from hepm.text import count_of
 
 if TYPE_CHECKING:
     from hepm.lab.rank.train import Epoch
@@ -74,22 +73,6 @@ def eval_(place: StorePlace, model: RankerName, as_json: bool) -> None:
         print_json(report.to_json())
     else:
         Console().print(tables(report))
-
-
-@app.command("info")
-@json_option
-@place_options
-def info(place: StorePlace, as_json: bool) -> None:
-    """Say what the trained ranker of a namespace is, and whether the hybrid policy uses it.
-    Example: `hepm rank info --namespace retail`
-    """
-    with place.open() as memory:
-        checkpoint = memory.rankers.get(memory.mirror(place.namespace), memory.embedder).checkpoint
-        _print(checkpoint, memory.rankers.file(place.namespace), as_json=as_json)
-        # A revision is a write: an ingest of thousands of runs makes a few.
-        behind = memory.header.revision - checkpoint.revision
-        if behind and not as_json:
-            print(f"The memory has changed since ({count_of(behind, 'write')}): `hepm rank train` learns that too.")
 
 
 def _print(checkpoint: Checkpoint, file: Path, *, as_json: bool) -> None:

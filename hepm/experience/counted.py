@@ -8,7 +8,7 @@ What to call next are the rules of the evidence (`hepm.evidence.rules`), what ca
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Final, NamedTuple
@@ -23,7 +23,7 @@ from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, FOLLOWED_BY, Princi
 from hepm.experience.sentence import advice_sentence
 from hepm.graph.lessons.rows import PENDING, Answer, LessonRow, Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.types import DEFAULT_NAMESPACE, SAID, USER
+from hepm.types import DEFAULT_NAMESPACE, SAID, USER, ToolName
 
 MOST_RUNS: Final = 600
 """Latest labelled runs that what calls need is learned from, so that it costs the same in a memory of any size."""
@@ -127,21 +127,36 @@ def next_tools(rules: Iterable[ToolRule]) -> Iterator[Principle]:
         behind = list(rule.runs[rule.better].worked[:_SOURCES]) if rule.better else []
         behind += chain.from_iterable(rule.runs[tool].failed[:_SOURCES] for tool in worse)
         counted = rule.runs[rule.better or worse[0]]
-        conditions = _conditions_of(rule)
-        advice = Advice(frozenset(filter(None, (rule.better,))), frozenset(worse))
-        last = rule.place.tool
-        advised = [Triple(last, FOLLOWED_BY, tool) for tool in advice.better]
-        yield Principle(
-            "guiding" if rule.better else "cautionary",
-            advice_sentence(conditions.when, advice),
-            triples=(*advised, *[Triple(tool, FAILS_AFTER, last) for tool in worse]),
-            # No words of a run are in it: it stays when one is forgotten.
-            sources=sources_of(sorted(set(behind))),
-            tools=tuple(dict.fromkeys(filter(None, (rule.better, *worse, last)))),
-            conditions=conditions,
-            tried=counted.called if rule.better else counted.tried,
-            worked=len(counted.worked),
-        )
+        tried = counted.called if rule.better else counted.tried
+        better = list(filter(None, (rule.better,)))
+        yield advising(better, worse, _conditions_of(rule), behind, tried=tried, worked=len(counted.worked))
+
+
+def advising(
+    better: Sequence[ToolName],
+    worse: Sequence[ToolName],
+    conditions: Conditions,
+    behind: Iterable[str],
+    *,
+    tried: int,
+    worked: int,
+) -> Principle:
+    """Advice that was counted, in hepm's own words; `behind` are ids of runs."""
+    triples: list[Triple] = []
+    for last in conditions.after:
+        triples += [Triple(last, FOLLOWED_BY, tool) for tool in better]
+        triples += [Triple(tool, FAILS_AFTER, last) for tool in worse]
+    return Principle(
+        "guiding" if better else "cautionary",
+        advice_sentence(conditions.when, Advice(frozenset(better), frozenset(worse))),
+        triples=tuple(triples),
+        # No words of a run are in it: it stays when one is forgotten.
+        sources=sources_of(sorted(set(behind))),
+        tools=tuple(dict.fromkeys((*better, *worse, *conditions.after))),
+        conditions=conditions,
+        tried=tried,
+        worked=worked,
+    )
 
 
 def _as_recorded(principles: Iterable[Principle], bank: LessonBank, namespace: str) -> list[Principle]:

@@ -24,7 +24,7 @@ from hepm.experience.comparison import says_nothing
 from hepm.experience.equal_lessons import EqualLessons, equal_lessons
 from hepm.experience.lessons import EXTRACTIVE, HAND, applies_in, lesson_key
 from hepm.experience.likeness import group_requests, members_of, request_of
-from hepm.graph.lessons.rows import KINDS, PENDING, Answer, Kind, LessonRow, StoredLesson
+from hepm.graph.lessons.rows import PENDING, Answer, Kind, LessonRow, StoredLesson
 from hepm.graph.lessons.store import LessonStore
 from hepm.graph.lessons.transaction import Changed, LessonChange
 from hepm.graph.mirror.lesson_mirror import LessonMirror
@@ -166,11 +166,9 @@ class LessonBank:
 
     def pending(self, *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[StoredLesson]:
         """Lessons that wait for approval, by kind in order of arrival: told to no agent until `revive`."""
-        waiting: builtins.list[StoredLesson] = []
-        for kind in KINDS:
-            stored = self.list(kind, namespace=namespace, retired=True)
-            waiting += [lesson for lesson in stored if lesson.row.retired == PENDING]
-        return waiting
+        experiences = self.list("experience", namespace=namespace, retired=True)
+        principles = self.list("principle", namespace=namespace, retired=True)
+        return [lesson for lesson in (*principles, *experiences) if lesson.row.retired == PENDING]
 
     def reviewed(self, row: LessonRow) -> LessonRow:
         """A new lesson as it is stored: pending if it needs approval, as counts and a person's own words do not."""

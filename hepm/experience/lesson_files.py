@@ -24,8 +24,8 @@ from hepm.experience.exchange import Read, import_lessons
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, HAND, Experience, Principle
 from hepm.experience.principles import let_down
-from hepm.graph.lessons.rows import UNUSED, Kind, LessonRow, StoredLesson, Triple
-from hepm.text import count_of, in_markdown, quoted
+from hepm.graph.lessons.rows import PENDING, UNUSED, Kind, LessonRow, StoredLesson, Triple
+from hepm.text import CUT, count_of, in_markdown, quoted
 
 # Agents read the file as it is: markers are comments of Markdown.
 END: Final = "<!-- end of hepm lessons -->"
@@ -42,9 +42,9 @@ _HEADING: Final = re.compile(r"#+ +(.*?)\s*$")
 _ITEM: Final = re.compile(r"[-*+] +(.*)", re.DOTALL)
 # At the end of a line: <!-- p-0123abcd 4f5e6d7c {"after": ["get_order"], "call": ["refund"]} -->.
 _ID: Final = re.compile(r"\s*<!-- ([ep]-[0-9a-f]+)(?: ([0-9a-f]{8}))?(?: (\{.*\}))? -->\s*$")
-# "(9 of 10 runs)", "(worked in 12 of 12 runs; …)", "(from 3 runs)", "(by hand)".
+# "(9 of 10 runs)", "(worked in 12 of 12 runs; …)", "(from 3 runs)", "(by hand)", "(pending)".
 _EVIDENCE: Final = re.compile(
-    r"\s*\((?:(?:(?:worked|failed) in )?[\d,]+ of [\d,]+ runs|from [\d,]+ runs?\b|by hand\b)[^()]*\)\s*$"
+    r"\s*\((?:(?:(?:worked|failed) in )?[\d,]+ of [\d,]+ runs|from [\d,]+ runs?\b|by hand\b|pending\b)[^()]*\)\s*$"
 )
 # The YAML block at the beginning of a SKILL.md.
 _FRONT: Final = re.compile(r"---\n.*?\n---\n", re.DOTALL)
@@ -89,7 +89,7 @@ class FileLesson(NamedTuple):
             support = "by hand"
         elif not support and self.equal.sources:
             support = f"from {count_of(len(self.equal.sources), 'run')}"
-        return "; ".join(filter(None, (support, self.age.note)))
+        return "; ".join(filter(None, (support, self.age.note, self.row.retired)))
 
 
 class Chosen(NamedTuple):
@@ -100,7 +100,12 @@ class Chosen(NamedTuple):
 
 
 def lessons_for_file(
-    bank: LessonBank, *, namespace: str, kinds: Sequence[Kind] = ("principle",), every: bool = False
+    bank: LessonBank,
+    *,
+    namespace: str,
+    kinds: Sequence[Kind] = ("principle",),
+    every: bool = False,
+    pending: bool = False,
 ) -> Chosen:
     """The lessons to write: those that a prompt would show where they hold.
 
@@ -110,9 +115,10 @@ def lessons_for_file(
     Args:
         kinds: Notes are not written: they are about one user.
         every: Include what no prompt shows.
+        pending: Include what waits for approval, which who merges the file gives (see `approved_in`).
     """
-    equal = _equal(bank, kinds, namespace)
-    refused = {lessons.key for lessons in _equal(bank, kinds, namespace, refused=True)}
+    equal = _equal(bank, kinds, namespace, ("", PENDING) if pending else ("",))
+    refused = {lessons.key for lessons in _equal(bank, kinds, namespace, ("deleted", "superseded"))}
     # Asked of all at once: their runs are read together.
     rows = [stored.row for lessons in equal for stored in lessons.lessons]
     age_of = dict(zip([row.id for row in rows], bank.ages(namespace).of(rows), strict=True))
@@ -132,9 +138,8 @@ def lessons_for_file(
     return Chosen(kept, left_out)
 
 
-def _equal(bank: LessonBank, kinds: Sequence[Kind], namespace: str, *, refused: bool = False) -> list[EqualLessons]:
-    """The lessons that a file may get; or those that a person deleted or edited, which come back in no other words."""
-    reasons = ("deleted", "superseded") if refused else ("",)
+def _equal(bank: LessonBank, kinds: Sequence[Kind], namespace: str, states: Sequence[str]) -> list[EqualLessons]:
+    """The lessons in some states that a file may get: those that a person deleted come back in no other words."""
     tells = bank.told_to("").tells(namespace)  # a file is for all
     kept: list[StoredLesson] = []
     for kind in kinds:
@@ -142,9 +147,9 @@ def _equal(bank: LessonBank, kinds: Sequence[Kind], namespace: str, *, refused: 
             continue
         for stored in bank.list(kind, namespace=namespace, retired=True):
             row = stored.row
-            if row.retired not in reasons or row.properties.get("only_user") or says_nothing(row):
+            if row.retired not in states or row.properties.get("only_user") or says_nothing(row):
                 continue
-            if refused or tells(stored):
+            if row.is_retired or tells(stored):
                 kept.append(stored)
     # `only_user` is what a lesson was stored with; that it holds for one user can also follow from its runs.
     return [lessons for lessons in bank.equal(kept, namespace=namespace) if not lessons.conditions.user]
@@ -406,6 +411,21 @@ def _short_ids(bank: LessonBank, namespace: str) -> Mapping[str, str]:
     for id in ids:
         short[id] = id if beginnings[id[:_ID_CHARS]] > 1 else id[:_ID_CHARS]
     return short
+
+
+def approved_in(bank: LessonBank, text: str, name: str, *, namespace: str) -> list[StoredLesson]:
+    """The pending lessons whose words stand in the section of a file: who merged it approved them."""
+    standing = {line.text for line in lines_of_file(text, name)}
+    approved: list[StoredLesson] = []
+    for stored in bank.pending(namespace=namespace):
+        (alone,) = bank.equal([stored], namespace=namespace)
+        # In a file with lessons of several environments, a line begins with its own: "In shop: Call get_order."
+        place = f"In {', '.join(alone.conditions.environments)}: {alone.text}"
+        for words in (in_markdown(alone.text), in_markdown(place)):
+            # Of a text that was cut, nobody has read the end.
+            if " ".join(words.split()) in standing and not words.endswith(CUT):
+                approved.append(stored)
+    return approved
 
 
 def has_section(text: str) -> bool:

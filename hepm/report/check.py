@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Final, Literal, TypeAlias
 
@@ -63,22 +63,29 @@ def lines_to_check(text: str, name: str) -> list[LineOfFile]:
 
 
 def check_lines(
-    lines: Sequence[LineOfFile], evidence: LiveEvidence, learn_content: Callable[[], Iterable[Principle]]
+    lines: Sequence[LineOfFile],
+    evidence: LiveEvidence,
+    learn_content: Callable[[], Iterable[Principle]],
+    without: Mapping[str, Collection[str]] | None = None,
 ) -> list[CheckedLine]:
     """Compute the evidence of lines anew by the runs of a memory.
 
     Args:
         learn_content: What runs teach of what calls need; asked only for a line that says nothing of the next tool.
+        without: By the id of a lesson, runs that are not counted.
     """
+    left_out = without or {}
     sample = evidence.valued()
-    met = _decisions_met([line.claim for line in lines if line.claim is not None], sample)
+    met = _decisions_met({line.claim for line in lines if line.claim is not None}, sample)
     taught: list[Principle] = []
     if any(line.claim is None and line.id for line in lines):
         taught = list(learn_content())
     checked: list[CheckedLine] = []
     for line in lines:
         if line.claim is not None:
-            checked.append(_checked(line, line.claim, met[line.claim]))
+            others = left_out.get(line.id, ())
+            counted = [decision for decision in met[line.claim] if decision.run.id not in others]
+            checked.append(_checked(line, line.claim, counted))
             continue
         found = next((principle for principle in taught if line.id and principle.id.startswith(line.id)), None)
         verdict: Verdict = "unchecked" if found is None else "supported"

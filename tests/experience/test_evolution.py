@@ -428,6 +428,23 @@ def test_a_model_writes_the_child_and_is_told_how_runs_went_in_names_of_tools_al
     assert "secret" not in json.dumps(body)
 
 
+def test_a_parent_stays_until_somebody_approves_what_a_model_made_of_it(
+    server: Loopback, bench: Bench, open_client: Callable[..., Client]
+) -> None:
+    bench.bank.review = True
+    parent = experience("ask before you buy")
+    bench.put(parent)
+    bench.show(parent, "l0")
+    evolution = bench.evolve(MUTATE, model=open_client(), iterations=1).id
+    assert bench.living() == [parent]
+    (child,) = bench.bank.pending(namespace=NS)
+    assert child.row.properties["lesson"] == "better: ask before you buy"
+    bench.bank.revive("experience", [child.row.id], namespace=NS)
+    assert [one.id for one in bench.living()] == [child.row.id]
+    bench.experiences.undo(evolution, namespace=NS)
+    assert bench.living() == [parent]
+
+
 def test_a_generalisation_that_still_names_the_environment_is_not_kept(
     server: Loopback, bench: Bench, open_client: Callable[..., Client]
 ) -> None:

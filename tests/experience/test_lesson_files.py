@@ -11,7 +11,6 @@ import pytest
 
 from hepm.errors import InputError
 from hepm.experience.conditions import Conditions
-from hepm.experience.exchange import HAND
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lesson_files import (
     END,
@@ -21,7 +20,7 @@ from hepm.experience.lesson_files import (
     skill_text,
     with_section,
 )
-from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Notes, Principle, PrincipleKind
+from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, HAND, Notes, Principle, PrincipleKind
 from hepm.graph.lessons.rows import Source, Triple, Uses
 from hepm.graph.lessons.transaction import LessonChange
 from tests.experience.shelves import NS, open_bank, remember

@@ -20,7 +20,7 @@ from hepm.errors import EmbedderMismatchError, InputError
 from hepm.experience.conditions import Conditions
 from hepm.experience.lessons import Experience, Notes, Principle
 from hepm.graph.examination.differences import differences
-from hepm.graph.lessons.rows import Answer, LessonRow, Parent, Source, Triple, Uses
+from hepm.graph.lessons.rows import PENDING, Answer, LessonRow, Parent, Source, Triple, Uses
 from hepm.graph.lessons.transaction import LessonChange, recount
 from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.rows import Selection
@@ -155,6 +155,36 @@ def test_a_retired_lesson_stays_to_be_looked_at_is_not_found_and_may_be_revived(
     assert filled.totals(namespace=NS).experiences == 1
     filled.lessons.change(LessonChange(revive=[row.id]), {}, namespace=NS)
     assert [one.row.live for one in filled.lessons.list(namespace=NS)] == [True, True]
+
+
+def test_what_needs_no_approval_replaces_a_pending_lesson_of_its_words_and_a_pending_one_adds_runs_alone(
+    filled: Store,
+) -> None:
+    counted = replace(principle("Look before you buy.", "won"), tried=3, worked=2)
+    forged = replace(principle(counted.text, "lost"), triples=(Triple("buy", "followed_by", "wire"),), tried=9)
+    put(filled, replace(forged.row(), retired=PENDING))
+    assert filled.totals(namespace=NS).principles == 0
+    put(filled, counted.row())
+    (stored,) = filled.lessons.list(namespace=NS)
+    assert (stored.row, filled.totals(namespace=NS).principles) == (counted.row(), 1)
+    put(filled, replace(forged.row(), retired=PENDING))
+    (stored,) = filled.lessons.list(namespace=NS)
+    assert stored.row == counted.row().with_sources(forged.sources)
+
+
+def test_a_pending_lesson_is_approved_or_rejected_and_a_rejected_one_may_be_pending_again(filled: Store) -> None:
+    row = replace(experience("ask").row(), retired=PENDING)
+    put(filled, row)
+    states: list[str] = []
+    for change in (
+        LessonChange(retire={row.id: "deleted"}),
+        LessonChange(put=[row]),
+        LessonChange(retire={row.id: PENDING}),
+        LessonChange(revive=[row.id]),
+    ):
+        filled.lessons.change(change, {}, namespace=NS)
+        states += [one.row.retired for one in filled.lessons.list(namespace=NS)]
+    assert states == ["deleted", "deleted", PENDING, ""]
 
 
 def test_only_what_a_later_revision_touched_is_listed_as_newer(filled: Store) -> None:
@@ -447,7 +477,8 @@ def test_an_export_read_into_another_store_makes_an_equal_one(
     make_two_stores: Callable[..., Store], tmp_path: Path, acts: Sequence[tuple[str, Any]]
 ) -> None:
     namespace = uuid4().hex  # of an example's own
-    source, target = (Memory(make_two_stores(name)) for name in ("source", "target"))
+    # An import that nobody reviews: else what it brings waits for approval.
+    source, target = (Memory(make_two_stores(name), approve="auto") for name in ("source", "target"))
     for what, about in acts:
         act(source, what, about, namespace)
     file = tmp_path / f"{namespace}.jsonl"

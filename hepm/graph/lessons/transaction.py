@@ -142,6 +142,10 @@ class LessonTransaction(ABC):
         put = _each_once(change.put)
         needed = set(put).union(*(row.parent_ids for row in put.values()))
         known = self.get(needed)
+        for row in put.values():
+            # What needs no approval replaces what waits for it, of which only the words are the same.
+            if row.live and row.id in known and known[row.id].row.retired == PENDING:
+                del known[row.id]
         # Read once for all: a change may hold hundreds of lessons. Those that are known may name thousands of runs.
         runs = set[str]().union(*(row.run_ids for row in put.values() if row.id not in known))
         stored_runs = self._outcomes(runs).keys()
@@ -150,8 +154,7 @@ class LessonTransaction(ABC):
         merged: dict[str, LessonRow] = {}
         refused: list[str] = []
         for row in put.values():
-            # What needs no approval replaces what waits for it, of which only the words are the same.
-            if row.id in known and not (known[row.id].row.retired == PENDING and row.live):
+            if row.id in known:
                 stored = known[row.id].row
                 both = _merged(stored, row)
                 if both is None:

@@ -1,0 +1,140 @@
+"""`hepm lesson review`: approve or reject lessons that a model, an agent or an import wrote."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from hepm.cli.commands import command, option
+from hepm.cli.config import read_config
+from hepm.cli.lesson_list import find_lesson, is_id
+from hepm.cli.options import StorePlace, place_options, read_text, refuse, remark, tell
+from hepm.text import count_of, on_one_line
+
+if TYPE_CHECKING:
+    from hepm.graph.lessons.rows import StoredLesson
+    from hepm.memory import Memory
+
+ALL: Final = "all"
+SUPPORTED: Final = "supported"
+_SHOWN_RUNS: Final = 3
+_KEYS: Final = "a approve, e edit, r reject, s skip, q quit"
+
+
+@command("review")
+@option(
+    "--approve",
+    "Approve without asking: an id or its beginning; a file such as AGENTS.md, for its lines; supported, what runs "
+    "bear out that did not teach it, in hepm's own words; all. Repeatable. `hepm lesson retire` rejects.",
+    multiple=True,
+)
+@place_options
+def review(place: StorePlace, approve: tuple[str, ...]) -> None:
+    """Go through the lessons that a model, an agent or an import wrote: no agent is told one before it is approved.
+
+    In a terminal one key decides on each; elsewhere they are listed.
+    Example: `hepm lesson review`
+    """
+    with place.open() as memory:
+        waiting = memory.lessons.pending(namespace=place.namespace)
+        # All are found before the first is approved.
+        chosen: list[StoredLesson] = []
+        for name in approve:
+            chosen += _named(memory, name, waiting, place.namespace)
+        _approve(memory, chosen, place.namespace)
+        if SUPPORTED in approve:
+            _approve_supported(memory, waiting, place.namespace)
+        if not approve:
+            _go_through(memory, waiting, place.namespace)
+        left = memory.lessons.pending(namespace=place.namespace)
+    remark(f"{count_of(len(left), 'lesson is', 'lessons are')} pending")
+
+
+def _named(memory: Memory, name: str, waiting: list[StoredLesson], namespace: str) -> list[StoredLesson]:
+    """The pending lessons that a value of --approve stands for."""
+    from hepm.experience.lesson_files import approved_in
+
+    if name in (ALL, SUPPORTED):
+        return waiting if name == ALL else []
+    if not is_id(name):
+        return approved_in(memory.lessons, read_text(Path(name), "--approve"), name, namespace=namespace)
+    stored = find_lesson(memory, name, namespace=namespace)
+    refuse(stored not in waiting, "--approve", f"{stored.row.id} is not pending ({stored.row.retired or 'live'})")
+    return [stored]
+
+
+def _approve(memory: Memory, lessons: list[StoredLesson], namespace: str) -> None:
+    for stored in lessons:
+        memory.lessons.revive(stored.row.kind, [stored.row.id], namespace=namespace)
+        tell(f"{stored.row.id} is approved: {_words(memory, stored, namespace)}")
+
+
+def _approve_supported(memory: Memory, waiting: list[StoredLesson], namespace: str) -> None:
+    from hepm.graph.lessons.transaction import LessonChange
+    from hepm.memory.reporting import confirmed
+
+    restated = confirmed(memory, waiting, read_config().lessons.supported, namespace=namespace)
+    put = [principle.row() for principle in restated.values()]
+    # Its words come from no other store, but its runs may be gone.
+    change = LessonChange(put=put, retire=dict.fromkeys(restated, "superseded"), imported=True)
+    memory.lessons.change(change, namespace=namespace)
+    memory.lessons.revive("principle", [row.id for row in put], namespace=namespace)
+    for id, principle in restated.items():
+        tell(f"{principle.id} replaces {id}: {principle.text} ({principle.worked} of {principle.tried} runs)")
+
+
+def _go_through(memory: Memory, waiting: list[StoredLesson], namespace: str) -> None:
+    """Show each; in a terminal, ask what to do with it."""
+    asks = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+    for number, stored in enumerate(waiting, 1):
+        tell(f"{stored.row.id}  {_words(memory, stored, namespace)}")
+        for line in _evidence(memory, stored, namespace):
+            tell(f"    {line}")
+        if asks and not _decided(memory, stored, f"{number} of {len(waiting)}: {_KEYS} ", namespace):
+            return
+
+
+def _words(memory: Memory, stored: StoredLesson, namespace: str) -> str:
+    """What agents would be told."""
+    (alone,) = memory.lessons.equal([stored], namespace=namespace)
+    return alone.line
+
+
+def _evidence(memory: Memory, stored: StoredLesson, namespace: str) -> list[str]:
+    """Who wrote a lesson, which runs are behind it, and which live lessons it would replace."""
+    row = stored.row
+    lines = [f"{row.kind} by {row.properties['distilled_by']}"]
+    if row.sources:
+        runs = ", ".join(source.run for source in row.sources[:_SHOWN_RUNS])
+        more = ", ..." if len(row.sources) > _SHOWN_RUNS else ""
+        lines[0] += f", from {count_of(len(row.sources), 'run')}: {runs}{more}"
+    for parent in row.parents:
+        former = memory.lessons.lessons(namespace).get(parent.id)
+        if former is not None and former.row.live:
+            lines.append(f"{parent.operator} of {parent.id}: {_words(memory, former, namespace)}")
+    return lines
+
+
+def _decided(memory: Memory, stored: StoredLesson, question: str, namespace: str) -> bool:
+    """Ask for one key, and do what it says; False to end."""
+    from hepm.experience.lesson_files import edit_lesson
+
+    row = stored.row
+    click.echo(question, nl=False, err=True)
+    key = click.getchar().lower()
+    click.echo(on_one_line(key), err=True)
+    match key:
+        case "a":
+            memory.lessons.revive(row.kind, [row.id], namespace=namespace)
+        case "r":
+            memory.lessons.retire(row.kind, [row.id], namespace=namespace)
+        case "e":
+            edit_lesson(memory.lessons, row, click.prompt("new text", err=True), namespace=namespace)
+        case "q" | "\x03" | "\x04" | "\x1b":
+            return False
+        case _:
+            pass
+    return True
