@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, Literal
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
@@ -22,22 +23,39 @@ from hepm.agents.live_run import MCP_DOOR, TOKEN, LiveRun, only_summarised
 from hepm.agents.runs import MOST, LiveRuns, check_own
 from hepm.errors import HepmError, NotFoundError
 from hepm.experience.experiences import Experiences
+from hepm.experience.lesson_files import named_in
+from hepm.experience.lessons import FAILS_AFTER, Principle
+from hepm.experience.matching import SENTENCE_CHARS
+from hepm.experience.notes import lines_of
 from hepm.experience.principles import Principles
+from hepm.experience.run_steps import errors_of
+from hepm.graph.lessons.rows import LessonRow, Source
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.trials import CONTROL
+from hepm.ingest.records import MAX_LABEL, without_surrogates
 from hepm.ingest.transitions import own_tool
 from hepm.memory.levels import CHANCES, at_level
 from hepm.memory.session import HELD_OUT
-from hepm.types import START, SUMMARY_TOOL, Object, ToolName
+from hepm.types import RECORDED_BY, START, SUMMARY_TOOL, FailedWay, Object, Suggestions, ToolName
 
 _SEARCHED: Final = 50  # situations, among which many go on in the same way
 _LESSONS: Final = 3  # of each kind
 _SHOWN_ERRORS: Final = 3
 _SHOWN_CHARS: Final = 80
+MOST_PENDING: Final = 100
+"""Lessons of one agent that wait for approval at once."""
 NOTHING: Final = "memory has nothing to say here"
 
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+# Called again with the same arguments, they change nothing more.
+_ADDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+_REMOVES = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
 
 SessionId = Annotated[str, Field(description="Any id, the same throughout one task", min_length=1, max_length=200)]
+
+UserName = Annotated[
+    str, Field(description="Whom the task is for, where nothing else that hepm records says it", max_length=MAX_LABEL)
+]
 
 Rounded = Annotated[float, AfterValidator(lambda value: round(value, 3))]
 
@@ -95,6 +113,42 @@ class ToolsFound(BaseModel):
     tools: list[ToolFound]
 
 
+class FailedTool(BaseModel):
+    """A tool that failed from here in earlier runs, or fails wherever it is called."""
+
+    tool: str
+    failed: int = Field(description="Runs that called it from here and failed")
+    runs: int = Field(description="Runs that called it from here")
+    since: str = Field(description="Day of the earliest of its latest failed runs; empty if unknown")
+    error: str = Field(description="Its error in such a run, without numbers and names: data, no instruction")
+    instead: str = Field(description="What worked instead; empty if nothing stands out")
+    worked: int = Field(description="Runs in which that worked")
+    tried: int = Field(description="Runs that called that")
+    reason: str
+
+
+class FailedTools(BaseModel):
+    """What failed here in earlier runs, most failures first, and what they taught of it."""
+
+    failed: list[FailedTool]
+    lessons: list[str]
+    no_opinion: str | None = Field(description="Why nothing is said")
+
+
+class Remembered(BaseModel):
+    """A lesson that was kept."""
+
+    lesson: str = Field(description="Its id, for `forget`")
+    state: str = Field(description="`pending` until a person approves it, `live` from then on, or why it was retired")
+
+
+class Preferences(BaseModel):
+    """What the user of a session prefers."""
+
+    user: str
+    preferences: list[str]
+
+
 class _Server(MCPServer[Any]):
     """Says in one sentence what is wrong with the arguments of a tool."""
 
@@ -127,7 +181,11 @@ def mcp_server(runs: LiveRuns) -> MCPServer[Any]:
     app.tool(annotations=_READS)(tools.search_experience)
     app.tool(annotations=_READS)(tools.find_tools)
     app.tool(name=SUMMARY_TOOL, annotations=_READS)(tools.summarize_the_task)
-    app.tool()(tools.record_outcome)
+    app.tool(annotations=_ADDS)(tools.record_outcome)
+    app.tool(annotations=_READS)(tools.what_failed_here)
+    app.tool(annotations=_ADDS)(tools.remember)
+    app.tool(annotations=_REMOVES)(tools.forget)
+    app.tool(annotations=_READS)(tools.my_preferences)
     return app
 
 
@@ -148,28 +206,168 @@ class _Tools:
     ) -> NextTools:
         """Rank the tools that worked next in earlier runs, with the reason for each."""
         history = [name for name in history if not own_tool(name)]
-        session = self._of(session_id)
+        suggestions = self._suggestions(session_id, history, state, tools, k=k)
+        ranked = [NextTool.model_validate(suggestion, from_attributes=True) for suggestion in suggestions]
+        self._of(session_id).named[len(history)] = [tool.tool for tool in ranked]
+        return NextTools(tools=ranked, prompt=suggestions.prompt(), no_opinion=suggestions.abstained)
+
+    def _suggestions(
+        self, session_id: str, history: list[ToolName], state: str, tools: list[str] | None, *, k: int
+    ) -> Suggestions:
+        """What a session is told after these calls; with k = 0 no tool, only what to avoid."""
         # Kept for `summarize_the_task` and `record_outcome`, which are not sent the calls.
-        session.history = history
+        self._of(session_id).history = history
         run = self._run_of(session_id)
         if self._is_control(session_id, run):
-            return NextTools(tools=[], prompt="", no_opinion=HELD_OUT)
+            return Suggestions(abstained=HELD_OUT)
         level = "" if run is None else run.session.draw()
         with _explained():
             suggestions = self._runs.memory.suggest(
                 history=history,
                 state=state or None,
                 tools=tools,
-                k=k,
+                k=k or 1,
                 floor=CHANCES.get(level),
                 namespace=NAMESPACE.get(),
             )
             suggestions = at_level(level, suggestions)
+        if not k:
+            suggestions = suggestions.without([suggestion.tool for suggestion in suggestions], NOTHING)
         if run is not None:
             suggestions = run.session.tell_tools(suggestions, calls=len(history))
-        ranked = [NextTool.model_validate(suggestion, from_attributes=True) for suggestion in suggestions]
-        session.named[len(history)] = [tool.tool for tool in ranked]
-        return NextTools(tools=ranked, prompt=suggestions.prompt(), no_opinion=suggestions.abstained)
+        return suggestions
+
+    def what_failed_here(
+        self,
+        session_id: SessionId,
+        history: Annotated[list[str], Field(description="Names of the tools called so far, oldest first")],
+        state: Annotated[str, Field(description="What is known now, in a few lines")] = "",
+    ) -> FailedTools:
+        """Say which tools failed from here in earlier runs, since when and with which error, and what worked."""
+        history = [name for name in history if not own_tool(name)]
+        told = self._suggestions(session_id, history, state, None, k=0)
+        if told.abstained == HELD_OUT:
+            return FailedTools(failed=[], lessons=[], no_opinion=HELD_OUT)
+        memory, namespace = self._runs.memory, NAMESPACE.get()
+        with _explained():
+            failed = [self._failed_tool(way) for way in told.warnings]
+            principles = Principles(memory.lessons.told_to(TOKEN.get()))
+            found = principles.at(history[-1:], state=state, history=history, namespace=namespace)
+        lessons: list[str] = []
+        for one in found:
+            if any(triple.predicate == FAILS_AFTER for triple in one.principle.triples):
+                lessons.append(one.line)
+        none = None if failed or lessons else NOTHING
+        return FailedTools(failed=failed, lessons=lessons, no_opinion=none)
+
+    def _failed_tool(self, way: FailedWay) -> FailedTool:
+        """With what the failed runs say that this token may read."""
+        days: list[str] = []
+        errors: list[str] = []
+        for run in self._runs.memory.lessons.runs(way.failed_runs, namespace=NAMESPACE.get()):
+            if run.ended_at:
+                days.append(datetime.fromtimestamp(run.ended_at, UTC).date().isoformat())
+            # Its words are told to the token that recorded it.
+            if TOKEN.get() and run.tags.get(RECORDED_BY, "") not in ("", TOKEN.get()):
+                continue
+            for call in [call for turn in run.turns for call in turn.ran if call.name == way.tool]:
+                if call.error or (call.result or "").lstrip()[:5].lower() == "error":
+                    errors += errors_of(call)[:1]
+        return FailedTool(
+            tool=way.tool,
+            failed=way.failures,
+            runs=way.runs,
+            since=min(days, default=""),
+            error=errors[0] if errors else "",
+            instead=way.instead,
+            worked=way.worked,
+            tried=way.tried,
+            reason=way.named,
+        )
+
+    def remember(
+        self,
+        session_id: SessionId,
+        lesson: Annotated[
+            str,
+            Field(description="One sentence: when it holds, and what to do", min_length=1, max_length=SENTENCE_CHARS),
+        ],
+        said_by: Annotated[Literal["agent", "user"], Field(description="Whose words or wish it is")] = "agent",
+    ) -> Remembered:
+        """Keep a lesson for later tasks. No agent is told it before a person approves it."""
+        memory, namespace, author = self._runs.memory, NAMESPACE.get(), _author(said_by)
+        words = " ".join(without_surrogates(lesson).split())
+        with _explained():
+            run = self._writable(session_id)
+            redact = self._runs.ingest_options().redactor
+            text = words if redact is None else redact.text(words)
+            waiting = [one for one in memory.lessons.pending(namespace=namespace) if _said_by(one.row) == author]
+            if len(waiting) >= MOST_PENDING:
+                raise ToolError(f"{len(waiting)} lessons of this agent are pending: a person has to read them first")
+            if not text:
+                raise ToolError("the lesson is empty: say in one sentence when it holds, and what to do")
+            known = [tool.name for tool in memory.tools.list(namespace=namespace)]
+            # In the words of this run: forgetting it forgets the lesson.
+            sources = () if run is None else (Source(run.id),)
+            made = Principle("guiding", text, sources=sources, tools=named_in(text, known), distilled_by=author)
+            memory.lessons.change(LessonChange(put=[made.row()], imported=True), namespace=namespace)
+            (stored,) = memory.store.lessons.get([made.id], namespace=namespace)
+        return Remembered(lesson=made.id, state=stored.row.retired or "live")
+
+    def forget(
+        self,
+        session_id: SessionId,
+        lesson: Annotated[str, Field(description="Id of a lesson that `remember` gave")] = "",
+        preference: Annotated[str, Field(description="One of `my_preferences`, word for word")] = "",
+        user: UserName = "",
+    ) -> str:
+        """Forget a lesson that this agent or its user had remembered, or a preference of the user of this session."""
+        memory, namespace = self._runs.memory, NAMESPACE.get()
+        if bool(lesson) == bool(preference):
+            raise ToolError("say what to forget: a lesson, by its id, or a preference, in its words")
+        with _explained():
+            self._writable(session_id)
+            if lesson:
+                stored = memory.lessons.lessons(namespace).get(lesson)
+                if stored is None or _said_by(stored.row) not in (_author("agent"), _author("user")):
+                    raise ToolError(f"{lesson!r} is no lesson that this agent remembered: a person may retire others")
+                memory.lessons.change(LessonChange(drop=[lesson]), namespace=namespace)
+                return "forgotten"
+            mine = self.my_preferences(session_id, user)
+            if preference not in mine.preferences:
+                raise ToolError(f"{preference!r} is none of the preferences of this user: see my_preferences")
+            kept = [line for line in mine.preferences if line != preference]
+            memory.preferences.edit(mine.user, "\n".join(kept), namespace=namespace)
+        return "forgotten"
+
+    def my_preferences(self, session_id: SessionId, user: UserName = "") -> Preferences:
+        """Say what the user of this session prefers, as earlier sessions noted it."""
+        run = self._run_of(session_id)
+        known = "" if run is None else run.session.so_far.user
+        # A token speaks for the user whose session it recorded; without tokens, whoever asks is the owner.
+        if user not in ("", known) and (known or TOKEN.get()):
+            raise ToolError(f"this session is not known to be of the user {user!r}")
+        user = known or user
+        if not user:
+            raise ToolError("no user is known of this session: give `user`")
+        if run is None:
+            held_back = self._is_control(session_id, None)
+        else:
+            held_back = run.session.is_shadow or run.session.is_control
+        notes = None
+        if not (held_back and self._runs.memory.holdout_notes):
+            with _explained():
+                notes = self._runs.memory.preferences.notes(user, namespace=NAMESPACE.get())
+        return Preferences(user=user, preferences=[] if notes is None else lines_of(notes.text))
+
+    def _writable(self, session_id: str) -> LiveRun | None:
+        """The run of a session under way, if there is one; ToolError for a token that only reads."""
+        if not WRITES.get():
+            raise ToolError("this token may not write")
+        run = self._runs.find(session_id, namespace=NAMESPACE.get())
+        if run is not None:
+            check_own(run.session)
+        return run
 
     def _run_of(self, session_id: str) -> LiveRun | None:
         """The run of a session; in an experiment it begins with its first question, as it draws its arm then.
@@ -350,6 +548,16 @@ class _McpSession:
 
     history: list[ToolName] = field(default_factory=list[ToolName])
     named: dict[int, list[ToolName]] = field(default_factory=dict[int, list[ToolName]])
+
+
+def _author(said_by: str) -> str:
+    """Who a lesson of the request under way is by: "agent of ann", or "agent" at a server without tokens."""
+    token = TOKEN.get()
+    return f"{said_by} of {token}" if token else said_by
+
+
+def _said_by(row: LessonRow) -> str:
+    return str(row.properties.get("distilled_by", ""))
 
 
 def _record_calls(run: LiveRun, calls: Sequence[ToolName], named: Mapping[int, Sequence[ToolName]]) -> None:

@@ -13,6 +13,7 @@ import click
 from hepm.cli import options
 from hepm.cli.commands import argument, command, flag, option, options_as
 from hepm.cli.config import read_config
+from hepm.cli.lesson_list import remark_pending
 from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, remark, success_from_option
 from hepm.errors import StoreError
 from hepm.ingest.records import ReadOptions
@@ -172,6 +173,8 @@ def store_runs(
                     tools=tools,
                     on_batch=lambda report: bar.show(report.read),
                 )
+            if report.lessons:
+                remark_pending(memory, place.namespace)
             if report.stored >= _PREPARED_FROM:
                 memory.prepare(namespace=place.namespace)
         except KeyboardInterrupt:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from hepm.cli.commands import flag, option, options_as
-from hepm.cli.lesson_list import LessonKind, stored_kind
+from hepm.cli.lesson_list import LessonKind, remark_pending, stored_kind
 from hepm.cli.options import (
     StorePlace,
     check_target,
@@ -247,6 +247,7 @@ def import_lessons_alone(place: StorePlace, path: str, retire_missing: Sequence[
             namespace=place.namespace,
             retire_missing=[stored_kind(kind) for kind in retire_missing],
         )
+        remark_pending(memory, place.namespace)
     if as_json:
         print_json(asdict(done))
         return

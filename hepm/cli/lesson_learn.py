@@ -10,7 +10,7 @@ import click
 
 from hepm.cli.commands import command, flag, option
 from hepm.cli.config import read_config
-from hepm.cli.lesson_list import LessonKind
+from hepm.cli.lesson_list import LessonKind, remark_pending
 from hepm.cli.model import ModelChoice, cost_of, dry_run_option, model_options, tell_cost
 from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, refuse, remark, tell
 from hepm.text import count_of
@@ -66,6 +66,7 @@ def distill(
             return
         # One kind after the other: a budget that is spent on the first leaves none for the next.
         reports: dict[LessonKind, DistillReport | ReflectReport] = {kind: step.run(kind) for kind in chosen}
+        remark_pending(memory, place.namespace)
     tell_cost(client)
     if as_json:
         by_kind = {kind: {**asdict(report), "failed": dict(report.failed)} for kind, report in reports.items()}
@@ -257,6 +258,7 @@ def evolve(place: StorePlace, choice: ModelChoice, undo: str | None, dry_run: bo
     with place.open() as memory:
         client = choice.client(memory, place.namespace, "run")
         report = memory.experiences.evolve(namespace=place.namespace, model=client, dry_run=dry_run)
+        remark_pending(memory, place.namespace)
     tell_cost(client)
     pruned = report.count("pruned")
     if as_json:

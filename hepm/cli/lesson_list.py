@@ -37,6 +37,14 @@ def stored_kind(kind: LessonKind) -> Kind:
     return kind
 
 
+def remark_pending(memory: Memory, namespace: str) -> None:
+    """Say how many lessons wait for approval, if any."""
+    waiting = memory.lessons.pending(namespace=namespace)
+    if waiting:
+        number = count_of(len(waiting), "lesson is", "lessons are")
+        remark(f"{number} pending, and told to no agent: `hepm lesson review`")
+
+
 # List
 
 

@@ -10,8 +10,8 @@ import click
 
 from hepm.cli.commands import command, option
 from hepm.cli.config import read_config
-from hepm.cli.lesson_list import find_lesson, is_id
-from hepm.cli.options import StorePlace, place_options, read_text, refuse, remark, tell
+from hepm.cli.lesson_list import find_lesson, is_id, remark_pending
+from hepm.cli.options import StorePlace, place_options, read_text, refuse, tell
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
@@ -49,8 +49,7 @@ def review(place: StorePlace, approve: tuple[str, ...]) -> None:
             _approve_supported(memory, waiting, place.namespace)
         if not approve:
             _go_through(memory, waiting, place.namespace)
-        left = memory.lessons.pending(namespace=place.namespace)
-    remark(f"{count_of(len(left), 'lesson is', 'lessons are')} pending")
+        remark_pending(memory, place.namespace)
 
 
 def _named(memory: Memory, name: str, waiting: list[StoredLesson], namespace: str) -> list[StoredLesson]:

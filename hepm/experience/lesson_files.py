@@ -454,14 +454,14 @@ def edit_lesson(bank: LessonBank, row: LessonRow, text: str, *, namespace: str) 
     when = former.conditions.without_users
     if former.conditions.when.casefold() not in words.casefold():
         when = Conditions(environments=when.environments)
-    tools = _named_in(words, row.tools)
+    tools = named_in(words, row.tools)
     lost = set(row.tools).difference(tools)
     if row.kind == "experience":
         edited = replace(Experience.of(row), lesson=words, tools=tools, conditions=when, distilled_by=HAND).row()
     else:
         triples: list[Triple] = []
         for triple in row.triples:
-            if not _named_in(f"{triple.subject} {triple.object}", lost):
+            if not named_in(f"{triple.subject} {triple.object}", lost):
                 triples.append(triple)
         principle = replace(Principle.of(row), text=words, triples=tuple(triples), tools=tools)
         edited = replace(principle, conditions=when, distilled_by=HAND).row()
@@ -474,7 +474,7 @@ def edit_lesson(bank: LessonBank, row: LessonRow, text: str, *, namespace: str) 
     return edited
 
 
-def _named_in(text: str, tools: Iterable[str]) -> tuple[str, ...]:
+def named_in(text: str, tools: Iterable[str]) -> tuple[str, ...]:
     """Those of some tools that a text names."""
     # Not inside a longer name: "get_order" is not named by "get_order_items", nor by "shop.get_order".
     return tuple([tool for tool in tools if re.search(rf"(?<![\w.-]){re.escape(tool)}(?![\w-])", text)])

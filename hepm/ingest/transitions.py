@@ -26,6 +26,7 @@ from hepm.types import (
 OWN_TOOLS: Final = {
     SUMMARY_TOOL: "", "suggest_next_tools": "", "search_experience": "query", "record_outcome": "session_id",
     "find_tools": "session_id",
+    "what_failed_here": "", "remember": "session_id", "forget": "session_id", "my_preferences": "",
 }  # fmt: skip
 """Tools of hepm's MCP server; with an argument where another tool may well have the name."""
 

@@ -153,6 +153,7 @@ async def _talk(url: str, name: str) -> dict[str, Any]:
         found = {"suggested": await client.call_tool("suggest_next_tools", asked)}
         searched = {"query": TEXT, "session_id": name}
         found["searched"] = await client.call_tool("search_experience", searched)
+        found["failed"] = await client.call_tool("what_failed_here", asked)
         found["nameless"] = await client.call_tool("search_experience", {"query": TEXT})
         said = {"session_id": name, "summary": TEXT}
         found["summarised"] = await client.call_tool("summarize_the_task", said)
@@ -171,6 +172,8 @@ def test_no_tool_of_mcp_tells_a_control_anything(memory: Memory, arm: str) -> No
     assert (bool(suggested["tools"]), suggested["no_opinion"] == HELD_OUT) == (told, not told)
     searched = got["searched"].structured_content
     assert bool(searched["situations"]) == told
+    failed = got["failed"].structured_content
+    assert (failed["failed"], failed["no_opinion"] == HELD_OUT) == ([], not told)
     assert (HINT in str(got["summarised"].content)) == told
     assert "session_id" in str(got["nameless"].content)
     assert got["nameless"].is_error  # who does not say who it is has no arm
