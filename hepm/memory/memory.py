@@ -379,14 +379,16 @@ class Memory:
         embedder = None
         if options.vectors:
             embedder = self._agreed_embedder()
+        takes_carried = reading.format == "hepm"
         pipeline = Pipeline(
             self.store,
             embedder,
             namespace=namespace,
             outbox=self._outbox,
             join=not isinstance(source, Trajectory),  # sessions do it themselves
-            takes_carried=reading.format == "hepm",
-            review=self.approve == "review",
+            takes_carried=takes_carried,
+            # An export that fills an empty namespace is a memory that moves, as a copy is.
+            review=takes_carried and self.approve == "review" and namespace in self.namespaces(),
         )
         try:
             files = None

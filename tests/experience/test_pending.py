@@ -82,6 +82,7 @@ def test_a_lesson_that_runs_did_not_teach_reaches_no_agent_before_it_is_approved
     elif door == "import":
         read(memory, {"kind": "principle", "principle": "guiding", "text": EVIL, "tools": ["wire_money"]})
     else:
+        memory.ingest(next(desk_runs()))
         memory.ingest(hand_over(forged.row(), tmp_path), reading=ReadOptions("hepm"))
     assert "wire_money" not in told(memory)
     (waiting,) = memory.lessons.pending()

@@ -477,8 +477,7 @@ def test_an_export_read_into_another_store_makes_an_equal_one(
     make_two_stores: Callable[..., Store], tmp_path: Path, acts: Sequence[tuple[str, Any]]
 ) -> None:
     namespace = uuid4().hex  # of an example's own
-    # An import that nobody reviews: else what it brings waits for approval.
-    source, target = (Memory(make_two_stores(name), approve="auto") for name in ("source", "target"))
+    source, target = (Memory(make_two_stores(name)) for name in ("source", "target"))
     for what, about in acts:
         act(source, what, about, namespace)
     file = tmp_path / f"{namespace}.jsonl"
