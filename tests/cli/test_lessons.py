@@ -172,6 +172,7 @@ def test_a_library_goes_through_a_file_into_another_store_and_comes_back_the_sam
     assert quick(*lessons, file, "--store", taught).code == 0
     first = found(other, "import", str(file))
     assert (first["read"], first["new"], first["known"]) == (first["read"], first["read"], 0)
+    assert quick("lesson", "review", "--approve", "all", "--store", other).code == 0
     again = tmp_path / "again.jsonl"
     assert quick(*lessons, again, "--store", other).code == 0
     assert again.read_text("utf-8") == file.read_text("utf-8")
