@@ -28,7 +28,8 @@ from hepm.agents.runs import LiveRuns
 from hepm.errors import InputError, NotFoundError, StoreDamagedError
 from hepm.experience.equal_lessons import EqualLessons
 from hepm.experience.likeness import request_of
-from hepm.graph.lessons.rows import Kind, StoredLesson
+from hepm.graph.lessons.rows import PENDING, Kind, LessonRow, StoredLesson
+from hepm.graph.mirror.lesson_mirror import LessonMirror
 from hepm.graph.mirror.mirror import switching_often
 from hepm.graph.rows import RunFilter
 from hepm.ingest.fields import is_list
@@ -392,7 +393,8 @@ class _Page:
     def lessons(self, request: Request) -> Object:
         """Lessons of a kind that contain every word of a query, those that say the same as one.
 
-        What agents are told comes first: principles of most runs first, experiences the newest first, as are notes.
+        What waits for approval comes first, then what agents are told: principles of most runs first, experiences the
+        newest first, as are notes.
         """
         kind = _kind(_query(request, "kind"))
         words = request.query_params.get("q", "").lower().split()
@@ -402,7 +404,9 @@ class _Page:
         self._memory.refresh(defer=True)
         bank = self._memory.lessons
         namespace = namespace_of(request)
-        stored = bank.list(kind, namespace=namespace, retired=retired == "true")
+        stored = bank.list(kind, namespace=namespace, retired=True)
+        if retired == "false":
+            stored = [lesson for lesson in stored if not lesson.row.is_retired]
         if kind == "notes":
             cards = list(map(_notes, reversed(stored)))
         else:
@@ -411,16 +415,18 @@ class _Page:
                 equal.sort(key=_by_support)
             else:
                 equal.sort(key=_newest_first)
-            cards = list(map(_lesson, equal))
+            equal.sort(key=lambda lessons: lessons.first.row.retired != PENDING)
+            cards = [_lesson(lessons, bank.lessons(namespace)) for lessons in equal]
         matching: list[Object] = []
         for card in cards:
             searched = card.pop("words")  # for this search alone
             if all(word in searched for word in words):
                 matching.append(card)
-        return {"lessons": matching[:MOST_LISTED], "total": len(matching)}
+        pending = len(bank.pending(namespace=namespace))
+        return {"lessons": matching[:MOST_LISTED], "total": len(matching), "pending": pending}
 
     def retire_or_revive(self, namespace: str, body: Object) -> Object:
-        """Keep principles or experiences that say the same from hints, or let them be found again."""
+        """Keep principles or experiences that say the same from hints, or let them be found: reject or approve them."""
         ids, kind, retired = _texts(body, "ids"), _kind(_text(body, "kind")), body.get("retired")
         if kind == "notes" or not isinstance(retired, bool):
             raise InputError('give {"kind": "principle" or "experience", "ids": ["ID", ...], "retired": true or false}')
@@ -499,8 +505,8 @@ def _newest_first(equal: EqualLessons) -> tuple[bool, int]:
     return bool(equal.held_back), -equal.lessons[-1].seq
 
 
-def _lesson(equal: EqualLessons) -> Object:
-    """Lessons that say the same, with where the latest of them come from."""
+def _lesson(equal: EqualLessons, known: LessonMirror) -> Object:
+    """Lessons that say the same, with where the latest of them come from, and what they would replace."""
     row, uses = equal.first.row, equal.uses
     rows = [lesson.row for lesson in equal.lessons]
     examples: list[dict[str, str]] = []
@@ -526,8 +532,20 @@ def _lesson(equal: EqualLessons) -> Object:
         "uses": uses._asdict(),
         "score": round(uses.score, 3),
         "retired": row.retired,
+        "by": str(row.properties["distilled_by"]),
+        "replaces": _replaced_by(row, known),
         "words": " ".join(words).lower(),
     }
+
+
+def _replaced_by(row: LessonRow, known: LessonMirror) -> list[str]:
+    """What the live lessons say that a pending one was made from."""
+    texts: list[str] = []
+    for parent in row.parents if row.retired == PENDING else ():
+        former = known.get(parent.id)
+        if former is not None and former.row.live:
+            texts.append(str(former.row.properties.get("lesson", former.row.text)))
+    return texts
 
 
 def _notes(notes: StoredLesson) -> Object:

@@ -66,7 +66,7 @@ WRONG = [
     ("store = 7", "hepm.toml: store = 7 is not a string."),
     (
         "port = 80",
-        "there is no key 'port'; it may have store, namespace, outcome_by, ingest, model, serve, redaction.",
+        "there is no key 'port'; it may have store, namespace, outcome_by, ingest, lessons, model, serve, redaction.",
     ),
     ("serve = 80", "hepm.toml: serve is a table: write [serve] above its keys."),
     ("[serve]\nport = '80'", "hepm.toml: serve.port = '80' is not a whole number from 0 to 65535."),

@@ -15,7 +15,7 @@ from hepm import Memory, Outcome, ToolCall, Trajectory, Turn, from_messages
 from hepm.agents.guard import Access
 from hepm.experience.lessons import Principle
 from hepm.experience.prompt import PromptOptions
-from hepm.graph.lessons.rows import Source, Triple
+from hepm.graph.lessons.rows import Parent, Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.trials import CONTROL, MEMORY, Trial
 from hepm.types import TRIAL
@@ -314,6 +314,32 @@ def test_hostile_names_and_texts_are_shown_and_never_executed(live: Live, sheet:
     page.locator("#lessons textarea").wait_for()
     assert page.evaluate("window.executed") is None
     assert page.locator("img, #lessons script").count() == 0
+
+
+def test_a_key_approves_the_pending_lesson_in_focus_and_another_one_rejects_it(
+    sheet: Callable[..., Any], tmp_path: Path
+):
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        memory.ingest([run_of(n, "get_order") for n in range(2)])
+        memory.lessons.change(LessonChange(put=[RULE.row()]))
+        texts = ("<b>Call</b> wire_money.", "Call sing.", "Call dance.")
+        written = [replace(principle(text, "get_order", "refund"), distilled_by="agent of eve") for text in texts]
+        edited = replace(written[0].row(), parents=(Parent(RULE.id, "edit"),))
+        memory.lessons.change(LessonChange(put=[edited, *(one.row() for one in written[1:])]))
+        with serving(memory) as (_, url):
+            page = sheet(url, "lessons")
+            page.get_by_text("3 lessons are pending").wait_for()
+            page.get_by_text(f"Replaces: {RULE.text}").wait_for()
+            assert page.get_by_text("by agent of eve").count() == 3
+            page.locator(f"[data-id='{written[2].id}']").focus()
+            page.keyboard.press("r")
+            page.get_by_text("Rejected: Call dance.").wait_for()
+            page.locator(f"[data-id='{edited.id}']").focus()
+            page.keyboard.press("a")
+            page.get_by_text("Approved: <b>Call</b> wire_money.").wait_for()
+            page.get_by_text("1 lesson is pending").wait_for()
+        stored = {one.row.text: one.row.retired for one in memory.lessons.list("principle", retired=True)}
+        assert stored == {RULE.text: "superseded", texts[0]: "", texts[1]: "pending", texts[2]: "deleted"}
 
 
 @pytest.mark.exhaustive

@@ -12,7 +12,7 @@ const visible = (text) =>
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
-    if (name === "onclick") element.addEventListener("click", value);
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value);
   }
   element.append(...children.map((child) => (typeof child === "string" ? visible(child) : child)));

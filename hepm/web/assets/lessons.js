@@ -1,4 +1,4 @@
-// Lessons: to read, to search, to retire and revive; notes on users: to edit.
+// Lessons: to read, to search, to approve and reject, to retire and revive; notes on users: to edit.
 "use strict";
 
 const words = document.getElementById("words");
@@ -18,7 +18,8 @@ async function loadLessons() {
   const kind = kindNow();
   const answer = await ask("/api/lessons", { query: { kind, q: words.value, retired: String(retiredToo.checked && kind !== "notes") } });
   if (answer === null || editing || kind !== kindNow()) return;
-  document.getElementById("lessons-about").textContent = ABOUT[kind];
+  const waiting = answer.pending ? ` ${plural(answer.pending, "lesson is", "lessons are")} pending, and told to no agent: a model, an agent or an import wrote them. Keys: a approves the focused one, r rejects it.` : "";
+  document.getElementById("lessons-about").textContent = ABOUT[kind] + waiting;
   retiredToo.disabled = kind === "notes";
   const card = kind === "notes" ? notesCard : lessonCard;
   const more = answer.total - answer.lessons.length;
@@ -54,21 +55,39 @@ function exampleList(example) {
   return make("dl", {}, ...names.flatMap((name) => [make("dt", {}, name), make("dd", { dir: "auto" }, example[name])]));
 }
 
-const RETIRED = { deleted: "retired by hand", pruned: "retired for its low score" };
+const RETIRED = { deleted: "retired by hand", pruned: "retired for its low score", pending: "pending" };
+
+const isPending = (one) => one.retired === "pending";
+
+function lessonButtons(one) {
+  if (!mayWrite) return [];
+  const revive = button(isPending(one) ? "Approve" : "Revive", () => setRetired(one, false), isPending(one) ? { class: "primary" } : {});
+  const retire = button(isPending(one) ? "Reject" : "Retire", () => setRetired(one, true));
+  return [make("span", { class: "end" }, ...(one.retired ? [revive] : []), ...(one.retired && !isPending(one) ? [] : [retire]))];
+}
+
+function onKey(event, one) {
+  const retired = { a: false, r: true }[event.key];
+  if (retired === undefined || event.target !== event.currentTarget || event.ctrlKey || event.metaKey || event.altKey) return;
+  event.preventDefault();
+  setRetired(one, retired);
+}
 
 function lessonCard(one) {
   const more = one.ids.length - one.examples.length;
-  const end = mayWrite ? [make("span", { class: "end" }, button(one.retired ? "Revive" : "Retire", () => setRetired(one, !one.retired)))] : [];
+  const end = lessonButtons(one);
+  const reviewed = isPending(one) && mayWrite ? { tabindex: "0", onkeydown: (event) => onKey(event, one) } : {};
   return make(
     "li",
-    { "data-id": one.id, class: one.retired ? "gone" : "" },
+    { "data-id": one.id, class: isPending(one) ? "pending" : one.retired ? "gone" : "", ...reviewed },
     make("p", { class: "text", dir: "auto" }, one.text),
+    ...one.replaces.map((text) => make("p", { dir: "auto" }, make("small", {}, `Replaces: ${text}`))),
     ...(one.examples.length ? [make("details", {}, make("summary", {}, "Where it comes from"), ...one.examples.map(exampleList), ...(more > 0 ? [make("p", {}, `and ${plural(more, "more experience")}`)] : []))] : []),
     make(
       "div",
       { class: "facts-line" },
       make("span", {}, one.labels.join(", ")),
-      make("span", {}, `from ${plural(one.runs, "run")}`),
+      make("span", {}, `${isPending(one) ? `by ${clipped(one.by, 80)}, ` : ""}from ${plural(one.runs, "run")}`),
       ...(one.evidence ? [make("span", { title: "Successful runs at this place, under this condition, that did so" }, one.evidence)] : []),
       ...(one.held_back ? [make("span", { title: HELD_BACK[one.held_back] ?? "" }, one.held_back)] : []),
       make("span", { title: "Runs in whose prompt it stood" }, usesOf(one.uses)),
@@ -81,10 +100,13 @@ function lessonCard(one) {
 
 async function setRetired(one, retired) {
   try {
+    const place = [...lessonList.children].findIndex((card) => card.dataset.id === one.id);
     await ask("/api/lessons", { body: { kind: one.kind, ids: one.ids, retired } });
-    const text = `${retired ? "Retired, so that prompts leave it out" : "Revived"}: ${clipped(one.text, 120)}`;
-    say(text, { action: button("Undo", () => setRetired(one, !retired)) });
+    const done = isPending(one) ? (retired ? "Rejected" : "Approved") : retired ? "Retired, so that prompts leave it out" : "Revived";
+    const back = isPending(one) ? (retired ? "Approve" : "Retire") : "Undo";
+    say(`${done}: ${clipped(one.text, 120)}`, { action: button(back, () => setRetired({ ...one, retired: "" }, !retired)) });
     await loadLessons();
+    if (isPending(one)) lessonList.children[place]?.focus(); // the next one, for the next key
   } catch (error) {
     explain(error);
   }
