@@ -155,6 +155,22 @@ def test_uvx_runs_the_demo_of_the_built_wheel_and_pipx_installs_its_command(whee
     assert version.split() == ["hepm", PROJECT["version"]]
 
 
+def test_the_readme_of_the_package_links_to_the_repository_and_to_pictures_that_others_can_show(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        text = archive.read(f"hepm-{PROJECT['version']}.dist-info/METADATA").decode()
+    links = re.findall(r"(!?)\[[^]]*\]\(([^)]+)\)", text)
+    pictures = [link for mark, link in links if mark]
+    files = [link for mark, link in links if not mark and link.endswith(".md")]
+    assert len(pictures) > 2
+    assert len(files) > 20
+    assert all(
+        re.match(r"https://raw\.githubusercontent\.com/hepm/hepm/main/docs/images/\w", link) for link in pictures
+    )
+    assert all(link.startswith("https://") for _, link in links)
+    places = {link.removeprefix("https://github.com/hepm/hepm/blob/main/") for link in files}
+    assert {name for name in places if not (ROOT / name).is_file()} == set()
+
+
 def test_a_base_install_runs_what_the_readme_shows(install: Install) -> None:
     base = install("")
     assert "24 runs stored" in base.said("ingest", "runs.jsonl")
