@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urljoin, urlsplit
 
-DOCS = Path(__file__).parent
+DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 REPOSITORY = "https://github.com/hepm/hepm"
 ADDRESS = "https://hepm.github.io/hepm"
@@ -64,14 +64,14 @@ def index() -> dict[str, list[IndexEntry]]:
     for part in re.split(r"^## ", (DOCS / "README.md").read_text("utf-8"), flags=re.MULTILINE)[1:]:
         rows = [IndexEntry(**row.groupdict()) for row in ROW.finditer(part)]
         sections[part.partition("\n")[0]] = [row for row in rows if not row.path.startswith("../")]
-    tables = [(title_of(page), f"tables/{page.name}") for page in sorted(DOCS.glob("tables/*.md"))]
-    sections["Tables"] = [IndexEntry(title, path, "") for title, path in tables]
+    sections["Tables"] = [entry_of(page) for page in sorted(DOCS.glob("tables/*.md"))]
     return {name: entries for name, entries in sections.items() if entries}
 
 
-def title_of(page: Path) -> str:
-    """A page's first heading."""
-    return page.read_text("utf-8").partition("\n")[0].lstrip("# ")
+def entry_of(table: Path) -> IndexEntry:
+    """A page of tables, by its heading."""
+    heading = table.read_text("utf-8").partition("\n")[0].removeprefix("# ")
+    return IndexEntry(heading, f"tables/{table.name}", "figures in full")
 
 
 def stage(pages: Path) -> None:
@@ -108,7 +108,7 @@ def target(page: Path, link: str) -> str:
 
 def config(version: str) -> str:
     """The configuration with the version's address and folder, and the navigation."""
-    sections = [f'{{"{name}" = [{entries(section)}]}}' for name, section in index().items()]
+    sections = [f"{{{json.dumps(name)} = [{entries(section)}]}}" for name, section in index().items()]
     nav = ", ".join(['{"hepm" = "README.md"}', *sections, f'{{"Repository" = "{REPOSITORY}"}}'])
     own = f'site_url = "{ADDRESS}/{version}/"\nsite_dir = "site/{version}"\nnav = [{nav}]\n'
     return (DOCS / "site.toml").read_text("utf-8").replace("[project]\n", "[project]\n" + own, 1)
@@ -116,7 +116,7 @@ def config(version: str) -> str:
 
 def entries(section: list[IndexEntry]) -> str:
     """A section's pages as items of the navigation."""
-    return ", ".join(f'{{"{entry.title}" = "{entry.path}"}}' for entry in section)
+    return ", ".join(f"{{{json.dumps(entry.title)} = {json.dumps(entry.path)}}}" for entry in section)
 
 
 def texts_for_models(version: str, pages: Path) -> dict[str, str]:
@@ -126,10 +126,16 @@ def texts_for_models(version: str, pages: Path) -> dict[str, str]:
     links = [f"# hepm\n\n> {about}\n"]
     texts: list[str] = []
     for name, section in index().items():
-        lines = [f"- [{entry.title}]({address}/{entry.path}): {entry.about}".removesuffix(": ") for entry in section]
-        links.append(f"## {'Optional' if name == 'Tables' else name}\n\n" + "\n".join(lines) + "\n")
+        lines = [f"- [{entry.title}]({address}/{entry.path}): {plain(entry.about)}" for entry in section]
+        title = name.replace("Tables", "Optional")  # what may be left out where there is little room
+        links.append(f"## {title}\n\n" + "\n".join(lines) + "\n")
         texts += [full_text(pages / entry.path, f"{address}/{entry.path}") for entry in section if name != "Tables"]
     return {"llms.txt": "\n".join(links), "llms-full.txt": "\n".join(texts)}
+
+
+def plain(text: str) -> str:
+    """A text without the addresses of its links."""
+    return re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", text)
 
 
 def full_text(page: Path, address: str) -> str:
@@ -173,18 +179,21 @@ class LinksOfPage(HTMLParser):
 
 def broken_links(site: Path) -> set[str]:
     """The links between made pages, to their anchors, images, scripts and styles that lead nowhere."""
+    site = site.resolve()
     pages = {file: LinksOfPage(file.read_text("utf-8")) for file in site.rglob("*.html")}
-    root = urlsplit(ADDRESS).path
+    root = f"{urlsplit(ADDRESS).path}/{site.name}/"  # the page for unknown addresses links from there
     broken: set[str] = set()
     for file, page in pages.items():
         for link in page.links:
             parts = urlsplit(link)
             if parts.scheme or parts.netloc:
                 continue
-            path = unquote(parts.path).removeprefix(f"{root}/{site.name}/")  # as the page for unknown addresses has it
+            path = unquote(parts.path)
             found = file
-            if path:
-                found = ((site if path != unquote(parts.path) else file.parent) / path).resolve()
+            if path.startswith(root):
+                found = site / path.removeprefix(root)
+            elif path:
+                found = (file.parent / path).resolve()
             if found.is_dir():
                 found /= "index.html"
             anchors = pages[found].anchors if found in pages else set[str]()
