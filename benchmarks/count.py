@@ -1,6 +1,6 @@
 """How `hepm ingest` grows with its workers: wall and CPU time of one and of two on the same archives, median of three.
 
-usage: python benchmarks/count.py [ARCHIVE...] [--engine ray] [--times 3]
+usage: python benchmarks/count.py [ARCHIVE...] [--times 3]
 
 First the CPU time of reading (R) and of storing (W) a run, and the most that workers can gain by it: on two cores,
 which the process that stores shares, two are max(R, W) / ((R + W) / 2) times as fast as one, if reading takes longer;
@@ -34,10 +34,10 @@ from hepm.ingest.workers.parts import Work, frames, plan
 RUN = {"hepm": 1, "id": "a", "success": True, "turns": [{"role": "assistant", "calls": [{"name": "look"}]}]}
 
 
-def count(archives: list[str], engine: str, workers: int, folder: Path) -> tuple[float, float]:
+def count(archives: list[str], workers: int, folder: Path) -> tuple[float, float]:
     """Seconds that one command takes: by the clock, and of processors by it and the children that it waited for."""
     store = folder / "runs.hepm"
-    command = [sys.executable, "-m", "hepm", "ingest", *archives, "--store", str(store), "--engine", engine]
+    command = [sys.executable, "-m", "hepm", "ingest", *archives, "--store", str(store)]
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run([*command, "--processes", str(workers)], check=True, stdout=subprocess.DEVNULL)
     wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -65,7 +65,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     recorded = os.environ.get("HEPM_RECORDED_RUNS", str(Path(__file__).parents[2] / "shared" / "data"))
     parser.add_argument("archives", nargs="*", default=[recorded])
-    parser.add_argument("--engine", default="ray")
     parser.add_argument("--times", type=int, default=3)
     given = parser.parse_args()
     print(f"load before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
@@ -84,8 +83,8 @@ def main() -> None:
         small.write_text(json.dumps(RUN))
         seconds: dict[int, float] = {}
         for workers in (1, 2):
-            start, _ = count([str(small)], given.engine, workers, Path(name))
-            found = [count(given.archives, given.engine, workers, Path(name)) for _ in range(given.times)]
+            start, _ = count([str(small)], workers, Path(name))
+            found = [count(given.archives, workers, Path(name)) for _ in range(given.times)]
             wall, cpu = (statistics.median(column) for column in zip(*found, strict=True))
             seconds[workers] = wall
             print(f"{workers} workers: {wall:.1f} s ({start:.1f} s of it to start), {cpu:.1f} s of processors")

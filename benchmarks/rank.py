@@ -159,7 +159,7 @@ def compare(domains: Sequence[Domain], models: Sequence[str], seeds: int, *, see
 
 def plot(page: Path, target: Path) -> None:
     """Draw MRR and gain of the table's rows with their intervals."""
-    from hepm.uplift.drawing import drawing
+    from parts.drawing import drawing
 
     rows: list[tuple[str, list[tuple[float, float, float]]]] = []
     for line in page.read_text(encoding="utf-8").splitlines():

@@ -172,7 +172,7 @@ def markdown(found: dict[str, Asked]) -> list[str]:
 
 def draw(file: Path, found: dict[str, Asked]) -> None:
     """Stated chances against the shares that were right; the area of a point is its number of hints."""
-    from hepm.uplift.drawing import drawing
+    from parts.drawing import drawing
 
     with drawing(file, "Of hints with a stated chance, so many were right", size=(8.0, 3.8), panels=2) as panels:
         for axes, (memory, asked) in zip(panels, found.items(), strict=True):

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.xdist_group("package")  # one process builds and instal
 SCRIPTS = Path(sysconfig.get_path("scripts"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 UNDECLARED = {
-    "_typeshed", "matplotlib",  # for types alone; for the picture of `hepm bench`, which says so
+    "_typeshed",  # for types alone
     "pydantic_core", "mcp_types",  # parts of pydantic and of mcp
     "verl", "agents", "claude_agent_sdk", "langchain", "langchain_core", "langgraph", "litellm", "pydantic_ai",
 }  # fmt: skip
@@ -250,11 +250,6 @@ def rl(installed: Installed, _: Loopback) -> None:
     assert subprocess.check_output(command, env=environment, cwd=folder, text=True).startswith("1.16.")
 
 
-def ray(installed: Installed, _: Loopback) -> None:
-    ingest = "ingest", "runs.jsonl", "--store", "other.hepm", "--engine", "ray", "--processes", "1"
-    assert "24" in installed.said(*ingest, RAY_ADDRESS="local")
-
-
 @contextmanager
 def served(installed: Installed) -> Iterator[str]:
     """The address of `hepm serve`, which must end without a traceback."""
@@ -298,7 +293,7 @@ def protobuf(session: str) -> bytes:
 USES = {
     "openai": openai, "llm": llm, "serve": serve, "zstd": zstd, "datasets": datasets, "cypher": cypher,
     "neo4j": neo4j, "neo4j-fast": neo4j, "neo4j-local": neo4j_local,
-    "embed": embed, "gnn": gnn, "ray": ray, "rl": rl,
+    "embed": embed, "gnn": gnn, "rl": rl,
     "questions": questions,
 }  # fmt: skip
 SHARE = ("serve",)  # each is an environment of its own, of some seconds

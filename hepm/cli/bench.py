@@ -83,7 +83,6 @@ USER_SESSIONS: Final = 5
     "--seed", "Of the first trial, the next ones count up; in rounds also of the order of tasks.", least=0, default=0
 )
 @option("--folder", "Where answers and runs are kept. Default: hepm-bench/ENV-MODEL, -rounds-ARM.", type=PATH)
-@option("--plot", "Draw the success of each arm (.png, .svg; needs matplotlib).", type=PATH)
 @dry_run_option
 @json_option
 @model_options
@@ -99,7 +98,6 @@ def bench(
     rounds: int,
     seed: int,
     folder: Path | None,
-    plot: Path | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -114,7 +112,7 @@ def bench(
     from hepm.lab.environments.recorded import RecordedRuns
 
     endpoint = agent.endpoint(choice)
-    options = (arms, trials, rounds, seed, folder, plot, dry_run, as_json)
+    options = (arms, trials, rounds, seed, folder, dry_run, as_json)
     # It closes what the command opens: the environment's process, folders, clients, the memory.
     with ExitStack() as stack:
         environment = opened_environment(env, stack, agent.source)
@@ -160,7 +158,6 @@ class BenchCommand:
     rounds: int
     seed: int
     folder: Path | None
-    plot: Path | None
     dry_run: bool
     as_json: bool
 
@@ -356,15 +353,13 @@ class BenchCommand:
         tell_estimate(number, usage, what, place, prices=self.limits[1], as_json=self.as_json)
 
     def _tell(self, report: BenchReport, ending: Exception | None) -> None:
-        """Print the report, draw it if that is asked for, and raise what ended the bench early."""
-        from hepm.lab.bench.report import draw, tables
+        """Print the report, and raise what ended the bench early."""
+        from hepm.lab.bench.report import tables
 
         if self.as_json:
             print_json(report.to_json())
         else:
             print_parts(tables(report))
-        if self.plot is not None:
-            draw(report, self.plot)
         if ending is not None:
             raise ending
 
@@ -412,8 +407,7 @@ class BenchCommand:
         if len(arms) != 1 or arms[0].name not in ROUND_ARMS:
             message = f"rounds are made in one arm: {', '.join(ROUND_ARMS)}"
             raise click.BadParameter(message, param_hint="--arms")
-        for unused, named in ((self.learning.learn_from, "--learn-from"), (self.plot, "--plot")):
-            refuse(unused, named, "rounds have no use for it: leave it out")
+        refuse(self.learning.learn_from, "--learn-from", "rounds have no use for it: leave it out")
         if not self.learning.memory:
             message = "name the store that rounds are learned into; it is made if it is missing"
             raise click.BadParameter(message, param_hint="--memory")

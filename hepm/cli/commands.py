@@ -251,8 +251,8 @@ GROUPS: Final = {
 The help imports none of them.
 """
 RARE: Final = {
-    "bench": "base_url concurrency distiller learn_from max_turns namespace option plot prices seed rollouts",
-    "ingest": "processes engine",
+    "bench": "base_url concurrency distiller learn_from max_turns namespace option prices seed rollouts",
+    "ingest": "processes",
     "prompt": "k environment",
 }
 """Options that a command's `--help` leaves out, as few need them: at most 12 are shown."""

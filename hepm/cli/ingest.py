@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import redirect_stdout, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -30,7 +29,6 @@ _PREPARED_FROM: Final = 2_500
 _SHOWN_REJECTIONS: Final = 10
 _SHOWN_KEYS, _SHOWN_KEY = 8, 80
 _WITHOUT_OUTCOMES: Final = frozenset({"claude-code", "codex"})  # formats of transcripts that have none
-EngineName: TypeAlias = Literal["local", "ray"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,6 @@ class Preparing:
     assume_success: bool
     distrust: tuple[str, ...]
     processes: int | None
-    engine: EngineName
 
     def options(self, config: ConfigFile) -> IngestOptions:
         """The options of the library."""
@@ -73,7 +70,6 @@ class Preparing:
             processes=self.processes,
             trusted=trusted,
             outcome_by=config.outcome_by,
-            engine=self.engine,
         )
 
 
@@ -88,12 +84,6 @@ preparing_options = options_as(
         metavar="KEY[=VALUE]",
     ),
     option("--processes", "Processes that read files. Default: automatic.", least=1),
-    option(
-        "--engine",
-        "Where files are read: here, or on the Ray cluster of RAY_ADDRESS (or one started here).",
-        one_of=get_args(EngineName),
-        default="local",
-    ),
 )
 
 
@@ -163,16 +153,14 @@ def store_runs(
         Bar("runs read") as bar,
     ):
         try:
-            # Ray writes what it has to say to stdout, where results go.
-            with redirect_stdout(sys.stderr):
-                report = memory.ingest(
-                    runs,
-                    namespace=place.namespace,
-                    reading=reading,
-                    options=preparing,
-                    tools=tools,
-                    on_batch=lambda report: bar.show(report.read),
-                )
+            report = memory.ingest(
+                runs,
+                namespace=place.namespace,
+                reading=reading,
+                options=preparing,
+                tools=tools,
+                on_batch=lambda report: bar.show(report.read),
+            )
             if report.lessons:
                 remark_pending(memory, place.namespace)
             if report.stored >= _PREPARED_FROM:

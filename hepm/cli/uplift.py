@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hepm.cli import options
-from hepm.cli.commands import PATH, command, option
+from hepm.cli.commands import command, option
 from hepm.cli.options import json_option, print_json, store_option, tell
-from hepm.errors import InputError
 from hepm.text import count_of
 
 if TYPE_CHECKING:
@@ -23,9 +21,8 @@ _SHOWN_CREDITS = 5
 @command("uplift")
 @store_option
 @option("--namespace -n", "One partition. Default: all.")
-@option("--plot", "Draw how the difference became known (.png, .svg; needs matplotlib).", type=PATH)
 @json_option
-def uplift(store: str, namespace: str | None, plot: Path | None, as_json: bool) -> None:
+def uplift(store: str, namespace: str | None, as_json: bool) -> None:
     """Say what memory does: success of sessions with memory, less that of those held out.
 
     Example: `hepm uplift --store runs.hepm`, after `hepm serve --holdout 0.1`
@@ -36,8 +33,6 @@ def uplift(store: str, namespace: str | None, plot: Path | None, as_json: bool) 
     # Namespaces without a session say nothing, unless none has any.
     tried = [report for report in reports if report.sessions or report.shadow or any(report.without_outcome.values())]
     reports = tried or reports[:1]
-    if plot is not None:
-        _draw(plot, reports)
     if as_json:
         print_json({"store": str(store), "namespaces": {report.namespace: report.to_json() for report in reports}})
         return
@@ -97,17 +92,3 @@ def _credit(credit: Credit) -> str:
     if credit.effect is None or not credit.effect.sure:
         return f"{shown}; not yet known"
     return f"{shown}; {credit.sentence}"
-
-
-def _draw(file: Path, reports: list[UpliftReport]) -> None:
-    from hepm.uplift.drawing import draw_effects, draw_path
-
-    # A path of one, or the ends of several side by side.
-    drawn = [report for report in reports if report.points]
-    if not drawn:
-        raise InputError("there is nothing to draw yet: too few sessions have an outcome")
-    if len(drawn) == 1:
-        draw_path(file, drawn[0].sentence, drawn[0].points)
-    else:
-        effects = {report.namespace: report.success for report in drawn}
-        draw_effects(file, "success with memory less success without", effects)

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
-import json
 import logging
-import os
-import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
-from itertools import count, groupby
-from pathlib import Path
+from itertools import groupby
 from typing import Any, Final, TypeAlias
 
 from hepm.embed import Embedder
-from hepm.errors import StoreError, StoreUnavailableError
 from hepm.graph.changes import replaces
 from hepm.graph.delta import RunRecord
 from hepm.graph.lessons.rows import PENDING, Answer, Exposure, LessonRow, Reported
@@ -44,10 +37,8 @@ _CONFLICT: Final = (
 )
 _CHARS_A_BATCH: Final = 16 << 20
 """Characters of records: 2,000 transcripts of an afternoon each would take half a gigabyte."""
-_SUFFIX: Final = ".runs"
-_IF_ANY: Final = ("distrusted", "queued", "by_rule", "lessons", "joined", "unread", "unread_in", "empty")
+_IF_ANY: Final = ("distrusted", "by_rule", "lessons", "joined", "unread", "unread_in", "empty")
 """Keys of a report that are left out while there are none."""
-_number = count()
 
 
 @dataclass(slots=True)
@@ -59,7 +50,6 @@ class IngestReport:
         unlabelled: Stored runs of unknown outcome, which do not count until they are labelled.
         without_calls: Stored runs in which no tool was called: nothing is learned from them.
         distrusted: Stored runs that do not count whatever their outcome, since they are not trusted.
-        queued: Runs in the outbox, since the store did not answer.
         by_rule: Stored runs that a rule or a judge labelled, by its name.
         lessons: New lessons of an export.
         joined: Parts, or longer versions, of runs that were stored or read before: those hold them now.
@@ -75,7 +65,6 @@ class IngestReport:
     rejected: list[Rejection] = field(default_factory=list[Rejection])
     by_format: Counter[str] = field(default_factory=Counter[str])
     distrusted: int = 0
-    queued: int = 0
     by_rule: Counter[str] = field(default_factory=Counter[str])
     lessons: int = 0
     joined: int = 0
@@ -133,89 +122,11 @@ class IngestReport:
         return {key: value for key, value in values.items() if value or key not in _IF_ANY}
 
 
-class Outbox:
-    """A folder with a file for each batch that waits for the store. Several processes may share it.
-
-    A batch is on disk before `put` returns, and its file is removed only after the store has it. A crash in between
-    delivers it again; the store knows its runs by their ids.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._delivering = threading.Lock()
-        try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        except OSError as error:
-            raise StoreError(f"the outbox {folder} cannot be made: {error.strerror}. Name another folder.") from error
-
-    def __len__(self) -> int:
-        return len(list(self.folder.glob(f"*{_SUFFIX}")))
-
-    def put(self, namespace: str, runs: Sequence[RunRecord], described: Sequence[Tool]) -> None:
-        """Keep runs, and descriptions of tools to set before them; StoreError if the folder cannot be written."""
-        # By time, so that the batches of several processes keep their order; by number within one tick of the clock.
-        file_name = f"{time.time_ns():020d}-{next(_number):06d}-{os.getpid()}{_SUFFIX}"
-        # `batches` does not look at a file whose name begins with a dot: it may be half written.
-        partial = self.folder / f".{file_name}"
-        tools: dict[str, object] = {}
-        for run in runs:
-            for tool in run.tools:
-                tools[tool.name] = asdict(tool)
-        head = {"namespace": namespace, "tools": [*tools.values()], "described": [asdict(tool) for tool in described]}
-        try:
-            with partial.open("w", encoding="utf-8") as file:
-                file.write(json.dumps(head) + "\n")
-                for run in runs:
-                    file.write(json.dumps({"digest": run.digest, "record": run.record}) + "\n")
-                # In this order: a file under its last name is whole on disk, even after a loss of power.
-                file.flush()
-                os.fsync(file.fileno())
-            partial.rename(self.folder / file_name)
-        except OSError as error:
-            raise StoreError(
-                f"the store does not answer, and the outbox {self.folder} cannot be written ({error.strerror}): "
-                "these runs are not stored. Free some space, or name another folder."
-            ) from error
-
-    def batches(self) -> Generator[tuple[str, list[RunRecord], list[Tool]]]:
-        """The arguments of each `put`, in order; reading on removes a file. None while another thread reads."""
-        if not self._delivering.acquire(blocking=False):
-            return
-        try:
-            for file in sorted(self.folder.glob(f"*{_SUFFIX}")):
-                try:
-                    batch = _read_batch(file)
-                except FileNotFoundError:  # another process has delivered it
-                    continue
-                except (ValueError, KeyError) as error:
-                    _log.warning("%s cannot be read and is renamed to .unreadable: %s", file, error)
-                    file.rename(file.with_suffix(".unreadable"))
-                    continue
-                yield batch
-                # Only now has the caller stored it; where that failed, the generator was closed before.
-                file.unlink(missing_ok=True)
-        finally:
-            self._delivering.release()
-
-
-def _read_batch(file: Path) -> tuple[str, list[RunRecord], list[Tool]]:
-    """What `Outbox.put` wrote; a ValueError or KeyError if the file is damaged."""
-    head, *kept = map(json.loads, file.read_text("utf-8").splitlines())
-    tools = tuple(Tool(**tool) for tool in head["tools"])
-    described = [Tool(**tool) for tool in head.get("described", ())]  # earlier files have none
-    runs: list[RunRecord] = []
-    for line in kept:
-        trajectory = replace(parse_run(line["record"]), tools=tools)
-        runs.append(run_of(trajectory, line["record"], line["digest"]))
-    return head["namespace"], runs, described
-
-
 class Pipeline:
     """Writes runs into one namespace of a store.
 
     Args:
         embedder: Makes the vectors of state summaries; None stores summaries alone, for `reembed` to catch up.
-        outbox: Keeps runs while the store does not answer; without one that is an error.
         join: Whether a stored run is joined with further parts of it, and a longer version replaces it unless it has
             another label.
         takes_carried: Whether what an export holds besides runs is stored, too.
@@ -228,7 +139,6 @@ class Pipeline:
         embedder: Embedder | None,
         *,
         namespace: str,
-        outbox: Outbox | None = None,
         join: bool = False,
         takes_carried: bool = False,
         review: bool = False,
@@ -236,7 +146,6 @@ class Pipeline:
         self._store = store
         self._embedder = embedder
         self._namespace = namespace
-        self._outbox = outbox
         self._join = _whole_of if join else None
         self._takes_carried = takes_carried
         self._review = review
@@ -247,7 +156,7 @@ class Pipeline:
     ) -> IngestReport:
         """Set descriptions of tools, then store all runs that can be stored; bad records end up in the report."""
         if tools:
-            self._store_or_keep((), tools)
+            self.store((), tools)
 
         # A program may have turned it off itself: then it stays off.
         was_on = gc.isenabled()
@@ -266,7 +175,7 @@ class Pipeline:
                 if carried:
                     self._carry([item.content for item in batch if isinstance(item, Carried)])
                     continue
-                self._store_or_keep([item for item in batch if isinstance(item, RunRecord)])
+                self.store([item for item in batch if isinstance(item, RunRecord)])
                 if on_batch is not None:
                     on_batch(self.report)
 
@@ -308,19 +217,6 @@ class Pipeline:
             namespace=self._namespace,
             embedder=embedder_name,
         )
-
-    def _store_or_keep(self, runs: Sequence[RunRecord], tools: Sequence[Tool] = ()) -> None:
-        if self._outbox is None:
-            self.store(runs, tools)
-            return
-        # In the order in which runs came: what waits in the outbox is stored before these.
-        with contextlib.suppress(StoreUnavailableError):
-            deliver(self._outbox, self._store, self._embedder)
-            if not len(self._outbox):  # else another thread is still delivering what came first
-                self.store(runs, tools)
-                return
-        self._outbox.put(self._namespace, runs, tools)
-        self.report.queued += len(runs)
 
     def store(self, runs: Sequence[RunRecord], tools: Sequence[Tool] = ()) -> None:
         """Set descriptions of tools, then store runs in one transaction and report on them."""
@@ -427,19 +323,6 @@ def _tools_of(run: Trajectory) -> list[ToolName]:
 
 def _user_texts(run: Trajectory) -> list[str]:
     return [turn.text for turn in run.turns if turn.role == "user"]
-
-
-def deliver(outbox: Outbox, store: Store, embedder: Embedder | None) -> int:
-    """Store the batches of an outbox, in order, until the store does not answer; how many runs were new to it."""
-    delivered = 0
-    with contextlib.closing(outbox.batches()) as batches:
-        for namespace, runs, tools in batches:
-            pipeline = Pipeline(store, embedder, namespace=namespace, join=True)
-            pipeline.store(runs, tools)
-            delivered += pipeline.report.stored
-            for rejection in pipeline.report.rejected:
-                _log.warning("a run from the outbox is not stored: %s: %s", rejection.record, rejection.reason)
-    return delivered
 
 
 def embed_texts(runs: Iterable[RunRecord], embedder: Embedder | None) -> dict[str, Float32Array]:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from operator import is_
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias, TypeVar, cast
+from typing import Any, Final, NamedTuple, Self, TypeAlias, TypeVar, cast
 
 from hepm.errors import InputError
 from hepm.graph.delta import RunRecord
@@ -37,9 +37,6 @@ class FileLines(NamedTuple):
     file: str
     lines: Lines
 
-
-Engine: TypeAlias = Literal["local", "ray"]
-"""Where files are prepared: on this machine, or on a Ray cluster."""
 
 Prepared: TypeAlias = tuple[str | None, RunRecord | Rejection]
 """The format that a run was read in, and the run; None if nothing could be read."""
@@ -97,8 +94,6 @@ class IngestOptions:
             before, that is retracted; stored again as trusted, it counts. Worker processes need `TrustByTags`.
         own_states: Keep only the agents' own summaries as states, as H-EPM does; else an extract of the conversation
             replaces a missing one. A run keeps to how it was first stored; a tag records it.
-        engine: "ray" prepares files on a Ray cluster, with as many processes as it has cores
-            (docs/reference/formats.md).
         outcome_by: Rules that label runs without an outcome (see `hepm.ingest.outcome.RULES`); the first one that
             answers counts. They read results uncut, and a tag names the rule.
         vectors: Whether state summaries get vectors now; `Memory.reembed` adds missing ones later.
@@ -110,7 +105,6 @@ class IngestOptions:
     trusted: Callable[[Trajectory], bool] | None = None
     own_states: bool = False
     outcome_by: tuple[str, ...] = OUTCOME_BY_DEFAULT
-    engine: Engine = "local"
     vectors: bool = True
 
     def __post_init__(self) -> None:

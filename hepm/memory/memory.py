@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from uuid import uuid4
 
 from hepm.embed.agreed import AgreedEmbedder
-from hepm.errors import HepmError, InputError, StoreDamagedError, StoreUnavailableError
+from hepm.errors import HepmError, InputError, StoreDamagedError
 from hepm.graph.mirror.mirror import Mirror
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.open_store import artifact_folder, embedded_file, open_store
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from hepm.graph.examination.doctor import ExaminationProgress, Part
     from hepm.graph.examination.findings import Finding
     from hepm.ingest.copying import Copied
-    from hepm.ingest.pipeline import IngestReport, Outbox, ReportProgress
+    from hepm.ingest.pipeline import IngestReport, ReportProgress
     from hepm.ingest.prepare import IngestOptions, RunSource
     from hepm.memory.labels import Labels
     from hepm.memory.session import Session
@@ -109,7 +109,6 @@ class Memory:
         *,
         poll_s: float = 1.0,
         endpoint: tuple[str | None, str | None] = (None, None),
-        outbox: str | PathLike[str] | None = None,
         sessions: str | PathLike[str] | None = None,
         seen_files: str | PathLike[str] | None = None,
         rankers: str | PathLike[str] | None = None,
@@ -130,13 +129,8 @@ class Memory:
         self._rankers = _as_path(rankers)
         self.store = store
         self._embedder = AgreedEmbedder(store, embedder, default=DEFAULT_EMBEDDER, endpoint=endpoint)
-        self._outbox: Outbox | None = None
-        on_contact: Callable[[], None] | None = None
-        if outbox is not None:
-            self._outbox = _outbox_in(Path(outbox))
-            on_contact = self._deliver
-        self.mirrors = Mirror(store, poll_s=poll_s, on_contact=on_contact, artifacts=_as_path(artifacts))
-        self.tools = ToolCatalog(store, self.mirrors, self._agreed_embedder)
+        self.mirrors = Mirror(store, poll_s=poll_s, artifacts=_as_path(artifacts))
+        self.tools = ToolCatalog(store, self.mirrors, self._embedder.agreed)
         journal: Journal | None = None
         if sessions is not None:
             journal = Journal(Path(sessions))
@@ -152,7 +146,6 @@ class Memory:
         poll_s: float = 1.0,
         endpoint: tuple[str | None, str | None] = (None, None),
         auth: tuple[str, str] | None = None,
-        outbox: str | PathLike[str] | None = None,
         sessions: str | PathLike[str] | None = None,
         rankers: str | PathLike[str] | None = None,
         success_from: float | None = None,
@@ -172,7 +165,6 @@ class Memory:
             poll_s: Interval in seconds at which suggestions look for runs stored by other processes.
             endpoint: Base URL and key of an embeddings endpoint, for the embedder "openai/MODEL".
             auth: User and password for a server. Default: NEO4J_USERNAME and NEO4J_PASSWORD.
-            outbox: A folder where new runs wait while the server is down, to be stored once, in order, when it is back.
             sessions: A folder that keeps sessions under way, so that a crash loses at most the turn under way. Default:
                 beside the file; none for a server.
             rankers: A folder of trained rankers (`hepm rank train`). Default: beside the file, and for a server
@@ -204,7 +196,6 @@ class Memory:
                 embedder,
                 poll_s=poll_s,
                 endpoint=endpoint,
-                outbox=outbox,
                 sessions=beside.sessions if sessions is None else sessions,
                 seen_files=beside.seen_files,
                 rankers=beside.rankers if rankers is None else rankers,
@@ -269,7 +260,7 @@ class Memory:
         from hepm.experience.lesson_bank import LessonBank
 
         review = self.approve == "review"
-        return LessonBank(self.store, self.mirrors, self._current_embedder, self._agreed_embedder, review=review)
+        return LessonBank(self.store, self.mirrors, self._current_embedder, self._embedder.agreed, review=review)
 
     @cached_property
     def experiences(self) -> Experiences:
@@ -310,7 +301,7 @@ class Memory:
         """Outcomes of stored runs: which are unlabelled, and labels by rule or judge."""
         from hepm.memory.labels import Labels
 
-        return Labels(self.store, self._agreed_embedder, lambda: self.mirrors.catch_up(defer=True))
+        return Labels(self.store, self._embedder.agreed, lambda: self.mirrors.catch_up(defer=True))
 
     @cached_property
     def shortlists(self) -> Shortlists:
@@ -326,15 +317,6 @@ class Memory:
 
     def _current_embedder(self) -> Embedder:
         return self._embedder.following(self.mirrors.embedder)
-
-    def _agreed_embedder(self) -> Embedder:
-        try:
-            return self._embedder.agreed()
-        except StoreUnavailableError:
-            if self._outbox is None:
-                raise
-            # With an outbox, runs are taken in while the server is down.
-            return self._embedder.now  # checked again when the runs are delivered
 
     def _embed(self, texts: list[str]) -> Float32Array:
         return self._current_embedder().embed(texts)
@@ -378,23 +360,19 @@ class Memory:
             described = [options.redactor.tool(tool) for tool in described]
         embedder = None
         if options.vectors:
-            embedder = self._agreed_embedder()
+            embedder = self._embedder.agreed()
         takes_carried = reading.format == "hepm"
         pipeline = Pipeline(
             self.store,
             embedder,
             namespace=namespace,
-            outbox=self._outbox,
             join=not isinstance(source, Trajectory),  # sessions do it themselves
             takes_carried=takes_carried,
             # An export that fills an empty namespace is a memory that moves, as a copy is.
             review=takes_carried and self.approve == "review" and namespace in self.namespaces(),
         )
         try:
-            files = None
-            # Runs that wait in an outbox are not stored yet, so no file counts as read.
-            if self._seen_files is not None and self._outbox is None:
-                files = files_of(source)
+            files = files_of(source) if self._seen_files is not None else None
             if files is None or self._seen_files is None:
                 return pipeline.run(prepare(source, reading, options, embedder), tools=described, on_batch=on_batch)
             seen = SeenFiles(self._seen_files, namespace, reading, options)
@@ -507,7 +485,7 @@ class Memory:
             return self.store.selected(selection, namespace=namespace)
         from hepm.ingest.pipeline import replay_with
 
-        embedder = self._agreed_embedder()
+        embedder = self._embedder.agreed()
         try:
             replay = replay_with(embedder)
             return self.store.forget(selection, namespace=namespace, replay=replay, embedder=embedder.name)
@@ -838,13 +816,6 @@ class Memory:
         """Wait until the next suggestion knows every run stored here: some milliseconds in a large memory."""
         self.mirrors.follow_now()
 
-    def _deliver(self) -> None:
-        from hepm.ingest.pipeline import deliver
-
-        box = self._outbox
-        if box is not None and len(box) and deliver(box, self.store, self._agreed_embedder()):
-            self.mirrors.catch_up(defer=True)
-
     def report(
         self, *, namespace: str = DEFAULT_NAMESPACE, on_progress: Callable[[str], object] = lambda step: None
     ) -> Report:
@@ -907,7 +878,7 @@ class Memory:
         """
         from hepm.ingest.pipeline import replay_with
 
-        embedder = self._agreed_embedder()
+        embedder = self._embedder.agreed()
         try:
             self.store.rebuild(namespace=namespace, replay=replay_with(embedder), embedder=embedder)
         finally:
@@ -920,7 +891,7 @@ class Memory:
         """Compute the vectors of all states, only missing ones if the embedder is the same; returns how many."""
         try:
             if embedder is None:
-                chosen = self._agreed_embedder()
+                chosen = self._embedder.agreed()
             else:
                 chosen = self._embedder.change(embedder)
             return self.store.reembed(chosen, on_progress=on_progress)
@@ -963,9 +934,3 @@ def _names_of(tools: Iterable[object] | None) -> list[ToolName] | None:
     if tools is None:
         return None
     return [tool.name for tool in as_tools(tools)]
-
-
-def _outbox_in(folder: Path) -> Outbox:
-    from hepm.ingest.pipeline import Outbox
-
-    return Outbox(folder)

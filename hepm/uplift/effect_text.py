@@ -1,7 +1,4 @@
-"""How a difference with memory is said: one sentence and one row of a table, wherever it was measured.
-
-`hepm.uplift.drawing` draws it.
-"""
+"""How a difference with memory is said: one sentence and one row of a table, wherever it was measured."""
 
 from __future__ import annotations
 

@@ -52,22 +52,7 @@ def test_a_run_that_comes_again_with_its_label_is_not_reported_as_unlabelled(
         assert (report.stored, report.unlabelled, memory.totals().unlabelled) == (1, 0, 0)
 
 
-def test_descriptions_that_come_while_the_store_is_away_are_delivered_with_their_runs(tmp_path: Path) -> None:
-    store = Distant(tmp_path / "runs.hepm")
-    with Memory(store, outbox=tmp_path / "outbox") as memory:
-        memory.ingest(
-            [trajectory("before", "look")], tools=[Tool("look", "a description that is longer than the next")]
-        )
-        store.away = True
-        assert memory.ingest([trajectory("later", "look")], tools=TOLD).queued == 1
-        assert memory.ingest([], tools=[Tool("wait", "waits")]).queued == 0
-        store.away = False
-        assert memory.ingest([trajectory("last", "look")]).stored == 1
-        told = {tool.name: (tool.description, tool.calls) for tool in memory.tools.list()}
-    assert told == {"look": ("looks, with password=[redacted:password]", 3), "wait": ("waits", 0)}
-
-
-def test_without_an_outbox_descriptions_for_a_store_that_is_away_are_an_error(tmp_path: Path) -> None:
+def test_descriptions_for_a_store_that_is_away_are_an_error(tmp_path: Path) -> None:
     store = Distant(tmp_path / "runs.hepm")
     with Memory(store) as memory:
         memory.ingest([trajectory("before", "look")])

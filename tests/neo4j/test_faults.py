@@ -92,19 +92,13 @@ def test_a_server_killed_again_and_again_in_an_ingest_loses_and_doubles_nothing(
     assert len(acknowledged) >= 12 * kills
 
 
-def test_while_the_server_is_gone_suggestions_go_on_writes_are_refused_and_runs_wait_in_the_outbox(
-    fallible: Fallible, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_while_the_server_is_gone_suggestions_go_on_and_writes_are_refused(
+    fallible: Fallible, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, logger="hepm")
     known, later = some_runs(30, "known"), some_runs(30, "later")
-    with (
-        Memory.open(fallible.uri, auth=fallible.auth, poll_s=0.05, speak="weighed") as plain,
-        Memory.open(
-            fallible.uri, auth=fallible.auth, poll_s=0.05, outbox=tmp_path / "outbox", speak="weighed"
-        ) as patient,
-    ):
+    with Memory.open(fallible.uri, auth=fallible.auth, poll_s=0.05, speak="weighed") as plain:
         plain.ingest(known, namespace="gone")
-        patient.suggest("look", namespace="gone")
         before = [s.tool for s in plain.suggest("look", state="see to the parcel", namespace="gone")]
         assert before
         sources = tuple(Source(run.id, words=False) for run in known[:2])
@@ -115,8 +109,7 @@ def test_while_the_server_is_gone_suggestions_go_on_writes_are_refused_and_runs_
         assert [one.id for one in plain.principles.at(("look",), namespace="gone")] == [rule.id]
         fallible.kill()
         try:
-            for memory in (plain, patient):
-                memory.suggest("look", namespace="gone")
+            plain.suggest("look", namespace="gone")
             told = "suggestions go on from what was read before"
             assert until(lambda: bool(plain.suggest("look", namespace="gone")) and told in caplog.text)
             found = plain.suggest("look", state="see to the parcel", namespace="gone")
@@ -130,46 +123,13 @@ def test_while_the_server_is_gone_suggestions_go_on_writes_are_refused_and_runs_
             with pytest.raises(StoreUnavailableError, match="no answer"):
                 plain.ingest(later, namespace="gone")
             assert time.monotonic() - started < 15  # half a minute, where a transaction were tried again and again
-            for part in (later[:10], later[10:]):
-                assert patient.ingest(part, namespace="gone").queued == len(part)
-            assert len(list((tmp_path / "outbox").iterdir())) == 2
         finally:
             fallible.start()
-
-        def delivered() -> bool:
-            patient.suggest("look", namespace="gone")
-            return not list((tmp_path / "outbox").iterdir())
-
-        assert until(delivered)
-        assert patient.totals(namespace="gone").trajectories == 60
-        order = [run["id"] for run in exported_runs(patient, "gone")]
-        assert order == [run.id for run in known + later]
-        assert patient.examine(namespace="gone") == []
+        plain.ingest(later, namespace="gone")
+        assert plain.examine(namespace="gone") == []
         assert until(
             lambda: plain.suggest("look", policy="procedural", namespace="gone")[0].runs[0].startswith("later")
         )
-
-
-def test_what_waits_is_delivered_once_though_the_process_died_before_it_could_say_so(
-    server: Neo4jServer, tmp_path: Path
-) -> None:
-    from hepm.ingest import ReadOptions
-    from hepm.ingest.pipeline import Outbox
-    from hepm.ingest.prepare import IngestOptions
-    from hepm.ingest.workers.parallel import prepare
-
-    auth, box = (server.username, server.password), Outbox(tmp_path / "outbox")
-    runs = some_runs(5, "twice")
-    prepared = [run for _, run in prepare(runs, ReadOptions(), IngestOptions())]
-    box.put("default", prepared, [])  # type: ignore[arg-type]
-    box.put("default", prepared, [])  # type: ignore[arg-type]  # as after a crash between storing and deleting
-    (tmp_path / "outbox" / "0-torn.runs").write_text("{")
-    with Memory.open(server.uri, auth=auth, poll_s=0.01, outbox=tmp_path / "outbox", speak="weighed") as memory:
-        # A suggestion looks for what other processes wrote; the outbox is delivered with it.
-        assert until(lambda: memory.suggest("look") is not None and memory.totals().trajectories == 5)
-        assert until(lambda: len(Outbox(tmp_path / "outbox")) == 0)
-        assert memory.examine() == []
-    assert [file.name for file in (tmp_path / "outbox").iterdir()] == ["0-torn.unreadable"]
 
 
 @pytest.mark.parametrize("processes", [3, pytest.param(8, marks=pytest.mark.soak)])

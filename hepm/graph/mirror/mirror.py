@@ -51,7 +51,6 @@ class Mirror:
 
     Args:
         poll_s: How often a suggestion may start the thread that reads other processes' writes; it never waits for it.
-        on_contact: Called on that thread whenever the store has answered.
         artifacts: Folder for what is computed from a large memory; None keeps nothing.
     Attributes:
         embedder: Name of the embedder of the store's vectors, as of the revision read last.
@@ -62,12 +61,10 @@ class Mirror:
         store: Store,
         *,
         poll_s: float = 1.0,
-        on_contact: Callable[[], object] | None = None,
         artifacts: Path | None = None,
     ) -> None:
         self._store = store
         self._poll_s = poll_s
-        self._on_contact = on_contact
         self._artifacts = artifacts
         self._next_poll = time.monotonic() + poll_s
         header = store.header
@@ -226,11 +223,6 @@ class Mirror:
         self._last_warning = None
         if not paused:
             self._paused_until = time.monotonic() + _PAUSE_FACTOR * (time.monotonic() - began)
-        if self._lost_since is None and self._on_contact is not None:
-            try:
-                self._on_contact()
-            except HepmError as error:
-                _log.warning("what waits could not be stored: %s", error)
 
     def close(self) -> None:
         """Stop following."""

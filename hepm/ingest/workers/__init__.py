@@ -1,1 +1,1 @@
-"""Preparation of many files side by side: in processes of this machine, or on Ray."""
+"""Preparation of many files side by side: in processes of this machine."""

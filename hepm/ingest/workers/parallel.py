@@ -1,4 +1,4 @@
-"""Prepare the runs of many files, in the order of the files: in this process, in children of it, or on Ray."""
+"""Prepare the runs of many files, in the order of the files: in this process, or in children of it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from hepm.ingest.prepare import IngestOptions, Prepared, RunSource, TrustByTags,
 from hepm.ingest.records import ReadOptions, is_record
 from hepm.ingest.workers.parts import Work, WorkPart, plan, received, size_of
 from hepm.ingest.workers.processes import Processes
-from hepm.ingest.workers.ray_tasks import RayTasks
 
 MOST_WORKERS: Final = 4
 """Storing keeps up with about so many."""
@@ -53,16 +52,10 @@ def prepare(
         yield from prepare_in_process(sources, reading, options)
         return
     work = Work(reading, options, _embedded_by_workers(embedder))
-    with _workers(worker_count, work) as workers:
+    with Processes(worker_count, work) as workers:
         # Twice as many as there are workers: each finds its next part while its frames wait for their turn.
         for frame in _in_order(plan(files, reading), workers.start, ahead=2 * workers.count):
             yield from received(frame, embedder)
-
-
-def _workers(count: int, work: Work) -> Processes | RayTasks:
-    if work.options.engine == "ray":
-        return RayTasks(work.options.processes, work)
-    return Processes(count, work)
 
 
 def _embedded_by_workers(embedder: Embedder | None) -> str:
@@ -110,8 +103,6 @@ def workers_for(files: Sequence[str], options: IngestOptions) -> int:
     own_hook = options.redactor is not None and options.redactor.hook is not None
     if own_hook or not isinstance(options.trusted, TrustByTags | None):
         return 0
-    if options.engine == "ray":
-        return 1
     process_count = options.processes
     if process_count is None:
         process_count = usable_cores()

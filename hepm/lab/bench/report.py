@@ -6,13 +6,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 from math import inf
-from pathlib import Path
 from typing import Final
 
 from rich.table import Table
 from rich.text import Text
 
-from hepm.errors import InputError
 from hepm.evals.metrics import Bootstrap, Interval
 from hepm.evals.report import MethodDifference, bare_table, table_of
 from hepm.lab.bench.arms import ARMS, OFF
@@ -32,7 +30,6 @@ from hepm.lab.bench.scores import (
     finished_tasks,
 )
 from hepm.text import CUT, count_of, on_one_line
-from hepm.uplift.drawing import draw_effects, drawing
 from hepm.uplift.effect_text import COLUMNS, MeasuredInBothArms, effect_sentence
 from hepm.uplift.sequence import Effect
 
@@ -43,11 +40,6 @@ _SHOWN_DIFFERENCES: Final = ("success", "calls", "tokens")
 _SHOWN: Final = 2  # won tasks, and lost ones, of each arm
 _SHOWN_STEPS: Final = 4  # of each of them
 _CHARS: Final = 300  # of a step
-_LABELS: Final = {
-    "success": "share of solved tasks",
-    EFFORT: "turns that enforce a preference",
-    "length": "messages",
-}
 
 
 def report_on(
@@ -318,37 +310,3 @@ def _endings(report: BenchReport) -> Iterator[Text]:
         yield Text(f"{count_of(report.unfinished, 'task')} left out, not finished: repeat the command.")
     for sentence in report.sentences:
         yield Text(f"\n{on_one_line(sentence)}", style="bold")
-
-
-def draw(report: BenchReport, file: Path) -> None:
-    """Draw by how much each arm solves more than the reference; where trials are sessions, draw these one by one."""
-    of_what = f"{report.environment} with {report.model}"
-    if report.has_sessions:
-        _draw_sessions(report, f"{of_what}: {count_of(report.tasks, 'user')}, with 95 % intervals", file)
-        return
-    effects: dict[str, Effect] = {}
-    for arm, scores in report.arms.items():
-        if "success" in scores.difference:  # the reference has no difference to itself
-            effects[arm] = _effect(scores.difference["success"], report.tasks)
-    if not effects:
-        raise InputError("there is nothing to draw: no task is finished in two arms.")
-    draw_effects(file, f"{of_what}, {count_of(report.tasks, 'task')}, beside {report.reference}", effects)
-
-
-def _draw_sessions(report: BenchReport, title: str, file: Path) -> None:
-    """Draw each measure by session and arm with its interval; see `hepm.uplift.drawing.drawing`."""
-    with drawing(file, title, size=(11, 3.6), panels=len(SESSION_MEASURES)) as panels:
-        for axes, measure in zip(panels, SESSION_MEASURES, strict=True):
-            for index, (arm, scores) in enumerate(report.arms.items()):
-                means = [of_session[measure] for of_session in scores.sessions]
-                # Side by side, as equal values would hide each other.
-                offset = 1 + 0.08 * (index - (len(report.arms) - 1) / 2)
-                places = [place + offset for place in range(len(means))]
-                lines = axes.plot(places, [mean.value for mean in means], "o-", label=arm, clip_on=False)
-                lows, highs = zip(*[mean.interval for mean in means], strict=True)
-                axes.vlines(places, lows, highs, color=lines[0].get_color())
-            axes.set_ylim(0, 1.05 if measure == "success" else None)  # a share; others end where they end
-            axes.set_xticks(range(1, report.trials + 1))
-            axes.set_xlabel("session")
-            axes.set_title(_LABELS[measure])
-        panels[0].legend(title="arm")

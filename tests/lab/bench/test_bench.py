@@ -154,21 +154,6 @@ def test_a_model_may_label_what_memory_learns_from_and_is_asked_once(
 
 
 @pytest.mark.exhaustive
-def test_a_plot_is_drawn_where_it_is_asked_for(clerks: Loopback, tmp_path: Path) -> None:
-    assert bench(tmp_path, clerks.url, "--tasks", "*-Ada", "--plot", str(tmp_path / "plot.png")).code == 0
-    assert (tmp_path / "plot.png").stat().st_size > 5_000
-    answer = bench(tmp_path, clerks.url, "--tasks", "*-Ada", "--plot", str(tmp_path / "plot.txt"))
-    assert "the plot cannot be written" in answer.err
-
-
-@pytest.mark.parametrize(
-    "arm",
-    [
-        "lessons",
-        "explicit",
-        *(pytest.param(arm, marks=pytest.mark.exhaustive) for arm in ("toolnet", "all", "implicit", "similar-1")),
-    ],
-)
 def test_each_arm_shows_what_it_is_called_after(arm: str, clerks: Loopback, tmp_path: Path) -> None:
     found = report(bench(tmp_path, clerks.url, "--arms", f"off,{arm}", "--tasks", "l*-Ada,l*-Ben,[bd]*-Ada", "--json"))
     sent = [str(request.body["messages"]) for request in clerks.requests]

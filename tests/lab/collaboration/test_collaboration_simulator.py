@@ -76,7 +76,7 @@ def test_users_that_a_model_plays_enforce_less_with_notes_and_a_repeated_command
     tmp_path: Path,
 ) -> None:
     loopback.script = everyone
-    answer = collaborate(loopback, tmp_path / "f", "--plot", str(tmp_path / "plot.svg"))
+    answer = collaborate(loopback, tmp_path / "f")
     assert answer.code == 0, answer.err
     found = answer.json["arms"]
     effort = {name: [one["user_effort"]["value"] for one in found[name]["sessions"]] for name in found}
@@ -84,7 +84,6 @@ def test_users_that_a_model_plays_enforce_less_with_notes_and_a_repeated_command
     assert all(one["success"]["value"] == 1 for name in found for one in found[name]["sessions"])
     assert answer.json["failed"] == {}
     assert "asked small and player: " in answer.err
-    assert (tmp_path / "plot.svg").stat().st_size > 5_000
     asked = len(loopback.requests)
     again = collaborate(loopback, tmp_path / "f")
     assert again.json["arms"] == found
