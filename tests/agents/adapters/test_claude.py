@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ import pytest
 
 from hepm import Memory, Trajectory
 from hepm.types import HINT
-from tests.agents.adapters.frameworks import python_of, run_block
+from tests.agents.adapters.frameworks import ROOT, python_of, run_block
 from tests.agents.adapters.test_frameworks import blocks_of_the_page, runs_in
 from tests.agents.serving import serving
 from tests.faults.command import HEPM
@@ -140,8 +141,9 @@ def test_the_example_for_the_claude_agent_sdk_runs_and_its_agent_follows_a_hint(
     check(run, model)
 
 
-def test_claude_code_with_the_hooks_of_hepm_init_follows_a_hint_and_its_session_is_recorded(
-    model: Anthropic, environment: dict[str, str], tmp_path: Path
+@pytest.mark.parametrize("how", ["init", "plugin"])
+def test_claude_code_with_the_hooks_of_hepm_follows_a_hint_and_its_session_is_recorded(
+    model: Anthropic, environment: dict[str, str], tmp_path: Path, how: str
 ) -> None:
     where = "import claude_agent_sdk as sdk, pathlib; print(pathlib.Path(sdk.__file__).parent / '_bundled' / 'claude')"
     python = python_of("claude_agent")
@@ -150,8 +152,15 @@ def test_claude_code_with_the_hooks_of_hepm_init_follows_a_hint_and_its_session_
     project.mkdir()
     with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory, serving(memory) as (_, url):
         seed(memory)
-        subprocess.run([HEPM, "init", "claude-code", "--write", "--server", url], cwd=project, check=True)
         command = [claude, "-p", "Say hello.", "--output-format", "json"]
+        if how == "init":
+            subprocess.run([HEPM, "init", "claude-code", "--write", "--server", url], cwd=project, check=True)
+        else:
+            plugin = shutil.copytree(ROOT / "clients/claude-code", tmp_path / "plugin")
+            subprocess.run([claude, "plugin", "validate", plugin], env={**os.environ, **environment}, check=True)
+            for file in (plugin / "hooks/hooks.json", plugin / ".mcp.json"):
+                file.write_text(file.read_text("utf-8").replace("http://127.0.0.1:8765", url), "utf-8")
+            command += ["--plugin-dir", str(plugin)]
         done = subprocess.run(
             command,
             cwd=project,
