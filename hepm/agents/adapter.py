@@ -126,7 +126,8 @@ class AgentRun:
                 return ""
             denial = self._live.session.denial(tool, arguments, tools=self._tools)
             if denial is not None:
-                self.called(id, denial.text, error=None)
+                # Else a framework's history, for which it is a result, says that the call worked.
+                self.called(id, denial.text, error=True)
                 return denial.text
         return ""
 

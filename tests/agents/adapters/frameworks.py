@@ -1,9 +1,8 @@
-"""Virtual environments of agent frameworks, which cannot share one: made by uv once, and kept below this one's."""
+"""The virtual environment of agent frameworks: made by uv once, and kept below that of the tests."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,28 +12,20 @@ from filelock import FileLock
 
 ROOT = Path(__file__).parent.parent.parent.parent
 
-PACKAGES = {
-    "pydantic_ai": (),  # in the environment of the tests
-    "langchain": ("langchain", "langchain-openai"),
-    "openai_agents": ("openai-agents",),
-    "litellm": ("litellm[proxy]",),
-    "claude_agent": ("claude-agent-sdk",),  # with the command line of Claude Code
-}
+PACKAGES = ("langchain", "langchain-openai", "openai-agents", "litellm", "google-adk", "claude-agent-sdk")
+# The newest of pydantic-ai and openai, as the tests' own environment has them, so that none gets an old one.
+ALSO = ("pydantic-ai-slim[openai]",)
 
 
-def python_of(framework: str) -> str:
-    """The interpreter that has a framework, and hepm."""
-    packages = PACKAGES[framework]
-    if not packages:
-        return sys.executable
-    folder = Path(sys.prefix) / "frameworks" / framework
+def python_of_frameworks() -> str:
+    """The interpreter that has all frameworks, and hepm."""
+    folder = Path(sys.prefix) / "frameworks"
     python, made = folder / "bin" / "python", folder / "made"
-    folder.parent.mkdir(exist_ok=True)
     with FileLock(f"{folder}.lock"):
         if not made.exists():
             uv = [sys.executable, "-m", "uv"]
             subprocess.run([*uv, "venv", "--quiet", "--clear", "--python", sys.executable, folder], check=True)
-            install = [*uv, "pip", "install", "--quiet", "--python", python, *packages, "--editable", ROOT]
+            install = [*uv, "pip", "install", "--quiet", "--python", python, *PACKAGES, *ALSO, "--editable", ROOT]
             subprocess.run(install, check=True)
             made.touch()
     return str(python)
@@ -42,25 +33,10 @@ def python_of(framework: str) -> str:
 
 def drive(framework: str, script: str, scenarios: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Play scenarios with `tests.agents.adapters.SCRIPT` in the environment of a framework; what each returned."""
-    command = [python_of(framework), "-m", f"tests.agents.adapters.{script}"]
+    python = sys.executable if framework == "pydantic_ai" else python_of_frameworks()
+    command = [python, "-m", f"tests.agents.adapters.{script}"]
     given = json.dumps(scenarios)
     done = subprocess.run(command, cwd=ROOT, input=given, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     return {one["scenario"]: one for one in found}
-
-
-def run_block(framework: str, code: str, folder: Path, **environment: str) -> str:
-    """Run a block of the documentation as a program in the environment of a framework; what it wrote on stderr."""
-    (folder / "block.py").write_text(code, "utf-8")
-    done = subprocess.run(
-        [python_of(framework), "block.py"],
-        cwd=folder,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    return done.stderr

@@ -14,8 +14,8 @@ import pytest
 from hepm import Memory, Trajectory, from_messages
 from hepm.graph.trials import CONTROL, Trial
 from hepm.types import BLOCK_START, HINT
-from tests.agents.adapters.frameworks import ROOT, drive, run_block
-from tests.loopback import Loopback, Reply, Request, Script, completion, error, tool_call
+from tests.agents.adapters.frameworks import drive
+from tests.loopback import Loopback, Reply, Request, Script, completion, error
 
 AGENTS = [
     pytest.param("pydantic_ai", marks=pytest.mark.xdist_group("pydantic_ai")),
@@ -284,40 +284,3 @@ def test_requests_that_fail_and_are_repeated_are_one_run_with_its_last_reply(pla
     [run] = it.runs
     assert calls_of(run, it.framework) == CALLS
     assert run.turns[-1].text == "refunded 7"
-
-
-def blocks_of_the_page() -> dict[str, str]:
-    """The example of each section of docs/use/adapters.md, after the tools that all of them share."""
-    text = (ROOT / "docs" / "use/adapters.md").read_text("utf-8")
-    blocks = [code for title, code in re.findall(r"^## ([^\n]+)\n+```py\n(.*?)^```$", text, re.M | re.S)]
-    titles = re.findall(r"^## ([^\n]+)\n+```py\n", text, re.M)
-    tools = re.findall(r"^```py\n(.*?)^```$", text, re.M | re.S)[0]
-    return {title: f"{tools}\n\n{code}" for title, code in zip(titles, blocks, strict=True)}
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    ("title", "framework"),
-    [
-        ("pydantic-ai", "pydantic_ai"),
-        ("LangChain and LangGraph", "langchain"),
-        ("OpenAI Agents SDK", "openai_agents"),
-        ("LiteLLM", "litellm"),
-    ],
-)
-def test_the_example_of_the_page_runs_and_stores_a_labelled_run(title: str, framework: str, tmp_path: Path) -> None:
-    model = Loopback()
-    model.replies = [] if framework == "litellm" else [tool_call("refund", {"parcel": 7}), completion("refunded")]
-    environment = {
-        "OPENAI_BASE_URL": model.url,
-        "OPENAI_API_KEY": "k",
-        "OPENAI_AGENTS_DISABLE_TRACING": "1",
-        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-    }
-    try:
-        run_block(framework, blocks_of_the_page()[title], tmp_path, **environment)
-    finally:
-        model.stop()
-    [run] = runs_in(tmp_path / "agent.hepm")
-    assert run.outcome.success is True
-    assert run.turns[0].text == WISH
