@@ -40,7 +40,7 @@ Client: TypeAlias = Literal[
 
 Scope: TypeAlias = Literal["project", "user"]
 
-TAKEN: Final = frozenset({"v1", "mcp", "hooks", "otlp", "outcome", "api", "health", "metrics"})
+TAKEN: Final = frozenset({"v1", "v1beta", "mcp", "hooks", "otlp", "outcome", "shortlist", "api", "health", "metrics"})
 """First parts of the server's own paths: a namespace of that name has no address."""
 
 _OPENAI: Final = """\
