@@ -30,9 +30,13 @@ LOCAL: Final = ("127.0.0.1", "localhost", "::1")
 DOORS: Final = frozenset(
     {
         *("", "v1", "v1beta", "mcp", "hooks", "otlp", "outcome", "shortlist", "api", "health", "metrics"),
+        "openapi.json",
     }
 )
 """First parts of the paths. Another first part, before one of these, names a namespace: /desk/v1/models."""
+
+OPEN: Final = frozenset({"/", "/health", "/openapi.json"})
+"""Paths that need no token to be read: they hold no data."""
 
 GUESSES: Final = 20
 """Wrong tokens that an address may send at once."""
@@ -210,7 +214,7 @@ class Guard:
                 return refusal
         if "upgrade" in headers.get("connection", "").lower() and headers.get("upgrade", "").lower() == "websocket":
             return refused(426, "hepm speaks HTTP, not WebSocket")
-        if scope["path"] == "/health" or (scope["path"] == "/" and scope["method"] == "GET"):  # they hold no data
+        if scope["path"] in OPEN and scope["method"] in ("GET", "HEAD"):
             return None
         return self._unauthorised(scope, headers) or self._too_much(scope, headers)
 

@@ -17,6 +17,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
+from hepm.agents.asked import what_is_wrong
 from hepm.agents.bounded import Bounded
 from hepm.agents.guard import NAMESPACE, WRITES
 from hepm.agents.live_run import MCP_DOOR, TOKEN, LiveRun, only_summarised
@@ -40,8 +41,6 @@ from hepm.types import RECORDED_BY, START, SUMMARY_TOOL, FailedWay, Object, Sugg
 
 _SEARCHED: Final = 50  # situations, among which many go on in the same way
 _LESSONS: Final = 3  # of each kind
-_SHOWN_ERRORS: Final = 3
-_SHOWN_CHARS: Final = 80
 MOST_PENDING: Final = 100
 """Lessons of one agent that wait for approval at once."""
 NOTHING: Final = "memory has nothing to say here"
@@ -161,11 +160,7 @@ class _Server(MCPServer[Any]):
             cause = error.__cause__
             if not isinstance(cause, ValidationError):
                 raise
-            wrong: list[str] = []
-            for one in cause.errors(include_url=False, include_context=False, include_input=False)[:_SHOWN_ERRORS]:
-                where = ".".join(map(str, one["loc"])) or "arguments"
-                wrong.append(f"{where[:_SHOWN_CHARS]}: {one['msg'].lower()}")
-            raise ToolError(f"{name} was not called: {'; '.join(wrong)}. Call it again with that changed") from None
+            raise ToolError(f"{name} was not called: {what_is_wrong(cause)}. Call it again with that changed") from None
 
 
 def mcp_server(runs: LiveRuns) -> MCPServer[Any]:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from hepm.agents.bounds import MOST_VALUES, has_too_many_fields, inflated, is_too_dense
 from hepm.agents.guard import access_of, namespace_of
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("hepm")
 
-PATH: Final = "/otlp/v1/traces"
 REST_S: Final = 60.0
 """Seconds after which a trace that has its root, and belongs to no conversation, is stored."""
 _WITHOUT_RUN: Final = 1_000
@@ -74,12 +72,8 @@ class Traces:
         self._before: set[tuple[str, str]] | None = None
         self._lock = Lock()
 
-    @property
-    def routes(self) -> list[Route]:
-        """Where exporters send traces: their endpoint is http://host/otlp."""
-        return [Route(PATH, self._answer, methods=["POST"])]
-
-    async def _answer(self, request: Request) -> Response:
+    async def answer(self, request: Request) -> Response:
+        """Take what an exporter sends, whose endpoint is http://host/otlp."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind not in (_JSON, _PROTOBUF):
             return _refused(_JSON, 415, f"the content type is {kind[:40]!r}: send {_PROTOBUF} or {_JSON}")

@@ -6,45 +6,62 @@ The document at `/` contains no data and is open to every client. The data come 
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from datetime import time as time_of_day
 from functools import cached_property, partial
 from hashlib import blake2b
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, cast
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from hepm.agents.bounded import Bounded
-from hepm.agents.guard import access_of, json_object, namespace_of, refused
+from hepm.agents.guard import access_of, namespace_of
 from hepm.agents.live_run import LiveRun
 from hepm.agents.runs import LiveRuns
-from hepm.errors import InputError, NotFoundError, StoreDamagedError
+from hepm.errors import NotFoundError, StoreDamagedError
 from hepm.experience.equal_lessons import EqualLessons
+from hepm.experience.lessons import Notes
 from hepm.experience.likeness import request_of
-from hepm.graph.lessons.rows import PENDING, Kind, LessonRow, StoredLesson
+from hepm.graph.lessons.rows import PENDING, LessonRow, StoredLesson
 from hepm.graph.mirror.lesson_mirror import LessonMirror
 from hepm.graph.mirror.mirror import switching_often
 from hepm.graph.rows import RunFilter
-from hepm.ingest.fields import is_list
 from hepm.ingest.formats.hepm import parse_stored
-from hepm.ingest.records import without_surrogates
 from hepm.memory.survey import LAST_ROW
 from hepm.report.receipts import monday_of, week_of
 from hepm.report.report import Report
 from hepm.types import Object
 from hepm.uplift.effect_text import ADJUSTED, COLUMNS, figures
+from hepm.web.answers import (
+    BehindEdge,
+    EdgeQuery,
+    FoundRuns,
+    Graph,
+    GraphQuery,
+    Lessons,
+    LessonsQuery,
+    NotesEdit,
+    NotesHistory,
+    NotesQuery,
+    Now,
+    ObstaclesFound,
+    ReportGiven,
+    Retired,
+    Retirement,
+    RunQuery,
+    RunsQuery,
+    Transcript,
+)
 from hepm.web.document import filled
+from hepm.web.doors import Door, as_json, door
 from hepm.web.graph_page import content_of, counts_of, graph_data, texts_of
 from hepm.web.transcripts import one_line, transcript_of
-
-_Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 MOST_TOOLS: Final = 200
 """Tools drawn at once, the most called first. Others are found by name, each with its neighbours."""
@@ -70,7 +87,6 @@ _SCRIPTS: Final = (
     "report.js",
     "live.js",
 )
-_OUTCOMES: Final = ("succeeded", "failed", "unknown")
 _DAY_S: Final = 86_400
 _WEEK_S: Final = 7 * _DAY_S
 _MOST_CHOICES: Final = 500  # of a filter
@@ -81,7 +97,6 @@ _HEADERS: Final = {
     "referrer-policy": "no-referrer",
     "cross-origin-resource-policy": "same-origin",
 }
-_KINDS: Final[Mapping[str, Kind]] = {"principle": "principle", "experience": "experience", "notes": "notes"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,32 +108,29 @@ class _Kept:
     until: float
 
 
-def routes(runs: LiveRuns) -> list[Route]:
-    """The page and its data."""
+def routes(runs: LiveRuns) -> tuple[Route, list[Door]]:
+    """The page, and the doors of its data."""
     page = _Page(runs)
-    return [
-        Route("/", page.document),
-        Route("/api/now", page.answering(page.now)),
-        Route("/api/graph", page.answering(page.graph)),
-        Route("/api/edge", page.answering(page.edge)),
-        Route("/api/report", page.answering(page.report)),
-        Route("/api/runs", page.answering(page.found_runs)),
-        Route("/api/run", page.answering(page.run)),
-        Route("/api/advice", page.answering(page.advice)),
-        _read_or_changed("/api/lessons", page.answering(page.lessons), page.changing(page.retire_or_revive)),
-        _read_or_changed("/api/notes", page.answering(page.notes), page.changing(page.edit_notes)),
+
+    def reads(path: str, work: Callable[..., Any], *refuses: int) -> Door:
+        return door("GET", path, work, refuses=(304, *refuses), respond=page.respond)
+
+    def changes(path: str, work: Callable[..., Any], *refuses: int) -> Door:
+        return door("POST", path, work, writes=True, refuses=refuses, respond=page.respond)
+
+    return Route("/", page.document), [
+        reads("/api/now", page.now),
+        reads("/api/graph", page.graph, 404),
+        reads("/api/edge", page.edge),
+        reads("/api/report", page.report),
+        reads("/api/runs", page.found_runs),
+        reads("/api/run", page.run, 404),
+        reads("/api/advice", page.advice),
+        reads("/api/lessons", page.lessons),
+        changes("/api/lessons", page.retire_or_revive, 404),
+        reads("/api/notes", page.notes),
+        changes("/api/notes", page.edit_notes, 404, 409),
     ]
-
-
-def _read_or_changed(path: str, read: _Endpoint, change: _Endpoint) -> Route:
-    """One route for both, so that an answer to another method names both (Allow)."""
-
-    async def answer(request: Request) -> Response:
-        if request.method == "POST":
-            return await change(request)
-        return await read(request)
-
-    return Route(path, answer, methods=["GET", "POST"])
 
 
 class _Page:
@@ -146,36 +158,12 @@ class _Page:
         values = {"title": "hepm"}
         return filled("live.html", nothing, values, scripts=_SCRIPTS, styles=("live.css", "report.css"), rules=rules)
 
-    def answering(self, read: Callable[[Request], Object]) -> _Endpoint:
-        """An endpoint that answers with JSON, or with 304 if the client has it already."""
+    async def respond(self, request: Request, make: Callable[[], object]) -> Response:
+        """JSON on the page's own thread, or 304 if the client has it already."""
 
-        async def answer(request: Request) -> Response:
-            return await self._answer(request, lambda: read(request))
-
-        return answer
-
-    def changing(self, change: Callable[[str, Object], Object]) -> _Endpoint:
-        """The same for a change, which only pages of this server and programs may ask for."""
-
-        async def answer(request: Request) -> Response:
-            origin = request.headers.get("origin")
-            if not access_of(request).write:
-                return refused(403, "this token may not write")
-            if origin is not None and origin.rpartition("://")[2] != request.headers.get("host"):
-                return refused(403, "pages of other sites may not change lessons")
-            if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-                return refused(415, "send JSON, with Content-Type: application/json")
-            body = await json_object(request)
-            if body is None:
-                return refused(400, "the body is no JSON object")
-            return await self._answer(request, lambda: change(namespace_of(request), body))
-
-        return answer
-
-    async def _answer(self, request: Request, make: Callable[[], Object]) -> Response:
         def work() -> str:
             with switching_often():
-                return json.dumps(make(), separators=(",", ":"))  # in ASCII: texts may contain lone surrogates
+                return as_json(make())
 
         text = await asyncio.get_running_loop().run_in_executor(self._worker, work)
         etag = f'"{blake2b(text.encode(), digest_size=12).hexdigest()}"'
@@ -201,10 +189,10 @@ class _Page:
 
     # Runs and hints
 
-    def now(self, request: Request) -> Object:
+    def now(self, request: Request) -> Now:
         """What is under way in a namespace, the latest hints, and the counts of what it holds."""
         namespace, access = namespace_of(request), access_of(request)
-        totals = self._made(("totals", namespace), lambda _: asdict(self._memory.totals(namespace=namespace)), pause=0)
+        totals = self._made(("totals", namespace), lambda _: self._memory.totals(namespace=namespace), pause=0)
         recent = list(self._runs.recent.get(namespace, ()))[: -MOST_LISTED - 1 : -1]
         recent_runs = [hint.run for hint in recent]
         outcomes = self._memory.lessons.outcomes(recent_runs, namespace=namespace)
@@ -263,9 +251,9 @@ class _Page:
 
     # The graph
 
-    def graph(self, request: Request) -> Object:
-        """The graph as the scripts draw it; with `tool`, that tool and its neighbours."""
-        namespace, tool = namespace_of(request), request.query_params.get("tool") or None
+    def graph(self, request: Request, asked: GraphQuery) -> Graph:
+        """The graph as the page draws it; with `tool`, that tool and its neighbours."""
+        namespace, tool = namespace_of(request), asked.tool or None
         return self._made(("graph", namespace, tool or ""), partial(self._drawn, namespace, tool))
 
     def _drawn(self, namespace: str, tool: str | None, before: Object | None) -> Object:
@@ -280,49 +268,41 @@ class _Page:
             places = {known["name"]: (known["x"], known["y"]) for known in before["tools"]}
         return {**graph_data(content, places), "counts": counts_of(content), "others": content.left_out}
 
-    def edge(self, request: Request) -> Object:
+    def edge(self, request: Request, asked: EdgeQuery) -> BehindEdge:
         """Runs and summaries behind the edge between two tools."""
-        ends = _query(request, "source"), _query(request, "target")
+        ends = asked.source, asked.target
         namespace = namespace_of(request)
         (behind,) = self._memory.mirror(namespace).evidence_of([ends])
         texts = texts_of(behind)
-        return {**texts, "requests": self._requests_of(texts["runs"], namespace)}
+        return cast(BehindEdge, {**texts, "requests": self._requests_of(texts["runs"], namespace)})
 
     # Runs
 
-    def report(self, request: Request) -> Object:
+    def report(self, request: Request) -> ReportGiven:
         """Where agents go wrong, as it was known lately."""
         namespace = namespace_of(request)
         report: Report = self._made(("report", namespace), lambda _: self._memory.report(namespace=namespace))
-        return report.to_json()
+        return cast(ReportGiven, report.to_json())
 
-    def found_runs(self, request: Request) -> Object:
+    def found_runs(self, request: Request, asked: RunsQuery) -> FoundRuns:
         """Stored runs that a filter leaves, the latest first, and what it can be set to."""
         namespace = namespace_of(request)
         store = self._memory.store
-        asked = {name: request.query_params.get(name) or None for name in ("words", "outcome", "tool", "user", "model")}
-        if asked["outcome"] not in (None, *_OUTCOMES):
-            raise InputError(f'"outcome" is none of {", ".join(_OUTCOMES)}')
-        week = request.query_params.get("week") or None
-        since = None
-        if week is not None:
-            since = _monday(week)
-        until = None if since is None else since + _WEEK_S
-        wanted = RunFilter(**asked, since=since, until=until)
-        before = request.query_params.get("before") or str(LAST_ROW)
-        if not before.isdecimal():
-            raise InputError('"before" is no row number')
-        found = store.runs_found(wanted, namespace=namespace, before=min(int(before), LAST_ROW), limit=MOST_RUNS)
+        since = until = None
+        if asked.week is not None:
+            since = datetime.combine(asked.week, time_of_day.min, UTC).timestamp()
+            until = since + _WEEK_S
+        words = asked.model_dump(exclude={"week", "before"})
+        wanted = RunFilter(**{name: value or None for name, value in words.items()}, since=since, until=until)
+        before = int(asked.before or LAST_ROW)
+        found = store.runs_found(wanted, namespace=namespace, before=min(before, LAST_ROW), limit=MOST_RUNS)
         redactor = self._runs.page_redactor()
         runs: list[Object] = []
         for about in found:
             line = one_line(redactor.text(about.request))
             runs.append({**about._asdict(), "at": about.ended_at, "request": line})
-        return {
-            "runs": runs,
-            "more": len(found) == MOST_RUNS,
-            **self._made(("choices", namespace), self._choices(namespace)),
-        }
+        choices = self._made(("choices", namespace), self._choices(namespace))
+        return cast(FoundRuns, {"runs": runs, "more": len(found) == MOST_RUNS, **choices})
 
     def _choices(self, namespace: str) -> Callable[[Any], Object]:
         """The tools, models and weeks that stored runs have."""
@@ -338,9 +318,9 @@ class _Page:
 
         return made
 
-    def run(self, request: Request) -> Object:
+    def run(self, request: Request, asked: RunQuery) -> Transcript:
         """One run, stored or under way, turn by turn, without secrets."""
-        namespace, id = namespace_of(request), _query(request, "id")
+        namespace, id = namespace_of(request), asked.id
         live = None
         for under_way in self._runs.under_way(namespace):
             if under_way.id == id:
@@ -354,15 +334,12 @@ class _Page:
             raise NotFoundError(f"there is no run {id!r} in {namespace!r}")
         return transcript_of(self._runs.page_redactor()(run), stored=live is None)
 
-    def advice(self, request: Request) -> Object:
+    def advice(self, request: Request) -> ObstaclesFound:
         """What keeps memory from helping here, as it was known lately."""
         from hepm.memory.obstacles import obstacles
 
-        def known(_: object) -> list[Object]:
-            return [obstacle.to_json() for obstacle in obstacles(self._memory, namespace=namespace)]
-
         namespace = namespace_of(request)
-        return {"advice": self._made(("advice", namespace), known)}
+        return {"advice": self._made(("advice", namespace), lambda _: obstacles(self._memory, namespace=namespace))}
 
     def _summary(self, run: LiveRun) -> Object:
         return {"id": run.id, "door": run.door, "at": run.touched, "request": self._request(run)}
@@ -390,22 +367,18 @@ class _Page:
 
     # Lessons
 
-    def lessons(self, request: Request) -> Object:
+    def lessons(self, request: Request, asked: LessonsQuery) -> Lessons:
         """Lessons of a kind that contain every word of a query, those that say the same as one.
 
         What waits for approval comes first, then what agents are told: principles of most runs first, experiences the
         newest first, as are notes.
         """
-        kind = _kind(_query(request, "kind"))
-        words = request.query_params.get("q", "").lower().split()
-        retired = request.query_params.get("retired", "false")
-        if retired not in ("true", "false"):
-            raise InputError('"retired" is neither true nor false')
+        kind, words = asked.kind, asked.q.lower().split()
         self._memory.refresh(defer=True)
         bank = self._memory.lessons
         namespace = namespace_of(request)
         stored = bank.list(kind, namespace=namespace, retired=True)
-        if retired == "false":
+        if asked.retired == "false":
             stored = [lesson for lesson in stored if not lesson.row.is_retired]
         if kind == "notes":
             cards = list(map(_notes, reversed(stored)))
@@ -423,69 +396,30 @@ class _Page:
             if all(word in searched for word in words):
                 matching.append(card)
         pending = len(bank.pending(namespace=namespace))
-        return {"lessons": matching[:MOST_LISTED], "total": len(matching), "pending": pending}
+        return cast(Lessons, {"lessons": matching[:MOST_LISTED], "total": len(matching), "pending": pending})
 
-    def retire_or_revive(self, namespace: str, body: Object) -> Object:
+    def retire_or_revive(self, request: Request, asked: Retirement) -> Retired:
         """Keep principles or experiences that say the same from hints, or let them be found: reject or approve them."""
-        ids, kind, retired = _texts(body, "ids"), _kind(_text(body, "kind")), body.get("retired")
-        if kind == "notes" or not isinstance(retired, bool):
-            raise InputError('give {"kind": "principle" or "experience", "ids": ["ID", ...], "retired": true or false}')
+        ids, kind, namespace = asked.ids, asked.kind, namespace_of(request)
         bank = self._memory.lessons
         unknown = [id for id in ids if bank.lessons(namespace).get(id) is None]
         if unknown:
             raise NotFoundError(f"there is no {kind} {unknown[0]!r} in {namespace!r}")
-        if retired:
+        if asked.retired:
             changed = bank.retire(kind, ids, namespace=namespace)
         else:
             changed = bank.revive(kind, ids, namespace=namespace)
-        return {"ids": ids, "retired": retired, "changed": bool(changed)}
+        return {"ids": ids, "retired": asked.retired, "changed": bool(changed)}
 
-    def notes(self, request: Request) -> Object:
+    def notes(self, request: Request, asked: NotesQuery) -> NotesHistory:
         """All versions of the notes on a user, the newest first."""
-        versions = self._memory.preferences.history(_query(request, "user"), namespace=namespace_of(request))
-        return {"versions": [asdict(version) for version in reversed(versions)]}
+        versions = self._memory.preferences.history(asked.user, namespace=namespace_of(request))
+        return {"versions": versions[::-1]}
 
-    def edit_notes(self, namespace: str, body: Object) -> Object:
+    def edit_notes(self, request: Request, asked: NotesEdit) -> Notes:
         """Write the notes on a user by hand, unless there is a newer version than the one that was edited."""
-        user, text, version = _text(body, "user"), _text(body, "text"), body.get("version")
-        if not isinstance(version, int) or isinstance(version, bool):
-            raise InputError('"version" is no number: give the version that was edited')
-        return asdict(self._memory.preferences.edit(user, text, namespace=namespace, version=version))
-
-
-def _query(request: Request, name: str) -> str:
-    value = request.query_params.get(name)
-    if value is None:
-        raise InputError(f"the parameter {name!r} is missing")
-    return value
-
-
-def _text(body: Object, name: str) -> str:
-    value = body.get(name)
-    if not isinstance(value, str) or without_surrogates(value) != value:
-        raise InputError(f"{name!r} is no text")
-    return value
-
-
-def _texts(body: Object, name: str) -> list[str]:
-    values = body.get(name)
-    if not is_list(values) or not values:
-        raise InputError(f"{name!r} is no list of texts, or an empty one")
-    return [_text({name: value}, name) for value in values]
-
-
-def _monday(week: str) -> float:
-    """The beginning of a week that is named by its first day, Unix seconds."""
-    try:
-        return datetime.combine(date.fromisoformat(week), time_of_day.min, UTC).timestamp()
-    except (ValueError, OverflowError):
-        raise InputError(f"{week!r} is no day: write it as 2026-11-23") from None
-
-
-def _kind(name: str) -> Kind:
-    if name not in _KINDS:
-        raise InputError(f"there are no lessons of the kind {name!r}; there are {', '.join(_KINDS)}")
-    return _KINDS[name]
+        namespace = namespace_of(request)
+        return self._memory.preferences.edit(asked.user, asked.text, namespace=namespace, version=asked.version)
 
 
 def _request_in(run: str, record: str) -> str:

@@ -11,7 +11,7 @@ import socket
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from mcp.server.transport_security import TransportSecuritySettings
@@ -42,12 +42,14 @@ from hepm.agents.runs import LiveRuns
 from hepm.agents.traces import Traces
 from hepm.agents.wire import Placement
 from hepm.errors import ConflictError, HepmError, InputError, MissingExtraError, NotFoundError, StoreError
-from hepm.ingest.fields import is_list
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
 from hepm.ingest.redact import Redactor
 from hepm.memory import Memory
 from hepm.types import Object
 from hepm.web import live_page
+from hepm.web.answers import Health
+from hepm.web.doors import document_of, door, routes_of
+from hepm.web.session_doors import SessionDoors
 
 if TYPE_CHECKING:
     import uvicorn
@@ -134,17 +136,18 @@ class Server:
         )
         for route in mcp.routes:  # without sessions there is nothing to wait for in the stream that GET opens
             cast(Route, route).methods = {"POST"}
+        page, page_doors = live_page.routes(self.runs)
+        self._doors = [door("GET", "/health", self._health), *SessionDoors(self.runs).all, *page_doors]
         routes = [
             Route("/v1/{path:path}", self._proxied, methods=_METHODS),  # first, as most requests are the proxy's
             Route("/v1beta/{path:path}", self._proxied, methods=_METHODS),
-            Route("/health", self._health),
             Route("/metrics", self._metrics),
-            Route("/outcome", self._outcome, methods=["POST"]),
-            Route("/shortlist", self._shortlist, methods=["POST"]),
+            Route("/openapi.json", self._openapi),
             Route("/hooks/{agent}", self._hook, methods=["POST"]),
+            Route("/otlp/v1/traces", Traces(self.runs, max_body=options.max_body).answer, methods=["POST"]),
+            page,
             *mcp.routes,
-            *live_page.routes(self.runs),
-            *Traces(self.runs, max_body=options.max_body).routes,
+            *routes_of(self._doors),
         ]
         # The guard is outside: nothing that it refuses reaches a route.
         inner = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=_HANDLERS)
@@ -183,8 +186,11 @@ class Server:
                 _log.warning("runs that rest are not stored; it is tried again", exc_info=True)
             await asyncio.sleep(min(_SWEEP_S, self.options.idle_s))
 
-    async def _health(self, request: Request) -> Response:
-        """Agents go on without the store and without room on the disk, so that the status is 200 all the same."""
+    def _health(self, request: Request) -> Health:
+        """Whether the store answers, and runs can be kept.
+
+        Agents go on without the store and without room on the disk, so that the status is 200 all the same.
+        """
         del request
         lost = self.memory.lost_since
         store = "ok"
@@ -192,9 +198,9 @@ class Server:
             store = f"no answer for {max(0.0, time.time() - lost):.0f} s"
         if time.monotonic() >= self._probe_at:
             self._probe_at = time.monotonic() + _PROBE_S
-            self._sessions = await asyncio.to_thread(self.runs.why_not_kept) or "ok"
+            self._sessions = self.runs.why_not_kept() or "ok"
         healthy = store == "ok" and self._sessions == "ok"
-        health: Object = {
+        health: Health = {
             "status": "ok" if healthy else "degraded",
             "store": store,
             "sessions": self._sessions,
@@ -202,7 +208,7 @@ class Server:
         }
         if not self.options.tokens:  # else it is for those who have one to know
             health["open_runs"] = len(self.runs)
-        return JSONResponse(health)
+        return health
 
     async def _metrics(self, request: Request) -> Response:
         access = access_of(request)
@@ -243,43 +249,14 @@ class Server:
                 lines.append(f'hepm_uplift_{what}{{namespace="{_label(namespace)}"}} {value:g}')
         return lines
 
-    async def _outcome(self, request: Request) -> Response:
-        if not access_of(request).write:
-            return refused(403, "this token may not write")
-        body = await json_object(request)
-        if body is None:
-            return refused(400, 'give {"session": "ID", "success": true} or a "reward"')
-        why_not = _why_no_outcome(body)
-        if why_not:
-            return refused(400, why_not)
-        session, success, reward = body["session"], body.get("success"), body.get("reward")
-        await asyncio.to_thread(
-            self.runs.finish, session, namespace=namespace_of(request), success=success, reward=reward
-        )
-        return JSONResponse({"session": session, "stored": True})
+    async def _openapi(self, request: Request) -> Response:
+        del request
+        return JSONResponse(self.document)
 
-    async def _shortlist(self, request: Request) -> Response:
-        body = await json_object(request)
-        if body is None or "tools" not in body or "messages" not in body:
-            return refused(
-                400, 'give {"messages": [...], "tools": [...]}; "k", "budget_tokens" and "tool_choice" may be'
-            )
-        for key, given in {key: body[key] for key in ("k", "budget_tokens") if body.get(key) is not None}.items():
-            # In Python true and false are numbers, too.
-            if isinstance(given, bool) or not isinstance(given, int):
-                return refused(400, f'"{key}" is no whole number')
-        if not (is_list(body["tools"]) and (is_list(body["messages"]) or isinstance(body["messages"], str))):
-            return refused(400, '"tools" is a list, and "messages" a list, or the text of a request')
-        chosen = await asyncio.to_thread(
-            self.memory.shortlist,
-            body["messages"],
-            body["tools"],
-            k=body.get("k") or 20,
-            budget_tokens=body.get("budget_tokens"),
-            tool_choice=body.get("tool_choice"),
-            namespace=namespace_of(request),
-        )
-        return JSONResponse(asdict(chosen))
+    @property
+    def document(self) -> Object:
+        """The OpenAPI document of all that is served here."""
+        return document_of(self._doors)
 
     async def _hook(self, request: Request) -> Response:
         if not access_of(request).write:
@@ -306,22 +283,6 @@ class Server:
         return await self._proxy.handle(request, request.path_params["path"], namespace_of(request))
 
 
-def _why_no_outcome(body: Mapping[str, Any]) -> str:
-    """What is wrong with an outcome; "" if nothing is."""
-    session, success, reward = body.get("session"), body.get("success"), body.get("reward")
-    if not isinstance(session, str) or not session:
-        return '"session" is missing: the header x-hepm-session of each reply names it'
-    others = [key[:_SHOWN_KEY] for key in body if key != "session"][:_SHOWN_KEYS]
-    if others and not body.keys() & {"success", "reward"}:
-        return f'neither "success" nor "reward" is given, but {", ".join(map(repr, others))}: give one of the two'
-    if not isinstance(success, bool | None):
-        return '"success" is neither true nor false'
-    # In Python true and false are numbers, too.
-    if isinstance(reward, bool) or not isinstance(reward, int | float | None):
-        return '"reward" is no number'
-    return ""
-
-
 def _label(name: str) -> str:
     """A name as the value of a label of Prometheus."""
     return name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
@@ -336,10 +297,13 @@ async def _explained(request: Request, error: Exception) -> Response:
 
 
 async def _unrouted(request: Request, error: Exception) -> Response:
-    """What no route answers: a path that is none, or a method that is not for it."""
+    """What no route answers, as a path that is none or a method that is not for it, or refuses."""
     error = cast(HTTPException, error)
-    message = f"{error.detail}: {request.method[:40]} {request.url.path[:200]}"
-    response = refused(error.status_code, f"{message}; hepm serves {', '.join(f'/{name}' for name in sorted(DOORS))}")
+    message = error.detail
+    if error.status_code in (404, 405):
+        served = ", ".join(f"/{name}" for name in sorted(DOORS))
+        message += f": {request.method[:40]} {request.url.path[:200]}; hepm serves {served}"
+    response = refused(error.status_code, message)
     response.headers.update(error.headers or {})
     return response
 

@@ -8,6 +8,7 @@ from typing import Final
 from hepm.experience.likeness import request_of
 from hepm.graph.trials import Trial
 from hepm.types import Object, Trajectory, Turn
+from hepm.web.answers import Transcript, TurnShown
 
 MOST_TURNS: Final = 200
 """Turns that are shown of a run."""
@@ -15,7 +16,7 @@ REQUEST_CHARS: Final = 160
 _TURN_CHARS: Final = 1_000
 
 
-def transcript_of(run: Trajectory, *, stored: bool = True) -> Object:
+def transcript_of(run: Trajectory, *, stored: bool = True) -> Transcript:
     """A run with its turns."""
     turns = [turn for turn in run.turns if turn.role != "system"]
     return {
@@ -50,7 +51,7 @@ def _arm_of(run: Trajectory) -> str:
     return trial.arm
 
 
-def _turn(turn: Turn) -> Object:
+def _turn(turn: Turn) -> TurnShown:
     calls: list[Object] = []
     for call in turn.calls:
         arguments = ""

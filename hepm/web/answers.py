@@ -1,0 +1,237 @@
+"""What the routes of the page are asked for, and what they answer."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from typing import Annotated, Literal, NotRequired
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
+from typing_extensions import TypedDict
+
+from hepm.agents.asked import NOT_BLANK
+from hepm.experience.lessons import Notes
+from hepm.graph.rows import Totals
+from hepm.ingest.records import without_surrogates
+from hepm.memory.obstacles import Obstacle
+from hepm.types import Object
+
+
+def _storable(text: str) -> str:
+    if without_surrogates(text) != text:
+        raise ValueError("it contains half of a surrogate pair, which no text can hold")
+    return text
+
+
+def _day(text: str) -> date:
+    # Else "0" is a day, too: the first of Unix time.
+    if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text) is None:
+        raise ValueError("write a day as 2026-11-23")
+    return date.fromisoformat(text)
+
+
+Text = Annotated[str, AfterValidator(_storable)]
+
+
+class GraphQuery(BaseModel):
+    """Which part of the graph."""
+
+    tool: str = Field(default="", description="Only this tool and its neighbours", examples=["refund"])
+
+
+class EdgeQuery(BaseModel):
+    """Which edge."""
+
+    source: str = Field(examples=["get_order"])
+    target: str = Field(examples=["refund"])
+
+
+class RunsQuery(BaseModel):
+    """Which stored runs; what is empty leaves none out."""
+
+    words: str = Field(default="", description="Words of the request")
+    outcome: Literal["", "succeeded", "failed", "unknown"] = ""
+    tool: str = ""
+    user: str = ""
+    model: str = ""
+    week: Annotated[date, BeforeValidator(_day)] | None = Field(
+        default=None, description="A day of the week in which they ended"
+    )
+    before: Annotated[str, Field(pattern="^[0-9]{0,19}$", description="`seq` of the last run that was listed")] = ""
+
+
+class RunQuery(BaseModel):
+    """Which run."""
+
+    id: str = Field(examples=["run-0"])
+
+
+class LessonsQuery(BaseModel):
+    """Which lessons."""
+
+    kind: Literal["principle", "experience", "notes"]
+    q: str = Field(default="", description="Words that each must have")
+    retired: Literal["true", "false"] = "false"
+
+
+class NotesQuery(BaseModel):
+    """Whose notes."""
+
+    user: str = Field(pattern=NOT_BLANK, examples=["ada"])
+
+
+class Retirement(BaseModel):
+    """Lessons to keep from hints, or to let be found again."""
+
+    kind: Literal["principle", "experience"]
+    ids: list[Text] = Field(min_length=1)
+    retired: bool
+
+
+class NotesEdit(BaseModel):
+    """Notes on a user, and the version that was edited."""
+
+    user: Text = Field(pattern=NOT_BLANK, examples=["ada"])
+    text: Text
+    version: int = Field(examples=[1])
+
+
+class Now(TypedDict):
+    """What is under way in a namespace, the latest hints, and the counts of what it holds."""
+
+    namespace: str
+    namespaces: list[str]
+    write: bool
+    revision: int
+    totals: Totals
+    counts: dict[str, int]
+    runs: list[Object]
+    open_runs: int
+    hints: list[Object]
+    guard: str
+    uplift: Object
+
+
+class Graph(TypedDict):
+    """The graph as the page draws it; edges name tools by their places in the list."""
+
+    start: int | None
+    focus: int | None
+    base: float | None
+    tools: list[Object]
+    edges: list[Object]
+    forks: Object
+    counts: str
+    others: list[str]
+
+
+class BehindEdge(TypedDict):
+    """Runs and summaries behind an edge, and what was asked for in these runs."""
+
+    runs: list[str]
+    requests: dict[str, str]
+
+
+class ReportGiven(TypedDict):
+    """Where agents go wrong, what worked instead, and what memory did."""
+
+    sentence: str
+    namespace: str
+    runs: int
+    succeeded: int
+    failed: int
+    before: float | None
+    lately: float | None
+    saved: float
+    weeks: list[Object]
+    forks: list[Object]
+    requests: list[Object]
+    waste: Object
+    tools: list[Object]
+    spoken: Object
+
+
+class FoundRuns(TypedDict):
+    """Stored runs, the latest first, whether there are more, and what a filter can be set to."""
+
+    runs: list[Object]
+    more: bool
+    tools: list[str]
+    models: list[str]
+    weeks: list[str]
+
+
+class TurnShown(TypedDict):
+    """A turn of a run; `hinted` are the tools that memory had named before it."""
+
+    role: str
+    text: str
+    calls: list[Object]
+    hinted: list[str]
+
+
+class Transcript(TypedDict):
+    """A run with its first turns."""
+
+    id: str
+    at: float | None
+    request: str
+    task: str
+    success: bool | None
+    environment: str
+    stored: bool
+    arm: str
+    turns: list[TurnShown]
+    all_turns: int
+
+
+class ObstaclesFound(TypedDict):
+    """What keeps memory from helping."""
+
+    advice: list[Obstacle]
+
+
+class LessonShown(TypedDict):
+    """A lesson, and why it is retired, if it is; of those that say the same `ids` names all."""
+
+    id: str
+    kind: str
+    text: str
+    uses: Object
+    retired: str
+    ids: NotRequired[list[str]]
+    tools: NotRequired[list[str]]
+    user: NotRequired[str]
+    version: NotRequired[int]
+
+
+class Lessons(TypedDict):
+    """The first lessons that match, how many there are, and how many lessons wait for approval."""
+
+    lessons: list[LessonShown]
+    total: int
+    pending: int
+
+
+class Retired(TypedDict):
+    """What was asked for, and whether anything changed."""
+
+    ids: list[str]
+    retired: bool
+    changed: bool
+
+
+class NotesHistory(TypedDict):
+    """All versions, the newest first."""
+
+    versions: list[Notes]
+
+
+class Health(TypedDict):
+    """Whether the store answers and sessions can be kept; `open_runs` only at a server without tokens."""
+
+    status: Literal["ok", "degraded"]
+    store: str
+    sessions: str
+    uptime_s: int
+    open_runs: NotRequired[int]

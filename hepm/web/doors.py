@@ -1,0 +1,190 @@
+"""The routes of `hepm serve` for JSON, each with what it takes and gives: the source of the OpenAPI document.
+
+A door's types are those of the function that does its work, so that the document cannot say anything else. Routes
+whose form is another's (OpenAI, MCP, Claude Code, OpenTelemetry) are described in `openapi.json`, with the rest of the
+document that no type tells.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib.resources import files
+from inspect import getdoc
+from typing import Any, Final, TypeAlias, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_jsonable_python
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+import hepm
+from hepm.agents.asked import what_is_wrong
+from hepm.agents.guard import OPEN, access_of, json_object
+from hepm.errors import InputError
+from hepm.types import Object
+
+Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
+Respond: TypeAlias = Callable[[Request, Callable[[], object]], Awaitable[Response]]
+
+_JSON: Final = "application/json"
+_SCHEMAS: Final = "#/components/schemas/"
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """One method of a path.
+
+    Attributes:
+        about: What it does, in a sentence.
+        takes: JSON schema of the query of a GET, else of the body; None for neither.
+        gives: JSON schema of the answer.
+        refuses: Statuses of its own, beside those that every door has.
+    """
+
+    method: str
+    path: str
+    answer: Endpoint
+    about: str
+    takes: Object | None
+    gives: Object
+    refuses: tuple[int, ...] = ()
+
+
+def door(
+    method: str,
+    path: str,
+    work: Callable[..., Any],
+    *,
+    writes: bool = False,
+    refuses: tuple[int, ...] = (),
+    respond: Respond | None = None,
+) -> Door:
+    """A door by the function that does its work, whose docstring begins with what the document says of it.
+
+    Args:
+        work: Takes the request, and the query or the body if it has a second parameter; on a thread.
+        writes: Whether only a token that may write comes in, and no page of another site.
+        respond: Makes the response of what `work` gives, if that is not all there is to it.
+    """
+    types = get_type_hints(work, include_extras=True)
+    gives = TypeAdapter(types.pop("return")).json_schema(mode="serialization")
+    reads = [TypeAdapter(type_) for type_ in list(types.values())[1:]]
+    takes = None
+    if reads:
+        takes = reads[0].json_schema()
+
+    async def answer(request: Request) -> Response:
+        if writes:
+            _check_may_write(request)
+        asked = [await _read(request, adapter) for adapter in reads]
+        return await (respond or _respond)(request, partial(work, request, *asked))
+
+    return Door(method, path, answer, (getdoc(work) or "").partition("\n")[0], takes, gives, refuses)
+
+
+async def _respond(request: Request, make: Callable[[], object]) -> Response:
+    del request
+    return Response(await asyncio.to_thread(lambda: as_json(make())), media_type=_JSON)
+
+
+def as_json(value: object) -> str:
+    """An answer's text: in ASCII, as texts may contain lone surrogates."""
+    return json.dumps(value, separators=(",", ":"), default=to_jsonable_python)
+
+
+def _check_may_write(request: Request) -> None:
+    origin = request.headers.get("origin")
+    if not access_of(request).write:
+        raise HTTPException(403, "this token may not write")
+    if origin is not None and origin.rpartition("://")[2] != request.headers.get("host"):
+        raise HTTPException(403, "pages of other sites may change nothing here")
+
+
+async def _read(request: Request, adapter: TypeAdapter[Any]) -> Any:
+    """The query of a GET, else the body, as its type; InputError says what is wrong with it."""
+    try:
+        if request.method in ("GET", "HEAD"):
+            return adapter.validate_strings(dict(request.query_params), strict=True)
+        return adapter.validate_python(await body_of(request), strict=True)
+    except ValidationError as error:
+        raise InputError(what_is_wrong(error)) from error
+
+
+async def body_of(request: Request) -> Object:
+    """The JSON object of a request; InputError if it is none."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
+        raise HTTPException(415, f"send JSON, with Content-Type: {_JSON}")
+    body = await json_object(request)
+    if body is None:
+        raise InputError("the body is no JSON object, or one of too many values")
+    return body
+
+
+def routes_of(doors: Iterable[Door]) -> list[Route]:
+    """One route for each path, so that an answer to another method names all that it has (Allow)."""
+    by_path: defaultdict[str, dict[str, Endpoint]] = defaultdict(dict)
+    for one in doors:
+        by_path[one.path][one.method] = one.answer
+    return [Route(path, partial(_answer, answers), methods=list(answers)) for path, answers in by_path.items()]
+
+
+async def _answer(answers: Mapping[str, Endpoint], request: Request) -> Response:
+    return await (answers.get(request.method) or answers["GET"])(request)  # HEAD is a GET
+
+
+def document_of(doors: Iterable[Door]) -> Object:
+    """The OpenAPI document, with some doors."""
+    document: Object = json.loads(files("hepm.web").joinpath("openapi.json").read_bytes())
+    document["info"]["version"] = hepm.__version__
+    schemas: Object = document["components"]["schemas"]
+    for one in doors:
+        document["paths"].setdefault(one.path, {})[one.method.lower()] = _operation(one, schemas)
+    return document
+
+
+def _operation(one: Door, schemas: Object) -> Object:
+    """A door in the document, to whose schemas it adds its own."""
+    statuses = {405, *one.refuses}
+    parameters: list[Object] = []
+    operation: Object = {"summary": one.about, "parameters": parameters}
+    if one.path in OPEN:
+        operation["security"] = []
+    else:
+        statuses |= {401, 403, 429}
+        parameters.append({"$ref": "#/components/parameters/Namespace"})
+    if one.takes is not None:
+        statuses.add(400)
+        taken = _named(one.takes, schemas)
+        if one.method == "GET":
+            query = schemas.pop(one.takes["title"])
+            for name, schema in query["properties"].items():
+                required = name in query.get("required", ())
+                parameters.append({"name": name, "in": "query", "required": required, "schema": schema})
+        else:
+            statuses |= {413, 415}
+            operation["requestBody"] = {"required": True, "content": {_JSON: {"schema": taken}}}
+    given = {"description": "The answer", "content": {_JSON: {"schema": _named(one.gives, schemas)}}}
+    refusals = {str(status): {"$ref": f"#/components/responses/{status}"} for status in sorted(statuses)}
+    operation["responses"] = {"200": given, **refusals}
+    return operation
+
+
+def _named(schema: Object, schemas: Object) -> Object:
+    """A reference to a schema, which is added to those that have a name, with what it refers to itself."""
+    text = json.dumps(schema).replace("#/$defs/", _SCHEMAS)
+    named: Object = json.loads(text, object_hook=_without_title)
+    schemas |= named.pop("$defs", {})
+    schemas[schema["title"]] = named
+    return {"$ref": f"{_SCHEMAS}{schema['title']}"}
+
+
+def _without_title(schema: Object) -> Object:
+    """A schema without its title, which repeats its name."""
+    return {key: value for key, value in schema.items() if key != "title" or not isinstance(value, str)}
