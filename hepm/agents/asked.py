@@ -6,9 +6,6 @@ from typing import Final
 
 from pydantic import ValidationError
 
-NOT_BLANK: Final = r"[^\s\x1c-\x1f\x85\ufeff]"
-"""Pattern of a text that is not white space alone, by the rules of Python, of JSON schemas and of Unicode."""
-
 _SHOWN_ERRORS: Final = 3
 _SHOWN_CHARS: Final = 80
 

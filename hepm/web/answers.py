@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 from datetime import date
-from typing import Annotated, Literal, NotRequired
+from typing import Annotated, Final, Literal, NotRequired
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 from typing_extensions import TypedDict
 
-from hepm.agents.asked import NOT_BLANK
 from hepm.experience.lessons import Notes
 from hepm.graph.rows import Totals
 from hepm.ingest.records import without_surrogates
 from hepm.memory.obstacles import Obstacle
 from hepm.types import Object
+
+_NOT_BLANK: Final = r"[^\s\x1c-\x1f\x85\ufeff]"
+"""Pattern of a text that is not white space alone, by the rules of Python, of JSON schemas and of Unicode."""
 
 
 def _storable(text: str) -> str:
@@ -77,7 +79,7 @@ class LessonsQuery(BaseModel):
 class NotesQuery(BaseModel):
     """Whose notes."""
 
-    user: str = Field(pattern=NOT_BLANK, examples=["ada"])
+    user: str = Field(pattern=_NOT_BLANK, examples=["ada"])
 
 
 class Retirement(BaseModel):
@@ -91,7 +93,7 @@ class Retirement(BaseModel):
 class NotesEdit(BaseModel):
     """Notes on a user, and the version that was edited."""
 
-    user: Text = Field(pattern=NOT_BLANK, examples=["ada"])
+    user: Text = Field(pattern=_NOT_BLANK, examples=["ada"])
     text: Text
     version: int = Field(examples=[1])
 
