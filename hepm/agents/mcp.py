@@ -302,8 +302,11 @@ class _Tools:
             if not text:
                 raise ToolError("the lesson is empty: say in one sentence when it holds, and what to do")
             known = [tool.name for tool in memory.tools.list(namespace=namespace)]
-            # In the words of this run: forgetting it forgets the lesson.
-            sources = () if run is None else (Source(run.id),)
+            # In the words of this run, which may be stored later: forgetting it forgets the lesson.
+            source = session_id if run is None else run.id
+            recorded_by = memory.store.tokens_of([source], namespace=namespace).get(source, "")
+            own = recorded_by in ("", TOKEN.get())
+            sources = (Source(source),) if own else ()
             made = Principle("guiding", text, sources=sources, tools=named_in(text, known), distilled_by=author)
             memory.lessons.change(LessonChange(put=[made.row()], imported=True), namespace=namespace)
             (stored,) = memory.store.lessons.get([made.id], namespace=namespace)

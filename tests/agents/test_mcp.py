@@ -254,7 +254,10 @@ def test_an_agent_that_remembers_much_has_to_wait_for_a_person(memory: Memory, m
     assert "2 lessons of this agent are pending" in answers[-1].content[0].text
 
 
-def test_a_token_forgets_the_lessons_that_it_remembered_and_the_wishes_of_its_own_user_alone(memory: Memory) -> None:  # noqa: F811
+def test_a_token_forgets_the_lessons_that_it_remembered_and_the_wishes_of_its_own_user_alone(
+    memory: Memory,  # noqa: F811
+    tmp_path: Path,
+) -> None:
     memory.preferences.edit("bob", "- short answers\n- in German")
     tokens = {
         "token-of-ann-1": Access(name="ann"),
@@ -292,6 +295,18 @@ def test_a_token_forgets_the_lessons_that_it_remembered_and_the_wishes_of_its_ow
         ).replace(", ", ",")
         assert "none of the preferences" in ask(url, ann, "forget", preference="long answers")
         assert "forgotten" in ask(url, ann, "forget", preference="short answers")
+        # What a person approved is told to all tokens; forgetting the session forgets what was remembered in it.
+        text = json.loads(ask(url, ann, "remember", lesson="Call get_order twice."))["result"]["structuredContent"]
+        memory.lessons.revive("principle", [text["lesson"]])
+        assert "recorded" in ask(url, ann, "record_outcome", success=True, calls=["get_order"])
+        for token in (ann, eve):
+            assert "get_order twice" in mcp_call(
+                url, "search_experience", {"query": "get_order twice"}, x_hepm_token=token
+            )
+    with Memory.open(tmp_path / "m.hepm") as again:
+        assert again.lessons.told_to("eve").search("get_order twice", "principle", limit=1)
+        assert again.forget(trajectory="s1") == ["s1"]
+        assert again.lessons.list("principle", retired=True) == []
     assert memory.preferences.notes("bob").text == "- in German"  # type: ignore[union-attr]
 
 

@@ -22,6 +22,8 @@ Kind: TypeAlias = Literal["experience", "principle", "notes"]
 KINDS: Final[tuple[Kind, ...]] = ("experience", "principle", "notes")
 LABELS: Final[Mapping[Kind, str]] = {"experience": "Experience", "principle": "Principle", "notes": "Notes"}
 """Of the nodes of each kind in the graph model."""
+APPROVED: Final = "review"
+"""In the place of an evolution: somebody approved the lesson, so that it is told whoever's runs taught it."""
 PENDING: Final = "pending"
 """Why searches do not find a lesson that a model, an agent or an import wrote, and nobody approved."""
 PYTHON_TYPES: Final[Mapping[PropertyType, type]] = {"string": str, "integer": int, "float": float, "boolean": bool}
@@ -98,7 +100,7 @@ class LessonRow:
         properties: The fields of its kind (see `hepm.experience.lessons`).
         user: The user the notes are about.
         prior: Uses brought along from another store.
-        made_by, retired_by: Evolutions.
+        made_by, retired_by: Evolutions; or `APPROVED`.
         retired: Why searches no longer find it: "superseded", "outdated", "pruned", "revised", "deleted",
             `PENDING`; "" if live.
     """

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from hepm.graph.lessons.rows import (
+    APPROVED,
     PENDING,
     UNUSED,
     Answer,
@@ -184,7 +185,8 @@ class LessonTransaction(ABC):
                 rows.append(replace(known[lesson].row, retired=reason, retired_by=change.by))
         for lesson in change.revive:
             if lesson in known:
-                rows.append(replace(known[lesson].row, retired="", retired_by=""))
+                row = known[lesson].row
+                rows.append(replace(row, retired="", retired_by=APPROVED if row.retired == PENDING else ""))
         self.put(rows, {})
 
     def _unlink(self, unlink: Mapping[str, Collection[str]]) -> None:
