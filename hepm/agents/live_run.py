@@ -70,6 +70,9 @@ class LiveRun:
         said: What hooks' answers held, see `without_repeats`.
         resumed: Whether it began before this process did.
         before: Marks of the same conversation that are another run's, which has its outcome.
+        unlisted: Names of the agent's tools that are not in its list (`hepm.agents.tool_lists`); None without a list.
+        sends_all: Whether these are sent all the same.
+        missed: Whether it called one of them.
         failed_upstream: Whether the endpoint itself failed at the last request with a hint.
     """
 
@@ -92,6 +95,9 @@ class LiveRun:
     resumed: bool = False
     before: tuple[str, ...] = ()
     failed_upstream: bool = False
+    unlisted: set[str] | None = None
+    sends_all: bool = False
+    missed: bool = False
     outcome: Outcome = field(default_factory=Outcome)
     touched: float = field(default_factory=time.time)
     shown: Shown | None = None

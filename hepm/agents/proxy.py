@@ -26,10 +26,13 @@ from hepm.agents.guard import BrokenOffError, refused
 from hepm.agents.live_run import LiveRun
 from hepm.agents.replies import Reply, StreamEnd, after_denial, read_reply
 from hepm.agents.runs import LiveRuns
-from hepm.agents.wire import Api, Placement, Vendor
+from hepm.agents.tool_lists import ROUNDS, ToolLists, with_all_tools
+from hepm.agents.wire import Api, Placement, Vendor, objects
 from hepm.errors import ConflictError, HepmError, InputError
 from hepm.ingest.formats.turns import OpenCall, chat_calls
 from hepm.ingest.records import RecordError
+from hepm.memory.shortlist import MORE_TOOLS
+from hepm.types import Object
 
 _log = logging.getLogger("hepm")
 
@@ -65,12 +68,14 @@ class _Request(NamedTuple):
         content: Its body, with the hint.
         with_tail: Makes the body with the hint at the end of the last message, for an endpoint that refuses `content`;
             None if that would change nothing.
+        tools: All of the client's tools where `content` holds fewer, and `more_tools`; else empty.
     """
 
     run: LiveRun | None
     content: bytes
     model: str = ""
     with_tail: Callable[[], bytes] | None = None
+    tools: Sequence[Object] = ()
 
 
 class Proxy:
@@ -81,6 +86,7 @@ class Proxy:
         key: The endpoint's key, for clients whose key is a token of hepm or missing.
         own_tokens: Tokens of hepm, which the endpoint never sees.
         hint_s: Seconds for memory to answer; after them a request goes on without a hint.
+        shortlist: How many tools the words of a request choose; 0 passes all on.
     """
 
     def __init__(
@@ -92,6 +98,7 @@ class Proxy:
         own_tokens: frozenset[str] = frozenset(),
         placement: Placement = "auto",
         hint_s: float = 1.0,
+        shortlist: int = 0,
     ) -> None:
         self.upstream = upstream.rstrip("/")
         self._runs = runs
@@ -102,6 +109,7 @@ class Proxy:
         # By model, how often in a row a hint behind results was refused, and taken in the last of them.
         self._refusals: Counter[str] = Counter()
         self._hint_s = hint_s
+        self._lists = ToolLists(runs, shortlist)
         self._client = httpx2.AsyncClient(
             limits=httpx2.Limits(max_connections=None),
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # one client's cookies are no other's
@@ -172,12 +180,13 @@ class Proxy:
             prompt = self._runs.prompt(run, keep=run.behind)
             # A web page or a mail among the results may imitate memory's words.
             own = wire.without_foreign_hints(api, body)
+            shortened = self._lists.shorten(api, run, own)
             present = prompt.present
             if run.failed_upstream:  # perhaps at the hint: the client's next try has none, and the hint's place stays
                 present, run.failed_upstream = "", False
 
             def placed(placement: Placement) -> bytes:
-                sent = wire.with_hint(api, own, stable=run.stable, present=present, placement=placement)
+                sent = wire.with_hint(api, shortened, stable=run.stable, present=present, placement=placement)
                 if sent is body:  # the client's own bytes, not written anew
                     return raw
                 return wire.write_body(sent)
@@ -188,7 +197,8 @@ class Proxy:
             with_tail = None
             if self._may_fall_back and placement == "behind" and api in ("chat", "responses"):
                 with_tail = partial(placed, "tail")
-            return _Request(run, placed(placement), model, with_tail)
+            all_tools = [] if shortened is own else objects(own.get("tools"))
+            return _Request(run, placed(placement), model, with_tail, all_tools)
         except ConflictError:  # two agents under one name: the second learns it at once
             raise
         except Exception as error:  # the agent goes on without memory
@@ -212,10 +222,13 @@ class Proxy:
             if upstream is not None and outgoing.with_tail is not None:
                 if upstream.status_code in _REFUSED:
                     upstream = await self._send_with_tail(request, url, outgoing, upstream)
+                    outgoing = outgoing._replace(content=outgoing.with_tail())
                 elif upstream.status_code < 400:
                     self._refusals.pop(outgoing.model, None)
                 if upstream is not None and upstream.status_code >= 500 and run is not None:
                     run.failed_upstream = True
+            if upstream is not None and api is not None and outgoing.tools:
+                outgoing, upstream = await self._past_more_tools(request, url, outgoing, api, upstream)
             if upstream is not None and api is not None and _may_be_denied(upstream, run):
                 upstream = await self._past_denial(request, url, outgoing, api, upstream)
         except httpx2.HTTPError as error:
@@ -286,6 +299,47 @@ class Proxy:
             self._refusals[outgoing.model] += 1
         return answer
 
+    async def _past_more_tools(
+        self, request: Request, url: httpx2.URL, outgoing: _Request, api: Api, reply: httpx2.Response
+    ) -> tuple[_Request, httpx2.Response | None]:
+        """The model's reply once its calls of `more_tools` are answered, which the client never sees.
+
+        Where they cannot be, or the endpoint refuses the shortened request, it is sent again with all tools, and so are
+        the run's later ones.
+        """
+        run = outgoing.run
+        assert run is not None
+        tools = list(outgoing.tools)
+        for answered in range(ROUNDS + 1):
+            if reply.status_code in _REFUSED:
+                break
+            if not _may_be_read(reply):
+                return outgoing, reply
+            raw = await reply.aread()
+            reply = httpx2.Response(reply.status_code, headers=reply.headers.raw, stream=httpx2.ByteStream(raw))
+            asked = self._ask.submit(self._lists.answered, api, run, tools, outgoing.content, raw)
+            try:
+                content = await asyncio.wait_for(asyncio.wrap_future(asked), self._hint_s)
+            except Exception as error:  # it is late, or memory fails
+                if MORE_TOOLS.encode() not in raw:
+                    return outgoing, reply
+                _log.warning("a request is sent again with all tools: %s", type(error).__name__)
+                break
+            if content is None:
+                return outgoing, reply
+            if answered == ROUNDS:
+                break
+            self._runs.counts["more_tools", run.namespace] += 1
+            outgoing = outgoing._replace(content=content)
+            answer = await self._send(request, url, content)
+            if answer is None:
+                return outgoing, None
+            reply = answer
+        await reply.aclose()
+        run.sends_all = True
+        outgoing = outgoing._replace(content=with_all_tools(api, outgoing.content, tools), tools=())
+        return outgoing, await self._send(request, url, outgoing.content)
+
     async def _past_denial(
         self, request: Request, url: httpx2.URL, outgoing: _Request, api: Api, first: httpx2.Response
     ) -> httpx2.Response | None:
@@ -327,6 +381,8 @@ class Proxy:
                 run.session.record(call.name, call.arguments, denial.text, refused=True, hidden=True)
             self._runs.counts["denied", run.namespace] += 1
             body = wire.read_body(api, outgoing.content)
+            if outgoing.tools:  # what the model says next goes to the client, which does not know `more_tools`
+                body = {**body, "tools": list(outgoing.tools)}
             return wire.write_body(after_denial(api, body, raw, place, denial.text))
         return None
 
@@ -452,8 +508,13 @@ def _location_here(location: bytes, base: httpx2.URL, root: str) -> bytes:
 
 
 def _may_be_denied(reply: httpx2.Response, run: LiveRun | None) -> bool:
-    """Whether calls of a reply may be looked at before the client has it: a stream is passed on as it comes."""
-    if run is None or not run.session.denies or reply.status_code >= 300 or "content-encoding" in reply.headers:
+    """Whether memory may deny calls of a reply before the client has it."""
+    return run is not None and run.session.denies and _may_be_read(reply)
+
+
+def _may_be_read(reply: httpx2.Response) -> bool:
+    """Whether a reply may be looked at before the client has it: a stream is passed on as it comes."""
+    if reply.status_code >= 300 or "content-encoding" in reply.headers:
         return False
     return "application/json" in reply.headers.get("content-type", "")
 

@@ -13,7 +13,7 @@ from hepm.ingest.formats.openai_items import item_messages
 from hepm.ingest.formats.parts import spread
 from hepm.types import Object
 
-_NOT_MADE: Final = "Not made, as another call of the same turn was denied. Call it again if it is still wanted."
+_NOT_MADE: Final = "Not made, as memory answered another call of the same turn. Call it again if it is still wanted."
 _EVENT_BREAK: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _LONGEST_BREAK: Final = 4
 _LAST_TYPES: Final = ("response.completed", "response.incomplete", "response.failed", "message_stop")

@@ -387,6 +387,9 @@ class LiveRuns:
         """Note which tools an agent called after the last hint, but for hepm's own."""
         shown = run.shown
         called = tuple(tool for tool in tools if not own_tool(tool))
+        if run.unlisted is not None and not run.unlisted.isdisjoint(called):
+            run.missed = True
+            run.unlisted.difference_update(called)
         if shown is None or not called or shown.followed is not None:
             return
         shown.called = called
@@ -498,6 +501,10 @@ class LiveRuns:
     def _end(self, run: LiveRun) -> None:
         """Take a run out of those under way; its outcome may be sent again."""
         self._remove(run)
+        if run.unlisted is not None and run.session.calls:
+            self.memory.shortlists.record(missed=run.missed, namespace=run.namespace)
+            self.counts["shortlisted", run.namespace] += 1
+            self.counts["shortlist_missed", run.namespace] += run.missed
         with self._lock:
             # Clients name it by their own id, the header of a reply by the run's.
             for name in {run.id, run.name}:

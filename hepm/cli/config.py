@@ -70,6 +70,12 @@ class ServeTable:
     deny: Annotated[
         bool, ConfigKey("Deny calls that failed in nearly all like runs, where another tool worked; once a place.")
     ] = False
+    shortlist: Annotated[
+        int,
+        ConfigKey(
+            "Shorten lists of tools in requests without streaming: how many tools their words choose; 0 for all.", min=0
+        ),
+    ] = 0
     idle_s: Annotated[float, ConfigKey("Seconds after which a resting run is stored.", min=1)] = 1_800.0
     hint_timeout_s: Annotated[float, ConfigKey("Seconds that a request waits for a hint.", min=0.001)] = 1.0
     sessions: Annotated[

@@ -64,6 +64,7 @@ def serve(store: str, port: int, upstream: str, holdout: float, deny: bool) -> N
         max_body=config.serve.max_body_bytes,
         # A function, as each run gets a redactor of its own.
         redactor=config.redaction.redactor,
+        shortlist=config.serve.shortlist,
     )
 
     def say(address: str) -> None:

@@ -253,6 +253,12 @@ class Shortlists:
         with self._lock:
             return self._of(namespace).rate
 
+    def off(self) -> dict[str, str]:
+        """The namespaces whose sessions get all tools, as too many missed one, with how many that were."""
+        with self._lock:
+            rates = {name: state.rate for name, state in self._namespaces.items()}
+        return {name: str(rate) for name, rate in rates.items() if rate.is_too_high}
+
     def _of(self, namespace: str) -> _Namespace:
         return self._namespaces.setdefault(namespace, _Namespace())
 
@@ -301,13 +307,7 @@ class Shortlists:
         by_runs = {name for name in names if tool_names.own(name) in called}
         needed |= dict.fromkeys(by_runs, _REASON_RUNS)
         needed |= self._renamed(index, by_runs, mirror, state)
-        here = {normal(call.name) for turn in turns for call in turn.calls}
-        needed |= {name: "called in this conversation" for name in names if normal(name) in here}
-        mentioned = _names_in(turns)
-        needed |= {name: "named in this conversation" for name in names if _is_named(name, mentioned)}
-        forced = _forced_by(tool_choice)
-        needed |= {name: "forced by tool_choice" for name in names if name in forced}
-        return needed
+        return needed | needed_here(turns, names, tool_choice)
 
     def _renamed(
         self, index: ToolIndex, by_runs: set[ToolName], mirror: NamespaceMirror, state: _Namespace
@@ -330,6 +330,22 @@ class Shortlists:
             if former is not None and normal(former) not in offered:
                 renamed[tool.name] = f"has the description of {former}, which runs called"
         return renamed
+
+
+def needed_here(turns: Sequence[Turn], names: Iterable[ToolName], tool_choice: object) -> dict[ToolName, str]:
+    """The tools that a request cannot do without, with the reason for each."""
+    called = {normal(call.name) for turn in turns for call in turn.calls}
+    mentioned = _names_in(turns)
+    forced = _forced_by(tool_choice)
+    needed: dict[ToolName, str] = {}
+    for name in names:
+        if name in forced:
+            needed[name] = "forced by tool_choice"
+        elif _is_named(name, mentioned):
+            needed[name] = "named in this conversation"
+        elif normal(name) in called:
+            needed[name] = "called in this conversation"
+    return needed
 
 
 def _turns_of(messages: Sequence[object] | str) -> Sequence[Turn]:

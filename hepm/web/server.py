@@ -80,6 +80,7 @@ class ServeOptions:
         tokens: What each bearer token allows; empty on loopback lets every client in.
         distrust: Names of tokens whose runs are stored and never count.
         redactor: Makes what removes secrets from a run, or None to keep them.
+        shortlist: How many tools the words of a request choose (docs/use/shortlist.md); 0 sends all.
     """
 
     host: str = "127.0.0.1"
@@ -95,6 +96,7 @@ class ServeOptions:
     tokens: Mapping[str, Access] = field(default_factory=dict[str, Access], repr=False)
     distrust: tuple[str, ...] = ()
     redactor: Callable[[], Redactor | None] = Redactor
+    shortlist: int = 0
 
     def __post_init__(self) -> None:
         names = sorted(access.name or name_of_token(token) for token, access in self.tokens.items())
@@ -166,6 +168,7 @@ class Server:
             own_tokens=tokens,
             placement=options.placement,
             hint_s=options.hint_s,
+            shortlist=options.shortlist,
         )
         # So that the first request need not wait for imports, nor for what hints like its own are made of.
         await asyncio.to_thread(self.memory.prompt, (), options=self.runs.options)
@@ -208,6 +211,7 @@ class Server:
         }
         if not self.options.tokens:  # else it is for those who have one to know
             health["open_runs"] = len(self.runs)
+            health["shortlists_off"] = self.memory.shortlists.off()
         return health
 
     async def _metrics(self, request: Request) -> Response:

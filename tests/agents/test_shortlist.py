@@ -1,5 +1,6 @@
-"""Shortlists over HTTP and MCP: what a client gets, and what it is refused."""
+"""Shortlists over HTTP, over MCP and in the proxy: what a client gets, and what it is refused."""
 
+# ruff: noqa: F811, as fixtures are arguments
 from __future__ import annotations
 
 import asyncio
@@ -13,7 +14,8 @@ from mcp import Client
 
 from hepm import Memory
 from tests.agents.serving import serving
-from tests.memory.test_shortlist import TOOLS, run
+from tests.loopback import Loopback, completion, error, loopback, tool_call  # noqa: F401
+from tests.memory.test_shortlist import TOOLS, run, tool
 
 
 @pytest.fixture
@@ -71,3 +73,151 @@ def test_an_agent_finds_tools_by_words_among_its_own_and_among_those_of_runs(mem
     [found] = known["tools"]
     assert (found["name"], found["description"]) == ("list_garden", "List one garden of the user")
     assert [tool["name"] for tool in own["tools"]] == ["cancel_ticket"]
+
+
+# The proxy
+
+WISH = {"role": "user", "content": "cancel my flight"}
+
+
+def sent_names(body: dict[str, Any]) -> list[str]:
+    return [tool.get("function", tool)["name"] for tool in body["tools"]]
+
+
+def ask(url: str, session: str = "s", messages: Any = (WISH,), **about: Any) -> httpx2.Response:
+    body = {"model": "small", "messages": list(messages), "tools": TOOLS, **about}
+    answer = httpx2.post(f"{url}/v1/chat/completions", json=body, headers={"x-hepm-session": session}, timeout=30)
+    assert answer.status_code == 200, answer.text
+    return answer
+
+
+def called(answer: httpx2.Response) -> list[str]:
+    return [call["function"]["name"] for call in answer.json()["choices"][0]["message"].get("tool_calls") or ()]
+
+
+@pytest.fixture
+def proxied(memory: Memory, loopback: Loopback) -> Iterator[str]:
+    with serving(memory, upstream=loopback.url, shortlist=3) as (_, url):
+        yield url
+
+
+def test_the_endpoint_gets_the_list_in_the_clients_order_and_the_session_keeps_it(
+    proxied: str, loopback: Loopback
+) -> None:
+    loopback.replies = [tool_call("cancel_flight", {}), completion("Done.")]
+    first = ask(proxied)
+    assert called(first) == ["cancel_flight"]
+    message = first.json()["choices"][0]["message"]
+    result = {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "cancelled"}
+    ask(proxied, messages=[WISH, message, result, {"role": "user", "content": "now share this recipe with ann"}])
+    one, two = [request.body["tools"] for request in loopback.requests]
+    assert one == two
+    *kept, more = one
+    assert kept == [tool for tool in TOOLS if tool in kept]
+    assert "cancel_flight" in sent_names({"tools": kept})
+    assert len(kept) == 3
+    assert more["function"]["name"] == "more_tools"
+
+
+def test_a_call_of_more_tools_is_answered_here_and_the_client_never_sees_it(
+    memory: Memory, proxied: str, loopback: Loopback
+) -> None:
+    both = [("more_tools", {"query": "share a recipe"}), ("cancel_flight", {})]
+    loopback.replies = [completion(None, tool_calls=both), tool_call("share_recipe", {}), completion("Done.")]
+    answer = ask(proxied)
+    assert called(answer) == ["share_recipe"]
+    follow_up = loopback.requests[1].body
+    *_, found, not_made = follow_up["messages"]
+    assert "share_recipe" in found["content"]
+    assert not_made["content"].startswith("Not made")
+    assert "share_recipe" in sent_names(follow_up)
+    message = answer.json()["choices"][0]["message"]
+    result = {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "shared"}
+    ask(proxied, messages=[WISH, message, result])
+    assert sent_names(loopback.requests[2].body) == sent_names(follow_up)
+    httpx2.post(f"{proxied}/outcome", json={"session": "s", "success": True})
+    metrics = httpx2.get(f"{proxied}/metrics").text
+    for line in ("shortlisted_total", "shortlist_missed_total", "more_tools_total"):
+        assert f'hepm_{line}{{namespace="default"}} 1' in metrics
+    stored = memory.run("s")
+    assert stored is not None
+    assert [call.name for call in stored.calls()] == ["share_recipe"]
+    assert "share_recipe" in memory.shortlist("anything else", TOOLS, k=3).reasons
+
+
+def test_an_empty_query_lists_all_names_and_an_endless_search_ends_with_all_tools(
+    proxied: str, loopback: Loopback
+) -> None:
+    loopback.replies = [tool_call("more_tools", {"query": query}) for query in ("", "a", "b", "c")]
+    loopback.replies += [tool_call("share_camera", {})]
+    assert called(ask(proxied)) == ["share_camera"]
+    assert len(loopback.requests[1].body["messages"][-1]["content"].splitlines()) == len(TOOLS) - 3
+    assert loopback.requests[-1].body["tools"] == TOOLS
+    assert len(loopback.requests) == 5
+
+
+def test_a_refusal_of_the_shortened_request_or_of_the_answer_is_followed_by_one_with_all_tools(
+    proxied: str, loopback: Loopback
+) -> None:
+    loopback.replies = [error(400), completion("Hello.")]
+    ask(proxied, "one")
+    assert loopback.requests[-1].body["tools"] == TOOLS
+    loopback.replies = [tool_call("more_tools", {"query": "share"}), error(422), completion("Hello.")]
+    ask(proxied, "two")
+    assert loopback.requests[-1].body["tools"] == TOOLS
+    loopback.replies = [completion("Again.")]
+    ask(proxied, "two", messages=[WISH, {"role": "assistant", "content": "Hello."}, WISH])
+    assert loopback.requests[-1].body["tools"] == TOOLS
+
+
+def test_forced_and_named_tools_are_sent_in_the_middle_of_a_session(proxied: str, loopback: Loopback) -> None:
+    loopback.replies = [completion("Hello."), completion("Done.")]
+    ask(proxied)
+    choice = {"type": "function", "function": {"name": "share_museum"}}
+    named = {"role": "user", "content": "use list_camera"}
+    ask(proxied, messages=[WISH, {"role": "assistant", "content": "Hello."}, named], tool_choice=choice)
+    assert {"share_museum", "list_camera"} <= set(sent_names(loopback.requests[1].body))
+
+
+def test_streams_and_whole_lists_pass_unchanged_and_their_misses_count(
+    memory: Memory, proxied: str, loopback: Loopback
+) -> None:
+    loopback.replies = [tool_call("share_recipe", {})]
+    ask(proxied, "streamed", stream=True)
+    assert loopback.requests[-1].body["tools"] == TOOLS
+    httpx2.post(f"{proxied}/outcome", json={"session": "streamed", "success": True})
+    assert memory.shortlists.miss_rate(namespace="default") == (1, 1)
+    for _ in range(20):
+        memory.shortlists.record(missed=True, namespace="default")
+    loopback.replies = [tool_call("cancel_flight", {})]
+    ask(proxied, "off")
+    assert loopback.requests[-1].body["tools"] == TOOLS
+    health = httpx2.get(f"{proxied}/health").json()
+    assert health["shortlists_off"] == {"default": "21 of 21 sessions needed a tool that is not in the list"}
+
+
+def test_a_control_session_and_a_client_with_a_tool_of_that_name_get_all_tools(
+    memory: Memory, loopback: Loopback
+) -> None:
+    mine = [*TOOLS, tool("more_tools", "Mine")]
+    with serving(memory, upstream=loopback.url, shortlist=3) as (_, url):
+        loopback.replies = [completion("Hello."), completion("Hello.")]
+        ask(url, "mine", tools=mine)
+        memory.holdout = 1.0
+        ask(url, "held out")
+    assert [request.body["tools"] for request in loopback.requests] == [mine, TOOLS]
+
+
+def test_the_responses_api_gets_its_own_form_and_its_items(proxied: str, loopback: Loopback) -> None:
+    flat = [one["function"] | {"type": "function", "strict": False} for one in TOOLS]
+    body = {"model": "small", "input": "cancel my flight", "tools": flat, "store": False}
+    loopback.replies = [tool_call("more_tools", {"query": "share a recipe"}), tool_call("share_recipe", {})]
+    answer = httpx2.post(f"{proxied}/v1/responses", json=body, timeout=30)
+    assert [item["name"] for item in answer.json()["output"]] == ["share_recipe"]
+    one, two = [request.body for request in loopback.requests]
+    assert one["tools"][-1]["name"] == "more_tools"
+    assert one["tools"][:-1] == [tool for tool in flat if tool in one["tools"]]
+    _, call, result = two["input"]
+    assert (call["name"], result["call_id"]) == ("more_tools", call["call_id"])
+    assert "share_recipe" in result["output"]
+    assert "share_recipe" in sent_names(two)

@@ -1,0 +1,104 @@
+"""Shortened lists of tools in the proxy's requests, and the answers to `more_tools`, which the client never sees."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from hepm.agents.live_run import LiveRun
+from hepm.agents.replies import Api, after_denial, read_reply
+from hepm.agents.runs import LiveRuns
+from hepm.agents.wire import inner_of, messages_of, objects, read_body, text_of, write_body
+from hepm.errors import InputError
+from hepm.ingest.formats.turns import chat_calls, read_messages
+from hepm.memory.shortlist import MORE_TOOLS, described, more_tools, needed_here
+from hepm.types import Object
+
+ROUNDS: Final = 3
+"""Calls of `more_tools` in a row that are answered; after them a request goes out with all tools."""
+_FOUND: Final = 10
+_APIS: Final = ("chat", "responses")
+
+
+class ToolLists:
+    """The lists of tools in requests.
+
+    Args:
+        k: How many tools the words of a request choose (see `hepm.Memory.shortlist`); 0 leaves all lists whole.
+    """
+
+    def __init__(self, runs: LiveRuns, k: int) -> None:
+        self._runs = runs
+        self._k = k
+
+    def shorten(self, api: Api, run: LiveRun, body: Object) -> Object:
+        """A request with the tools of the run's list and `more_tools`; `body` itself where all are sent."""
+        tools = objects(body.get("tools"))
+        names = list(map(_name_of, tools))
+        if not self._k or api not in _APIS or MORE_TOOLS in names:
+            return body
+        if run.unlisted is None:
+            try:
+                chosen = self._runs.memory.shortlist(
+                    messages_of(api, body),
+                    tools,
+                    k=self._k,
+                    tool_choice=body.get("tool_choice"),
+                    namespace=run.namespace,
+                )
+            except InputError:  # what is no tool for hepm may be one for the endpoint
+                return body
+            run.unlisted = set(chosen.left_out)
+            run.sends_all = bool(chosen.off) or run.session.is_control or run.session.is_shadow
+        elif run.unlisted:
+            turns = read_messages(messages_of(api, body))
+            run.unlisted -= needed_here(turns, run.unlisted, body.get("tool_choice")).keys()
+        if run.sends_all or body.get("stream") or run.unlisted.isdisjoint(names):
+            return body
+        return {**body, "tools": [*self._listed(run, tools), _own_tool(api)]}
+
+    def answered(self, api: Api, run: LiveRun, tools: list[Object], sent: bytes, raw: bytes) -> bytes | None:
+        """The request that answers a call of `more_tools` in a reply; None if it calls none.
+
+        Args:
+            tools: All of the client's.
+            sent: The request as it went out.
+            raw: The bytes of the reply.
+        """
+        calls = [call for message in read_reply(api, "", raw).messages for call in chat_calls(message)]
+        for place, call in enumerate(calls):
+            if call.name == MORE_TOOLS:
+                with run.lock:
+                    text = self._found(run, tools, text_of(call.arguments.get("query")))
+                    after = after_denial(api, read_body(api, sent), raw, place, text)
+                    return write_body({**after, "tools": [*self._listed(run, tools), _own_tool(api)]})
+        return None
+
+    def _found(self, run: LiveRun, tools: list[Object], query: str) -> str:
+        """The tools that fit a query, which are in the run's list from now on; for an empty one the names of all."""
+        run.missed = True
+        unlisted = [tool for tool in tools if _name_of(tool) in (run.unlisted or ())]
+        if not query.strip():
+            return "\n".join(map(_name_of, unlisted))
+        found = self._runs.memory.shortlists.find(query, unlisted, k=_FOUND, namespace=run.namespace)
+        run.unlisted = (run.unlisted or set()).difference([one.name for one in found])
+        return described(found)
+
+    def _listed(self, run: LiveRun, tools: list[Object]) -> list[Object]:
+        return [tool for tool in tools if _name_of(tool) not in (run.unlisted or ())]
+
+
+def with_all_tools(api: Api, sent: bytes, tools: list[Object]) -> bytes:
+    """A request as it went out, with all of the client's tools again."""
+    return write_body({**read_body(api, sent), "tools": tools})
+
+
+def _name_of(tool: Object) -> str:
+    return text_of((inner_of(tool) or tool).get("name"))
+
+
+def _own_tool(api: Api) -> Object:
+    tool = more_tools()
+    if api == "chat":
+        return tool
+    inner: Any = tool["function"]
+    return {"type": "function", **inner}
