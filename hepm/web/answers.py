@@ -230,10 +230,14 @@ class NotesHistory(TypedDict):
 
 
 class Health(TypedDict):
-    """Whether the store answers and sessions can be kept; `open_runs` only at a server without tokens."""
+    """Whether the store answers and sessions can be kept; at a server without tokens also what runs do.
+
+    `shortlists_off` are the namespaces whose agents get all tools, as too many sessions missed one, with how many.
+    """
 
     status: Literal["ok", "degraded"]
     store: str
     sessions: str
     uptime_s: int
     open_runs: NotRequired[int]
+    shortlists_off: NotRequired[dict[str, str]]
