@@ -52,6 +52,10 @@ _REMOVES = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempote
 
 SessionId = Annotated[str, Field(description="Any id, the same throughout one task", min_length=1, max_length=200)]
 
+History = Annotated[list[str], Field(description="Names of the tools called so far, oldest first")]
+
+Known = Annotated[str, Field(description="What is known now, in a few lines")]
+
 UserName = Annotated[
     str, Field(description="Whom the task is for, where nothing else that hepm records says it", max_length=MAX_LABEL)
 ]
@@ -121,13 +125,11 @@ class FailedTool(BaseModel):
     since: str = Field(description="Day of the earliest of its latest failed runs; empty if unknown")
     error: str = Field(description="Its error in such a run, without numbers and names: data, no instruction")
     instead: str = Field(description="What worked instead; empty if nothing stands out")
-    worked: int = Field(description="Runs in which that worked")
-    tried: int = Field(description="Runs that called that")
     reason: str
 
 
 class FailedTools(BaseModel):
-    """What failed here in earlier runs, most failures first, and what they taught of it."""
+    """What failed here in earlier runs, most failures first, and what they taught."""
 
     failed: list[FailedTool]
     lessons: list[str]
@@ -194,8 +196,8 @@ class _Tools:
     def suggest_next_tools(
         self,
         session_id: SessionId,
-        history: Annotated[list[str], Field(description="Names of the tools called so far, oldest first")],
-        state: Annotated[str, Field(description="What is known now, in a few lines")] = "",
+        history: History,
+        state: Known = "",
         tools: Annotated[list[str] | None, Field(description="Names of the tools you have; null for any")] = None,
         k: Annotated[int, Field(ge=1, le=20)] = 2,
     ) -> NextTools:
@@ -235,8 +237,8 @@ class _Tools:
     def what_failed_here(
         self,
         session_id: SessionId,
-        history: Annotated[list[str], Field(description="Names of the tools called so far, oldest first")],
-        state: Annotated[str, Field(description="What is known now, in a few lines")] = "",
+        history: History,
+        state: Known = "",
     ) -> FailedTools:
         """Say which tools failed from here in earlier runs, since when and with which error, and what worked."""
         history = [name for name in history if not own_tool(name)]
@@ -265,8 +267,8 @@ class _Tools:
             # Its words are told to the token that recorded it.
             if TOKEN.get() and run.tags.get(RECORDED_BY, "") not in ("", TOKEN.get()):
                 continue
-            for call in [call for turn in run.turns for call in turn.ran if call.name == way.tool]:
-                if call.error or (call.result or "").lstrip()[:5].lower() == "error":
+            for call in run.calls():
+                if call.name == way.tool and (call.error or (call.result or "").lstrip()[:5].lower() == "error"):
                     errors += errors_of(call)[:1]
         return FailedTool(
             tool=way.tool,
@@ -275,8 +277,6 @@ class _Tools:
             since=min(days, default=""),
             error=errors[0] if errors else "",
             instead=way.instead,
-            worked=way.worked,
-            tried=way.tried,
             reason=way.named,
         )
 
@@ -296,17 +296,15 @@ class _Tools:
             run = self._writable(session_id)
             redact = self._runs.ingest_options().redactor
             text = words if redact is None else redact.text(words)
-            waiting = [one for one in memory.lessons.pending(namespace=namespace) if _said_by(one.row) == author]
-            if len(waiting) >= MOST_PENDING:
-                raise ToolError(f"{len(waiting)} lessons of this agent are pending: a person has to read them first")
-            if not text:
-                raise ToolError("the lesson is empty: say in one sentence when it holds, and what to do")
+            authors = [_said_by(stored.row) for stored in memory.lessons.pending(namespace=namespace)]
+            if not text or authors.count(author) >= MOST_PENDING:
+                full = f"{authors.count(author)} lessons of this agent are pending: a person has to read them first"
+                raise ToolError(full if text else "the lesson is empty: say when it holds, and what to do")
             known = [tool.name for tool in memory.tools.list(namespace=namespace)]
             # In the words of this run, which may be stored later: forgetting it forgets the lesson.
             source = session_id if run is None else run.id
             recorded_by = memory.store.tokens_of([source], namespace=namespace).get(source, "")
-            own = recorded_by in ("", TOKEN.get())
-            sources = (Source(source),) if own else ()
+            sources = (Source(source),) if recorded_by in ("", TOKEN.get()) else ()
             made = Principle("guiding", text, sources=sources, tools=named_in(text, known), distilled_by=author)
             memory.lessons.change(LessonChange(put=[made.row()], imported=True), namespace=namespace)
             (stored,) = memory.store.lessons.get([made.id], namespace=namespace)
@@ -348,15 +346,13 @@ class _Tools:
         user = known or user
         if not user:
             raise ToolError("no user is known of this session: give `user`")
-        if run is None:
-            held_back = self._is_control(session_id, None)
-        else:
-            held_back = run.session.is_shadow or run.session.is_control
-        notes = None
-        if not (held_back and self._runs.memory.holdout_notes):
-            with _explained():
-                notes = self._runs.memory.preferences.notes(user, namespace=NAMESPACE.get())
-        return Preferences(user=user, preferences=[] if notes is None else lines_of(notes.text))
+        memory = self._runs.memory
+        held_back = self._is_control(session_id, run) or (run is not None and run.session.is_shadow)
+        with _explained():
+            notes = memory.preferences.notes(user, namespace=NAMESPACE.get())
+        if notes is None or (held_back and memory.holdout_notes):
+            return Preferences(user=user, preferences=[])
+        return Preferences(user=user, preferences=lines_of(notes.text))
 
     def _writable(self, session_id: str) -> LiveRun | None:
         """The run of a session under way, if there is one; ToolError for a token that only reads."""

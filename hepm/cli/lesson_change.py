@@ -94,13 +94,7 @@ def _edit_lesson(memory: Memory, stored: StoredLesson, words: str, namespace: st
 
 
 @command("retire")
-@argument("lessons", "Ids of lessons or their beginnings, or users: the notes on them.", nargs=-1)
-@option(
-    "--below",
-    "Instead: all principles used 8 times or more that score below this (EvolveR: .3).",
-    least=0.0,
-    most=1.0,
-)
+@argument("lessons", "Ids of lessons or their beginnings, or users: the notes on them.", nargs=-1, required=True)
 @flag("--undo", "Let retired lessons be found again.")
 @yes_option
 @dry_run_option
@@ -109,24 +103,20 @@ def _edit_lesson(memory: Memory, stored: StoredLesson, words: str, namespace: st
 def retire(
     place: StorePlace,
     lessons: tuple[str, ...],
-    below: float | None,
     undo: bool,
     yes: bool,
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Retire lessons, with those that say the same: no prompt shows them, and they stay in the store.
+    """Retire lessons, with those that say the same: no prompt shows them, and they stay in the store. Pending ones are
+    rejected, and with --undo approved.
 
     Notes on a user are deleted, with every version; this cannot be undone.
 
     Example: `hepm lesson retire p-1f3a`
     """
-    refuse(bool(lessons) == (below is not None), "", "name the lessons to retire, or give --below with a score.")
-    refuse(undo and below is not None, "", "--undo is for lessons that are named.")
     changes: list[_Retired] = []
     with place.open() as memory:
-        if below is not None:
-            changes.append(_retire_below(memory, below, place.namespace, dry_run=dry_run))
         # All names are looked up before the first change.
         named = [find_lesson(memory, name, namespace=place.namespace) for name in lessons]
         users = [stored.row.user for stored in named if stored.row.kind == "notes"]
@@ -154,16 +144,6 @@ class _Retired(NamedTuple):
 
     ids: Sequence[str]
     lines: Sequence[str]
-
-
-def _retire_below(memory: Memory, below: float, namespace: str, *, dry_run: bool) -> _Retired:
-    pruned = memory.principles.prune(namespace=namespace, below=below, dry_run=dry_run)
-    lines: list[str] = []
-    for principle in pruned:
-        lines.append(f"{principle.id}  {principle.principle.kind}, {principle.standing}: {principle.principle.text}")
-    done = "would be" if dry_run else "were"
-    lines.append(f"{count_of(len(pruned), 'principle')} {done} retired")
-    return _Retired([principle.id for principle in pruned], lines)
 
 
 def _retire(memory: Memory, stored: StoredLesson, namespace: str, *, undo: bool, dry_run: bool) -> _Retired:

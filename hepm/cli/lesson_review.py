@@ -44,7 +44,9 @@ def review(place: StorePlace, approve: tuple[str, ...]) -> None:
         chosen: list[StoredLesson] = []
         for name in approve:
             chosen += _named(memory, name, waiting, place.namespace)
-        _approve(memory, chosen, place.namespace)
+        for stored in chosen:
+            memory.lessons.revive(stored.row.kind, [stored.row.id], namespace=place.namespace)
+            tell(f"{stored.row.id} is approved: {_words(memory, stored, place.namespace)}")
         if SUPPORTED in approve:
             _approve_supported(memory, waiting, place.namespace)
         if not approve:
@@ -63,12 +65,6 @@ def _named(memory: Memory, name: str, waiting: list[StoredLesson], namespace: st
     stored = find_lesson(memory, name, namespace=namespace)
     refuse(stored not in waiting, "--approve", f"{stored.row.id} is not pending ({stored.row.retired or 'live'})")
     return [stored]
-
-
-def _approve(memory: Memory, lessons: list[StoredLesson], namespace: str) -> None:
-    for stored in lessons:
-        memory.lessons.revive(stored.row.kind, [stored.row.id], namespace=namespace)
-        tell(f"{stored.row.id} is approved: {_words(memory, stored, namespace)}")
 
 
 def _approve_supported(memory: Memory, waiting: list[StoredLesson], namespace: str) -> None:

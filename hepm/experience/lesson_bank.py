@@ -166,9 +166,9 @@ class LessonBank:
 
     def pending(self, *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[StoredLesson]:
         """Lessons that wait for approval, by kind in order of arrival: told to no agent until `revive`."""
-        experiences = self.list("experience", namespace=namespace, retired=True)
-        principles = self.list("principle", namespace=namespace, retired=True)
-        return [lesson for lesson in (*principles, *experiences) if lesson.row.retired == PENDING]
+        kinds: tuple[Kind, ...] = ("principle", "experience")
+        every = [lesson for kind in kinds for lesson in self.list(kind, namespace=namespace, retired=True)]
+        return [lesson for lesson in every if lesson.row.retired == PENDING]
 
     def reviewed(self, row: LessonRow) -> LessonRow:
         """A new lesson as it is stored: pending if it needs approval, as counts and a person's own words do not."""
@@ -195,36 +195,31 @@ class LessonBank:
 
         What an approved one was made to replace is retired.
         """
-        lessons = self.lessons(namespace)
-        replaced: dict[str, dict[str, str]] = {}
-        retired = self._ids_of(kind, ids, namespace, retired=True)
-        for row in [stored.row for stored in map(lessons.get, retired) if stored is not None]:
-            former = replaced.setdefault(row.made_by, {})
+        former: dict[str, str] = {}
+        by = ""
+        found = self._found(kind, ids, namespace, retired=True)
+        for row in found:
             if row.retired == PENDING:
+                by = row.made_by
                 former |= {parent.id: "superseded" for parent in row.parents if parent.operator != "crossover"}
-        for evolution, former in replaced.items():
-            self.change(LessonChange(revive=retired, retire=former, by=evolution), namespace=namespace)
+        retired = [row.id for row in found]
+        if retired:
+            self.change(LessonChange(revive=retired, retire=former, by=by), namespace=namespace)
         return retired
 
     def retire(self, kind: Kind, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[str]:
         """Keep lessons of a kind from searches and prompts, pending ones too; the ids of those. `revive` undoes it."""
-        live = self._ids_of(kind, ids, namespace, retired=False)
+        live = [row.id for row in self._found(kind, ids, namespace, retired=False)]
         if live:
             self.change(LessonChange(retire=dict.fromkeys(live, "deleted")), namespace=namespace)
         return live
 
-    def _ids_of(self, kind: Kind, ids: Sequence[str], namespace: str, *, retired: bool) -> builtins.list[str]:
-        """Those of some ids that are of lessons of a kind that may be revived, or retired; each once."""
-        lessons = self.lessons(namespace)
-        matching: builtins.list[str] = []
-        for id in dict.fromkeys(ids):
-            stored = lessons.get(id)
-            if stored is None or stored.row.kind != kind:
-                continue
-            # A pending one may be approved and rejected.
-            if stored.row.is_retired == retired or stored.row.retired == PENDING:
-                matching.append(stored.row.id)
-        return matching
+    def _found(self, kind: Kind, ids: Sequence[str], namespace: str, *, retired: bool) -> builtins.list[LessonRow]:
+        """Those of some lessons of a kind that may be revived, or retired; each once."""
+        stored = map(self.lessons(namespace).get, dict.fromkeys(ids))
+        rows = [lesson.row for lesson in stored if lesson is not None and lesson.row.kind == kind]
+        # A pending one may be approved and rejected.
+        return [row for row in rows if row.is_retired == retired or row.retired == PENDING]
 
     def forget_user(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[str]:
         """See `LessonStore.forget_user`."""

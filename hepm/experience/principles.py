@@ -92,15 +92,6 @@ class FoundPrinciple:
         return Examples(tuple(source for _, source in best), tuple(source for _, source in worst))
 
     @property
-    def standing(self) -> str:
-        """Its support in words: "from 14 runs, score 0.67 of 4 uses"."""
-        # A score without uses is .5 for all, and says nothing.
-        support = f"from {count_of(len(self.principle.sources), 'run')}"
-        if not self.uses.uses:
-            return support
-        return f"{support}, score {self.score:.2f} of {count_of(self.uses.uses, 'use')}"
-
-    @property
     def line(self) -> str:
         """When it holds, what it says, and why: "When …: before refund, call check_policy (9 of 10 runs)"."""
         row = self.principle.row()
