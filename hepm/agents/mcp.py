@@ -300,7 +300,7 @@ class _Tools:
             if not text or authors.count(author) >= MOST_PENDING:
                 full = f"{authors.count(author)} lessons of this agent are pending: a person has to read them first"
                 raise ToolError(full if text else "the lesson is empty: say when it holds, and what to do")
-            known = [tool.name for tool in memory.tools.list(namespace=namespace)]
+            known = [tool.name for tool in memory.tools.list(namespace=namespace) if tool.name in text]
             # In the words of this run, which may be stored later: forgetting it forgets the lesson.
             source = session_id if run is None else run.id
             recorded_by = memory.store.tokens_of([source], namespace=namespace).get(source, "")

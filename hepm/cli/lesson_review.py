@@ -83,11 +83,17 @@ def _approve_supported(memory: Memory, waiting: list[StoredLesson], namespace: s
 
 def _go_through(memory: Memory, waiting: list[StoredLesson], namespace: str) -> None:
     """Show each; in a terminal, ask what to do with it."""
+    from hepm.memory.reporting import confirmed
+
+    counted = confirmed(memory, waiting, 1, namespace=namespace)
     asks = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     for number, stored in enumerate(waiting, 1):
         tell(f"{stored.row.id}  {_words(memory, stored, namespace)}")
         for line in _evidence(memory, stored, namespace):
             tell(f"    {line}")
+        if stored.row.id in counted:
+            other = counted[stored.row.id]
+            tell(f"    other runs: {other.text} ({other.worked} of {other.tried} worked)")
         if asks and not _decided(memory, stored, f"{number} of {len(waiting)}: {_KEYS} ", namespace):
             return
 

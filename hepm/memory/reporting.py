@@ -84,6 +84,8 @@ def confirmed(memory: Memory, lessons: Sequence[StoredLesson], fewest: int, *, n
         claim = Claim.of(row)
         if claim is not None:
             lines.append(LineOfFile(True, "", row.text, row.id, False, claim))
+    if not lines:
+        return {}
     taught_by = {id: row.run_ids for id, row in rows.items()}
     restated: dict[str, Principle] = {}
     for checked in check_file(memory, lines, namespace=namespace, without=taught_by):
