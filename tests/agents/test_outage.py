@@ -71,7 +71,7 @@ def test_agents_go_on_while_neo4j_is_down_and_what_was_acknowledged_is_stored_af
         assert pid is not None
         os.kill(pid, signal.SIGSTOP if frozen else signal.SIGKILL)
         try:
-            for number in range(3):
+            for number in range(2):  # before the silence is noticed, and after
                 if number == 1:
                     assert until(lambda: "no answer" in client.health()["store"], 20)
                     client.slowest.clear()
@@ -93,11 +93,11 @@ def test_agents_go_on_while_neo4j_is_down_and_what_was_acknowledged_is_stored_af
                 os.kill(pid, signal.SIGCONT)
             mortal.start()
         assert until(lambda: client.health()["store"] == "ok")
-        runs = ["before", "hooked", "hooked-later", "mcp", *(f"new-{number}" for number in range(3))]
+        runs = ["before", "hooked", "hooked-later", "mcp", "new-0"]
         for run in runs:
             assert client.outcome(run).status_code == 200, client.outcome(run).text
         stored = {run: memory.run(run) for run in runs}
-        for run, calls in {"hooked": 4, "hooked-later": 3, "mcp": 4, "before": 0, "new-0": 0}.items():
+        for run, calls in {"hooked": 3, "hooked-later": 2, "mcp": 3, "before": 0, "new-0": 0}.items():
             found = stored[run]
             assert found is not None
             assert len(list(found.calls())) == calls
