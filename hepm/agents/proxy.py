@@ -315,11 +315,9 @@ class Proxy:
                 break
             if not _may_be_read(reply):
                 return outgoing, reply
-            raw = await reply.aread()
-            reply = httpx2.Response(reply.status_code, headers=reply.headers.raw, stream=httpx2.ByteStream(raw))
-            asked = self._ask.submit(self._lists.answered, api, run, tools, outgoing.content, raw)
+            raw, reply = await _read(reply)
             try:
-                content = await asyncio.wait_for(asyncio.wrap_future(asked), self._hint_s)
+                content = await self._soon(self._lists.answered, api, run, tools, outgoing.content, raw)
             except Exception as error:  # it is late, or memory fails
                 if MORE_TOOLS.encode() not in raw:
                     return outgoing, reply
@@ -340,6 +338,10 @@ class Proxy:
         outgoing = outgoing._replace(content=with_all_tools(api, outgoing.content, tools), tools=())
         return outgoing, await self._send(request, url, outgoing.content)
 
+    async def _soon(self, work: Callable[..., bytes | None], *arguments: object) -> bytes | None:
+        """What memory makes, if it is in time; TimeoutError otherwise."""
+        return await asyncio.wait_for(asyncio.wrap_future(self._ask.submit(work, *arguments)), self._hint_s)
+
     async def _past_denial(
         self, request: Request, url: httpx2.URL, outgoing: _Request, api: Api, first: httpx2.Response
     ) -> httpx2.Response | None:
@@ -347,11 +349,9 @@ class Proxy:
 
         The client sees the next reply alone, whatever it calls.
         """
-        raw = await first.aread()
-        whole = httpx2.Response(first.status_code, headers=first.headers.raw, stream=httpx2.ByteStream(raw))
-        asked = self._ask.submit(self._denied, api, outgoing, raw)
+        raw, whole = await _read(first)
         try:
-            content = await asyncio.wait_for(asyncio.wrap_future(asked), self._hint_s)
+            content = await self._soon(self._denied, api, outgoing, raw)
         except Exception as error:  # it is late, or memory fails: the reply goes to the client
             _log.warning("a reply is passed on without denials: %s", type(error).__name__)
             return whole
@@ -505,6 +505,12 @@ def _location_here(location: bytes, base: httpx2.URL, root: str) -> bytes:
     if same and url.raw_path.startswith(base.raw_path):
         return root.encode() + url.raw_path.removeprefix(base.raw_path)  # which names no host
     raise _LeavesError(url.host or url.scheme)
+
+
+async def _read(reply: httpx2.Response) -> tuple[bytes, httpx2.Response]:
+    """The bytes of a reply, and the same reply as if they were yet to come."""
+    raw = await reply.aread()
+    return raw, httpx2.Response(reply.status_code, headers=reply.headers.raw, stream=httpx2.ByteStream(raw))
 
 
 def _may_be_denied(reply: httpx2.Response, run: LiveRun | None) -> bool:

@@ -11,6 +11,7 @@ import math
 import re
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -19,23 +20,21 @@ from hepm.embed.embedder import HashingEmbedder
 from hepm.errors import InputError, StoreUnavailableError
 from hepm.graph.delta import SAID_CHARS, words_of
 from hepm.graph.tool_life import ToolNames
-from hepm.ingest.fields import is_list, is_object
 from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.records import decoded_text
 from hepm.memory.tool_index import ToolIndex, index_of
-from hepm.types import Object, ToolName, Turn, normal
+from hepm.types import Object, Tool, ToolName, Turn, normal
 
 if TYPE_CHECKING:
     from hepm.graph.mirror.namespace_mirror import NamespaceMirror
-    from hepm.graph.rows import ToolRow
     from hepm.memory.memory import Memory
 
 MORE_TOOLS: Final = "more_tools"
 """Name of the tool with which a model reaches the tools that were left out."""
 MOST_MISSED: Final = 0.05
 """Share of sessions that need a tool which was left out, from which on a namespace gets whole lists again."""
-SURE: Final = 0.95
-"""How sure that must be, at whichever session it is looked at."""
+FAR_TOO_MANY: Final = 0.15
+"""The share that this is tested against."""
 _GROWS_BY: Final = 3
 """The best tools for a later request, which the list takes up: fewer miss more sessions, more let it grow longer."""
 _LEADING: Final = 5  # the best tools, of which it is looked at what runs called before them
@@ -96,26 +95,17 @@ class MissRate(NamedTuple):
 
     @property
     def is_too_high(self) -> bool:
-        """Whether more than `MOST_MISSED` of sessions miss one, with `SURE` at every look.
+        """Whether more than `MOST_MISSED` of sessions miss one.
 
-        The likelihoods of all higher rates, in the mean, are 1 / (1 - `SURE`) times that of `MOST_MISSED`: a test
-        martingale (Ville's inequality), exact for any number of looks.
+        The likelihood of `FAR_TOO_MANY` is 20 times that of `MOST_MISSED`: of lower rates this happens at any of all
+        looks with a probability of at most 1 / 20 (Ville's inequality).
         """
-        missed, kept = self.missed, self.sessions - self.missed
-        # The mean over rates above p0 is a Beta integral, which is a sum of binomial probabilities.
-        below = sum(_binomial(self.sessions + 1, count, MOST_MISSED) for count in range(missed + 1))
-        of_all = math.lgamma(missed + 1) + math.lgamma(kept + 1) - math.lgamma(self.sessions + 2)
-        at_most = missed * math.log(MOST_MISSED) + kept * math.log(1 - MOST_MISSED)
-        mean = of_all + math.log(max(below, 1e-300)) - math.log(1 - MOST_MISSED)
-        return mean - at_most > -math.log(1 - SURE)
+        kept = self.sessions - self.missed
+        odds = math.log(FAR_TOO_MANY / MOST_MISSED) * self.missed
+        return odds + math.log((1 - FAR_TOO_MANY) / (1 - MOST_MISSED)) * kept > math.log(20)
 
     def __str__(self) -> str:
         return f"{self.missed:,} of {self.sessions:,} sessions needed a tool that is not in the list"
-
-
-def _binomial(count: int, hits: int, share: float) -> float:
-    ways = math.lgamma(count + 1) - math.lgamma(hits + 1) - math.lgamma(count - hits + 1)
-    return math.exp(ways + hits * math.log(share) + (count - hits) * math.log(1 - share))
 
 
 @dataclass(slots=True)
@@ -135,8 +125,6 @@ class _List:
 class _Namespace:
     lists: list[_List] = field(default_factory=list[_List])
     missed: deque[bool] = field(default_factory=lambda: deque(maxlen=_LATEST))
-    revision: int = -1
-    rows: Sequence[ToolRow] = ()
 
     @property
     def rate(self) -> MissRate:
@@ -173,17 +161,17 @@ class Shortlists:
         """The tools to send (see `Memory.shortlist`)."""
         if k < 1:
             raise InputError(f"k is {k}: ask for at least one tool")
-        given = list(tools) if not isinstance(tools, str) else tools
+        given = tools if isinstance(tools, str) else list(tools)
         index = index_of(given)
         turns = _turns_of(messages)
         with self._lock:
             state = self._of(namespace)
         names = list(dict.fromkeys(filter(None, index.names_N)))
         if len(names) <= k:
-            return _whole(given, index)
+            return _shortened(given, index, dict.fromkeys(names, "no more tools than asked for"))
         mirror = self._memory.mirror(namespace)
-        found = self._ranked(index, _request_in(turns), mirror)
-        needed = self._needed(index, names, turns, tool_choice, mirror, state)
+        found = self._ranked(given, index, _said_in(turns, "user")[:SAID_CHARS], mirror)
+        needed = self._needed(index, names, turns, tool_choice, mirror)
         with self._lock:
             known = state.list_for(names)
             new = [name for name in names if name not in known.known]
@@ -215,28 +203,20 @@ class Shortlists:
 
     def find(self, query: str, tools: Iterable[object], *, k: int = 10, namespace: str) -> list[FoundTool]:
         """The tools that fit a request, best first, by words, vectors and what runs of like requests called."""
-        given = list(tools) if not isinstance(tools, str) else tools
-        index = index_of(given)
-        found = self._ranked(index, query, self._memory.mirror(namespace))
-        objects = dict(zip(reversed(index.names_N), reversed(given), strict=True))
-        return [one._replace(tool=objects[one.name]) for one in found[:k]]
+        given = tools if isinstance(tools, str) else list(tools)
+        return self._ranked(given, index_of(given), query, self._memory.mirror(namespace))[:k]
 
     def find_known(
         self, query: str, names: Sequence[ToolName] | None, *, k: int = 10, namespace: str
     ) -> list[FoundTool]:
         """The same among the tools that recorded runs had or called, but for retired ones; with `names`, of these."""
         rows = {row.name: row for row in self._memory.store.tools(namespace=namespace) if not row.retired}
-        if names is None:
-            names = list(rows)
-        own = ToolNames.of(self._memory.mirror(namespace).marks, (), names).own
-        tools: list[Object] = []
-        for name in dict.fromkeys(names):
-            row = rows.get(own(name))
-            if row is None:
-                tools.append({"name": name})
-            else:
-                parameters = decoded_text(row.parameters)
-                tools.append({"name": name, "description": row.description, "parameters": parameters})
+        tools: list[Tool] = []
+        for name in dict.fromkeys(rows if names is None else names):
+            tool = Tool(name)
+            if name in rows:
+                tool = Tool(name, rows[name].description, decoded_text(rows[name].parameters))
+            tools.append(tool)
         return self.find(query, tools, k=k, namespace=namespace)
 
     def record(self, *, missed: bool, namespace: str) -> None:
@@ -262,33 +242,38 @@ class Shortlists:
     def _of(self, namespace: str) -> _Namespace:
         return self._namespaces.setdefault(namespace, _Namespace())
 
-    def _ranked(self, index: ToolIndex, request: str, mirror: NamespaceMirror) -> list[FoundTool]:
+    def _ranked(
+        self, given: Sequence[object], index: ToolIndex, request: str, mirror: NamespaceMirror
+    ) -> list[FoundTool]:
         """The functions that fit a request at all, best first, ties by name."""
         # Vectors of words say nothing that the words do not.
         embedder = None
         if not self._memory.embedder.name.startswith(HashingEmbedder.PREFIX):
             embedder = self._memory.embedder
-        scores_N = index.scores(request, embedder)
-        score = {name: float(value) for name, value in zip(index.names_N, scores_N, strict=True) if name}
-        reasons = dict.fromkeys(score, "fits the words of a request")
+        scores_N = index.scores(request, embedder).tolist()
+        score = {name: value for name, value in zip(index.names_N, scores_N, strict=True) if name}
         requests = mirror.learned.latest().requests
         names = ToolNames.of(mirror.marks, (), score)
+        by_runs: dict[ToolName, str] = {}
 
         def add(own: ToolName, amount: float, reason: str) -> None:
             shown = names.shown(own)
             if shown in score:
+                if amount > score[shown]:
+                    by_runs[shown] = reason
                 score[shown] += amount
-                if amount > score[shown] / 2:
-                    reasons[shown] = reason
 
         for tool, share in requests.called_by_alike(words_of(request[:SAID_CHARS])).items():
             add(tool, share, "called by runs of like requests")
         for leading in sorted(score, key=lambda name: -score[name])[:_LEADING]:
             for tool, share in requests.called_before(names.own(leading)).items():
                 add(tool, _OF_EARLIER * share * score[leading], f"runs call it before {leading}")
-        about = {tool.name: tool.description for tool in index.tools_N if tool is not None}
-        best = sorted(score, key=lambda name: (-round(score[name], 6), name))
-        return [FoundTool(name, about[name], None, score[name], reasons[name]) for name in best if score[name] > 0]
+        found: dict[ToolName, FoundTool] = {}
+        for tool, one in zip(index.tools_N, given, strict=True):
+            if tool is not None and score[tool.name] > 0:
+                reason = by_runs.get(tool.name, "fits the words of a request")
+                found[tool.name] = FoundTool(tool.name, tool.description, one, score[tool.name], reason)
+        return sorted(found.values(), key=lambda one: (-round(one.score, 6), one.name))
 
     def _needed(
         self,
@@ -297,7 +282,6 @@ class Shortlists:
         turns: Sequence[Turn],
         tool_choice: object,
         mirror: NamespaceMirror,
-        state: _Namespace,
     ) -> dict[ToolName, str]:
         """The tools that must stay, with the reason for each."""
         needed: dict[ToolName, str] = {}
@@ -306,42 +290,34 @@ class Shortlists:
         called = {tool.partition(" ")[0] for tool in mirror.called()} | mirror.called()
         by_runs = {name for name in names if tool_names.own(name) in called}
         needed |= dict.fromkeys(by_runs, _REASON_RUNS)
-        needed |= self._renamed(index, by_runs, mirror, state)
+        needed |= self._renamed(index, by_runs, mirror)
         return needed | needed_here(turns, names, tool_choice)
 
-    def _renamed(
-        self, index: ToolIndex, by_runs: set[ToolName], mirror: NamespaceMirror, state: _Namespace
-    ) -> dict[ToolName, str]:
+    def _renamed(self, index: ToolIndex, by_runs: set[ToolName], mirror: NamespaceMirror) -> dict[ToolName, str]:
         """Tools that have the description of one that runs called and the agent has no more."""
-        revision = self._memory.header.revision
-        if revision != state.revision:
-            try:
-                state.rows = self._memory.store.tools(namespace=mirror.name)
-                state.revision = revision
-            except StoreUnavailableError:  # what was read before still says something
-                pass
-        gone = {row.description: row.name for row in state.rows if row.calls and row.description}
-        offered = {normal(name) for name in index.names_N}
+        gone: dict[str, ToolName] = {}
+        offered = set(index.names_N)
+        with suppress(StoreUnavailableError):
+            rows = self._memory.store.tools(namespace=mirror.name)
+            gone = {row.description: row.name for row in rows if row.calls and row.name not in offered}
         renamed: dict[ToolName, str] = {}
         for tool in index.tools_N:
-            if tool is None or tool.name in by_runs:
-                continue
-            former = gone.get(tool.description)
-            if former is not None and normal(former) not in offered:
-                renamed[tool.name] = f"has the description of {former}, which runs called"
+            if tool is not None and tool.description and tool.description in gone and tool.name not in by_runs:
+                renamed[tool.name] = f"has the description of {gone[tool.description]}, which runs called"
         return renamed
 
 
 def needed_here(turns: Sequence[Turn], names: Iterable[ToolName], tool_choice: object) -> dict[ToolName, str]:
     """The tools that a request cannot do without, with the reason for each."""
     called = {normal(call.name) for turn in turns for call in turn.calls}
-    mentioned = _names_in(turns)
-    forced = _forced_by(tool_choice)
+    named = _names_in(_said_in(turns, "system", "user"))
+    # {"type": "function", "function": {"name": "find"}} and all other forms: what stands in it as a text.
+    forced = set(_QUOTED.findall(repr(tool_choice)))
     needed: dict[ToolName, str] = {}
     for name in names:
         if name in forced:
             needed[name] = "forced by tool_choice"
-        elif _is_named(name, mentioned):
+        elif name in named:
             needed[name] = "named in this conversation"
         elif normal(name) in called:
             needed[name] = "called in this conversation"
@@ -354,59 +330,28 @@ def _turns_of(messages: Sequence[object] | str) -> Sequence[Turn]:
     return read_messages(messages)
 
 
-def _request_in(turns: Sequence[Turn]) -> str:
-    """What the user wrote, the first message and the latest ones, in as many characters as runs are compared by."""
-    said = [turn.text for turn in turns if turn.role == "user" and turn.text.strip()]
-    text = "\n".join(said)
-    if len(text) <= SAID_CHARS:
-        return text
-    half = SAID_CHARS // 2
-    return f"{text[:half]}\n{text[-half:]}"
+def _said_in(turns: Sequence[Turn], *roles: str) -> str:
+    return "\n".join(turn.text for turn in turns if turn.role in roles)
 
 
-def _names_in(turns: Sequence[Turn]) -> tuple[set[str], set[str]]:
-    """What may be a tool's name in the texts of a conversation, and what stands in quotation marks."""
-    text = "\n".join(turn.text for turn in turns if turn.role != "assistant")
+def _names_in(text: str) -> set[str]:
+    """What may be a tool's name in a text: what is no common word, and what stands in quotation marks."""
     text = text[-_READ_CHARS:]
-    return {word.strip("./:-") for word in _NAME.findall(text)}, set(_QUOTED.findall(text))
-
-
-def _is_named(name: ToolName, mentioned: tuple[set[str], set[str]]) -> bool:
-    words, quoted = mentioned
-    return name in quoted or (name in words and _TELLING.search(name) is not None)
-
-
-def _forced_by(choice: object) -> set[str]:
-    """The tools that a request must or may call, as in {"type": "function", "function": {"name": "find"}}."""
-    if isinstance(choice, str):
-        return {choice}
-    if is_list(choice):
-        return {name for one in choice for name in _forced_by(one)}
-    if not is_object(choice):
-        return set()
-    inner = [choice.get(key) for key in ("name", "function", "custom", "allowed_tools", "tools")]
-    return {name for one in inner for name in _forced_by(one)}
-
-
-def _whole(given: Sequence[object], index: ToolIndex) -> Shortlist:
-    reasons = {name: "no more tools than asked for" for name in index.names_N if name}
-    return Shortlist(tuple(given), reasons, (), sum(index.tokens_N), 0)
+    words = {word.strip("./:-") for word in _NAME.findall(text)}
+    return {*filter(_TELLING.search, words), *_QUOTED.findall(text)}
 
 
 def _shortened(given: Sequence[object], index: ToolIndex, reasons: Mapping[ToolName, str]) -> Shortlist:
-    tools: list[object] = []
-    kept: dict[ToolName, str] = {}
-    left_out: dict[ToolName, None] = {}
-    tokens = 0
-    for tool, name, size in zip(given, index.names_N, index.tokens_N, strict=True):
-        if name and name not in reasons:
-            left_out[name] = None
-            continue
-        tools.append(tool)
-        tokens += size
-        if name:
-            kept[name] = reasons[name]
-    return Shortlist(tuple(tools), kept, tuple(left_out), tokens, sum(index.tokens_N) - tokens)
+    left_out = dict.fromkeys(name for name in index.names_N if name and name not in reasons)
+    kept = [place for place, name in enumerate(index.names_N) if name not in left_out]
+    tokens = sum(index.tokens_N[place] for place in kept)
+    return Shortlist(
+        tuple(given[place] for place in kept),
+        {name: reasons[name] for name in index.names_N if name in reasons},
+        tuple(left_out),
+        tokens,
+        sum(index.tokens_N) - tokens,
+    )
 
 
 def more_tools() -> Object:

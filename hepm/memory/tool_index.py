@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard, cast
@@ -27,7 +27,6 @@ from hepm.types import Tool
 
 if TYPE_CHECKING:
     from hepm.embed import Embedder
-    from hepm.embed.embedder import Float32Array
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
@@ -69,27 +68,23 @@ class ToolIndex:
         self.tokens_N = [estimate_tokens(text) for text in texts]
         self.names_N = [tool.name if tool is not None else "" for tool in self.tools_N]
         self._held = self._postings()
-        self._vectors: tuple[str, Float32Array] | None = None
 
-    def _postings(self) -> dict[str, tuple[NDArray[np.intp], FloatArray]]:
+    def _postings(self) -> dict[str, tuple[list[int], FloatArray]]:
         """By stem: the numbers of the tools that hold it, and what it says for each, shape (H,)."""
         fields_N = [_fields_of(tool) for tool in self.tools_N]
-        lengths_NF = np.array([[len(field) for field in fields] for fields in fields_N]).reshape(-1, len(_WEIGHTS))
-        mean_F = np.maximum(lengths_NF.mean(axis=0), 1) if len(lengths_NF) else np.ones(len(_WEIGHTS))
-        held: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
+        mean_F = [sum(map(len, fields)) / len(fields_N) for fields in zip(*fields_N, strict=True)]
+        held: defaultdict[str, dict[int, float]] = defaultdict(dict)
         for number, fields in enumerate(fields_N):
-            times: defaultdict[str, float] = defaultdict(float)
+            times = defaultdict[str, float](float)
             for weight, mean, field in zip(_WEIGHTS, mean_F, fields, strict=True):
-                norm = 1 - _LENGTH + _LENGTH * len(field) / mean
-                for word, count in Counter(field).items():
-                    times[word] += weight * count / norm
+                for word in field:
+                    times[word] += weight / (1 - _LENGTH + _LENGTH * len(field) / mean)
             for word, amount in times.items():
-                held[word].append((number, amount / (_SATURATION + amount)))
-        postings: dict[str, tuple[NDArray[np.intp], FloatArray]] = {}
+                held[word][number] = amount / (_SATURATION + amount)
+        postings: dict[str, tuple[list[int], FloatArray]] = {}
         for word, rows in held.items():
             rarity = math.log(1 + (len(fields_N) - len(rows) + 0.5) / (len(rows) + 0.5))
-            numbers, amounts = zip(*rows, strict=True)
-            postings[word] = np.array(numbers, dtype=np.intp), rarity * np.array(amounts)
+            postings[word] = list(rows), rarity * np.array(list(rows.values()))
         return postings
 
     def scores(self, text: str, embedder: Embedder | None = None) -> FloatArray:
@@ -106,7 +101,8 @@ class ToolIndex:
         if embedder is None or not self.tools_N or not text.strip():
             return words_N
         asked_CD = embedder.embed([text, *(clauses or [text])])
-        cosine_NC = self._embedded(embedder) @ asked_CD.T
+        # The memory's embedder keeps the vectors of texts that it knows.
+        cosine_NC = embedder.embed(list(map(_prose_of, self.tools_N))) @ asked_CD.T
         return _OF_WORDS * words_N + cosine_NC[:, 0] + cosine_NC[:, 1:].max(axis=1)
 
     def _bm25(self, text: str) -> FloatArray:
@@ -116,12 +112,6 @@ class ToolIndex:
                 numbers, amounts = self._held[word]
                 scores_N[numbers] += amounts
         return scores_N
-
-    def _embedded(self, embedder: Embedder) -> Float32Array:
-        """Vectors of the tools, shape (N, D); made once."""
-        if self._vectors is None or self._vectors[0] != embedder.name:
-            self._vectors = embedder.name, embedder.embed([_prose_of(tool) for tool in self.tools_N])
-        return self._vectors[1]
 
 
 def index_of(tools: Iterable[object]) -> ToolIndex:

@@ -205,6 +205,7 @@ def test_the_bound_on_misses_holds_at_every_look() -> None:
     assert not MissRate(20, 2).is_too_high
     assert MissRate(40, 10).is_too_high
     assert MissRate(3, 3).is_too_high
+    assert not MissRate(100, 10).is_too_high
 
 
 @pytest.mark.parametrize(
