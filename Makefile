@@ -51,9 +51,10 @@ format: $(VENV)/dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# The pages of the docs that are made from the code.
+# The pages of the docs, and the types of the TypeScript client, that are made from the code.
 reference: $(VENV)/dev
 	$(BIN)/python docs/make_reference.py
+	$(BIN)/python clients/typescript/make_types.py
 
 # The site of the docs, into build/site/$(VERSION); with a VERSION such as 0.1 beside those that are there.
 site: $(VENV)/dev
