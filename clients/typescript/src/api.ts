@@ -44,10 +44,6 @@ export interface FailedTool {
   error: string;
   /** What worked instead; empty if nothing stands out */
   instead: string;
-  /** Runs in which that worked */
-  worked: number;
-  /** Runs that called that */
-  tried: number;
   reason: string;
 }
 
@@ -72,13 +68,18 @@ export interface Graph {
   others: Array<string>;
 }
 
-/** Whether the store answers and sessions can be kept; `open_runs` only at a server without tokens. */
+/**
+ * Whether the store answers and sessions can be kept; at a server without tokens also what runs do.
+ *
+ * `shortlists_off` are the namespaces whose agents get all tools, as too many sessions missed one, with how many.
+ */
 export interface Health {
   status: "ok" | "degraded";
   store: string;
   sessions: string;
   uptime_s: number;
   open_runs?: number;
+  shortlists_off?: Record<string, string>;
 }
 
 /** A lesson, and why it is retired, if it is; of those that say the same `ids` names all. */
