@@ -112,10 +112,8 @@ def _evidence(memory: Memory, stored: StoredLesson, namespace: str) -> list[str]
         runs = ", ".join(source.run for source in row.sources[:_SHOWN_RUNS])
         more = ", ..." if len(row.sources) > _SHOWN_RUNS else ""
         lines[0] += f", from {count_of(len(row.sources), 'run')}: {runs}{more}"
-    for parent in row.parents:
-        former = memory.lessons.lessons(namespace).get(parent.id)
-        if former is not None and former.row.live:
-            lines.append(f"{parent.operator} of {parent.id}: {_words(memory, former, namespace)}")
+    for former in memory.lessons.replaced_by(row, namespace=namespace):
+        lines.append(f"replaces {former.row.id}: {_words(memory, former, namespace)}")
     return lines
 
 

@@ -170,6 +170,14 @@ class LessonBank:
         every = [lesson for kind in kinds for lesson in self.list(kind, namespace=namespace, retired=True)]
         return [lesson for lesson in every if lesson.row.retired == PENDING]
 
+    def replaced_by(self, row: LessonRow, *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[StoredLesson]:
+        """The live lessons that approving a pending one retires: what it was edited or evolved from."""
+        if row.retired != PENDING:
+            return []
+        parents = [parent.id for parent in row.parents if parent.operator != "crossover"]
+        stored = map(self.lessons(namespace).get, parents)
+        return [lesson for lesson in stored if lesson is not None and lesson.row.live]
+
     def reviewed(self, row: LessonRow) -> LessonRow:
         """A new lesson as it is stored: pending if it needs approval, as counts and a person's own words do not."""
         if not self.review or row.retired or row.properties.get("distilled_by", HAND) in (EXTRACTIVE, HAND):
@@ -199,9 +207,9 @@ class LessonBank:
         by = ""
         found = self._found(kind, ids, namespace, retired=True)
         for row in found:
-            if row.retired == PENDING:
-                by = row.made_by
-                former |= {parent.id: "superseded" for parent in row.parents if parent.operator != "crossover"}
+            replaced = self.replaced_by(row, namespace=namespace)
+            former |= {stored.row.id: "superseded" for stored in replaced}
+            by = row.made_by if replaced else by
         retired = [row.id for row in found]
         if retired:
             self.change(LessonChange(revive=retired, retire=former, by=by), namespace=namespace)

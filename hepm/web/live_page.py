@@ -28,8 +28,7 @@ from hepm.errors import NotFoundError, StoreDamagedError
 from hepm.experience.equal_lessons import EqualLessons
 from hepm.experience.lessons import Notes
 from hepm.experience.likeness import request_of
-from hepm.graph.lessons.rows import PENDING, LessonRow, StoredLesson
-from hepm.graph.mirror.lesson_mirror import LessonMirror
+from hepm.graph.lessons.rows import PENDING, StoredLesson
 from hepm.graph.mirror.mirror import switching_often
 from hepm.graph.rows import RunFilter
 from hepm.ingest.formats.hepm import parse_stored
@@ -380,8 +379,9 @@ class _Page:
         stored = bank.list(kind, namespace=namespace, retired=True)
         if asked.retired == "false":
             stored = [lesson for lesson in stored if not lesson.row.is_retired]
+        cards: list[Object] = []
         if kind == "notes":
-            cards = list(map(_notes, reversed(stored)))
+            cards += map(_notes, reversed(stored))
         else:
             equal = bank.equal(stored, namespace=namespace)
             if kind == "principle":
@@ -389,7 +389,8 @@ class _Page:
             else:
                 equal.sort(key=_newest_first)
             equal.sort(key=lambda lessons: lessons.first.row.retired != PENDING)
-            cards = [_lesson(lessons, bank.lessons(namespace)) for lessons in equal]
+            for lessons in equal:
+                cards.append(_lesson(lessons, bank.replaced_by(lessons.first.row, namespace=namespace)))
         matching: list[Object] = []
         for card in cards:
             searched = card.pop("words")  # for this search alone
@@ -439,7 +440,7 @@ def _newest_first(equal: EqualLessons) -> tuple[bool, int]:
     return bool(equal.held_back), -equal.lessons[-1].seq
 
 
-def _lesson(equal: EqualLessons, known: LessonMirror) -> Object:
+def _lesson(equal: EqualLessons, replaced: Sequence[StoredLesson]) -> Object:
     """Lessons that say the same, with where the latest of them come from, and what they would replace."""
     row, uses = equal.first.row, equal.uses
     rows = [lesson.row for lesson in equal.lessons]
@@ -467,19 +468,9 @@ def _lesson(equal: EqualLessons, known: LessonMirror) -> Object:
         "score": round(uses.score, 3),
         "retired": row.retired,
         "by": str(row.properties["distilled_by"]),
-        "replaces": _replaced_by(row, known),
+        "replaces": [str(former.row.properties.get("lesson", former.row.text)) for former in replaced],
         "words": " ".join(words).lower(),
     }
-
-
-def _replaced_by(row: LessonRow, known: LessonMirror) -> list[str]:
-    """What the live lessons say that a pending one was made from."""
-    texts: list[str] = []
-    for parent in row.parents if row.retired == PENDING else ():
-        former = known.get(parent.id)
-        if former is not None and former.row.live:
-            texts.append(str(former.row.properties.get("lesson", former.row.text)))
-    return texts
 
 
 def _notes(notes: StoredLesson) -> Object:
