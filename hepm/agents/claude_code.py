@@ -188,7 +188,10 @@ class ClaudeCode:
             interrupted = event.get("is_interrupt") is True
             if is_object(response):
                 interrupted = response.get("interrupted") is True
-            _, error = run.failed.pop(str(read.id), (read, event.get("error")))
+            told: Any = event.get("error")
+            if not isinstance(told, str):
+                told = None
+            _, error = run.failed.pop(str(read.id), (read, told))
             about = {"error": error is not None, "refused": interrupted, "together": bool(calls)}
             calls.append(self._keep(run, read, error or result, **about))
         self._runs.called(run, [call.name for call in calls])

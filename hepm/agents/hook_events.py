@@ -74,10 +74,8 @@ def as_claude_code(event: Object) -> Object:
     if told["hook_event_name"] == "PostToolUse":
         told["tool_response"] = result_text(told.get("tool_response")) or ""
         error = result_text(told.pop("error", None))
-        if error is None and _failed(event, told):
-            error = told["tool_response"] or "error"
-        if error is not None:
-            told["error"] = error
+        if error or kind == "PostToolUseFailure" or _failed(event, told):
+            told["error"] = error or told["tool_response"] or "error"
     return told
 
 
@@ -89,7 +87,7 @@ def _failed(event: Object, told: Object) -> bool:
     if value_at(event, "postToolUse.success") is False:
         return True
     codes = _EXIT.findall(told["tool_response"]) if is_shell(str(told.get("tool_name") or "")) else []
-    return bool(codes) and int(codes[-1]) != 0
+    return bool(codes) and codes[-1].strip("0") != ""
 
 
 def for_agents(answer: Object, event: Object) -> Object:
