@@ -19,6 +19,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from hepm.agents import DOORS
 from hepm.agents.bounds import is_too_dense
 from hepm.agents.live_run import TOKEN
 from hepm.agents.wire import api_of, parsed
@@ -27,13 +28,6 @@ from hepm.ingest.fields import is_list, is_object
 from hepm.types import DEFAULT_NAMESPACE, Object
 
 LOCAL: Final = ("127.0.0.1", "localhost", "::1")
-DOORS: Final = frozenset(
-    {
-        *("", "v1", "v1beta", "mcp", "hooks", "otlp", "outcome", "shortlist", "api", "health", "metrics"),
-        "openapi.json",
-    }
-)
-"""First parts of the paths. Another first part, before one of these, names a namespace: /desk/v1/models."""
 
 OPEN: Final = frozenset({"/", "/health", "/openapi.json"})
 """Paths that need no token to be read: they hold no data."""

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from hepm.agents import DOORS
 from hepm.cli.client_files import ClientFile, ServerEntry, codex_config, config_file
 from hepm.cli.coding_agents import CODING_AGENTS, files_of
 from hepm.cli.commands import argument, command, flag, option
@@ -39,9 +40,6 @@ Client: TypeAlias = Literal[
 ]
 
 Scope: TypeAlias = Literal["project", "user"]
-
-TAKEN: Final = frozenset({"v1", "v1beta", "mcp", "hooks", "otlp", "outcome", "shortlist", "api", "health", "metrics"})
-"""First parts of the server's own paths: a namespace of that name has no address."""
 
 _OPENAI: Final = """\
 from openai import OpenAI
@@ -126,7 +124,7 @@ def init(
     refuse(write and remove, "--remove", "give --write or --remove, not both")
     refuse(not re.fullmatch(r"https?://[^/\s]+/?", server), "--server", "write it like http://127.0.0.1:8765")
     # The namespace is the first part of the paths that an agent calls: http://127.0.0.1:8765/desk/v1.
-    no_path = not namespace or "/" in namespace or namespace in TAKEN
+    no_path = "/" in namespace or namespace in DOORS
     refuse(no_path, "--namespace", f"{namespace!r} cannot be a part of an address: choose another name")
     # The token itself would stand in a file that may be committed.
     named = token_env is None or re.fullmatch("[A-Z_][A-Z0-9_]*", token_env)

@@ -22,9 +22,9 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from hepm.agents import DOORS
 from hepm.agents.claude_code import ClaudeCode
 from hepm.agents.guard import (
-    DOORS,
     LOCAL,
     Access,
     Guard,
