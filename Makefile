@@ -13,7 +13,7 @@ SERVED := serve,neo4j
 DIST := dist
 # Beside what a user runs of the same file.
 TRIED := docker compose --project-name hepm-try --file compose.serve.yaml
-EXTRAS := embed,openai,llm,serve,zstd,datasets,neo4j-fast,neo4j-local,cypher,gnn,questions,rl
+EXTRAS := embed,openai,llm,serve,zstd,neo4j-fast,neo4j-local,cypher,gnn,questions,rl
 
 # Where Python may not keep what it compiled, each of the thousands of processes that tests start compiles all it loads.
 unexport PYTHONDONTWRITEBYTECODE

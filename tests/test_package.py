@@ -203,10 +203,6 @@ def zstd(installed: Installed, _: Loopback) -> None:
     assert "24 runs stored" in installed.said("ingest", "packed.jsonl.zst")
 
 
-def datasets(installed: Installed, _: Loopback) -> None:
-    assert "read: 24 agentpile" in installed.said("ingest", "agentpile:runs.jsonl", "--store", "other.hepm")
-
-
 def questions(installed: Installed, _: Loopback) -> None:
     search = "find_environment('questions').corpus().answer('Which town has a lighthouse?')"
     lines = f"from hepm.lab.environments import find_environment; print({search})"
@@ -291,7 +287,7 @@ def protobuf(session: str) -> bytes:
 
 
 USES = {
-    "openai": openai, "llm": llm, "serve": serve, "zstd": zstd, "datasets": datasets, "cypher": cypher,
+    "openai": openai, "llm": llm, "serve": serve, "zstd": zstd, "cypher": cypher,
     "neo4j": neo4j, "neo4j-fast": neo4j, "neo4j-local": neo4j_local,
     "embed": embed, "gnn": gnn, "rl": rl,
     "questions": questions,

@@ -97,12 +97,10 @@ def read_runs(
     """Every run in the sources, in a fixed order, each with the name of its format.
 
     Args:
-        sources: Files, folders, globs, archives, "-" for stdin, names of datasets, "agentpile:..." (see
-            `hepm.ingest.formats.atif`); or a single one.
+        sources: Files, folders, globs, archives, "-" for stdin; or a single one.
         limit: Longest record that is read, in bytes; a longer one is rejected without filling the memory.
     Raises:
         FormatError: `options.format` is no reader's name.
-        MissingExtraError: an "agentpile:..." source without that package.
     """
     options = options or ReadOptions()
     readers = _chosen(options.format)
@@ -113,10 +111,6 @@ def read_runs(
     def read() -> Iterator[tuple[str, Item]]:
         # All names at once: a wrong type is an error before anything is read.
         for source in [os.fspath(source) for source in sources]:
-            if source.startswith(f"{atif.AGENTPILE}:") or atif.is_dataset(source):
-                for item in atif.read_dataset(source, options):
-                    yield atif.AGENTPILE, item
-                continue
             yield from _told(_read_source(source, readers, options, limit))
 
     return read()

@@ -6,13 +6,8 @@ extra.agentpile, and hepm under extra.hepm.
 
 from __future__ import annotations
 
-from collections.abc import Container
-from functools import partial
-from importlib import import_module
-from pathlib import Path
 from typing import Any, Final
 
-from hepm.errors import MissingExtraError
 from hepm.ingest.fields import (
     Objects,
     as_number,
@@ -25,14 +20,11 @@ from hepm.ingest.fields import (
     text_at,
     value_at,
 )
-from hepm.ingest.files.sources import named_files
 from hepm.ingest.formats.document import Document, Reader, RunOrigin
 from hepm.ingest.formats.turns import OpenCall, TurnBuilder
-from hepm.ingest.records import SOLVED, Items, ReadOptions, RecordError, filled, graded
+from hepm.ingest.records import SOLVED, Items, RecordError, filled, graded
 from hepm.ingest.tools import listed_tools
 from hepm.types import Object, Outcome, Role, Trajectory
-
-AGENTPILE: Final = "agentpile"
 
 _KNOWN_MINOR: Final = 8
 _ROLES: Final[dict[str, Role]] = {"system": "system", "user": "user", "agent": "assistant"}
@@ -175,61 +167,6 @@ def _failed(extras: list[Any]) -> bool | None:
         if value_at(extra, "error"):
             return True
     return None
-
-
-def is_dataset(source: str) -> bool:
-    """Whether a source is the name of a dataset that agentpile knows, and no file's."""
-    if not source.isidentifier() or Path(source).exists():
-        return False
-    try:
-        agentpile: Any = import_module("agentpile")
-    except ImportError:
-        return False
-    return source in agentpile.datasets.names()
-
-
-def read_dataset(source: str, options: ReadOptions) -> Items:
-    """The runs behind ``NAME``, ``agentpile:NAME``, ``agentpile:PATH`` or ``agentpile:READER:PATH``.
-
-    docs/reference/formats.md lists the names.
-
-    Raises:
-        MissingExtraError: agentpile is not installed, or lacks what downloads a dataset.
-    """
-    try:
-        agentpile: Any = import_module("agentpile")
-    except ImportError:
-        raise MissingExtraError(
-            "other formats and datasets are read by agentpile: pip install 'hepm[datasets]'"
-        ) from None
-    reader, path = _reader_and_path(source, agentpile.readers.names())
-    files: list[Any] = [path]
-    if Path(path).is_dir():
-        files = [*named_files(path)]
-    for file in files:
-        origin = RunOrigin(f"{AGENTPILE}:{file}", options)
-        number = 0
-        try:
-            for number, run in enumerate(agentpile.load(str(file), reader=reader), 1):
-                if run.kind == "trajectory":
-                    yield origin.built(number, run.record, partial(_run, origin=origin, trial={}))
-                else:
-                    yield origin.rejected(number, "it describes tools and holds no run")
-        except ImportError as error:
-            raise MissingExtraError(f"agentpile cannot read {str(file)!r}: {error}") from error
-        except Exception as error:  # other files are still to be read
-            reason = f"agentpile cannot read it: {error or type(error).__name__}"
-            # Without a first record it is the file that cannot be read.
-            yield origin.rejected(number + 1 if number else None, reason)
-
-
-def _reader_and_path(source: str, readers: Container[str]) -> tuple[str | None, str]:
-    """A reader of agentpile, None for none, and what it reads: a path may hold a colon, too."""
-    place = source.removeprefix(f"{AGENTPILE}:")
-    reader, _, path = place.partition(":")
-    if path and reader in readers:
-        return reader, path
-    return None, place
 
 
 READER: Final = Reader("atif", _recognises, _read)
