@@ -22,7 +22,7 @@ from hepm.graph.delta import SAID_CHARS, words_of
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.records import decoded_text
-from hepm.memory.tool_index import ToolIndex, index_of
+from hepm.memory.tool_index import ToolIndex, index_of, listed
 from hepm.types import Object, Tool, ToolName, Turn, normal
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class Shortlists:
         """The tools to send (see `Memory.shortlist`)."""
         if k < 1:
             raise InputError(f"k is {k}: ask for at least one tool")
-        given = tools if isinstance(tools, str) else list(tools)
+        given = listed(tools)
         index = index_of(given)
         turns = _turns_of(messages)
         with self._lock:
@@ -203,7 +203,7 @@ class Shortlists:
 
     def find(self, query: str, tools: Iterable[object], *, k: int = 10, namespace: str) -> list[FoundTool]:
         """The tools that fit a request, best first, by words, vectors and what runs of like requests called."""
-        given = tools if isinstance(tools, str) else list(tools)
+        given = listed(tools)
         return self._ranked(given, index_of(given), query, self._memory.mirror(namespace))[:k]
 
     def find_known(

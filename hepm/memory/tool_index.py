@@ -11,6 +11,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard, cast
 
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from hepm.errors import InputError
 from hepm.evidence.engine import stem
 from hepm.ingest.fields import is_list, is_object
-from hepm.ingest.records import RecordError, decoded_text, json_of
+from hepm.ingest.records import RecordError, decoded_text, is_record, json_of
 from hepm.ingest.tools import read_tools
 from hepm.text import FUNCTION_WORDS
 from hepm.types import Tool
@@ -43,7 +44,7 @@ _EMBEDDED_CHARS: Final = 600
 _MOST_WORDS: Final = 2_000
 """Words that are read of one field: a description of megabytes must not hold others up."""
 _DEEPEST: Final = 6  # objects inside the schema of a parameter
-_INDEXES: Final = 8
+_INDEXES: Final = 4
 
 # "getUserID2" is get, User, ID, 2; what has no blanks between words (Chinese, Japanese, Korean) is taken in pairs.
 _PIECE: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|[^\W\d_]+")
@@ -68,6 +69,8 @@ class ToolIndex:
         self.tokens_N = [estimate_tokens(text) for text in texts]
         self.names_N = [tool.name if tool is not None else "" for tool in self.tools_N]
         self._held = self._postings()
+        # Schemas are large, and read no more.
+        self.tools_N = [tool and replace(tool, parameters={}) for tool in self.tools_N]
 
     def _postings(self) -> dict[str, tuple[list[int], FloatArray]]:
         """By stem: the numbers of the tools that hold it, and what it says for each, shape (H,)."""
@@ -114,14 +117,19 @@ class ToolIndex:
         return scores_N
 
 
-def index_of(tools: Iterable[object]) -> ToolIndex:
+def listed(tools: object) -> list[object]:
+    """The tools of a list; InputError for a text or one object, which could be iterated over, too."""
+    if isinstance(tools, str) or is_record(tools) or not isinstance(tools, Iterable):
+        raise InputError(f"tools is a {type(tools).__name__}: give a list of tools")
+    return list(cast("Iterable[object]", tools))
+
+
+def index_of(tools: Sequence[object]) -> ToolIndex:
     """The index of an agent's tools in any form that `read_tools` takes; kept for the next request with the same ones.
 
     Raises:
         InputError: one of them is no tool.
     """
-    if isinstance(tools, str):
-        read_tools(tools)  # which says what to give instead
     return _index(tuple(map(_text_of, tools)))
 
 
