@@ -66,7 +66,7 @@ def _result(api: Api, call: Object, text: str) -> Object:
     """A result of a call that was not made."""
     id = call.get("id")
     if api == "messages":
-        return {"type": "tool_result", "tool_use_id": id, "content": text, "is_error": True}
+        return {"type": "tool_result", "tool_use_id": id, "content": text}
     if api == "responses":
         return {"type": "function_call_output", "call_id": id, "output": text}
     if api == "gemini":

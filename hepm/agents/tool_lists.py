@@ -16,7 +16,7 @@ from hepm.types import Object
 ROUNDS: Final = 3
 """Calls of `more_tools` in a row that are answered; after them a request goes out with all tools."""
 _FOUND: Final = 10
-_APIS: Final = ("chat", "responses")
+_APIS: Final = ("chat", "responses", "messages")
 
 
 class ToolLists:
@@ -54,7 +54,7 @@ class ToolLists:
             run.unlisted -= needed_here(turns, run.unlisted, body.get("tool_choice")).keys()
         if run.sends_all or body.get("stream") or run.unlisted.isdisjoint(names):
             return body
-        return {**body, "tools": [*self._listed(run, tools), _own_tool(api)]}
+        return {**body, "tools": self._shortened(api, run, tools)}
 
     def answered(self, api: Api, run: LiveRun, tools: list[Object], sent: bytes, raw: bytes) -> bytes | None:
         """The request that answers a call of `more_tools` in a reply; None if it calls none.
@@ -70,7 +70,7 @@ class ToolLists:
                 with run.lock:
                     text = self._found(run, tools, text_of(call.arguments.get("query")))
                     after = after_denial(api, read_body(api, sent), raw, place, text)
-                    return write_body({**after, "tools": [*self._listed(run, tools), _own_tool(api)]})
+                    return write_body({**after, "tools": self._shortened(api, run, tools)})
         return None
 
     def _found(self, run: LiveRun, tools: list[Object], query: str) -> str:
@@ -83,8 +83,16 @@ class ToolLists:
         run.unlisted = (run.unlisted or set()).difference([one.name for one in found])
         return described(found)
 
-    def _listed(self, run: LiveRun, tools: list[Object]) -> list[Object]:
-        return [tool for tool in tools if _name_of(tool) not in (run.unlisted or ())]
+    def _shortened(self, api: Api, run: LiveRun, tools: list[Object]) -> list[Object]:
+        """The client's tools in the run's list, and `more_tools`."""
+        listed: list[Object] = []
+        own = _own_tool(api)
+        for tool in tools:
+            if _name_of(tool) not in (run.unlisted or ()):
+                listed.append(tool)
+            elif "cache_control" in tool:  # of Anthropic: all up to here is cached
+                own = {**own, "cache_control": tool["cache_control"]}
+        return [*listed, own]
 
 
 def with_all_tools(api: Api, sent: bytes, tools: list[Object]) -> bytes:
@@ -101,4 +109,6 @@ def _own_tool(api: Api) -> Object:
     if api == "chat":
         return tool
     inner: Any = tool["function"]
+    if api == "messages":
+        return {"name": inner["name"], "description": inner["description"], "input_schema": inner["parameters"]}
     return {"type": "function", **inner}

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anthropic
 import httpx2
 import pytest
 from mcp import Client
@@ -221,3 +222,23 @@ def test_the_responses_api_gets_its_own_form_and_its_items(proxied: str, loopbac
     assert (call["name"], result["call_id"]) == ("more_tools", call["call_id"])
     assert "share_recipe" in result["output"]
     assert "share_recipe" in sent_names(two)
+
+
+def test_anthropics_api_gets_its_own_form_and_keeps_its_mark_for_the_cache(proxied: str, loopback: Loopback) -> None:
+    kept = {"type": "ephemeral"}
+    flat: list[Any] = [{"name": one["function"]["name"], "input_schema": {"type": "object"}} for one in TOOLS]
+    [seldom] = [one for one in flat if one["name"] == "share_museum"]
+    seldom["cache_control"] = kept
+    asked: Any = {"model": "m", "max_tokens": 9, "messages": [WISH], "tools": flat}
+    loopback.replies = [tool_call("more_tools", {"query": "share a recipe"}), tool_call("share_recipe", {})]
+    with anthropic.Anthropic(base_url=proxied, api_key="k") as client:
+        message = client.messages.create(**asked)
+    assert [block.name for block in message.content if block.type == "tool_use"] == ["share_recipe"]
+    one, two = [request.body for request in loopback.requests]
+    for sent in (one, two):
+        *listed, more = sent["tools"]
+        assert (more["name"], more["cache_control"]) == ("more_tools", kept)
+        assert listed == [tool for tool in flat if tool in listed]
+    assert len(one["tools"]) < len(two["tools"]) < len(flat)
+    [found] = two["messages"][-1]["content"]
+    assert "share_recipe" in found["content"]
