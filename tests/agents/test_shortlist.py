@@ -227,7 +227,7 @@ def test_the_responses_api_gets_its_own_form_and_its_items(proxied: str, loopbac
 def test_anthropics_api_gets_its_own_form_and_keeps_its_mark_for_the_cache(proxied: str, loopback: Loopback) -> None:
     kept = {"type": "ephemeral"}
     flat: list[Any] = [{"name": one["function"]["name"], "input_schema": {"type": "object"}} for one in TOOLS]
-    [seldom] = [one for one in flat if one["name"] == "share_museum"]
+    [seldom] = [one for one in flat if one["name"] == "list_camera"]
     seldom["cache_control"] = kept
     asked: Any = {"model": "m", "max_tokens": 9, "messages": [WISH], "tools": flat}
     loopback.replies = [tool_call("more_tools", {"query": "share a recipe"}), tool_call("share_recipe", {})]
