@@ -104,8 +104,10 @@ class ClientFile:
     def _delete(self) -> None:
         self.path.unlink()
         # A folder that holds anything else, or is in use, stays.
-        with suppress(OSError):
-            self.path.parent.rmdir()
+        for folder in self.path.parents[:2]:
+            if folder not in (Path(), Path.home()):
+                with suppress(OSError):
+                    folder.rmdir()
 
     def _write(self, text: str) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)

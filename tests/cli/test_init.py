@@ -128,6 +128,11 @@ def test_a_file_with_nothing_else_is_made_and_deleted(home: Path) -> None:
     assert json.loads(Path(".mcp.json").read_text("utf-8"))["mcpServers"]["hepm"]["type"] == "http"
     init("claude-code", "--remove")
     init("codex", "--remove")
+    for client in ("copilot", "cline", "opencode"):
+        init(client, "--write")
+        assert len([*Path().iterdir()]) == 1
+        init(client, "--remove")
+    assert home.exists()
     assert [*home.rglob("*"), *Path().iterdir()] == []
     init("claude-code", "--write")
     Path(".claude/agents").mkdir()
