@@ -99,6 +99,7 @@ LISTED = {"key": "gen_ai.operation.name", "value": {"arrayValue": {"values": []}
         ),
         ("POST", "/outcome", {"session": "s", "success": "yes"}, 400, "success: input should be a valid boolean"),
         ("POST", "/api/hint", {"session": "s", "messages": []}, 400, "messages: list should have at least 1 item"),
+        ("POST", "/api/hint", {**CONVERSATION, "user": "u" * 1_001}, 400, "user: string should have at most 1000"),
         ("POST", "/api/record", {"session": "s", "messages": ["hi"]}, 400, "messages.0: input should be a valid dict"),
         ("POST", "/outcome", {"session": "none", "success": True}, 404, "'none'"),
     ],
