@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from hepm.experience.lesson_bank import LessonBank
     from hepm.graph.lessons.rows import Kind
 
-LessonForm: TypeAlias = Literal["lessons", "agents", "skill"]
-SKILL_FILE: Final = "SKILL.md"
+LessonForm: TypeAlias = Literal["lessons", "agents"]
 
 _HEAD: Final = 4_096  # first bytes of a file that tell whether it holds lessons
 _NO_TEXT: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffd]")
@@ -57,8 +56,6 @@ class LessonExport:
         name = uncompressed_name(Path(path).name.lower())
         if self.form is not None:
             return self.form
-        if name == SKILL_FILE.lower():
-            return "skill"
         if name.endswith((".md", ".markdown")):
             return "agents"
         if self.kinds or self.every:
@@ -76,7 +73,7 @@ lesson_export_options = options_as(
     LessonExport,
     option(
         "--form",
-        "Lessons alone: lines of JSON to edit, a section of Markdown for agents, or a skill.",
+        "Lessons alone: lines of JSON to edit, or a section of Markdown for agents.",
         one_of=get_args(LessonForm),
     ),
     option(
@@ -87,7 +84,7 @@ lesson_export_options = options_as(
     ),
     flag(
         "--all every",
-        "Of lessons alone: include retired ones; for agents and a skill, instead, those that no prompt shows.",
+        "Of lessons alone: include retired ones; for agents, instead, those that no prompt shows.",
     ),
     flag("--pending", "For agents: include lessons that wait for approval, to propose them in a pull request."),
 )
@@ -95,8 +92,11 @@ lesson_export_options = options_as(
 
 def export_lessons_alone(place: StorePlace, path: str, form: LessonForm, chosen: LessonExport) -> None:
     """Write lessons to a file, or to stdout for -."""
-    if form in ("agents", "skill"):
-        _export_for_agents(place, path, chosen, skill=form == "skill")
+    if form == "agents":
+        with place.open() as memory:
+            file = None if path == "-" else Path(path)
+            kinds = chosen.stored_kinds or ("principle",)
+            write_for_agents(memory.lessons, place, file, kinds, every=chosen.every, pending=chosen.pending)
         return
     from hepm.experience.exchange import export_lessons, write_documents
     from hepm.graph.lessons.rows import KINDS
@@ -112,18 +112,6 @@ def export_lessons_alone(place: StorePlace, path: str, form: LessonForm, chosen:
     tell(f"lessons written to {path}")
 
 
-def _export_for_agents(place: StorePlace, path: str, chosen: LessonExport, *, skill: bool) -> None:
-    """Write the section of a file, or the skill in a folder."""
-    target = Path(path)
-    # A skill is a folder; its file has always the same name.
-    if path != "-" and skill and target.name.lower() != SKILL_FILE.lower():
-        target /= SKILL_FILE
-    with place.open() as memory:
-        kinds = chosen.stored_kinds or ("principle",)
-        file = None if path == "-" else target
-        write_for_agents(memory.lessons, place, file, kinds, every=chosen.every, pending=chosen.pending, skill=skill)
-
-
 def write_for_agents(
     bank: LessonBank,
     place: StorePlace,
@@ -132,14 +120,13 @@ def write_for_agents(
     *,
     every: bool = False,
     pending: bool = False,
-    skill: bool = False,
 ) -> None:
     """Write lessons into a file that agents read; what it holds beside them, and what people changed there, stays.
 
     Args:
         target: None for stdout.
     """
-    from hepm.experience.lesson_files import has_section, lessons_for_file, section_of, skill_text, with_section
+    from hepm.experience.lesson_files import has_section, lessons_for_file, section_of, with_section
 
     former = ""
     if target is not None and target.exists():
@@ -149,18 +136,11 @@ def write_for_agents(
     # A section that was written before is emptied: its lessons no longer hold.
     if not lessons and not has_section(former):
         raise InputError(_why_nothing(left_out))
-    if skill:
-        # A skill is called like its folder.
-        folder = namespace if target is None else target.absolute().parent.name
-        text = skill_text(former, lessons, bank, namespace=namespace, folder=folder)
-    else:
-        section = section_of(lessons, bank, namespace=namespace, former=former, name=str(target))
-        text = with_section(former, section, str(target))
+    section = section_of(lessons, bank, namespace=namespace, former=former, name=str(target))
+    text = with_section(former, section, str(target))
     if target is None:
         print_lines(text.splitlines())
         return
-    if skill:
-        target.parent.mkdir(parents=True, exist_ok=True)
     check_target(target, place.store)
     # Each line gets its end.
     write_lines([text.removesuffix("\n")], target, "the lessons")

@@ -38,7 +38,7 @@ TrainingForm: TypeAlias = Literal["chats", "hinted", "tagged"]
 @command("export")
 @argument(
     "path",
-    "The file to write, such as runs.jsonl.gz, AGENTS.md or SKILL.md; - writes to stdout.",
+    "The file to write, such as runs.jsonl.gz or AGENTS.md; - writes to stdout.",
     required=False,
     default="-",
 )
@@ -53,7 +53,7 @@ TrainingForm: TypeAlias = Literal["chats", "hinted", "tagged"]
 def export(place: StorePlace, lessons: LessonExport, path: str, sft: TrainingForm | None) -> None:
     """Write the runs and lessons of a namespace as lines of hepm's own JSON, or lessons alone, to read and edit.
 
-    Lessons alone go to SKILL.md, and to other names in .md such as AGENTS.md (a section; the rest of the file stays);
+    Lessons alone go to names in .md such as AGENTS.md (a section; the rest of the file stays);
     --form or --kind writes them to any file.
 
     Example: `hepm export runs.jsonl --namespace retail`

@@ -1,6 +1,6 @@
 """Lessons as JSON Lines that people edit and carry from store to store.
 
-Files that agents read (`AGENTS.md`, skills) are in `hepm.experience.lesson_files`.
+Files that agents read (`AGENTS.md`) are in `hepm.experience.lesson_files`.
 
 The id in a document says which lesson it was written from; an edited lesson replaces that one.
 """

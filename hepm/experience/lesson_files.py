@@ -1,4 +1,4 @@
-"""Lessons in files that agents read: a section of `AGENTS.md` or `CLAUDE.md`, and the `SKILL.md` of a skill's folder.
+"""Lessons in files that agents read: a section of `AGENTS.md` or `CLAUDE.md`.
 
 Between two markers stands one lesson a line, in an order that does not depend on the evidence; the rest of the file is
 a person's. What a person changed or added there stays, and what they deleted stays away: the first marker names the
@@ -46,17 +46,11 @@ _ID: Final = re.compile(r"\s*<!-- ([ep]-[0-9a-f]+)(?: ([0-9a-f]{8}))?(?: (\{.*\}
 _EVIDENCE: Final = re.compile(
     r"\s*\((?:(?:(?:worked|failed) in )?[\d,]+ of [\d,]+ runs|from [\d,]+ runs?\b|by hand\b|pending\b)[^()]*\)\s*$"
 )
-# The YAML block at the beginning of a SKILL.md.
-_FRONT: Final = re.compile(r"---\n.*?\n---\n", re.DOTALL)
-_SKILL_NAME: Final = re.compile(r"[^a-z0-9]+")
-_NAMED_TOOLS: Final = 12  # in the description of a skill
 _NAMESPACE_CHARS: Final = 200
 _ID_CHARS: Final = len("p-01234567")  # of an id, of which all stands there if two lessons begin alike
 _SUMMARY: Final = re.compile(r"(?:[\d,]+ lessons? from|None at present)")  # the line below the title
 _SHOWN_CHARS: Final = 60  # of a text that is refused
 _NO_BRACKETS: Final = str.maketrans("", "", "()")
-_SKILL_NAME_CHARS: Final = 64  # the limit of agentskills.io
-_DESCRIPTION_CHARS: Final = 1_000  # its limit is 1,024
 
 
 class FileLesson(NamedTuple):
@@ -336,43 +330,6 @@ def _find(text: str, name: str) -> tuple[int, int] | None:
     if end < 0:
         raise InputError(f"the lessons in {name} lack their end: put {END!r} after the last one.")
     return begin.start(), end + len(END)
-
-
-def skill_text(former: str, lessons: Sequence[FileLesson], bank: LessonBank, *, namespace: str, folder: str) -> str:
-    """A `SKILL.md` with the section: a new one, or the former one, of which the rest stays.
-
-    Front matter after https://agentskills.io: a name, what it is and when to read it, and where it comes from.
-    """
-    if _FRONT.match(former) is None:
-        # Small letters, digits and single hyphens, none at the ends, as agentskills.io asks for.
-        name = _SKILL_NAME.sub("-", folder.lower())[:_SKILL_NAME_CHARS].strip("-")
-        front = (
-            "---",
-            f"name: {name or 'lessons'}",
-            f"description: {quoted(_skill_description(lessons, namespace), _DESCRIPTION_CHARS)}",
-            "metadata:",
-            "  from: hepm",
-            f"  namespace: {quoted(namespace, _NAMESPACE_CHARS)}",
-            "---",
-            "",
-        )
-        former = "\n".join((*front, former))
-    section = section_of(lessons, bank, namespace=namespace, former=former, name="SKILL.md")
-    return with_section(former, section, "SKILL.md")
-
-
-def _skill_description(lessons: Sequence[FileLesson], namespace: str) -> str:
-    """What a skill is about, and when to read it."""
-    tools: dict[str, None] = {}
-    for lesson in lessons:
-        tools.update(dict.fromkeys(lesson.equal.tools))
-    about = f"What worked and what failed in recorded runs of {namespace}."
-    if not tools:
-        return about
-    named = ", ".join(list(tools)[:_NAMED_TOOLS])
-    if len(tools) > _NAMED_TOOLS:
-        named += " and others"
-    return f"{about} Read it before a task with {named}."
 
 
 def _summary(lessons: Sequence[FileLesson]) -> str:

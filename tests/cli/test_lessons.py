@@ -448,12 +448,6 @@ def test_a_section_for_agents_is_written_and_what_a_person_deleted_there_stays_a
     assert line not in file.read_text()
 
 
-def test_a_skill_is_written_into_its_folder(taught: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "skills" / "shop-desk"
-    assert quick("export", folder, "--form", "skill", "--all", "--store", taught).code == 0
-    assert (folder / "SKILL.md").read_text().startswith("---\nname: shop-desk\ndescription: ")
-
-
 def test_where_no_lesson_is_supported_nothing_is_written(store: Path, tmp_path: Path) -> None:
     file = tmp_path / "CLAUDE.md"
     assert "hepm lesson distill" in one_sentence(quick("export", file, "--store", store))

@@ -1,4 +1,4 @@
-"""Lessons as a section of AGENTS.md and as a skill, and a lesson that a person edits."""
+"""Lessons as a section of AGENTS.md, and a lesson that a person edits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from hepm.experience.lesson_files import (
     edit_lesson,
     lessons_for_file,
     section_of,
-    skill_text,
     with_section,
 )
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, HAND, Notes, Principle, PrincipleKind
@@ -159,32 +158,6 @@ def test_an_edited_lesson_keeps_its_uses_and_what_its_words_still_name(bank: Les
     assert line.startswith(f"- {now.text} (by hand) <!-- {now.id[:10]} ")
     with pytest.raises(InputError, match="needs a text"):
         edit_lesson(bank, now, " ", namespace=NS)
-
-
-def test_a_skill_has_a_name_a_description_its_evidence_and_its_date(bank: LessonBank) -> None:
-    chosen = lessons_for_file(bank, namespace=NS)
-    text = skill_text("", chosen.lessons, bank, namespace=NS, folder="Shop: Desk")
-    front = text.split("---\n")[1]
-    assert front.splitlines() == [
-        "name: shop-desk",
-        'description: "What worked and what failed in recorded runs of team. '
-        'Read it before a task with look, buy, drop."',
-        "metadata:",
-        "  from: hepm",
-        '  namespace: "team"',
-    ]
-    assert "1 lesson from 1 run, the latest of 2023-11-14." in text
-
-
-def test_a_skill_that_a_person_described_keeps_their_words_and_gets_new_evidence(bank: LessonBank) -> None:
-    chosen = lessons_for_file(bank, namespace=NS)
-    text = skill_text("", chosen.lessons, bank, namespace=NS, folder="desk")
-    mine = re.sub("description: .*", "description: Ours.", text) + "\nMore of ours.\n"
-    every = lessons_for_file(bank, namespace=NS, every=True)
-    again = skill_text(mine, every.lessons, bank, namespace=NS, folder="desk")
-    assert "description: Ours." in again
-    assert "2 lessons from 1 run, the latest of 2023-11-14." in again
-    assert again.endswith("\nMore of ours.\n")
 
 
 HOSTILE = (
