@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from mcp.server.transport_security import TransportSecuritySettings
@@ -257,7 +258,7 @@ class Server:
         del request
         return JSONResponse(self.document)
 
-    @property
+    @cached_property
     def document(self) -> Object:
         """The OpenAPI document of all that is served here."""
         return document_of(self._doors)
