@@ -76,11 +76,13 @@ class ToolLists:
     def _found(self, run: LiveRun, tools: list[Object], query: str) -> str:
         """The tools that fit a query, which are in the run's list from now on; for an empty one the names of all."""
         run.missed = True
-        unlisted = [tool for tool in tools if _name_of(tool) in (run.unlisted or ())]
+        unlisted = run.unlisted or set()
         if not query.strip():
-            return "\n".join(map(_name_of, unlisted))
-        found = self._runs.memory.shortlists.find(query, unlisted, k=_FOUND, namespace=run.namespace)
-        run.unlisted = (run.unlisted or set()).difference([one.name for one in found])
+            return "\n".join(name for name in map(_name_of, tools) if name in unlisted)
+        # Among all tools, whose index is known.
+        ranked = self._runs.memory.shortlists.find(query, tools, k=len(tools), namespace=run.namespace)
+        found = [one for one in ranked if one.name in unlisted][:_FOUND]
+        run.unlisted = unlisted.difference([one.name for one in found])
         return described(found)
 
     def _shortened(self, api: Api, run: LiveRun, tools: list[Object]) -> list[Object]:
