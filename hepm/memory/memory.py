@@ -26,7 +26,7 @@ from hepm.memory.query import as_tools, for_user, query_of
 from hepm.memory.sessions import Sessions
 from hepm.memory.tool_catalog import ToolCatalog
 from hepm.policy import POLICIES, Floors, Policy, PolicySettings, floors_of
-from hepm.policy.refused import without_refused
+from hepm.policy.query import without_refused
 from hepm.types import (
     DEFAULT_NAMESPACE,
     RECORDED_BY,

@@ -1,4 +1,4 @@
-"""The protocol of policies: queries, floors, and why a policy abstains."""
+"""The protocol of policies: queries, floors, why a policy abstains, and what users refuse."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ SURE_OF_KNOWN: Final = 0.9
 """The same where memory knows the request. On such tasks that agent gains by hints of .9 what it loses on new ones
 (benchmarks/LOG.md, "a lower floor for known requests")."""
 MOST_NAMED: Final = 5  # known tools in a sentence about unknown ones
+_MOST_WARNINGS: Final = 3  # of calls that users refused
 _WORD: Final = re.compile(r"[^\W_]{2,}(?:['’]\w+)?|\w{2,}")
 
 
@@ -162,6 +163,22 @@ def _nearest(tools: Sequence[ToolName], called: Set[ToolName]) -> str:
     some = sorted(called)[:MOST_NAMED]
     more = ", …" if len(called) > len(some) else ""
     return f" (tools that were called: {', '.join(some)}{more})"
+
+
+def without_refused(suggestions: Suggestions, mirror: NamespaceMirror, query: Query) -> Suggestions:
+    """The suggestions without tools that users refused from here as often as they ran, and with warnings of these."""
+    ways = [way for way in mirror.refused(query.after) if 2 * way.failures >= way.runs and query.allows(way.tool)]
+    if not ways:
+        return suggestions
+    refused = {way.tool for way in ways}
+    if any(suggestion.tool in refused for suggestion in suggestions.ranked):
+        suggestions = suggestions.without(refused, f"users refused what is known {place_of(query)}")
+    told = [way for way in ways if way.refused_often][:_MOST_WARNINGS]
+    others: list[FailedWay] = []
+    for way in suggestions.warnings:
+        if way.tool not in refused:
+            others.append(replace(way, instead="") if way.instead in refused else way)
+    return replace(suggestions, warnings=(*told, *others))
 
 
 def place_of(query: Query) -> str:
