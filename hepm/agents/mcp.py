@@ -508,6 +508,8 @@ class _Tools:
         """Report how the task ended, so that later runs learn from it."""
         if not WRITES.get():
             raise ToolError("this token may not write")
+        if success is None and reward is None:
+            raise ToolError("say how the task ended: success true or false, or a reward")
         namespace = NAMESPACE.get()
         nothing = f"nothing is recorded of the session {session_id!r}: give `calls`, the names of all tools called"
         session = self._of(session_id)

@@ -32,6 +32,8 @@ Client: TypeAlias = Literal[
     "cursor",
     "mcp",
     "openai",
+    "anthropic",
+    "gemini",
     "openai-agents",
     "langchain",
     "pydantic-ai",
@@ -41,10 +43,26 @@ Client: TypeAlias = Literal[
 
 Scope: TypeAlias = Literal["project", "user"]
 
-_OPENAI: Final = """\
+_PROXIED: Final = {
+    "openai": """\
 from openai import OpenAI
 
-client = OpenAI(base_url={url}{headers})
+client = OpenAI(base_url={url}, default_headers={headers})
+""",
+    "anthropic": """\
+from anthropic import Anthropic
+
+client = Anthropic(base_url={url}, default_headers={headers})
+""",
+    "gemini": """\
+from google import genai
+
+client = genai.Client(http_options={{"base_url": {url}, "headers": {headers}}})
+""",
+}
+_OUTCOME: Final = """
+# When a task has ended: a run without an outcome teaches nothing. With the headers of the client.
+# POST {url} {{"session": "ID-OF-YOUR-TASK", "success": true}}
 """
 
 _IN_PROCESS: Final = {
@@ -147,7 +165,7 @@ def init(
         print(_snippet(client, ServerEntry(server, namespace, token_env), store), end="")
     if write and client != "config" and find_config() is None and (store, namespace) != (STORE, NAMESPACE):
         remark(f"`hepm init config --write` keeps store and namespace in {FILE_NAME}, for all commands")
-    if not remove and client in (*CODING_AGENTS, "codex", "openai"):
+    if not remove and client in (*CODING_AGENTS, "codex", *_PROXIED):
         remark(f"{client} reaches hepm at {server} while `{_serve_command(server)}` runs")
 
 
@@ -172,8 +190,8 @@ def _files(client: Client, server: ServerEntry, scope: str | None, *, mcp: bool)
 def _snippet(client: Client, server: ServerEntry, store: str) -> str:
     if client == "mcp":
         return _mcp_entry(store, server.namespace)
-    if client == "openai":
-        return _openai_client(server)
+    if client in _PROXIED:
+        return _client_of(client, server)
     about, more = "", ""
     if server.namespace != NAMESPACE:
         about = f"namespace={json.dumps(server.namespace)}"
@@ -193,10 +211,13 @@ def _mcp_entry(store: str, namespace: str) -> str:
     return json.dumps({"mcpServers": {"hepm": {"command": command, "args": arguments}}}, indent=2) + "\n"
 
 
-def _openai_client(server: ServerEntry) -> str:
-    """A client of the proxy; the token, if any, is read from its variable."""
-    imports, headers = "", ""
+def _client_of(client: Client, server: ServerEntry) -> str:
+    """A client of the proxy, which names its task; the token, if any, is read from its variable."""
+    imports, headers = "", '{"X-Hepm-Session": "ID-OF-YOUR-TASK"}'
     if server.token_env:
         imports = "import os\n\n"
-        headers = f', default_headers={{"X-Hepm-Token": os.environ["{server.token_env}"]}}'
-    return imports + _OPENAI.format(url=json.dumps(server.url("/v1")), headers=headers)
+        headers = f'{headers[:-1]}, "X-Hepm-Token": os.environ["{server.token_env}"]}}'
+    # Only OpenAI's client wants the version in the address.
+    url = server.url("/v1") if client == "openai" else server.url("")
+    said = _PROXIED[client].format(url=json.dumps(url), headers=headers)
+    return imports + said + _OUTCOME.format(url=server.url("/outcome"))

@@ -146,7 +146,7 @@ def write_for_agents(
     write_lines([text.removesuffix("\n")], target, "the lessons")
     sentence = f"{count_of(len(lessons), 'lesson')} written to {target}"
     if left_out:
-        sentence += f"; {left_out:,} left out: no prompt shows them (--all)"
+        sentence += f"; {left_out:,} left out: no prompt shows them, or they hang on a word (--all)"
     tell(sentence)
 
 
@@ -154,7 +154,7 @@ def _why_nothing(left_out: int) -> str:
     if not left_out:
         return "there are no lessons to write: `hepm lesson distill` makes them."
     return (
-        f"no prompt shows any of the {count_of(left_out, 'lesson')}: nothing was written. "
+        f"no prompt shows any of the {count_of(left_out, 'lesson')}, or they hang on a word: nothing was written. "
         "--all writes them all the same."
     )
 

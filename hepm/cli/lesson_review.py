@@ -123,7 +123,10 @@ def _decided(memory: Memory, stored: StoredLesson, question: str, namespace: str
 
     row = stored.row
     click.echo(question, nl=False, err=True)
-    key = click.getchar().lower()
+    try:
+        key = click.getchar().lower()
+    except (EOFError, KeyboardInterrupt):  # Ctrl-D, Ctrl-C
+        return False
     click.echo(on_one_line(key), err=True)
     match key:
         case "a":
@@ -132,7 +135,7 @@ def _decided(memory: Memory, stored: StoredLesson, question: str, namespace: str
             memory.lessons.retire(row.kind, [row.id], namespace=namespace)
         case "e":
             edit_lesson(memory.lessons, row, click.prompt("new text", err=True), namespace=namespace)
-        case "q" | "\x03" | "\x04" | "\x1b":
+        case "q" | "\x1b":
             return False
         case _:
             pass

@@ -22,7 +22,7 @@ from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.equal_lessons import EqualLessons
 from hepm.experience.exchange import Read, import_lessons
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, HAND, Experience, Principle
+from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, FOLLOWED_BY, HAND, Experience, Principle
 from hepm.experience.principles import let_down
 from hepm.graph.lessons.rows import PENDING, UNUSED, Kind, LessonRow, StoredLesson, Triple
 from hepm.text import CUT, count_of, in_markdown, quoted
@@ -76,6 +76,12 @@ class FileLesson(NamedTuple):
         return self.by_hand or not (self.equal.held_back or let_down(self.equal.uses))
 
     @property
+    def needs_a_word(self) -> bool:
+        """Whether runs were counted where somebody says a word: 'when the user says "balance"'."""
+        row = self.row
+        return row.properties["distilled_by"] == EXTRACTIVE and ' says "' in Conditions.read(row.properties).when
+
+    @property
     def evidence(self) -> str:
         """Why to believe it, in a few words: "9 of 10 runs", "from 3 runs; get_order changed since"."""
         support = self.equal.evidence
@@ -104,7 +110,8 @@ def lessons_for_file(
     """The lessons to write: those that a prompt would show where they hold.
 
     Left out are lessons for one user alone, since a file is for all, those that are too old (see `Ages`) or let runs
-    down, and what a person deleted or edited before.
+    down, counted ones that hold where a word is said, which their readers distrust, and what a person deleted or edited
+    before.
 
     Args:
         kinds: Notes are not written: they are about one user.
@@ -123,7 +130,7 @@ def lessons_for_file(
         lesson = FileLesson(lessons, age)
         if lessons.key in refused and not lesson.by_hand:
             continue
-        if every or lesson.shown:
+        if every or (lesson.shown and not lesson.needs_a_word):
             kept.append(lesson)
         else:
             left_out += 1

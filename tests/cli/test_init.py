@@ -270,7 +270,10 @@ def test_no_token_is_written_and_wrong_options_are_refused() -> None:
     assert not list(Path().iterdir())
 
 
-@pytest.mark.parametrize("client", sorted({*get_args(Client)} - {*CODING_AGENTS, "codex", "mcp", "openai", "config"}))
+OTHERS = {*CODING_AGENTS, "codex", "mcp", "openai", "anthropic", "gemini", "config"}
+
+
+@pytest.mark.parametrize("client", sorted({*get_args(Client)} - OTHERS))
 def test_the_lines_for_a_framework_open_the_memory_and_name_what_is_there(client: str) -> None:
     lines = init(client, "--namespace", "desk", "--store", "runs.hepm").out
     assert 'Memory.open("runs.hepm")' in lines
@@ -333,3 +336,23 @@ def test_a_missing_client_is_answered_with_the_clients_in_a_readable_line() -> N
 
 def test_a_missing_value_names_the_command_whose_help_says_more() -> None:
     assert "Try `hepm init --help`." in quick("init", "codex", "--scope").err
+
+
+@pytest.mark.parametrize("client", ["anthropic", "gemini"])
+def test_the_lines_for_anthropic_and_gemini_name_the_task_and_reach_the_server(
+    client: str,
+    loopback: Loopback,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for key in ("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "HEPM_TOKEN"):
+        monkeypatch.setenv(key, "key")
+    lines = init(client, "--server", loopback.url.removesuffix("/v1"), "--token-env", "HEPM_TOKEN").out
+    names: dict[str, Any] = {}
+    exec(lines, names)
+    made: Any = names["client"]
+    if client == "anthropic":
+        made.messages.create(model="m", max_tokens=9, messages=[{"role": "user", "content": "Hi"}])
+    else:
+        made.models.generate_content(model="m", contents="Hi")
+    headers = loopback.requests[0].headers
+    assert (headers["x-hepm-session"], headers["x-hepm-token"]) == ("ID-OF-YOUR-TASK", "key")

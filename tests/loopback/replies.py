@@ -136,16 +136,18 @@ def answer_well(request: Request) -> Reply:
     if request.path.endswith("/count_tokens"):
         return Reply({"input_tokens": len(json.dumps(request.body)) // 4})
     body = request.body
-    tokens_in = len(json.dumps(body.get("messages") or body["input"])) // 4
+    tokens_in = len(json.dumps(body.get("messages") or body.get("contents") or body["input"])) // 4
     if body.get("tools") and body.get("tool_choice") == "required":
         function = body["tools"][0]["function"]
         arguments = example(function.get("parameters") or {"type": "object"})
-        return completion(None, tool_calls=[(function["name"], arguments)], usage=(tokens_in, 1), model=body["model"])
+        return completion(
+            None, tool_calls=[(function["name"], arguments)], usage=(tokens_in, 1), model=body.get("model", "small")
+        )
     form = body.get("response_format") or {"type": "text"}
     text = "ok"
     if form["type"] != "text":
         text = json.dumps(example(form.get("json_schema", {}).get("schema") or {"type": "object"}))
-    return completion(text, usage=(tokens_in, len(text) // 4 + 1), model=body["model"])
+    return completion(text, usage=(tokens_in, len(text) // 4 + 1), model=body.get("model", "small"))
 
 
 def example(schema: dict[str, Any], root: dict[str, Any] | None = None) -> Any:
