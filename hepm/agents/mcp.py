@@ -143,7 +143,7 @@ class Remembered(BaseModel):
     state: str = Field(description="`pending` until a person approves it, `live` from then on, or why it was retired")
 
 
-class Preferences(BaseModel):
+class UserPreferences(BaseModel):
     """What the user of a session prefers."""
 
     user: str
@@ -336,7 +336,7 @@ class _Tools:
             memory.preferences.edit(mine.user, "\n".join(kept), namespace=namespace)
         return "forgotten"
 
-    def my_preferences(self, session_id: SessionId, user: UserName = "") -> Preferences:
+    def my_preferences(self, session_id: SessionId, user: UserName = "") -> UserPreferences:
         """Say what the user of this session prefers, as earlier sessions noted it."""
         run = self._run_of(session_id)
         known = "" if run is None else run.session.so_far.user
@@ -351,8 +351,8 @@ class _Tools:
         with _explained():
             notes = memory.preferences.notes(user, namespace=NAMESPACE.get())
         if notes is None or (held_back and memory.holdout_notes):
-            return Preferences(user=user, preferences=[])
-        return Preferences(user=user, preferences=lines_of(notes.text))
+            return UserPreferences(user=user, preferences=[])
+        return UserPreferences(user=user, preferences=lines_of(notes.text))
 
     def _writable(self, session_id: str) -> LiveRun | None:
         """The run of a session under way, if there is one; ToolError for a token that only reads."""

@@ -416,10 +416,10 @@ def _reasons(answer: _Answer, tool: ToolName) -> list[str]:
 def _called_in_words(answer: _Answer, tool: ToolName, successes: int, failures: int) -> str:
     """How many runs called a tool from here, as a clause."""
     place = place_of(answer.query)
+    if successes and failures:  # others than the runs that are like this one
+        return f"of all {successes + failures} runs that called it {place}, {successes} succeeded"
     if successes:
-        failed = f" and {failures} failed" if failures else ""
-        noun = "run" if successes + failures == 1 else "runs"
-        return f"{successes} successful{failed} {noun} called it {place}"
+        return f"{count_of(successes, 'successful run')} called it {place}"
     # Of a large memory a part of the runs is read: then these are the least there are.
     least = "" if answer.evidence.whole else "at least "
     clause = f"{least}{count_of(answer.evidence.support[tool], 'successful run')} called it, none right {place}"

@@ -277,7 +277,7 @@ def test_without_a_state_the_most_frequent_way_that_does_not_fail_is_named(tmp_p
         assert [s.tool for s in found] == ["refund"]
         assert found[0].reason == (
             "5 of 6 such runs succeeded with it, 6 of 36 with close; "
-            "5 successful and 1 failed runs called it after get_order"
+            "of all 6 runs that called it after get_order, 5 succeeded"
         )
         assert [(way.tool, way.failures, way.runs) for way in found.warnings] == [("close", 30, 36)]
 
