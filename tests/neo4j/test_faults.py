@@ -97,7 +97,7 @@ def test_while_the_server_is_gone_suggestions_go_on_and_writes_are_refused(
 ) -> None:
     caplog.set_level(logging.WARNING, logger="hepm")
     known, later = some_runs(30, "known"), some_runs(30, "later")
-    with Memory.open(fallible.uri, auth=fallible.auth, poll_s=0.05, speak="weighed") as plain:
+    with Memory.open(fallible.uri, auth=fallible.auth, poll_s=0.05, speak="weighed", approve="auto") as plain:
         plain.ingest(known, namespace="gone")
         before = [s.tool for s in plain.suggest("look", state="see to the parcel", namespace="gone")]
         assert before
