@@ -189,9 +189,9 @@ class ClaudeCode:
             if is_object(response):
                 interrupted = response.get("interrupted") is True
             told: Any = event.get("error")
-            if not isinstance(told, str):
-                told = None
-            _, error = run.failed.pop(str(read.id), (read, told))
+            error: str | None = told if isinstance(told, str) else None
+            if str(read.id) in run.failed:
+                _, error = run.failed.pop(str(read.id))
             about = {"error": error is not None, "refused": interrupted, "together": bool(calls)}
             calls.append(self._keep(run, read, error or result, **about))
         self._runs.called(run, [call.name for call in calls])
