@@ -78,8 +78,9 @@ class FileLesson(NamedTuple):
     @property
     def needs_a_word(self) -> bool:
         """Whether runs were counted where somebody says a word: 'when the user says "balance"'."""
-        row = self.row
-        return row.properties["distilled_by"] == EXTRACTIVE and ' says "' in Conditions.read(row.properties).when
+        conditions = Conditions.read(self.row.properties)
+        words = [fact for fact in conditions.facts if "~" in fact.test.fact]
+        return self.row.properties["distilled_by"] == EXTRACTIVE and bool(conditions.says or words)
 
     @property
     def evidence(self) -> str:

@@ -96,6 +96,18 @@ def test_a_summary_knows_the_history_of_its_session_and_the_outcome_its_calls(me
     assert [call.name for call in stored.calls()] == ["get_order", "summarize_the_task"]
 
 
+def test_an_outcome_that_does_not_say_how_the_task_ended_is_refused_in_a_sentence(memory: Memory) -> None:  # noqa: F811
+    async def talk(url: str) -> Any:
+        async with Client(f"{url}/mcp") as client:
+            return await client.call_tool("record_outcome", {"session_id": "s1", "calls": ["get_order"]})
+
+    with serving(memory) as (_, url):
+        answer = asyncio.run(talk(url))
+    assert answer.is_error
+    assert "say how the task ended" in answer.content[0].text
+    assert memory.run("s1") is None
+
+
 def test_a_session_with_a_summary_alone_is_no_run(memory: Memory) -> None:  # noqa: F811
     async def talk(url: str) -> Any:
         async with Client(f"{url}/mcp") as client:

@@ -402,7 +402,8 @@ def test_pending_lessons_are_listed_searched_approved_and_rejected_in_scripts(ta
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a terminal of Windows is none of these")
-def test_one_key_decides_on_a_pending_lesson_in_a_terminal(taught: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("end_key", [b"q", b"\x04"], ids=["q", "ctrl-d"])
+def test_one_key_decides_on_a_pending_lesson_in_a_terminal(taught: Path, tmp_path: Path, end_key: bytes) -> None:
     import pty  # not on Windows
     import termios
 
@@ -411,7 +412,7 @@ def test_one_key_decides_on_a_pending_lesson_in_a_terminal(taught: Path, tmp_pat
     command = [HEPM, "lesson", "review", "--store", str(taught)]
     with subprocess.Popen(command, stdin=end, stdout=end, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
-        for key in (b"a", b"s", b"r", b"q"):
+        for key in (b"a", b"s", b"r", end_key):
             asked = b""
             while not asked.endswith(b"q quit "):
                 asked += process.stderr.read(1)

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from hepm.errors import InputError
-from hepm.experience.conditions import Conditions
+from hepm.experience.conditions import Conditions, FactCondition
+from hepm.experience.counted import advising
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lesson_files import (
     END,
@@ -75,6 +76,20 @@ def test_only_lessons_that_a_prompt_would_show_are_written_unless_all_are_wanted
     assert line.startswith(f"- {SAID} (from 1 run) <!-- {GOOD.id[:10]} ")
     assert len(items(written(bank, every=True))) == 2
     assert lessons_for_file(bank, namespace=NS).left_out == 1
+
+
+def test_a_counted_lesson_that_hangs_on_a_word_is_written_only_if_all_are(bank: LessonBank) -> None:
+    words = [FactCondition.read("look: ~balance"), FactCondition.read("not <SAID>: ~expensive")]
+    plain = FactCondition.read("look: status=shipped")
+    conditions = [Conditions(after=("look",), facts=(one,)) for one in (*words, plain)]
+    conditions.append(Conditions(after=("look",), says=("balance",)))
+    counted = [advising(["buy"], (), one, ["r1", "r2"], tried=2, worked=2) for one in conditions]
+    bank.change(LessonChange(put=[one.row() for one in counted]), namespace=NS)
+    by_hand = replace(counted[0], text="Buy when look speaks of a balance.", distilled_by=HAND)
+    bank.change(LessonChange(put=[by_hand.row()]), namespace=NS)
+    texts = {line[2:].partition(" (")[0] for line in items(written(bank))}
+    assert texts == {SAID, counted[2].text, f'When look says "balance": {by_hand.text}'}
+    assert counted[0].text in written(bank, every=True)
 
 
 def test_the_rest_of_a_file_stays_byte_for_byte(bank: LessonBank) -> None:
