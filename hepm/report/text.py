@@ -34,7 +34,10 @@ class ReportSection(NamedTuple):
 def sections_of(report: Report, *, every: bool = False) -> Iterator[ReportSection]:
     """The sections of a report that have anything to say, the most useful one first."""
     most = None if every else SHOWN
-    lost = "Where runs were lost (beyond what the alternative would have lost, with a 90 % interval)"
+    lost = (
+        "Where runs were lost (beyond what the alternative would have lost, with a 90 % interval; a call failed if its "
+        "run did, and worked if it was right there)"
+    )
     yield from _section(lost, report.forks, _fork_row, most)
     yield from _section("Requests that fail", report.requests, _requests_row, most)
     waste = list(_waste_rows(report.waste, None if every else WASTE_SHOWN))
