@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from threading import RLock
 from typing import Any, TypeAlias, TypeVar
 
-from hepm.agents.bounded import Bounded
+from hepm.agents.bounds import Bounded
 from hepm.agents.live_run import LiveRun
 from hepm.agents.runs import MOST, RECENT, free_id
 from hepm.agents.wire import Object, objects, tagged

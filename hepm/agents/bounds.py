@@ -1,11 +1,15 @@
-"""How much a body may hold: gzip packs a thousand bytes in one, and two bytes of JSON take a hundred in memory."""
+"""How much a body, or what a process remembers, may hold.
+
+Gzip packs a thousand bytes in one, and two bytes of JSON take a hundred in memory.
+"""
 
 from __future__ import annotations
 
 import re
 import zlib
+from collections import OrderedDict
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
@@ -20,7 +24,23 @@ _PART: Final = 65_536  # what follows a member is copied with it
 # Every quotation mark starts a match, so that no part of a text is searched twice.
 _MARK_OR_STRING: Final = re.compile(rb'[,\[{]|"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _TAG_BITS: Final = 3
+K = TypeVar("K")
+V = TypeVar("V")
 _VARINT, _FIXED_64, _NESTED, _GROUP, _GROUP_END, _FIXED_32 = range(6)
+
+
+class Bounded(OrderedDict[K, V]):
+    """Keeps the `most` keys that were set last."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: K, value: V) -> None:
+        super().__setitem__(key, value)
+        self.move_to_end(key)
+        while len(self) > self._most:
+            self.popitem(last=False)
 
 
 def is_too_dense(raw: bytes, most: int = MOST_VALUES) -> bool:

@@ -14,6 +14,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
+from pydantic import ValidationError
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
@@ -37,6 +38,8 @@ GUESSES: Final = 20
 
 GUESSES_A_SECOND: Final = 0.2
 _CLIENTS: Final = 10_000
+_SHOWN_ERRORS: Final = 3
+_SHOWN_CHARS: Final = 80
 _UNASKED: Final = frozenset({"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"})
 """Content types that a page may send to any server without asking it first (CORS)."""
 
@@ -124,6 +127,15 @@ async def json_object(request: Request) -> Object | None:
     # Before `json.loads`, which would build it in memory.
     body = None if is_too_dense(raw) else parsed(raw)
     return body if is_object(body) else None
+
+
+def what_is_wrong(error: ValidationError) -> str:
+    """The first things that are wrong in the values that a client sent, each with its place."""
+    wrong: list[str] = []
+    for one in error.errors(include_url=False, include_context=False, include_input=False)[:_SHOWN_ERRORS]:
+        where = ".".join(map(str, one["loc"])) or "arguments"
+        wrong.append(f"{where[:_SHOWN_CHARS]}: {one['msg'].lower()}")
+    return "; ".join(wrong)
 
 
 def refused(status: int, message: str, **more: Any) -> Response:

@@ -12,7 +12,7 @@ from litellm.integrations.custom_logger import CustomLogger
 
 from hepm.agents import wire
 from hepm.agents.adapter import fail_open
-from hepm.agents.bounded import Bounded
+from hepm.agents.bounds import Bounded
 from hepm.agents.live_run import LiveRun
 from hepm.agents.replies import Reply
 from hepm.agents.runs import LiveRuns

@@ -17,9 +17,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
-from hepm.agents.asked import what_is_wrong
-from hepm.agents.bounded import Bounded
-from hepm.agents.guard import NAMESPACE, WRITES
+from hepm.agents.bounds import Bounded
+from hepm.agents.guard import NAMESPACE, WRITES, what_is_wrong
 from hepm.agents.live_run import MCP_DOOR, TOKEN, LiveRun, only_summarised
 from hepm.agents.runs import MOST, LiveRuns, check_own
 from hepm.errors import HepmError, NotFoundError

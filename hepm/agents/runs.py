@@ -14,7 +14,7 @@ from threading import RLock
 from typing import Any, Final
 from uuid import uuid4
 
-from hepm.agents.bounded import Bounded
+from hepm.agents.bounds import Bounded
 from hepm.agents.live_run import (
     OTLP_DOOR,
     TOKEN,

@@ -25,8 +25,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 import hepm
-from hepm.agents.asked import what_is_wrong
-from hepm.agents.guard import OPEN, access_of, json_object
+from hepm.agents.guard import OPEN, access_of, json_object, what_is_wrong
 from hepm.errors import InputError
 from hepm.types import Object
 

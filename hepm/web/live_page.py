@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from hepm.agents.bounded import Bounded
+from hepm.agents.bounds import Bounded
 from hepm.agents.guard import access_of, namespace_of
 from hepm.agents.live_run import LiveRun
 from hepm.agents.runs import LiveRuns
