@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -18,7 +20,8 @@ from hepm.lab.rl.rewards import (
     think_score,
 )
 from hepm.llm import Client, Endpoint
-from tests.loopback import Loopback, completion, loopback  # noqa: F401
+from hepm.text import quoted
+from tests.loopback import Loopback, Reply, completion, loopback  # noqa: F401
 
 REWARDS = [1.0, 1, 0, 0, 0, 0, 0, 0]
 
@@ -84,37 +87,101 @@ def test_actions_are_counted_up_to_the_first_one_of_a_text():
 ENFORCED = ["No, shorter please.", "I said: no lists."]
 
 
-@pytest.mark.parametrize(
-    ("reflection", "grade", "reward"),
-    [
-        ("<think>They want brevity.</think><notes>- be brief\n- no lists</notes>", 3, 4.0),
-        ("be brief; no lists", 3, 3.0),
-        ("<think></think><notes>be brief</notes>", 1, 1.0),
-    ],
-    ids=["complete", "broken form", "empty thought"],
+PLAIN = {"user_preferences_reasoning": "They want brevity.", "agent_notes": "Be brief; no lists."}
+CHECKED = {
+    "reasoning": "They want brevity.",
+    "notes": [{"text": "Be brief; no lists.", "quote": "Shorter", "reply": "", "refines": ""}],
+    "taken_back": [],
+}
+GOLD = json.dumps(
+    {"user_preferences_reasoning": "Twice enforced.", "agent_notes": "At most three sentences, no lists."}
 )
-def test_a_reflection_earns_the_judges_grade_and_one_for_its_form(
+CRITERIA = {
+    "coverage": "each preference of the messages is noted",
+    "actionability": "what to do so that it is satisfied",
+    "accuracy": "rests on what the user said",
+    "clarity": "say each preference once",
+    "0 of 3": "0, the preferences are missed",
+    "1 of 3": "1, some are captured",
+    "2 of 3": "2, most are captured",
+    "3 of 3": "3, all are captured",
+}
+
+
+def judging(score: int) -> Reply:
+    return completion(json.dumps({"reasoning": "because", "reflection_score": score}))
+
+
+WELL_FORMED = {
+    "paper": (json.dumps(PLAIN), PLAIN["agent_notes"]),
+    "on lines": (json.dumps(PLAIN, indent=2), PLAIN["agent_notes"]),
+    "ours": (json.dumps(CHECKED), "- Be brief; no lists."),
+    "after a thought": (f"<think>hm</think>\n{json.dumps(CHECKED)}", "- Be brief; no lists."),
+}
+BROKEN = {
+    "no JSON": "Be brief; no lists.",
+    "words around it": f"Here it is: {json.dumps(PLAIN)}",
+    "two objects": json.dumps(PLAIN) + "{}",
+    "a field too many": json.dumps(PLAIN | {"more": 1}),
+    "a field missing": json.dumps({"agent_notes": "Be brief."}),
+    "too deep": "[" * 100_000,
+}
+
+
+def graded(server: Loopback, reflection: str) -> tuple[float, str]:
+    """The reward with a judge's 3, and what the judge was asked."""
+    server.script = lambda request: judging(3)
+    with Client(Endpoint("judge", server.url, "key")) as client:
+        reward = reflection_reward(client, reflection, ENFORCED, GOLD)
+    return reward, server.requests[-1].body["messages"][1]["content"]
+
+
+def test_a_reflection_in_the_papers_form_or_in_that_of_our_question_earns_one_more_than_its_grade(
     loopback: Loopback,  # noqa: F811
-    reflection: str,
-    grade: int,
-    reward: float,
 ):
-    loopback.script = lambda request: completion(f'{{"grade": {grade}}}')
-    with Client(Endpoint("judge", loopback.url, "key")) as client:
-        assert reflection_reward(client, reflection, ENFORCED) == reward
-    asked = loopback.requests[0].body["messages"][1]["content"]
-    assert all(text in asked for text in ENFORCED)
+    for name, (reflection, notes) in WELL_FORMED.items():
+        reward, asked = graded(loopback, reflection)
+        assert (name, reward) == (name, 4)
+        assert f"The notes:\n{json.dumps(notes)}\n" in asked
+
+
+def test_a_reflection_of_another_form_is_graded_whole_and_earns_its_grade_alone(loopback: Loopback):  # noqa: F811
+    for name, reflection in BROKEN.items():
+        reward, asked = graded(loopback, reflection)
+        assert (name, reward) == (name, 3)
+        assert f"The notes:\n{quoted(reflection, 8_000)}\n" in asked
+    unreasoned = json.dumps(PLAIN | {"user_preferences_reasoning": " "})
+    assert graded(loopback, unreasoned)[0] == 3
+
+
+def test_the_judge_is_asked_what_the_paper_asks_it(loopback: Loopback):  # noqa: F811
+    loopback.script = lambda request: judging(2)
+    with Client(Endpoint("llama-3.3-70b-instruct", loopback.url, "key")) as client:
+        assert reflection_reward(client, json.dumps(PLAIN), ENFORCED, GOLD) == 3
+    [request] = loopback.requests
+    system, asked = (message["content"] for message in request.body["messages"])
+    assert request.body["model"] == "llama-3.3-70b-instruct"
+    assert [name for name, words in CRITERIA.items() if words not in system] == []
+    assert all(json.dumps(text) in asked for text in ENFORCED)
+    assert json.dumps("At most three sentences, no lists.") in asked
     assert "They want brevity" not in asked
+    schema = request.body["response_format"]["json_schema"]["schema"]["properties"]
+    assert [*schema] == ["reasoning", "reflection_score"]
+    assert schema["reflection_score"]["enum"] == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("reflection", ["", "  ", "<think>much</think><notes> </notes>", "<notes></notes>"])
+EMPTY = ["", "  ", json.dumps(PLAIN | {"agent_notes": "\n"}), json.dumps(CHECKED | {"notes": []})]
+
+
+@pytest.mark.parametrize("reflection", EMPTY)
 def test_an_empty_reflection_earns_nothing_and_asks_no_judge(reflection: str):
     client = Client(Endpoint("judge", "http://127.0.0.1:9/v1", "key"))
-    assert reflection_reward(client, reflection, ENFORCED) == 0
+    assert reflection_reward(client, reflection, ENFORCED, GOLD) == 0
+    with pytest.raises(InputError, match="gold reflection is empty"):
+        reflection_reward(client, GOLD, ENFORCED, reflection)
 
 
 def test_the_weight_of_the_form_is_a_parameter(loopback: Loopback):  # noqa: F811
-    loopback.script = lambda request: completion('{"grade": 2}')
-    form = "<think>why</think><notes>brief</notes>"
+    loopback.script = lambda request: judging(2)
     with Client(Endpoint("judge", loopback.url, "key")) as client:
-        assert reflection_reward(client, form, ENFORCED, format_weight=0.5) == 2.5
+        assert reflection_reward(client, json.dumps(PLAIN), ENFORCED, GOLD, format_weight=0.5) == 2.5
