@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -98,11 +99,13 @@ def test_five_of_six_details_are_worth_five_sixths_as_in_figure_9():
     assert episode.reward() == pytest.approx(0.83, abs=0.005)
 
 
-def test_a_user_answers_two_questions_of_a_message_and_no_third():
+def test_a_user_answers_two_questions_of_a_message_and_none_of_three():
     environment = find_environment("travel")
     episode = environment.start(environment.tasks()[0])
-    reply = episode.call("action", {"text": "What of climate, days and budget?"})
-    assert (reply.count("For the"), episode.reward()) == (2, pytest.approx(2 / 5 / 2))
+    three = episode.call("action", {"text": "What of climate, days and budget?"})
+    assert (three, episode.reward()) == ("Ask at most 2 things at a time.", 0)
+    two = episode.call("action", {"text": "What of climate and days?"})
+    assert (two.count("For the"), episode.reward()) == (2, pytest.approx(2 / 5 / 2))
 
 
 def test_a_thing_is_told_by_its_traits_alone_and_a_question_beyond_the_20th_is_not_answered():
@@ -117,6 +120,98 @@ def test_a_thing_is_told_by_its_traits_alone_and_a_question_beyond_the_20th_is_n
         episode.call("action", {"text": "Is it a place?"})
     assert episode.call("action", {"text": "Is it a place?"}).endswith("Guess.")
     assert episode.call("answer", {"text": "It is a penguin."}) == "Right."
+
+
+def said_all(episode: Any, text: str) -> None:
+    """Every action with one text: three times what talks, then what ends the conversation."""
+    names = [tool["function"]["name"] for tool in episode.tools]
+    for name in (*[n for n in names if n not in ("answer", "finish", "submit")] * 3, *names):
+        fields = next(t["function"]["parameters"]["required"] for t in episode.tools if t["function"]["name"] == name)
+        with suppress(ToolFailed):
+            episode.call(name, dict.fromkeys(fields, text))
+
+
+@pytest.mark.parametrize("name", [*GYMS, "functions"])
+def test_rules_echoed_secrets_listed_one_move_repeated_and_an_unasked_end_earn_nothing(name: str):
+    environment = find_environment(name)
+    tasks = environment.tasks()
+    texts = [str(value) for task in tasks for call in task.gold[0].calls for value in call.arguments.values()]
+    asked_first = {"travel", "intention", "persuade", "tau"}
+    for task in tasks:
+        for text in (task.system, task.request.upper(), f"{task.request} {task.system}", *lists_of(texts)):
+            episode = environment.start(task)
+            said_all(episode, text)
+            assert episode.reward() == 0, (task.id, text[:80])
+        first, last = task.gold[0].calls[0], task.gold[0].calls[-1]
+        if len(task.gold[0].calls) > 1:  # else the first move is the answer itself
+            once, often = environment.start(task), environment.start(task)
+            tried_call(once, first.tool, first.arguments)
+            for _ in range(8):
+                tried_call(often, first.tool, first.arguments)
+            assert often.reward() == once.reward() <= 1 / 3 + 1e-9, task.id
+        if name in asked_first:
+            episode = environment.start(task)
+            tried_call(episode, last.tool, last.arguments)
+            assert episode.reward() == 0, task.id
+
+
+def lists_of(texts: list[str]) -> list[str]:
+    """All there is to say, as it is, backwards, and with the separators that guesses come in."""
+    known = [*dict.fromkeys(texts)]
+    return [" ".join(known), ", ".join(reversed(known)), " or ".join(known)]
+
+
+def tried_call(episode: Any, tool: str, arguments: Any) -> str:
+    try:
+        return episode.call(tool, arguments)
+    except ToolFailed as error:
+        return str(error)
+
+
+@pytest.mark.parametrize(
+    "guess", ["penguin eagle shark cow", "eagle or penguin", "not a penguin", "penguin, penguin", "a penguin I saw", ""]
+)
+def test_a_guess_that_is_not_one_name_alone_is_wrong(guess: str):
+    environment = find_environment("telepathy")
+    episode = environment.start(environment.tasks()[0])
+    assert episode.call("answer", {"text": guess}) == "Wrong."
+
+
+def test_a_trip_guessed_without_a_question_is_worth_nothing_and_each_wish_asked_for_counts():
+    environment = find_environment("travel")
+    task = environment.tasks()[0]
+    asked, *_, finish = task.gold[0].calls
+    guessed, told = environment.start(task), environment.start(task)
+    guessed.call("finish", finish.arguments)
+    told.call("action", asked.arguments)  # climate and days
+    told.call("finish", finish.arguments)
+    assert (guessed.reward(), told.reward()) == (0, pytest.approx(2 / 5))
+
+
+def test_an_order_that_may_not_be_changed_is_worth_a_refusal_said_and_no_attempt():
+    environment = find_environment("tau")
+    task = next(task for task in environment.tasks() if task.family == "refused")
+    _, look, finish = task.gold[0].calls
+    number = look.arguments["text"]
+    for change, words, worth in (("", finish.arguments, 1), ("", {"text": "Bye."}, 0), ("cancel", finish.arguments, 0)):
+        episode = environment.start(task)
+        episode.call("get_order", look.arguments)
+        if change:
+            with pytest.raises(ToolFailed, match="shipped"):
+                episode.call("cancel_order", {"text": number})
+        episode.call("finish", words)
+        assert episode.reward() == worth
+
+
+def test_an_argument_that_lists_the_evidence_of_several_claims_or_doubts_convinces_nobody():
+    environment = find_environment("persuade")
+    mine, other = environment.tasks()[:2]
+    evidence = [call.arguments["text"] for call in mine.gold[0].calls[1:4]]
+    foreign = [call.arguments["text"] for call in other.gold[0].calls[1:4]]
+    episode = environment.start(mine)
+    for text in (" ".join(evidence), f"{evidence[0]} {foreign[0]}"):
+        assert episode.call("action", {"text": text}) == "One argument at a time, please. Shops would lose customers."
+    assert episode.reward() == 0
 
 
 def test_a_story_is_worth_the_share_of_its_points():

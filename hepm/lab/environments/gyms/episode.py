@@ -20,6 +20,7 @@ _ABOUT: Final = {
     "finish": "End the conversation, with what you recommend or found out",
 }
 _ENDING: Final = ("answer", "finish")
+_SENTENCE: Final = re.compile(r"[^.:?!]+[.:?!]*")
 # "[action] Is it alive?"
 _LINE: Final = re.compile(r"\s*\[(\w+)\]\s*(.*)", re.DOTALL)
 
@@ -71,7 +72,13 @@ class GymEpisode:
 
     def heard(self, text: str) -> list[int]:
         """Positions of the topics that a message is about."""
-        return self._find_topics(text, self.topics)
+        return self._find_topics(self.own_words(text), self.topics)
+
+    def own_words(self, text: str) -> str:
+        """A text without the sentences of the rules and of the request: who echoes them says nothing."""
+        for sentence in _SENTENCE.findall(f"{self.system} {self.record['request']}"):
+            text = re.sub(re.escape(sentence.strip()), " ", text, flags=re.IGNORECASE)
+        return text
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
         """The user's reply, or what was found; ToolFailed for another action, other fields, or after the end."""

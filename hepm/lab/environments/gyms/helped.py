@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from itertools import chain
 from typing import Any, Final
 
 from hepm.lab.environments import ToolFailed
 from hepm.lab.environments.answers import exact_match
 from hepm.lab.environments.gyms.episode import GymEpisode, action_tool, records
-from hepm.lab.environments.gyms.topics import FindTopics, Topic
+from hepm.lab.environments.gyms.topics import FindTopics, Topic, matched
 from hepm.lab.environments.island import Paragraph, paragraphs
 from hepm.lab.environments.questions import Corpus
 
 # How agents ask whether they may go ahead.
 _CONFIRMING: Final = "confirm|proceed|shall i|should i|go ahead|is that right|okay to|do you want me"
+# How they refuse.
+_REFUSING: Final = "cannot|can.?t\\b|can not|unable|not able|not possible|impossible|not allowed|refuse|too late"
 
 
 @cache
@@ -28,7 +31,8 @@ def _library() -> Corpus:
 class PersuadeEpisode(GymEpisode):
     """A user with three doubts, voiced one after the other; the reward is the share of those that were answered.
 
-    An argument counts if it brings evidence against the doubt that was voiced last: `key` holds the words of each.
+    An argument counts if it brings evidence against the doubt that was voiced last, and no other: `key` holds the words
+    of each. A message that brings several is a list.
     """
 
     system = (
@@ -47,6 +51,8 @@ class PersuadeEpisode(GymEpisode):
         """Hear an argument."""
         if self._answered == len(self.topics):
             return "I agree with you."
+        if _pieces(text) > 1:
+            return f"One argument at a time, please. {self.topics[self._answered].says}"
         if self._answered in self.heard(text):
             self._answered += 1
             self.score = self._answered / len(self.topics)
@@ -59,6 +65,12 @@ class PersuadeEpisode(GymEpisode):
     def do_search(self, text: str) -> str:
         """Evidence."""
         return _library().answer(text)
+
+
+def _pieces(text: str) -> int:
+    """How many pieces of evidence a text brings, for whatever claim."""
+    keys = chain.from_iterable(record["key"] for record in records("persuade"))
+    return sum(bool(matched(key, text)) for key in keys)
 
 
 @cache
@@ -89,7 +101,7 @@ class TauEpisode(GymEpisode):
     """An order is changed by policy, after the user confirmed.
 
     The reward is 1 if the order was looked at, and then changed as it should be, once, after a confirmation. Where the
-    policy forbids a change (`change` is empty), it is 1 for no change.
+    policy forbids a change (`change` is empty), it is 1 if none was tried and the user was told so after the look.
     """
 
     system = (
@@ -109,7 +121,7 @@ class TauEpisode(GymEpisode):
     def __init__(self, record: Mapping[str, Any], find_topics: FindTopics) -> None:
         super().__init__(record, find_topics)
         self._changes: list[list[str]] = []
-        self._seen = self._confirmed = False
+        self._seen = self._confirmed = self._refused = False
         about = "the new address, the item, or the reason"
         self.topics = [
             Topic("the number of the order", "number|which order|order id", f"It is {record['order']}."),
@@ -123,7 +135,16 @@ class TauEpisode(GymEpisode):
         # Topic 2 is the confirmation; given before the order was looked at, it confirms nothing.
         if 2 in heard and self._seen:
             self._confirmed = True
+        self._hear_refusal(text)
         return " ".join(self.topics[position].says for position in heard) or "All right."
+
+    def do_finish(self, text: str) -> str:
+        """End the conversation; a refusal may be told here too."""
+        self._hear_refusal(text)
+        return super().do_finish(text)
+
+    def _hear_refusal(self, text: str) -> None:
+        self._refused |= self._seen and bool(matched(_REFUSING, self.own_words(text)))
 
     def do_get_order(self, order: str) -> str:
         """Show the order."""
@@ -148,16 +169,17 @@ class TauEpisode(GymEpisode):
         if change[1] != self.record["order"] or not self._seen:
             raise ToolFailed("look at the order first")
         status = self.record["status"]
+        # Tried is tried: an agent that lets the shop refuse keeps no policy.
+        self._changes.append([*change])
         if status != allowed:
             raise ToolFailed(f"the order is {status}: that is not possible")
-        self._changes.append([*change])
         return "done"
 
     def reward(self) -> float:
-        """1 for the right change, confirmed; where the right answer is a refusal, for no change."""
+        """1 for the right change, confirmed; where the right answer is a refusal, for saying so and no change."""
         right = self.record["change"]
         if not (self.over and self._seen):
             return 0.0
         if not right:
-            return float(not self._changes)
+            return float(self._refused and not self._changes)
         return float(self._confirmed and self._changes == [right])

@@ -6,14 +6,18 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from hepm.lab.environments.answers import plain_answer
-from hepm.lab.environments.gyms.episode import GymEpisode, action_tool, words
+from hepm.lab.environments.gyms.episode import GymEpisode, action_tool, records, words
 from hepm.lab.environments.gyms.topics import FindTopics, Topic, matched
 
 MOST_AT_ONCE: Final = 2
 """Questions of one message that a user answers: related ones may be paired (PRIME, figure 9), all at once may not."""
 MOST_QUESTIONS: Final = 20
 """Questions that the user of telepathy answers."""
+MOST_TOUCHED: Final = 3
+"""Other stories that an answer may share a point with by chance; one that shares more is a list of guesses."""
 _ONE: Final = "Ask one thing at a time."
+# What may stand around a guess: "I think that it is the violin".
+_AROUND: Final = " i think believe guess that it is its this you of are thinking must be my final answer would say "
 
 
 class TelepathyEpisode(GymEpisode):
@@ -51,13 +55,17 @@ class TelepathyEpisode(GymEpisode):
 
     def do_answer(self, text: str) -> str:
         """Judge the guess."""
-        # Among the last four words: "I think that it is the violin" is a guess, a list of all things is none.
-        self.score = float(plain_answer(self.record["thing"]) in plain_answer(text).split()[-4:])
+        # The thing once and nothing that could be another one: a guess that names several names none.
+        named = [word for word in plain_answer(text).split() if f" {word} " not in _AROUND]
+        self.score = float(named == [plain_answer(self.record["thing"])])
         return "Right." if self.score else "Wrong."
 
 
 class TurtleEpisode(GymEpisode):
-    """What happened behind a strange story; the reward is the share of its points that the first answer has."""
+    """What happened behind a strange story; the reward is the share of its points that the first answer has.
+
+    An answer that tells several stories tells none.
+    """
 
     system = (
         "The user tells a strange story. Find out what happened by questions of yes and no, one thing at a time: begin "
@@ -83,13 +91,22 @@ class TurtleEpisode(GymEpisode):
 
     def do_answer(self, text: str) -> str:
         """Judge the story."""
-        points = self.record["points"]
-        self.score = sum(bool(matched(point, text)) for point in points) / len(points)
+        told = self.own_words(text)
+        others = [_share(record, told) for record in records("turtle") if record is not self.record]
+        touched = sum(share > 0 for share in others)
+        if touched <= MOST_TOUCHED and 1 not in others:
+            self.score = _share(self.record, told)
         return "That is the story." if self.score == 1 else "That is not the whole story."
 
 
+def _share(record: Mapping[str, Any], text: str) -> float:
+    """Of the points of a story, those that a text has."""
+    points = record["points"]
+    return sum(bool(matched(point, text)) for point in points) / len(points)
+
+
 class IntentionEpisode(GymEpisode):
-    """A user with open details, who answers at most two questions of a message; the reward is the share that came out.
+    """A user with open details, who answers no message of more than two questions; the reward is the share known.
 
     A record has the details by their name among the aspects: {"age": "She turns eight.", ...}.
     """
@@ -109,15 +126,18 @@ class IntentionEpisode(GymEpisode):
                 self.topics.append(Topic(f"{name}: {detail}", aspects[name], detail))
 
     def do_action(self, text: str) -> str:
-        """Answer up to two questions."""
-        heard = self.heard(text)[:MOST_AT_ONCE]
+        """Answer up to two questions, and none of a message with more."""
+        heard = self.heard(text)
+        # Else a list of all that can be asked, in another order each turn, would uncover all.
+        if len(heard) > MOST_AT_ONCE:
+            return f"Ask at most {MOST_AT_ONCE} things at a time."
         self._uncovered.update(heard)
         self.score = len(self._uncovered) / len(self.topics)
         return " ".join(self.topics[position].says for position in heard) or "I do not know what to say to that."
 
 
 class TravelEpisode(IntentionEpisode):
-    """Half of the reward is for wishes that came out, half for those that the recommendation meets."""
+    """Half of the reward is for wishes that came out, half for those of them that the recommendation meets."""
 
     system = (
         "You plan a trip for a user. Find out by questions what the user wants of climate, days, budget, lodging and "
@@ -143,9 +163,10 @@ class TravelEpisode(IntentionEpisode):
     def do_finish(self, text: str) -> str:
         """Judge the recommendation."""
         met = 0
-        for name, wish in self.record["wished"].items():
+        for position, (name, wish) in enumerate(self.record["wished"].items()):
             recommended = [value for value in words()["options"][name] if matched(value, text)]
-            met += recommended == [wish]  # a text that names every option recommends none
+            # A text that names every option recommends none, and a wish that nobody asked for was guessed.
+            met += recommended == [wish] and position in self._uncovered
         self._met = met / len(self.topics)
         return "That is the trip I want." if self._met == 1 else "That is not quite it, but thank you."
 
