@@ -45,7 +45,7 @@ SHELL = {
     "shell-procedural": (3, ("suggest", *QUESTION, "--policy", "procedural", "--store", "{store}")),
     "shell-hybrid": (3, ("suggest", *QUESTION, "--policy", "hybrid", "--store", "{store}")),
     "stats": (3, ("stats", "--store", "{store}")),
-    "view": (1, ("view", "{folder}/page.html", "--most", "200", "--store", "{store}")),
+    "view": (1, ("view", "{folder}/page.html", "--store", "{store}")),
     "doctor": (1, ("doctor", "--store", "{store}")),
 }
 """Commands by part, and how often they are run; the median counts."""
@@ -318,8 +318,8 @@ ROWS = [
     ("forget a run at p99, ms", "forget", "forgotten_p99_ms"),
     ("forget a user of some 12 runs, ms", "forget", "user_ms"),
     ("`hepm stats`, s", "stats", "s"),
-    ("`hepm view --most 200`, s", "view", "s"),
-    ("`hepm view --most 200`, peak MiB", "view", "peak_mib"),
+    ("`hepm view`, s", "view", "s"),
+    ("`hepm view`, peak MiB", "view", "peak_mib"),
     ("`hepm doctor`, s", "doctor", "s"),
     ("`hepm doctor`, peak MiB", "doctor", "peak_mib"),
 ]

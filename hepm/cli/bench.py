@@ -20,20 +20,20 @@ from hepm.cli.options import (
     check_store,
     json_option,
     known_namespace,
-    print_json,
     refuse,
     remark,
     sole_namespace,
     unusable,
 )
 from hepm.cli.playing import (
+    Outcome,
     chosen_tasks,
     default_folder,
+    estimated,
     made_folder,
     opened_environment,
     played,
-    print_parts,
-    tell_estimate,
+    tell_outcome,
     user_of,
 )
 from hepm.errors import InputError
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from hepm.lab.bench.models import Model
     from hepm.lab.bench.play import Bench, BenchOptions
     from hepm.lab.bench.replay import HintedPoint, ReplayBench
-    from hepm.lab.bench.scores import BenchReport
     from hepm.lab.collaboration.environment import UsersEnvironment
     from hepm.lab.collaboration.play import UserBench
     from hepm.lab.environments import Environment, Task
@@ -100,7 +99,7 @@ def bench(
     folder: Path | None,
     dry_run: bool,
     as_json: bool,
-) -> None:
+) -> Outcome:
     """Run an agent on the tasks of an environment, with memory and without, and say whether memory helped.
 
     A repeated command goes on where it was stopped; no recorded answer is asked for again. The models "gold", "none"
@@ -108,24 +107,31 @@ def bench(
     the agent learns from its runs, round after round.
     Example: `hepm bench bfcl --model gpt-5-mini --tasks 50 --dry-run`
     """
-    from hepm.lab.collaboration.environment import UsersEnvironment
-    from hepm.lab.environments.recorded import RecordedRuns
-
     endpoint = agent.endpoint(choice)
-    options = (arms, trials, rounds, seed, folder, dry_run, as_json)
+    # `hepm papers` makes several benches within one budget, and prints their outcomes itself.
+    shared = click.get_current_context().find_object(Shared)
+    limits = shared.limits if shared else choice.limits(agent.prices)
+    options = (arms, trials, rounds, seed, folder, dry_run, shared)
     # It closes what the command opens: the environment's process, folders, clients, the memory.
     with ExitStack() as stack:
         environment = opened_environment(env, stack, agent.source)
-        # The kind of environment decides what is played: users, recorded runs, or tasks.
-        command = BenchCommand(environment, endpoint, stack, choice.limits(agent.prices), agent, learning, *options)
-        if isinstance(environment, UsersEnvironment):
-            command.serve_users(environment)
-        elif isinstance(environment, RecordedRuns):
-            command.replay(environment)
-        elif rounds:
-            command.explore()
-        else:
-            command.compare()
+        made = BenchCommand(environment, endpoint, stack, limits, agent, learning, *options)
+        outcome = made.outcome()
+        if shared is None:
+            tell_outcome(outcome, as_json=as_json)
+        return outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the benches of one command share.
+
+    Attributes:
+        scratch: Where a dry run makes the stores that rounds would fill.
+    """
+
+    limits: tuple[Budget, Prices | None]
+    scratch: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +165,22 @@ class BenchCommand:
     seed: int
     folder: Path | None
     dry_run: bool
-    as_json: bool
+    shared: Shared | None = None
 
-    def compare(self) -> None:
+    def outcome(self) -> Outcome:
+        """Play what the kind of environment says: users, points of recorded runs, or tasks, in rounds or not."""
+        from hepm.lab.collaboration.environment import UsersEnvironment
+        from hepm.lab.environments.recorded import RecordedRuns
+
+        if isinstance(self.environment, UsersEnvironment):
+            return self._serve_users(self.environment)
+        if isinstance(self.environment, RecordedRuns):
+            return self._replay(self.environment)
+        if self.rounds:
+            return self._explore()
+        return self._compare()
+
+    def _compare(self) -> Outcome:
         """Run each arm on each task, and report."""
         from hepm.lab.bench.play import Bench
 
@@ -178,9 +197,9 @@ class BenchCommand:
         bar = Bar("runs")
         made = Bench(self.environment, tasks, kept, self.endpoint, options, given=given, on_run=bar.show)
         plan = BenchPlan("run", [arm.name for arm in arms], [task.id for task in tasks], options.trials)
-        self._play_and_report(made, bar, place, plan)
+        return self._played(made, bar, place, plan)
 
-    def serve_users(self, environment: UsersEnvironment) -> None:
+    def _serve_users(self, environment: UsersEnvironment) -> Outcome:
         """Let each user work with the agent in several sessions, in each arm, and report."""
         from hepm.lab.bench.models import SCRIPTED
         from hepm.lab.collaboration.play import NO_PREFERENCES, UserBench, check_user_arms
@@ -226,9 +245,9 @@ class BenchCommand:
             }
 
         plan = BenchPlan("session", arms, [task.id for task in tasks], sessions)
-        self._play_and_report(made, bar, place, plan, about)
+        return self._played(made, bar, place, plan, about)
 
-    def replay(self, environment: RecordedRuns) -> None:
+    def _replay(self, environment: RecordedRuns) -> Outcome:
         """Ask for the next call at points of recorded runs, in each arm, and report."""
         from hepm.lab.bench.replay import ReplayBench, hinted_points, point_arms
 
@@ -260,7 +279,7 @@ class BenchCommand:
             return {"seed": self.seed, "families": made.families}
 
         plan = BenchPlan("point", names, [hinted.point.key for hinted in points], trials=1)
-        self._play_and_report(made, bar, place, plan, about)
+        return self._played(made, bar, place, plan, about)
 
     def _chosen_points(self, environment: RecordedRuns) -> Sequence[Point]:
         """So many points of each domain, drawn with the seed, or those whose names match."""
@@ -275,7 +294,7 @@ class BenchCommand:
         names = {task.id for task in chosen_tasks(environment.tasks(), wanted)}
         return [point for point in environment.points if point.key in names]
 
-    def explore(self) -> None:
+    def _explore(self) -> Outcome:
         """Make rounds of runs, each with the lessons of the rounds before, and report on each round."""
         from hepm.lab.bench.explore import Exploration, explore_tables
         from hepm.lab.bench.play import Bench
@@ -293,22 +312,16 @@ class BenchCommand:
         made = Bench(self.environment, tasks, kept, self.endpoint, options, on_run=bar.show)
         exploration = Exploration(made, episodes=options.rollouts, rounds=self.rounds)
         if self.dry_run:
-            self._tell_estimate(*exploration.estimate(distiller=bool(distiller)), "run", place)
-            return
+            return self._estimated(*exploration.estimate(distiller=bool(distiller)), "run", place)
         memory = _memory_of_rounds(store, self.learning.namespace, self.stack)
         writer = _distiller(distiller, self.endpoint, memory, self.limits, self.stack)
         play = partial(exploration.play, memory=memory, distiller=writer, on_round=_tell_round)
         model, ending = played(made, self.limits, self.stack, bar, play)
-        if self.as_json:
-            print_json({**exploration.to_json(), "paid_before": model.paid_before})
-        else:
-            print_parts(explore_tables(exploration))
-        # The report comes first, then the error that ended the rounds early.
-        if ending is not None:
-            raise ending
         # Runs that broke off leave their round unfinished: repeating the command tries them again.
-        if len(exploration.rounds) < self.rounds:
-            raise click.exceptions.Exit(1)
+        if ending is None and len(exploration.rounds) < self.rounds:
+            ending = click.exceptions.Exit(1)
+        document = {**exploration.to_json(), "paid_before": model.paid_before}
+        return Outcome(document, explore_tables(exploration), ending)
 
     def _place(self, suffix: str = "") -> Path:
         """Where answers are kept."""
@@ -319,23 +332,22 @@ class BenchCommand:
 
         return self.stack.enter_context(Folder(made_folder(place, self.dry_run, self.stack), settings))
 
-    def _play_and_report(
+    def _played(
         self,
         made: Bench | UserBench | ReplayBench,
         bar: Bar,
         place: Path,
         plan: BenchPlan,
         about: Callable[[Model], Object] = lambda _: {},
-    ) -> None:
+    ) -> Outcome:
         """Play a bench that compares arms, and report; in a dry run, say what that would take.
 
         `about` gives more arguments of `report_on`, of what is known once the bench was played.
         """
-        from hepm.lab.bench.report import report_on
+        from hepm.lab.bench.report import report_on, tables
 
         if self.dry_run:
-            self._tell_estimate(*made.estimate(), plan.what, place)
-            return
+            return self._estimated(*made.estimate(), plan.what, place)
         model, ending = played(made, self.limits, self.stack, bar, made.play)
         details: Object = {"failed": made.failed, "paid_before": model.paid_before} | about(model)
         report = report_on(
@@ -347,21 +359,10 @@ class BenchCommand:
             trials=plan.trials,
             **details,
         )
-        self._tell(report, ending)
+        return Outcome(report.to_json(), tables(report), ending)
 
-    def _tell_estimate(self, number: int, usage: Usage, what: str, place: Path) -> None:
-        tell_estimate(number, usage, what, place, prices=self.limits[1], as_json=self.as_json)
-
-    def _tell(self, report: BenchReport, ending: Exception | None) -> None:
-        """Print the report, and raise what ended the bench early."""
-        from hepm.lab.bench.report import tables
-
-        if self.as_json:
-            print_json(report.to_json())
-        else:
-            print_parts(tables(report))
-        if ending is not None:
-            raise ending
+    def _estimated(self, number: int, usage: Usage, what: str, place: Path) -> Outcome:
+        return estimated(number, usage, what, place, prices=self.limits[1])
 
     def _user_client(self, kept: Folder) -> Client | None:
         """What asks the model that plays the users, with answers that the folder keeps; None for rules."""
@@ -496,6 +497,8 @@ class BenchCommand:
         store = self.learning.memory
         if store is None:
             return None
+        if self.shared and self.dry_run and not Path(store).exists():
+            return _memory_of_rounds(str(self.shared.scratch / Path(store).name), "", self.stack)
         check_store(store, "--memory")
         memory = _opened_memory(store, self.stack)
         memory.namespace = known_namespace(memory, self.learning.namespace, store, "--memory")

@@ -234,6 +234,7 @@ GROUPS: Final = {
     "Measure": {
         "eval": ("reports:eval_runs", "Measure how well memory predicts the next tool."),
         "bench": ("bench:bench", "Run an agent on an environment's tasks, with memory and without."),
+        "papers": ("papers:papers", "Play the tables of the papers with a model, beside the published figures."),
         "uplift": ("uplift:uplift", "Say whether memory helps, by sessions that were held out."),
     },
     "Train": {
@@ -253,6 +254,7 @@ The help imports none of them.
 RARE: Final = {
     "bench": "base_url concurrency distiller learn_from max_turns namespace option prices seed rollouts",
     "ingest": "processes",
+    "papers": "base_url prices",
     "prompt": "k environment",
 }
 """Options that a command's `--help` leaves out, as few need them: at most 12 are shown."""

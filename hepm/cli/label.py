@@ -39,7 +39,6 @@ _KEYS: Final = "y: it succeeded, n: it failed, s: skip, q: quit"  # and the retu
 @dry_run_option
 @json_option
 @place_options
-@option("--limit", "Maximum number of runs, the latest first.", least=1)
 @model_options
 def label(
     place: StorePlace,
@@ -48,7 +47,6 @@ def label(
     outcome: str | None,
     by: str | None,
     remove: str | None,
-    limit: int | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -63,7 +61,7 @@ def label(
     if outcome is not None:
         given = _parse_outcome(outcome)
     with place.open() as memory:
-        labelling = _Labelling(memory, place.namespace, limit, dry_run, as_json)
+        labelling = _Labelling(memory, place.namespace, dry_run, as_json)
         if run is not None:
             labelling.one(run, given)
         elif remove is not None:
@@ -99,13 +97,12 @@ class _Labelling:
 
     memory: Memory
     namespace: str
-    limit: int | None
     dry_run: bool
     as_json: bool
 
     def runs(self, *, removed: bool) -> Iterator[Trajectory]:
         """The unlabelled ones, the latest first."""
-        return self.memory.labels.unlabelled(namespace=self.namespace, removed=removed, limit=self.limit)
+        return self.memory.labels.unlabelled(namespace=self.namespace, removed=removed)
 
     # One run
 

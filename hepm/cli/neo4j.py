@@ -72,33 +72,22 @@ def stop(folder: Path) -> None:
 
 @app.command("status")
 @folder_option
-@flag("--show-password", "Print the password too.")
 @json_option
-def status(folder: Path, show_password: bool, as_json: bool) -> None:
+def status(folder: Path, as_json: bool) -> None:
     """Print whether the server of a folder is running, and its addresses; exit 0 if running, 3 if not.
     Example: `hepm neo4j status --json`
     """
-    server = _server(folder)
-    server_status = server.status()
-    password = None
-    if show_password and server_status.password_file.exists():
-        password = server.password
+    server_status = _server(folder).status()
     if as_json:
-        document = _status_json(server_status)
-        if show_password:
-            document["password"] = password
-        print_json(document)
+        print_json(_status_json(server_status))
     elif server_status.running:
         tell(f"Neo4j {server_status.version or ''} runs in {server_status.folder}")
         _print_addresses(server_status)
     else:
         tell(f"Neo4j {server_status.version or ''} is not running in {server_status.folder}")
-    if not as_json:
-        if password is not None:
-            print(f"  password:  {password}")
-        if not server_status.running:
-            print(f"Start it: {_command('start', folder)}")
     if not server_status.running:
+        if not as_json:
+            print(f"Start it: {_command('start', folder)}")
         raise click.exceptions.Exit(3)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from contextlib import ExitStack
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +17,7 @@ import click
 from hepm.cli.options import Bar, print_json, print_table, remark
 from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError
 from hepm.text import count_of
+from hepm.types import Object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,14 +34,43 @@ if TYPE_CHECKING:
     from hepm.llm import Budget, Endpoint, Prices, Usage
 
 
-def print_parts(parts: Sequence[Table | Text]) -> None:
-    """Print the parts of a report."""
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a bench came to, or would take.
+
+    Attributes:
+        document: As --json prints it.
+        parts: The same for people.
+        ending: What ended it early, to be raised after the report.
+        usage: What it would take; None for what was played.
+    """
+
+    document: Object
+    parts: Sequence[Table | Text | str]
+    ending: Exception | None = None
+    usage: Usage | None = None
+
+
+def tell_outcome(outcome: Outcome, *, as_json: bool) -> None:
+    """Print a report, then raise what ended it early."""
+    if as_json:
+        print_json(outcome.document)
+    else:
+        print_parts(outcome.parts)
+    if outcome.ending is not None:
+        raise outcome.ending
+
+
+def print_parts(parts: Sequence[Table | Text | str]) -> None:
+    """Print the parts of a report; a str on one line of any length."""
     from rich.console import Console
     from rich.table import Table
 
     for part in parts:
+        if isinstance(part, str):
+            print(part)
         # A table that must not be cut; sentences and other tables fit any width.
-        if isinstance(part, Table) and part.columns[0].no_wrap:
+        elif isinstance(part, Table) and part.columns[0].no_wrap:
             print_table(part)
         else:
             Console().print(part)
@@ -147,24 +178,19 @@ def chosen_tasks(tasks: Sequence[Task], wanted: str) -> list[Task]:
     return chosen
 
 
-def tell_estimate(
-    number: int, usage: Usage, what: str, place: Path, *, prices: Prices | None = None, as_json: bool
-) -> None:
-    """Print the result of a dry run, with the cost where prices are known."""
-    # A dry run asks nothing: it counts what the tasks' texts and the usual number of turns would take.
+def estimated(number: int, usage: Usage, what: str, place: Path, *, prices: Prices | None = None) -> Outcome:
+    """What a dry run came to, with the cost where prices are known."""
     cost = prices and prices.cost_usd(usage)
-    if as_json:
-        document: dict[str, object] = {
-            "dry_run": True,
-            f"{what}s": number,
-            "calls": usage.calls,
-            "tokens": usage.tokens,
-        }
-        if cost is not None:
-            document["cost_usd"] = cost
-        print_json(document)
-        return
-    about = f"about {count_of(usage.calls, 'call')} and {count_of(usage.tokens, 'token')}"
+    document: Object = {"dry_run": True, f"{what}s": number, "calls": usage.calls, "tokens": usage.tokens}
     if cost is not None:
-        about += f" (${cost:,.2f})"
-    print(f"{count_of(number, what)} would take {about}, in {place}")
+        document["cost_usd"] = cost
+    sentence = f"{count_of(number, what)} would take {about_usage(usage, cost)}, in {place}"
+    return Outcome(document, [sentence], usage=usage)
+
+
+def about_usage(usage: Usage, cost_usd: float | None) -> str:
+    """ "about 12 calls and 4,567 tokens ($0.12)"."""
+    about = f"about {count_of(usage.calls, 'call')} and {count_of(usage.tokens, 'token')}"
+    if cost_usd is not None:
+        about += f" (${cost_usd:,.2f})"
+    return about

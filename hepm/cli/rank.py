@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from hepm.cli.commands import group, option
-from hepm.cli.options import StorePlace, json_option, place_options, print_json, remark, tell
+from hepm.cli.options import StorePlace, place_options, remark, tell
 from hepm.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,19 +16,15 @@ if TYPE_CHECKING:
     from hepm.rank.checkpoint import Checkpoint
 
 RankerName: TypeAlias = Literal["hetero", "sage", "gatv2"]
-network_option = option(
-    "--model", "States and tools, or a network over tools alone.", one_of=get_args(RankerName), default="hetero"
-)
 
 app = group("rank", "Train a ranker on the memory's graph (pip install 'hepm[gnn]'), and measure it.")
 
 
 @app.command("train")
-@network_option
+@option("--model", "States and tools, or a network over tools alone.", one_of=get_args(RankerName), default="hetero")
 @option("--epochs", "Maximum number of epochs.", least=1, default=60)
-@json_option
 @place_options
-def train(place: StorePlace, model: RankerName, epochs: int, as_json: bool) -> None:
+def train(place: StorePlace, model: RankerName, epochs: int) -> None:
     """Train a ranker on the successful runs of a namespace, and measure whether the hybrid policy gains by it.
     Example: `hepm rank train --namespace retail`
     """
@@ -47,40 +43,12 @@ def train(place: StorePlace, model: RankerName, epochs: int, as_json: bool) -> N
             memory.rankers.save(checkpoint)
         except InputError as error:
             remark(f"not measured: {error}")
-        _print(checkpoint, memory.rankers.file(place.namespace), as_json=as_json)
+        _print(checkpoint, memory.rankers.file(place.namespace))
 
 
-@app.command("eval")
-@network_option
-@json_option
-@place_options
-def eval_(place: StorePlace, model: RankerName, as_json: bool) -> None:
-    """Measure the hybrid policy without and with a ranker, and the ranker alone, on task families held out in turn.
-
-    Each part trains a ranker of its own; nothing is stored. Example: `hepm rank eval --namespace retail`
-    """
-    _prepare()
-    from rich.console import Console
-
-    from hepm.evals.report import tables
-    from hepm.lab.rank.train import TrainOptions
-    from hepm.lab.rank.trained import measure
-
-    with place.open() as memory:
-        options = TrainOptions(model)
-        report = measure(memory, place.namespace, options, alone=True, on_fold=_print_fold)
-    if as_json:
-        print_json(report.to_json())
-    else:
-        Console().print(tables(report))
-
-
-def _print(checkpoint: Checkpoint, file: Path, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"file": str(file), **checkpoint.about(), "used": checkpoint.used})
-    else:
-        tell(checkpoint.sentence())
-        tell(f"It is kept in {file}. Ask it alone with `hepm suggest --policy gnn`.")
+def _print(checkpoint: Checkpoint, file: Path) -> None:
+    tell(checkpoint.sentence())
+    tell(f"It is kept in {file}. Ask it alone with `hepm suggest --policy gnn`.")
 
 
 def _prepare() -> None:

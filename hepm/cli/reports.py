@@ -96,7 +96,6 @@ runs_options = options_as(
 
 
 @command("eval")
-@option("--folds", "Number of parts that task families are divided into.", least=2, default=5)
 @option("--method", "Measure this method, or all; repeatable. Default: five.", multiple=True)
 @flag("--all every", "Measure every run and call, however long it takes.")
 @option(
@@ -107,7 +106,6 @@ runs_options = options_as(
 @runs_options
 def eval_runs(
     source: Runs,
-    folds: int,
     method: tuple[str, ...],
     every: bool,
     ablation: tuple[str, ...],
@@ -135,7 +133,7 @@ def eval_runs(
     # None named: the five that `find_methods` has as its default.
     methods = find_methods(named, ablations=ablation)
     domains = source.domains(every=every)
-    settings = EvalOptions(split, folds, assume_success=assume_success, sample=not every)
+    settings = EvalOptions(split, assume_success=assume_success, sample=not every)
     if "k" in ablation:
         other_lengths = tuple(length for length in KS if length != settings.k)
         settings = replace(settings, ks=other_lengths)
@@ -185,9 +183,8 @@ def _read_records(sources: Sequence[str], format: str, bar: Bar, most_chars: int
 @command("view")
 @argument("page", "The HTML file to write.", required=False, default=Path("graph.html"), type=PATH)
 @option("--tool", "Only this tool and its neighbours.")
-@option("--most", "Maximum number of tools, the most called first.", least=2, most=1_000, default=_MOST)
 @place_options
-def view(place: StorePlace, page: Path, tool: str | None, most: int) -> None:
+def view(place: StorePlace, page: Path, tool: str | None) -> None:
     """Write the graph as one self-contained HTML page, which opens without a network.
     Example: `hepm view retail.html --namespace retail`
     """
@@ -197,12 +194,12 @@ def view(place: StorePlace, page: Path, tool: str | None, most: int) -> None:
     check_output_path(page, "the page")
     with place.open() as memory:
         title = f"{Path(place.store).name} · {place.namespace}"
-        tools, edges, left_out = write_page(memory, place.namespace, page, title, tool, most)
+        tools, edges, left_out = write_page(memory, place.namespace, page, title, tool)
     tell(f"{tools} and {edges} drawn in {page}{left_out}")
 
 
 def write_page(
-    memory: Memory, namespace: str, page: Path, title: str, focus: str | None = None, max_tools: int = _MOST
+    memory: Memory, namespace: str, page: Path, title: str, focus: str | None = None
 ) -> tuple[str, str, str]:
     """Write the page; returns how many tools and edges it has, and what is left out, in words."""
     from hepm.atomic_file import atomic_file
@@ -212,7 +209,7 @@ def write_page(
     # The page holds all it shows: it opens without a server or a network.
     rules = memory.mirror(namespace).learned.rules(anew=False)
     forks = forks_of(rules, memory.store, namespace=namespace)
-    content = content_of(memory, namespace, focus=focus, max_tools=max_tools, forks=forks)
+    content = content_of(memory, namespace, focus=focus, max_tools=_MOST, forks=forks)
     html = render_page(content, title=title).encode("utf-8")
     with atomic_file(page, "the page") as file:
         file.write_bytes(html)

@@ -6,7 +6,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
@@ -24,7 +23,7 @@ from hepm.cli.lesson_exchange import (
     lesson_export_options,
 )
 from hepm.cli.lesson_list import LessonKind
-from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, refuse, tell
+from hepm.cli.options import Bar, StorePlace, json_option, place_options, refuse, tell
 from hepm.graph.open_store import embedded_file
 from hepm.text import count_of
 
@@ -167,8 +166,7 @@ def import_(place: StorePlace, paths: tuple[str, ...], retire_missing: tuple[Les
 @argument("source", "The memory to read: a file, a folder, or a Neo4j address.")
 @argument("target", "The memory to fill, created if missing.")
 @option("--namespace -n", "Only this partition; repeatable.", multiple=True)
-@json_option
-def copy(source: str, target: str, namespace: tuple[str, ...], as_json: bool) -> None:
+def copy(source: str, target: str, namespace: tuple[str, ...]) -> None:
     """Copy runs, lessons, counts, states and vectors between files and Neo4j, and compare at the end.
 
     Repeat it to continue after an interruption. `hepm export` and `hepm import` do the same with files of JSON.
@@ -190,11 +188,8 @@ def copy(source: str, target: str, namespace: tuple[str, ...], as_json: bool) ->
         total = sum(memory.totals(namespace=name).trajectories for name in names)
         with _target(target, memory) as filled, Bar("runs copied and compared") as bar:
             copies = list(memory.copy_to(filled, namespaces=names, on_progress=partial(bar.show, total=total)))
-    if as_json:
-        print_json({"copied": [asdict(copied) for copied in copies]})
-    else:
-        for copied in copies:
-            _print_copy(copied)
+    for copied in copies:
+        _print_copy(copied)
     if any(copied.differences for copied in copies):
         raise click.exceptions.Exit(1)
 

@@ -294,7 +294,7 @@ def test_a_page_is_written_that_names_the_tools(store: Path, tmp_path: Path) -> 
 def test_a_page_of_the_busiest_tools_names_the_runs_and_lessons_behind_them(store: Path, tmp_path: Path) -> None:
     page = tmp_path / "graph.html"
     quick("lesson", "distill", "--kind", "principle", "--store", store)
-    assert quick("view", page, "--most", "2", "--store", store).code == 0
+    assert quick("view", page, "--store", store).code == 0
     [data] = re.findall(r'<script type="application/json" id="data">(.*)</script>', page.read_text("utf-8"))
     drawn = json.loads(data)
     assert any(tool["lessons"] for tool in drawn["tools"])
@@ -302,7 +302,7 @@ def test_a_page_of_the_busiest_tools_names_the_runs_and_lessons_behind_them(stor
 
 
 def test_an_evaluation_as_json_says_what_programs_are_promised(log: Path) -> None:
-    answer = quick("eval", log, "--method", "hybrid", "--method", "first-order", "--folds", "3", "--json")
+    answer = quick("eval", log, "--method", "hybrid", "--method", "first-order", "--json")
     assert answer.code == 0
     report = answer.json
     promised = "domains macro verdict rescue rescue_seen rescue_by_k skipped methods settings"

@@ -164,7 +164,7 @@ def test_a_judge_may_quote_its_word_or_say_that_it_is_the_answer(
     label: bool | None,
 ) -> None:
     loopback.script = lambda request: completion(said)
-    assert asked(store, loopback, "label", "--by", "judge", "--limit", "1").code == 0
+    assert asked(store, loopback, "label", "--by", "judge", "--budget", "1 calls").code == 0
     assert [found for found, by in labels(store).values() if by] == ([] if label is None else [label])
 
 

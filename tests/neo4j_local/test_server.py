@@ -104,8 +104,7 @@ def test_the_password_is_printed_when_asked_for_alone(local: LocalServer):
     told = [("start",), ("status",), ("status", "--json")]
     answers = [quick("neo4j", *words, "--folder", folder_of(local)) for words in told]
     assert not any(local.password in answer.out + answer.err for answer in answers)
-    shown = quick("neo4j", "status", "--show-password", "--json", "--folder", folder_of(local))
-    assert shown.json["password"] == local.password
+    assert local.password in quick("neo4j", "env", "--folder", folder_of(local)).out
 
 
 def test_nobody_elsewhere_can_reach_it(local: LocalServer):

@@ -18,16 +18,15 @@ from hepm.evals.report import EvalOptions, EvalReport
 from hepm.lab.rank.data import families_of as alike
 from hepm.lab.rank.train import TrainOptions, build
 from hepm.memory import Memory
-from hepm.policy import Floors, Hybrid, Policy
+from hepm.policy import Hybrid
 from hepm.rank.checkpoint import Gate
-from hepm.rank.policy import Gnn
 from hepm.rank.ranker import Ranker
 
 # Each fold trains a ranker of its own, which takes minutes.
 FOLDS: Final = 3
 MOST_RUNS: Final = 2_000
 """The latest runs of a larger memory that are measured on: every fold is stored and trained anew."""
-HYBRID, ALONE, BOTH = "hybrid", "gnn", "hybrid + gnn"
+HYBRID, BOTH = "hybrid", "hybrid + gnn"
 
 
 def measure(
@@ -36,10 +35,9 @@ def measure(
     options: TrainOptions = TrainOptions(),
     *,
     folds: int = FOLDS,
-    alone: bool = False,
     on_fold: Callable[[int], None] = lambda _: None,
 ) -> EvalReport:
-    """The hybrid policy without and with a ranker, and the ranker `alone` if asked; each fold trains one of its own.
+    """The hybrid policy without and with a ranker, of which each fold trains one of its own.
 
     Raises:
         InputError: too few families, or none of the runs has an outcome.
@@ -56,29 +54,15 @@ def measure(
             rankers[training] = checkpoint.ranker({}, filled.embedder)
         return rankers[training]
 
-    # As a closure: the methods of one fold share its ranker, whose training takes almost all of the time.
-    def method(name: str, about: str, make: Callable[[Floors, Ranker], Policy]) -> Method:
-        def fit(training: Training) -> PolicyPredictor:
-            trained = ranker(training)
-            return PolicyPredictor(lambda floors: make(floors, trained), training)
-
-        return Method(name, about, fit)
+    def fit(training: Training) -> PolicyPredictor:
+        trained = ranker(training)
+        return PolicyPredictor(lambda floors: Hybrid(floors=floors, ranker=trained), training)
 
     methods = [
         Method(HYBRID, "the default policy", partial(PolicyPredictor, lambda floors: Hybrid(floors=floors))),
-        method(BOTH, "the same with the ranker as one more feature", _both),
+        Method(BOTH, "the same with the ranker as one more feature", fit),
     ]
-    if alone:
-        methods.append(method(ALONE, f"the trained ranker alone ({options.model})", _alone))
     return evaluate([domain], methods, EvalOptions(folds=folds, seed=options.seed, reference=HYBRID, seen=False))
-
-
-def _both(floors: Floors, ranker: Ranker) -> Policy:
-    return Hybrid(floors=floors, ranker=ranker)
-
-
-def _alone(floors: Floors, ranker: Ranker) -> Policy:
-    return Gnn(ranker, floors=floors)
 
 
 def gate_of(report: EvalReport) -> Gate:

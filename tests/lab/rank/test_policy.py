@@ -164,12 +164,3 @@ def test_the_command_trains_measures_and_says_whether_the_ranker_is_used(of: obj
     assert kept.sentence() in trained.out
     asked = ("suggest", "--store", store, "--policy", "gnn", "--after", "look_up", "--state", "refund money paid back")
     assert quick(*asked).code == 0
-
-
-def test_the_command_compares_without_storing_anything(of: object, tmp_path: Path) -> None:
-    store = tmp_path / "shop.hepm"
-    with Memory.open(store, speak="all") as memory:
-        memory.ingest(runs())
-    found = quick("rank", "eval", "--store", store, "--model", "sage", "--json").json
-    assert set(found["macro"]) == {"hybrid", "hybrid + gnn", "gnn"}
-    assert not list(tmp_path.glob("*-rank/*"))

@@ -1,0 +1,259 @@
+"""`hepm papers`: the tables of the four papers, played with a model beside the published figures."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from hepm.cli.bench import Shared, bench
+from hepm.cli.commands import PATH, argument, command, flag, option
+from hepm.cli.config import read_config
+from hepm.cli.model import ModelChoice, dry_run_option, model_options
+from hepm.cli.options import json_option, print_json, refuse, remark
+from hepm.cli.playing import Outcome, about_usage
+from hepm.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from hepm.lab.papers import Paper, PaperTable, TablePart
+    from hepm.types import Object
+
+FOLDER: Final = Path("hepm-papers")
+
+
+@command("papers")
+@argument(
+    "paper",
+    "h-epm, prime, evolver, multisessioncollab, msc, or a .toml file of your own. Default: list all tables.",
+    required=False,
+)
+@option("--table", "A table, such as 1 or fig-4b; repeat it for more. Default: all that a model makes.", multiple=True)
+@option("--judge", "Model that judges and distills where the paper's is another than the agent's. Default: --model.")
+@option("--user-model", "Model that plays users.", envvar="HEPM_USER_MODEL", show_envvar=True)
+@option("--trials", "Runs of each task in each arm, with seeds of their own.", least=1, default=3)
+@flag("--small", "Few tasks of each bench.")
+@option("--source", "NAME=PATH of a checkout or file that a bench needs; repeat it for more.", multiple=True)
+@option("--base-url", "Address of the endpoint, up to and with /v1.", envvar="OPENAI_BASE_URL", show_envvar=True)
+@option("--prices", "Dollars per million tokens in and out, such as 0.15,0.6.", config="model.prices")
+@option("--folder", "Where answers and runs are kept.", type=PATH, default=FOLDER)
+@dry_run_option
+@json_option
+@model_options
+def papers(choice: ModelChoice, paper: str | None, as_json: bool, **options: Any) -> None:
+    """Play the tables of a paper with a model, beside its published figures; without a paper, list them all.
+
+    A repeated command goes on where it was stopped; no recorded answer is asked for again. The budget is that of the
+    whole command. Example: `hepm papers h-epm --table 1 --model gpt-5-mini --dry-run`
+    """
+    from hepm.lab.papers import ALIASES, PAPERS, find_paper
+
+    if paper is None:
+        _list([find_paper(name) for name in PAPERS], as_json=as_json)
+        return
+    known = [*PAPERS, *ALIASES]
+    is_known = paper in known or paper.endswith(".toml")
+    refuse(not is_known, "PAPER", f"{paper!r} is none of {', '.join(known)}, and no .toml file")
+    found = find_paper(paper)
+    tables = found.find_tables(options.pop("table"))
+    refuse(not choice.model, "--model", "name a model, or gold or none")
+    made = PapersCommand(found, tables, choice, **options)
+    made.play(as_json=as_json)
+
+
+@dataclass(frozen=True, slots=True)
+class PapersCommand:
+    """Tables of one paper, with the options of the command."""
+
+    paper: Paper
+    tables: Sequence[PaperTable]
+    choice: ModelChoice
+    judge: str | None
+    user_model: str | None
+    trials: int
+    small: bool
+    source: Sequence[str]
+    base_url: str | None
+    prices: str | None
+    folder: Path
+    dry_run: bool
+
+    def play(self, *, as_json: bool) -> None:
+        """Play the benches that the tables need, and print the tables; in a dry run, say what that would take."""
+        if self.user_model:
+            # Environments read it when they ask for the model that plays their user.
+            os.environ["HEPM_USER_MODEL"] = self.user_model
+        limits = self.choice.limits(self.prices)
+        outcomes: dict[str, Outcome] = {}
+        with TemporaryDirectory(prefix="hepm-papers-") as scratch, click.Context(bench) as context:
+            context.obj = Shared(limits, Path(scratch))
+            for name, rows in self._benches().items():
+                remark(f"{self.paper.title}: {name}")
+                outcome = context.invoke(bench, **self._options(name, rows))
+                outcomes[name] = outcome
+                if outcome.ending is not None:
+                    break
+        if self.dry_run:
+            self._tell_estimate(outcomes, as_json=as_json)
+            return
+        self._tell(outcomes, as_json=as_json)
+        for outcome in outcomes.values():
+            if outcome.ending is not None:
+                raise outcome.ending
+
+    def _benches(self) -> Mapping[str, list[str]]:
+        """The benches to play, with their rows; those whose source is not given are left out."""
+        given = self._sources()
+        needed = self.paper.arms_of(self.tables)
+        playable: dict[str, list[str]] = {}
+        missing: dict[str, list[str]] = {}
+        for name, rows in needed.items():
+            source = self.paper.benches[name].get("source")
+            if source is None or source in given:
+                playable[name] = rows
+            else:
+                missing.setdefault(source, []).append(name)
+        for source, names in missing.items():
+            remark(f"{', '.join(names)} left out: give --source {source}=PATH")
+        if not playable:
+            raise InputError(f"nothing can be played without --source {' and '.join(missing)}=PATH.")
+        return playable
+
+    def _sources(self) -> Mapping[str, str]:
+        sources: dict[str, str] = {}
+        for given in self.source:
+            name, equals, path = given.partition("=")
+            refuse(not (name and equals and path), "--source", f"{given!r} is not NAME=PATH")
+            sources[name] = path
+        return sources
+
+    def _options(self, name: str, rows: Sequence[str]) -> Object:
+        """The options of `hepm bench` for one of the benches."""
+        from hepm.lab.bench.models import GOLD, NONE, SCRIPTED
+
+        options = self.paper.options(name, small=self.small)
+        source = self.paper.benches[name].get("source")
+        if source is not None:
+            options["source"] = self._sources()[source]
+        if "rounds" not in options:
+            options.setdefault("trials", self.trials)
+            options["arms"] = ",".join(rows)
+        # A model that is none writes nothing: lessons are then found by counting.
+        writer = "" if self.choice.model in (GOLD, NONE, SCRIPTED) else self.choice.model
+        places = {
+            "model": writer,
+            "judge": self.judge or writer,
+            "folder": self.folder / self.paper.name,
+        }
+        for key, value in options.items():
+            if isinstance(value, str):
+                options[key] = value.format(**places)
+        given: Object = {
+            "model": self.choice.model,
+            "budget": self.choice.budget,
+            "base_url": self.base_url,
+            "prices": self.prices,
+            "concurrency": read_config().model.concurrency,
+            "folder": self.folder / self.paper.name / name,
+            "dry_run": self.dry_run,
+        }
+        return given | options
+
+    def _tell_estimate(self, outcomes: Mapping[str, Outcome], *, as_json: bool) -> None:
+        from hepm.llm import Usage
+
+        _, prices = self.choice.limits(self.prices)
+        total = Usage()
+        for outcome in outcomes.values():
+            total += outcome.usage or Usage()
+        cost = prices and prices.cost_usd(total)
+        if as_json:
+            benches = {name: outcome.document for name, outcome in outcomes.items()}
+            asked: Object = {"calls": total.calls, "tokens": total.tokens, "cost_usd": cost}
+            print_json({"dry_run": True, **asked, "benches": benches})
+            return
+        for name, outcome in outcomes.items():
+            usage = outcome.usage or Usage()
+            print(f"{name}: {about_usage(usage, prices and prices.cost_usd(usage))}")
+        print(f"all: {about_usage(total, cost)}")
+
+    def _tell(self, outcomes: Mapping[str, Outcome], *, as_json: bool) -> None:
+        if as_json:
+            tables = [_table_json(table, outcomes) for table in self.tables]
+            benches = {name: outcome.document for name, outcome in outcomes.items()}
+            print_json({"paper": self.paper.name, "tables": tables, "benches": benches})
+            return
+        from rich.console import Console
+
+        for table in self.tables:
+            Console().print(_shown(self.paper, table, outcomes, str(self.choice.model)))
+
+
+def _list(known: Sequence[Paper], *, as_json: bool) -> None:
+    """All tables and figures with their state."""
+    from hepm.lab.papers import STATES
+
+    if as_json:
+        print_json(
+            {
+                paper.name: [
+                    {"table": table.name, "title": table.title, "state": table.state, "by": table.by}
+                    for table in paper.tables
+                ]
+                for paper in known
+            }
+        )
+        return
+    for paper in known:
+        print(f"{paper.name}: {paper.title}")
+        for table in paper.tables:
+            print(f"  {table.name:<7} {table.title}: {STATES[table.state]}{'; ' if table.by else ''}{table.by}")
+
+
+def _table_json(table: PaperTable, outcomes: Mapping[str, Outcome]) -> Object:
+    rows: list[Object] = []
+    for part in table.parts:
+        for row, name in part.rows.items():
+            published = {model: part.figures(model, row, len(table.metrics)) for model in part.published}
+            ours = _ours(part, row, table.metrics, outcomes)
+            rows.append({"part": part.label, "row": row, "name": name, "ours": ours, "published": published})
+    return {"table": table.name, "title": table.title, "metrics": table.metrics, "rows": rows}
+
+
+def _ours(part: TablePart, row: str, metrics: Sequence[str], outcomes: Mapping[str, Outcome]) -> list[float | None]:
+    """What our bench measured of a row; None for what is not there."""
+    from hepm.lab.papers import records_of, value_of
+
+    outcome = outcomes.get(part.bench)
+    if outcome is None:
+        return [None] * len(metrics)
+    record = records_of(outcome.document).get(row, {})
+    return [value_of(record, metric) for metric in metrics]
+
+
+def _shown(paper: Paper, table: PaperTable, outcomes: Mapping[str, Outcome], model: str) -> Table:
+    """A table for people: ours, and what was published of each model."""
+    from hepm.evals.report import table_of
+
+    published = list(dict.fromkeys(name for part in table.parts for name in part.published))
+    title = f"{paper.title}, {table.printed_name}: {table.title} ({' / '.join(table.metrics)})"
+    shown = table_of(title, "", "", model, *(f"{name} (paper)" for name in published))
+    for part in table.parts:
+        for row, name in part.rows.items():
+            figures = [_figures(_ours(part, row, table.metrics, outcomes))]
+            for other in published:
+                known = part.figures(other, row, len(table.metrics)) if other in part.published else []
+                figures.append(_figures(known))
+            shown.add_row(part.label, name, *figures)
+    return shown
+
+
+def _figures(values: Sequence[float | None]) -> str:
+    return " / ".join("–" if value is None or math.isnan(value) else f"{value:.3f}" for value in values) or "–"

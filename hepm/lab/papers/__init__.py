@@ -1,0 +1,207 @@
+"""The tables and figures of the four papers, as data: one TOML file each, which `hepm papers` plays with a model.
+
+A file has the title of the paper, its benches, and all its tables and figures, in the paper's order:
+
+    title = "H-EPM"
+
+    [bench.tau2]                        # a bench: options of `hepm bench` by their long names, and the environment
+    env = "tau2-telecom-user"
+    rollouts = 3
+    option = ["temperature=0"]
+    small = {tasks = "4"}               # what differs with --small
+
+    [[table]]
+    name = "1"                          # as --table takes it: "1", "fig-4b"
+    title = "Success of tasks on three benchmarks"
+    state = "model"                     # "model": made by its parts; "arithmetic"; "cannot"
+    metrics = ["success"]               # its columns: what each row reads off the JSON of its bench
+
+    [[table.part]]                      # rows that one bench makes
+    bench = "tau2"
+    label = "τ²-bench"
+    rows = {off = "Base model", explicit = "H-EPM"}       # arm: its name in the paper. These arms are played.
+    published = {"GPT-4.1" = [0.358, 0.512]}              # model: the figure of each row, in their order; with
+                                                          # several metrics a list each; nan where none is printed
+
+    [[table]]
+    name = "5"
+    title = "Half of a group guided"
+    state = "cannot"
+    by = "It trains weights on GPUs: `hepm.lab.rl.guidance.Guidance.guides` guides half of a group."
+
+**Benches.** Tables that name one bench share its runs: its arms are those of all their rows. Values may hold {model},
+{judge} (--judge, else the model) and {folder}, where the benches of a paper lie. `source` names what --source
+NAME=PATH gives; without it, parts of that bench are left out, and the command says so. `after` names a bench that is
+played first, say the rounds that fill the store of `memory`. `trials` is --trials, unless the bench has its own.
+
+**Rows.** Of a bench that compares arms, rows are arms. Of rounds they are numbers of rounds ("5"), or a round and an
+environment ("5 travel"). A metric is "success", "reward" or another mean, or else a path into the record of a row,
+as `hepm bench --json` prints it: "later.length.value", "zones.golden". Published shares are in [0, 1].
+
+**States.** "model": the command plays it. "arithmetic": `by` names the function or test that gives its figures.
+"cannot": `by` says why, and names the nearest thing here, if there is one.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias, cast
+
+from hepm.errors import InputError, NotFoundError
+from hepm.types import Object
+
+State: TypeAlias = Literal["model", "arithmetic", "cannot"]
+STATES: Final[Mapping[State, str]] = {
+    "model": "runs with a model",
+    "arithmetic": "reproduced by arithmetic",
+    "cannot": "cannot be run here",
+}
+PAPERS: Final = ("h-epm", "prime", "evolver", "multisessioncollab")
+ALIASES: Final = {"msc": "multisessioncollab"}
+_BENCH_ONLY: Final = ("small", "source", "after")
+"""Keys of a bench that are no options of `hepm bench`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TablePart:
+    """Rows of a table that one bench makes.
+
+    Attributes:
+        rows: What the paper calls a row, by arm or round.
+        published: By model, the figure of each row, in the order of `rows`; a list for several metrics.
+    """
+
+    bench: str
+    label: str
+    rows: Mapping[str, str]
+    published: Mapping[str, Sequence[Any]] = field(default_factory=dict[str, Sequence[Any]])
+
+    def figures(self, model: str, row: str, metrics: int) -> list[float]:
+        """What was published of a row."""
+        figure: Any = self.published[model][list(self.rows).index(row)]
+        return [figure] if metrics == 1 else list(figure)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperTable:
+    """A table or figure.
+
+    Attributes:
+        by: What gives its figures, or why it cannot be run here.
+    """
+
+    name: str
+    title: str
+    state: State
+    by: str = ""
+    metrics: Sequence[str] = ()
+    parts: Sequence[TablePart] = ()
+
+    @property
+    def printed_name(self) -> str:
+        """As the paper prints it: "table 1", "figure 4b"."""
+        if self.name.startswith("fig-"):
+            return f"figure {self.name.removeprefix('fig-')}"
+        return f"table {self.name}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paper:
+    """A paper.
+
+    Attributes:
+        benches: What is played, by name: options of `hepm bench`, and the keys of the module's docstring.
+    """
+
+    name: str
+    title: str
+    benches: Mapping[str, Object]
+    tables: Sequence[PaperTable]
+
+    def find_tables(self, names: Sequence[str]) -> list[PaperTable]:
+        """The tables of these names; without names all that a model can make.
+
+        Raises:
+            NotFoundError: there is none of a name.
+            InputError: a named one is not made with a model.
+        """
+        if not names:
+            return [table for table in self.tables if table.state == "model"]
+        known = {table.name: table for table in self.tables}
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise NotFoundError(f"{self.title} has no table {', '.join(unknown)}: there are {', '.join(known)}.")
+        found = [known[name] for name in dict.fromkeys(names)]
+        for table in found:
+            if table.state != "model":
+                raise InputError(f"{table.printed_name} of {self.title} {STATES[table.state]}: {table.by}")
+        return found
+
+    def arms_of(self, tables: Sequence[PaperTable]) -> dict[str, list[str]]:
+        """The benches that tables need, in the order they are played, each with the rows that are read off it."""
+        needed: dict[str, list[str]] = {}
+        for table in tables:
+            for part in table.parts:
+                first = self.benches[part.bench].get("after")
+                if first is not None:
+                    needed.setdefault(first, [])
+                rows = needed.setdefault(part.bench, [])
+                rows += [row for row in part.rows if row not in rows]
+        return needed
+
+    def options(self, bench: str, *, small: bool) -> Object:
+        """The options of `hepm bench` for one of them, as the file gives them."""
+        given = self.benches[bench]
+        if small:
+            given = {**given, **given.get("small", {})}
+        return {name.replace("-", "_"): value for name, value in given.items() if name not in _BENCH_ONLY}
+
+
+def find_paper(name: str) -> Paper:
+    """A paper by its name or alias, or the tables of a TOML file of your own; InputError if it cannot be read."""
+    file = Path(__file__).parent / f"{ALIASES.get(name, name)}.toml"
+    if name.endswith(".toml"):
+        file = Path(name)
+    try:
+        return _read(file.stem, tomllib.loads(file.read_text("utf-8")))
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise InputError(
+            f"{file} holds no tables as `hepm.lab.papers` describes them: {type(error).__name__}: {error}."
+        ) from error
+
+
+def _read(name: str, document: Object) -> Paper:
+    tables: list[PaperTable] = []
+    for record in cast("list[Object]", document["table"]):
+        parts = [TablePart(**part) for part in record.pop("part", ())]
+        tables.append(PaperTable(**record, parts=parts))
+    return Paper(name=name, title=document["title"], benches=document.get("bench", {}), tables=tables)
+
+
+def records_of(document: Object) -> Mapping[str, Object]:
+    """The records of a bench's JSON that rows name: arms, or rounds and their environments."""
+    if "arms" in document:
+        return document["arms"]
+    records: dict[str, Object] = {}
+    for report in document.get("rounds", ()):
+        records[str(report["number"])] = report
+        for environment, measures in report["environments"].items():
+            records[f"{report['number']} {environment}"] = measures
+    return records
+
+
+def value_of(record: Object, metric: str) -> float | None:
+    """What a row reads off its record; None where it has none."""
+    means: Object = record.get("means", record)
+    if metric in means:
+        return means[metric]
+    value: Any = record
+    for key in metric.split("."):
+        if isinstance(value, list):
+            value = dict(enumerate(cast("list[Any]", value))).get(int(key))
+        else:
+            value = cast("Object", value or {}).get(key)
+    return value
