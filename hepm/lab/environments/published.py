@@ -12,7 +12,12 @@ from typing import Any, Final
 from hepm.ingest.formats.bfcl import json_schema, parse_call
 from hepm.lab.environments import Call, GoldTurn, Schema, Task
 from hepm.lab.environments.packages import Checkout, Package
-from hepm.lab.environments.worker import PlayedWorkerEnvironment, WorkerEnvironment, schema_of
+from hepm.lab.environments.worker import (
+    JoinedWorkerEnvironment,
+    PlayedWorkerEnvironment,
+    WorkerEnvironment,
+    schema_of,
+)
 from hepm.types import Tool
 
 _SUITES: Final = ("workspace", "travel", "banking", "slack")
@@ -26,6 +31,9 @@ _TOOLSANDBOX_NEEDS: Final = Package(
     ),
     size="400 MB",
 )  # fmt: skip
+_USERRL_NEEDS: Final = Package(
+    ("gymnasium==1.2.0", "numpy==2.2.6", "pyarrow==21.0.0", "pydantic==2.11.7", "PyYAML==6.0.2"), size="200 MB"
+)
 BENCHMARKS: Final[Mapping[str, tuple[Package | Checkout, Sequence[str]]]] = {
     # BFCL multi-turn (Patil et al., ICML 2025): simulated classes, users who speak by script, states that are compared.
     # 200 tasks of each variant. https://github.com/ShishirPatil/gorilla
@@ -58,9 +66,16 @@ BENCHMARKS: Final[Mapping[str, tuple[Package | Checkout, Sequence[str]]]] = {
         Checkout("https://github.com/apple/ToolSandbox", "tool_sandbox/common/scenario.py", _TOOLSANDBOX_NEEDS),
         ("", "user"),
     ),
+    # UserRL's eight gyms (Qian et al., 2025, arXiv:2509.19736), on which PRIME is measured, with their splits; the part
+    # "" is all of them. A model plays the user, but for functions.
+    # https://github.com/SalesforceAIResearch/UserRL
+    "userrl": (
+        Checkout("https://github.com/SalesforceAIResearch/UserRL", "eval/schema/interact_tool.yaml", _USERRL_NEEDS),
+        ("", "travel", "turtle", "function", "tau", "persuade", "intention", "telepathy", "search"),
+    ),
 }
-"""What each needs, and its parts. In a part that ends in "user" a model plays the user; in the others the user's first
-text says all that the user knows and wants."""
+"""What each needs, and its parts. In a part that ends in "user" a model plays the user; in the others but UserRL's the
+user's first text says all that the user knows and wants."""
 
 
 def published(benchmark: str, part: str, source: str = "") -> WorkerEnvironment:
@@ -68,7 +83,11 @@ def published(benchmark: str, part: str, source: str = "") -> WorkerEnvironment:
     package, _ = BENCHMARKS[benchmark]
     if isinstance(package, Checkout):
         package = replace(package, source=source)
-    kind = PlayedWorkerEnvironment if part.endswith("user") else WorkerEnvironment
+    kind = WorkerEnvironment
+    if benchmark == "userrl" and not part:
+        kind = JoinedWorkerEnvironment
+    elif part.endswith("user") or (benchmark == "userrl" and part != "function"):
+        kind = PlayedWorkerEnvironment
     read: dict[str, Any] = {}
     if benchmark == "bfcl":  # its records are the authors' own
         read = {"task_of": _bfcl_task, "schema_of": _bfcl_schema}

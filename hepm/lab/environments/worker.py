@@ -139,8 +139,8 @@ class WorkerEpisode:
         return self._tools
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
-        """What the tool returns in the worker; ToolFailed if it raised there."""
-        text, failed = self.worker.ask("call", tool, dict(arguments))
+        """What the tool returns in the worker, which may be what the user says; ToolFailed if it raised there."""
+        text, failed = self.worker.ask("call", tool, dict(arguments), model=self._ask)
         if failed:
             raise ToolFailed(text)
         return text
@@ -248,3 +248,11 @@ class PlayedWorkerEnvironment(AskedUser, WorkerEnvironment):
         """A fresh state; the seed is sent with each request to the model."""
         model = self.user.model
         return super().start(task, seed=seed, ask=lambda body: (ask or self.chat)({"model": model, **body}))
+
+
+class JoinedWorkerEnvironment(PlayedWorkerEnvironment):
+    """All parts of a benchmark: a `hepm.lab.environments.JoinedEnvironment`. Ids of tasks begin with their part."""
+
+    def part_of(self, task: Task) -> str:
+        """The environment of the part: "userrl-turtle" of "turtle-test-3"."""
+        return f"{self.name}-{task.id.partition('-')[0]}"

@@ -1,4 +1,4 @@
-"""ACEBench and ToolSandbox, from stand-ins of our own, and from the authors' checkouts where variables name them."""
+"""ACEBench, ToolSandbox and UserRL, from stand-ins of our own, and from checkouts where variables name them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
-from hepm.errors import InputError
-from hepm.lab.environments import Task, find_environment, published
+from hepm.errors import EpisodeError, InputError
+from hepm.lab.environments import JoinedEnvironment, PlayedUser, Task, find_environment, place_of, published
+from hepm.lab.environments.gyms import CREDIT
+from hepm.lab.environments.packages import Checkout
 from hepm.lab.environments.worker import WorkerEnvironment
 from tests.faults.command import quick
 from tests.lab.environments.test_environments import play, tried
@@ -175,6 +179,126 @@ def test_a_model_plays_the_user_of_toolsandbox_and_ends_by_its_tool(
         assert episode.answer("It is on.") is None
         assert episode.reward() == 1
         episode.close()
+
+
+@pytest.fixture(scope="module")
+def userrl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerEnvironment]:
+    """All gyms of a stand-in of UserRL, laid out here; a model plays the users, and there is no key to search."""
+    root = tmp_path_factory.mktemp("userrl")
+    package, parts = published.BENCHMARKS["userrl"]
+    assert isinstance(package, Checkout)
+    prompt = [{"role": "system", "content": "Use the tool."}, {"role": "user", "content": "I think of a word."}]
+    for part in filter(None, parts):
+        folder = root / "gyms" / f"{part.capitalize()}Gym" / f"{part}gym"
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").write_text((STAND_INS / "userrl_gym.py").read_text())
+        data = {"persuade": "persuasion", "search": "bamboogle"}.get(part, part)
+        data = root / "data" / f"{data}_multiturn{'_onechoice' if part == 'travel' else ''}"
+        data.mkdir(parents=True)
+        named = "title" if part in ("turtle", "telepathy") else "id"
+        for split in ("train", "test") if part != "search" else ("test",):
+            rows = [{"prompt": prompt, "reward_model": {named: f"{part}-{split}-word-{n}"}} for n in range(2)]
+            parquet.write_table(pa.Table.from_pylist(rows), data / f"{split}.parquet")
+    schema = root / package.marker
+    schema.parent.mkdir(parents=True)
+    fields = "{choice: {type: string}, content: {type: string}}"
+    schema.write_text(
+        "tool_schema:\n  type: function\n  function:\n    name: interact_with_env\n    description: Act.\n"
+        f"    parameters: {{type: object, properties: {fields}, required: [choice, content]}}\n"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HEPM_USER_MODEL", "user")
+        patch.delenv("SERPER_API_KEY", raising=False)
+        environment = published.published("userrl", "", str(root))
+        environment._package = replace(package, source=str(root), package=None)
+        yield environment
+    environment.close()
+
+
+def begun(environment: WorkerEnvironment, task: str, bodies: list[Any], says: str = "Yes.") -> Any:
+    """A run whose user always says the same; `bodies` has what its model was asked."""
+
+    def ask(body: Any) -> Any:
+        bodies.append(body)
+        return {"choices": [{"message": {"content": says}}]}
+
+    return environment.start(Task(task, ""), ask=ask)
+
+
+def acted(episode: Any, *steps: str) -> list[str]:
+    made: list[str] = []
+    for step in steps:
+        choice, _, content = step.partition(" ")
+        made.append(tried(episode, "interact_with_env", {"choice": choice, "content": content}))
+    return made
+
+
+def test_the_gyms_of_userrl_have_its_published_splits_and_prompts_and_one_library_serves_all_of_them(
+    userrl: WorkerEnvironment,
+) -> None:
+    tasks = userrl.tasks()
+    assert [task.id for task in tasks][:5] == [
+        "travel-train-0", "travel-train-1", "travel-test-0", "travel-test-1", "turtle-train-0",
+    ]  # fmt: skip
+    assert len(tasks) == 7 * 4  # searching the web needs a key
+    assert {(task.request, task.system) for task in tasks} == {("I think of a word.", "Use the tool.")}
+    assert [task.split for task in tasks].count("test") == 14
+    assert isinstance(userrl, JoinedEnvironment)
+    assert place_of(userrl, tasks[4]) == "userrl-turtle" == find_environment("userrl-turtle", "x").name
+    assert CREDIT.keys() >= {"userrl-travel", "userrl-intention"}
+    assert isinstance(userrl, PlayedUser)
+    assert not isinstance(find_environment("userrl-function", "x"), PlayedUser)
+
+
+def test_the_users_of_userrl_are_asked_through_hepm_and_a_right_guess_ends_the_run(userrl: WorkerEnvironment) -> None:
+    bodies: list[Any] = []
+    episode = begun(userrl, "telepathy-test-0", bodies)
+    assert [tool["function"]["name"] for tool in episode.tools] == ["interact_with_env"]
+    assert acted(episode, "action Is it big?", "answer house") == ["Yes.", "Wrong."]
+    asked = [{"role": "user", "content": "[action] Is it big?"}]
+    assert bodies == [{"model": "user", "messages": asked, "temperature": 0.0, "max_tokens": 9}]
+    assert tried(episode, "think", {}) == "failed: there is no tool think"
+    assert tried(episode, "interact_with_env", {"choice": 1, "content": "x"}).endswith("as texts")
+    assert episode.reward() == 0
+    right, late = acted(episode, "answer telepathy-test-word-0", "action More?")
+    assert (right, late) == ("Right.\nThe conversation is over.", "failed: the conversation is over")
+    assert (episode.reward(), episode.scores(), episode.answer("Done.")) == (1, {"published": 1}, None)
+    episode.close()
+    episode = begun(userrl, "function-test-0", [])
+    texts = acted(episode, *["answer 1"] * 17)
+    assert texts[14:] == ["Wrong.", "Wrong.\nThe conversation is over.", "failed: the conversation is over"]
+    episode.close()
+
+
+def test_scores_of_userrl_are_counted_as_its_analysis_does_and_rewards_end_at_one(userrl: WorkerEnvironment) -> None:
+    wish = begun(userrl, "intention-train-0", [])
+    assert wish.reward() == 0
+    acted(wish, "action Which colour?")
+    assert (wish.reward(), wish.scores()) == (0.5, {"published": 1})
+    acted(wish, "action Which size?")
+    assert (wish.reward(), wish.scores()) == (1, {"published": 2})
+    wish.close()
+    trip = begun(userrl, "travel-train-0", [])
+    # Of each aspect the best choice, over both aspects; a search and an empty answer choose nothing.
+    acted(trip, "search F1", "answer F2", "answer F1", "answer ", "answer H2")
+    assert trip.reward() == pytest.approx((1 + 0.8) / 2)
+    trip.close()
+
+
+def test_a_gym_of_userrl_that_lacks_something_says_what_and_a_user_may_speak_first(userrl: WorkerEnvironment) -> None:
+    with pytest.raises(EpisodeError, match=r"Serper API key not found"):
+        begun(userrl, "search-test-0", [])
+    with pytest.raises(EpisodeError, match=r"tau-bench is not in .*utils.tau-bench: clone it there"):
+        begun(userrl, "tau-train-0", [])
+    checkout = userrl._package
+    assert isinstance(checkout, Checkout)
+    (checkout.folder / "gyms" / "utils" / "tau-bench").mkdir(parents=True)
+    bodies: list[Any] = []
+    episode = begun(userrl, "tau-test-0", bodies, "I want my money back.")
+    assert not bodies  # only when the agent first acts
+    assert acted(episode, "action How can I help?") == ["I want my money back."]
+    assert [body["messages"] for body in bodies] == [[], [{"role": "user", "content": "[action] How can I help?"}]]
+    episode.close()
 
 
 def test_a_bench_runs_from_a_checkout_and_reports_process_accuracy(tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ def test_a_hidden_function_gives_neither_its_test_value_nor_a_second_chance() ->
     assert episode.reward() == 0
 
 
-NEEDS_MORE = "-user$|-.+-attacked$|-files$|^acebench|^toolsandbox"  # a model, much time, files, or a checkout
+NEEDS_MORE = "-user$|-.+-attacked$|-files$|^acebench|^toolsandbox|^userrl"  # a model, much time, files, or a checkout
 
 
 @pytest.mark.soak

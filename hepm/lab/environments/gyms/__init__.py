@@ -19,7 +19,9 @@ from hepm.lab.environments.gyms.topics import FindTopics, by_model, by_words
 
 # The name of all gyms together.
 ALL: Final = "gyms"
-CREDIT: Final[Mapping[str, CreditMethod]] = {"intention": "equalised", "travel": "equalised"}
+CREDIT: Final[Mapping[str, CreditMethod]] = dict.fromkeys(
+    ("intention", "travel", "userrl-intention", "userrl-travel"), "equalised"
+)
 """How turns are credited, by gym: equally where information is gathered in parallel (PRIME, appendix D)."""
 
 

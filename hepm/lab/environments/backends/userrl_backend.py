@@ -1,0 +1,187 @@
+"""UserRL in its authors' checkout: their tasks, prompts, gyms, users and rewards, set as in their `eval/eval.py`."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import random
+import sys
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+_numpy: Any = importlib.import_module("numpy")
+_parquet: Any = importlib.import_module("pyarrow.parquet")
+_yaml: Any = importlib.import_module("yaml")
+
+ask: Any = None
+"""Asks the model that plays the user: `serve.py` sets it."""
+_TURNS = 16
+"""As in `eval/eval.sh`, and in PRIME."""
+_ROOT = Path(os.environ["PYTHONPATH"])
+_TAU = _ROOT / "gyms" / "utils" / "tau-bench"
+# Of each gym: its folder, its class, the folder of its tasks, and what their evaluation sets.
+_GYMS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
+    "travel": (
+        "TravelGym",
+        "TravelEnv",
+        "travel_multiturn_onechoice",
+        {"one_choice_per_aspect": True, "search_correct_reward": 0.2, "preference_correct_reward": 0.6},
+    ),
+    "turtle": ("TurtleGym", "StoryEnv", "turtle_multiturn", {"success_threshold": 1.0}),
+    "function": ("FunctionGym", "FunctionEnv", "function_multiturn", {}),
+    "tau": ("TauGym", "TauEnv", "tau_multiturn", {}),
+    "persuade": ("PersuadeGym", "PersuadeEnv", "persuasion_multiturn", {}),
+    "intention": ("IntentionGym", "IntentionEnv", "intention_multiturn", {}),
+    "telepathy": ("TelepathyGym", "TelepathyEnv", "telepathy_multiturn", {}),
+    "search": ("SearchGym", "SearchEnv", "bamboogle_multiturn", {"eval_method": "llm"}),
+}
+
+
+class _Client:
+    """Takes the place of `openai.AsyncOpenAI` in the gyms: hepm knows the model, and keeps its answers."""
+
+    def __init__(self, **_: Any) -> None:
+        self.chat = SimpleNamespace(completions=SimpleNamespace(create=self._create))
+
+    async def _create(self, *, model: str, timeout: float, **body: Any) -> Any:
+        del model, timeout
+        return _complete(**body)
+
+
+def _complete(*, model: str = "", custom_llm_provider: str = "", **body: Any) -> Any:
+    """A completion as the gyms read it; also `litellm.completion`, which the users of tau-bench call."""
+    del model, custom_llm_provider
+    said = {"role": "assistant", "content": ask(body)["choices"][0]["message"].get("content") or ""}
+    message = SimpleNamespace(content=said["content"], model_dump=lambda: said)
+    return SimpleNamespace(choices=[SimpleNamespace(message=message)], _hidden_params={"response_cost": 0.0})
+
+
+# Before a gym is imported: neither package is installed here.
+modules: dict[str, Any] = sys.modules
+modules["openai"] = SimpleNamespace(OpenAI=_Client, AsyncOpenAI=_Client)
+modules["litellm"] = SimpleNamespace(completion=_complete)
+
+
+@cache
+def _rows(gym: str, split: str) -> list[dict[str, Any]]:
+    """The published tasks; none where a split is not published."""
+    file = _ROOT / "data" / _GYMS[gym][2] / f"{split}.parquet"
+    return _parquet.ParquetFile(file).read().to_pylist() if file.is_file() else []
+
+
+def tasks(part: str) -> list[dict[str, Any]]:
+    """The tasks of a gym, or with part "" of all but those that search the web without a key for it."""
+    records: list[dict[str, Any]] = []
+    gyms = [part]
+    if not part:
+        gyms = [gym for gym in _GYMS if gym != "search" or "SERPER_API_KEY" in os.environ]
+    for gym in gyms:
+        for split in ("train", "test"):
+            for number, row in enumerate(_rows(gym, split)):
+                system, user = (message["content"] for message in row["prompt"])
+                record = {"id": f"{gym}-{split}-{number}", "request": user, "system": system, "family": gym}
+                records.append({**record, "split": split, "gold": []})
+    return records
+
+
+class UserRLEpisode:
+    """A run: an environment of UserRL, of which an agent knows one tool."""
+
+    def __init__(self, gym: str, row: dict[str, Any], seed: int) -> None:
+        folder, name, _, settings = _GYMS[gym]
+        sys.path[:0] = [str(_ROOT / "gyms" / folder)]
+        if gym == "tau":
+            if not _TAU.is_dir():
+                raise FileNotFoundError(f"tau-bench is not in {_TAU}: clone it there, as install_gyms.sh does")
+            sys.path[:0] = [str(_TAU)]
+        self._gym = gym
+        self._rewards: list[tuple[str, float]] = []
+        self._over = self._begun = False
+        package = importlib.import_module(folder.lower())
+        config = package.get_default_config()
+        known = row["reward_model"]
+        source = str(known.get("id") or known["title"])
+        given = {"max_steps": _TURNS, "data_mode": "single", "data_source": source, **settings}
+        if gym == "tau":
+            given["task_category"] = "retail" if "retail" in source else "airline"
+            given["task_split"] = "train" if "train" in source else "test"
+        if hasattr(config, "api_key"):
+            # Only to be there: no endpoint is asked by the gym itself.
+            given["api_key"] = "none"
+        for field, value in given.items():
+            setattr(config, field, value)
+        # What some gyms draw is not seeded by them.
+        random.seed(seed)
+        _numpy.random.seed(seed)
+        self._made = getattr(package, name)(config=config)
+
+    def tools(self) -> list[dict[str, Any]]:
+        """The authors' one tool."""
+        return [_schema()["function"]]
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> tuple[str, bool]:
+        """Act: the user's reply, or what was found."""
+        name, fields = _schema()["function"]["name"], ("choice", "content")
+        if tool != name:
+            return f"there is no tool {tool}", True
+        if set(arguments) != set(fields) or any(type(arguments[field]) is not str for field in fields):
+            return f"{name} takes choice and content, as texts", True
+        if self._over:
+            return "the conversation is over", True
+        if not self._begun:  # here, as the first word of some users is a model's
+            self._made.reset()
+            self._begun = True
+        choice, content = arguments["choice"], arguments["content"]
+        action = content
+        if choice in ("action", "answer", "search") and not content.startswith(f"[{choice}]"):
+            action = f"[{choice}] {content}"
+        seen, reward, terminated, truncated, _ = asyncio.run(self._made.step_async(action))
+        self._rewards.append((action, float(reward)))
+        self._over = bool(terminated or truncated)
+        end = "\nThe conversation is over." if self._over else ""
+        return f"{seen['feedback']}{end}", False
+
+    def answer(self, text: str) -> str | None:
+        """None: a turn without a call ends the run."""
+        del text
+
+    def reward(self) -> float:
+        """The published score, at most 1; of an intention, the share of its details that came out."""
+        if self._gym == "intention" and self._begun:
+            return len(self._made.covered_details) / len(self._made.current_task["missing_details"])
+        return min(1.0, self._published())
+
+    def scores(self) -> dict[str, float]:
+        """The score as `eval/analyze.py` counts it, which can be above 1."""
+        return {"published": self._published()}
+
+    def _published(self) -> float:
+        """The sum over turns; of a trip, the best choice for each aspect, which the first letter of an option names."""
+        if self._gym != "travel":
+            return sum(reward for _, reward in self._rewards)
+        best: dict[str, float] = {}
+        for action, reward in self._rewards:
+            choice, _, chosen = action.partition("]")
+            if choice == "[answer" and chosen.strip():
+                aspect = chosen.strip()[0]
+                best[aspect] = max(reward, best.get(aspect, 0.0))
+        return sum(best.values()) / len(self._made.current_task["dimensions"])
+
+    def close(self) -> None:
+        """Free what the gym holds."""
+        self._made.close()
+
+
+@cache
+def _schema() -> dict[str, Any]:
+    return _yaml.safe_load((_ROOT / "eval" / "schema" / "interact_tool.yaml").read_text("utf-8"))["tool_schema"]
+
+
+def start(part: str, task: str, seed: int) -> UserRLEpisode:
+    """A fresh episode; the seed is sent to the model that plays the user, by hepm."""
+    del part
+    gym, split, number = task.split("-")
+    return UserRLEpisode(gym, _rows(gym, split)[int(number)], seed)
