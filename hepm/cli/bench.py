@@ -240,11 +240,13 @@ class BenchCommand:
                 "paid_before": model.paid_before + budget.paid_before,
                 "seed": self.seed,
                 "sessions": True,
+                # A user works through each file of problems: "math/user-1".
+                "families": {user.name: user.name.rpartition("/")[2] for user in users},
                 "without_memory": NO_PREFERENCES,
                 "unreflected": made.unreflected,
             }
 
-        plan = BenchPlan("session", arms, [task.id for task in tasks], sessions)
+        plan = BenchPlan("session", arms, [user.name for user in users], sessions)
         return self._played(made, bar, place, plan, about)
 
     def _replay(self, environment: RecordedRuns) -> Outcome:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 from math import inf
-from typing import Final
+from typing import Final, TypeAlias
 
 from rich.table import Table
 from rich.text import Text
@@ -40,6 +40,7 @@ _SHOWN_DIFFERENCES: Final = ("success", "calls", "tokens")
 _SHOWN: Final = 2  # won tasks, and lost ones, of each arm
 _SHOWN_STEPS: Final = 4  # of each of them
 _CHARS: Final = 300  # of a step
+_Means: TypeAlias = Mapping[str, SessionMean]  # by measure
 
 
 def report_on(
@@ -62,10 +63,14 @@ def report_on(
 
     Args:
         families: The family of each task, where tasks of one are no independent evidence: families are resampled.
-        sessions: Whether the trials of a task are sessions of one user: reported one by one, with the user's effort.
+        sessions: Whether the trials of a task are sessions of one user: reported one by one, with the user's effort. A
+            family is a user then, who counts once all of its tasks are finished.
         without_memory: Arms of sessions that no sentence compares.
     """
     finished = finished_tasks(ended, arms, tasks, trials)
+    if sessions and families:
+        begun = {families[task] for task in tasks if task not in finished}
+        finished = [task for task in finished if families[task] not in begun]
     reference = OFF if OFF in arms else arms[0]
     scores: dict[str, ArmScores] = {}
     sentences: list[str] = []
@@ -73,6 +78,7 @@ def report_on(
         drawn = finished
         if families:
             drawn = [families[task] for task in finished]
+        users = len({*drawn})
         bootstrap = Bootstrap(drawn, seed=seed)  # one for all arms: they are compared on the same draws
         others = facts_of(ended, reference, finished, trials)
         for arm in arms:
@@ -83,8 +89,7 @@ def report_on(
             if arm == reference or arm in without_memory:
                 continue
             if sessions:
-                users = count_of(len(finished), "user")
-                sentences.append(_effort(arm, scores[arm], reference, scores[reference], trials, users, len(finished)))
+                sentences.append(_effort(arm, scores[arm], reference, scores[reference], trials, users))
             else:
                 sentences.append(_sentence(arm, scores[arm], reference, len(finished)))
     return BenchReport(
@@ -152,9 +157,7 @@ def _points(share: float) -> str:
     return f"{100 * share + 0.0:+.1f}".replace("+0.0", "0").replace("-0.0", "0")
 
 
-def _effort(
-    arm: str, scores: ArmScores, reference: str, without: ArmScores, trials: int, users: str, number: int
-) -> str:
+def _effort(arm: str, scores: ArmScores, reference: str, without: ArmScores, trials: int, users: int) -> str:
     """Whether users enforce less with what an arm remembers, from the second session on."""
     mean = scores.later[EFFORT]
     gain = mean.difference
@@ -163,13 +166,13 @@ def _effort(
     low, high = gain.interval
     which = "less" if high < 0 else "more"
     verdict = _by_chance(gain.interval) or f"{which}, by more than chance explains"
-    if number < FEWEST_TASKS:
+    if users < FEWEST_TASKS:
         verdict = "too few users to say more"
     when = "from the second session on" if trials > 1 else "in the only session"
     return (
         f"With {arm}, users enforced a preference {mean.value:.2f} times a session {when}, with {reference} "
         f"{without.later[EFFORT].value:.2f} times: {verdict} (difference {gain.value:+.2f}, 95 % interval {low:+.2f} "
-        f"to {high:+.2f}, {users})."
+        f"to {high:+.2f}, {count_of(users, 'user')})."
     )
 
 
@@ -241,21 +244,37 @@ def _differences(report: BenchReport) -> Iterator[Table]:
 
 
 def _sessions(report: BenchReport) -> Iterator[Table]:
-    """Each measure by arm and session with its interval, and the differences to the reference."""
-    yield _by_session("by session, with 95 % intervals over users", report, _with_interval)
-    if len(report.arms) > 1:
-        title = f"difference to {report.reference} by session, paired by user and problem"
-        yield _by_session(title, report, lambda mean: mean.difference and f"{mean.difference.value:+.2f}")
+    """Each measure by arm and file, and by arm and session, with its interval, and the differences to the reference."""
 
+    def difference(mean: SessionMean) -> str | None:
+        return mean.difference and f"{mean.difference.value:+.2f}"
 
-def _by_session(title: str, report: BenchReport, cell: Callable[[SessionMean], str | None]) -> Table:
-    table = table_of(title, "arm", "session", *[name.replace("_", " ") for name in SESSION_MEASURES])
+    by_file = {arm: scores.files for arm, scores in report.arms.items()}
+    by_session: dict[str, Mapping[str, _Means]] = {}
     for arm, scores in report.arms.items():
-        for number, means in enumerate(scores.sessions, 1):
+        by_session[arm] = {str(number): means for number, means in enumerate(scores.sessions, 1)}
+    for what, parts in {"file": by_file, "session": by_session}.items():
+        if not any(parts.values()):
+            continue
+        yield _means_table(f"by {what}, with 95 % intervals over users", what, parts, _with_interval)
+        if len(report.arms) > 1:
+            title = f"difference to {report.reference} by {what}, paired by user and problem"
+            yield _means_table(title, what, parts, difference)
+
+
+def _means_table(
+    title: str, what: str, parts: Mapping[str, Mapping[str, _Means]], cell: Callable[[SessionMean], str | None]
+) -> Table:
+    """By arm, and by part of its sessions."""
+    table = table_of(title, "arm", what, *[name.replace("_", " ") for name in SESSION_MEASURES])
+    for arm, means_of in parts.items():
+        named = arm
+        for part, means in means_of.items():
             cells = [cell(means[measure]) for measure in SESSION_MEASURES]
             if None not in cells:
-                # Named once, above its sessions.
-                table.add_row(arm if number == 1 else "", str(number), *cells)
+                # Named once, above its parts.
+                table.add_row(named, part, *cells)
+                named = ""
     return table
 
 

@@ -22,6 +22,8 @@ CHANGED: Final = "changed"
 EFFORT: Final = "user_effort"
 """UE of MultiSessionCollab (3.3): turns in which a user enforces preferences."""
 SESSION_MEASURES: Final = ("success", EFFORT, "length")
+OVERALL: Final = "overall"
+"""All files of problems together."""
 AROUND: Final[Mapping[str, int]] = {"summary": 0, "before": -1, "after": 1}
 """Steps around a call of the summary tool (H-EPM, table 8): its own, the one before, the one after."""
 
@@ -101,6 +103,7 @@ class ArmScores:
         won, lost: Tasks that succeeded more often, and less often, than in the reference arm.
         sessions: Where trials are sessions of a user, the means of each session by measure.
         later: Those of all sessions from the second on, where there is something to remember.
+        files: Those of all sessions with the problems of a file, and `OVERALL`; empty where there is one file.
     """
 
     means: Mapping[str, float | None]
@@ -118,6 +121,7 @@ class ArmScores:
     lost: Sequence[ChangedTask]
     sessions: Sequence[Mapping[str, SessionMean]] = ()
     later: Mapping[str, SessionMean] = field(default_factory=dict[str, SessionMean])
+    files: Mapping[str, Mapping[str, SessionMean]] = field(default_factory=dict[str, Mapping[str, SessionMean]])
 
 
 @dataclass(frozen=True)
@@ -248,7 +252,28 @@ class Compared:
         trials = len(self.runs[0])
         second = min(1, trials - 1)  # a single session is reported as it is
         by_session = [self.trials(slice(trial, trial + 1)).session_means() for trial in range(trials)]
-        return replace(self.scores(), sessions=by_session, later=self.trials(slice(second, None)).session_means())
+        later = self.trials(slice(second, None)).session_means()
+        return replace(self.scores(), sessions=by_session, later=later, files=self._by_file())
+
+    def _by_file(self) -> Mapping[str, Mapping[str, SessionMean]]:
+        """The means of all sessions by the file of their problems, as a task is FILE/USER, and over all files."""
+        places: defaultdict[str, list[int]] = defaultdict(list)
+        for place, task in enumerate(self.tasks):
+            places[task.rpartition("/")[0]].append(place)
+        if len(places) < 2:
+            return {}
+        return {file: self._only(some).session_means() for file, some in places.items()} | {
+            OVERALL: self.session_means()
+        }
+
+    def _only(self, places: Sequence[int]) -> Compared:
+        """Some of the tasks alone."""
+        drawn = [self.drawn[place] for place in places]
+        others = self.others
+        if others is not None:
+            others = [others[place] for place in places]
+        tasks, runs = [self.tasks[place] for place in places], [self.runs[place] for place in places]
+        return Compared(tasks, drawn, runs, others, Bootstrap(drawn))
 
     def session_means(self) -> Mapping[str, SessionMean]:
         """By measure, the mean over sessions and users."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 from hepm.errors import InputError
 from hepm.lab.collaboration.problems import PROBLEMS, read_problems
 from hepm.lab.collaboration.script import scripted
-from hepm.lab.collaboration.simulator import model_users
-from hepm.lab.collaboration.users import User, UserTurn, user_names, users_of
+from hepm.lab.collaboration.simulator import ModelUser, model_users
+from hepm.lab.collaboration.users import RuleUser, User, UserTurn, user_names, users_of
 from hepm.lab.environments import Ask, Schema, Task, ToolFailed, endpoint_of_user
 from hepm.llm import Client, Endpoint
 from hepm.types import Turn
@@ -19,8 +21,10 @@ USERS: Final = 100
 """How many users there are, as in the paper."""
 GREETING: Final = "How can I help you?"
 SYSTEM: Final = (
-    "You help a user to solve a problem. Explain the way to the answer and give the answer, unless you need to ask "
-    "first. The user has wishes about how you answer, and may voice them."
+    "You help a user to solve a problem. If a message is unclear, lacks details or can be read in several ways, assume "
+    "nothing: ask, and answer once you know enough. Explain the way to the answer and give the answer. The user has "
+    "preferences about how you answer, and learns nothing from a reply that violates one: keep those that you know of "
+    "from the first reply on, and those that the user voices."
 )
 
 
@@ -96,14 +100,15 @@ class UsersEnvironment:
     """Users whom rules play, with three preferences each.
 
     Args:
-        source: Files of problems, separated by commas, as `read_problems` takes them; "" for our own.
+        source: Files of problems, separated by commas, as `read_problems` takes them; "" for our own. Each user works
+            through each file, with nothing remembered of the others (5).
     """
 
     name = "users"
 
     def __init__(self, source: str = "") -> None:
         self.files = [Path(name.strip()) for name in source.split(",") if name.strip()]
-        self.problems: Mapping[str, str] = PROBLEMS
+        self.problems: Mapping[str, Mapping[str, str]] = {"": PROBLEMS}
         if self.files:
             self.problems = read_problems(self.files)
 
@@ -112,14 +117,26 @@ class UsersEnvironment:
         return [Task(name, "", SYSTEM, family=name) for name in user_names(USERS)]
 
     def users(self, names: Sequence[str], *, seed: int, client: Client | None = None) -> Sequence[User]:
-        """The users of these names; equal seeds give equal preferences, problems and wordings."""
+        """The users of these names, for each file; equal seeds give equal preferences, problems and wordings."""
+        by_file: list[list[RuleUser | ModelUser]] = []
+        for file, problems in self.problems.items():
+            known = [user for user in self._every(seed, client, problems) if user.name in names]
+            if len(self.problems) > 1:
+                known = [replace(user, name=f"{file}/{user.name}") for user in known]
+            by_file.append(known)
+        # Each user with all files before the next one, so that a bench that ends early has whole users.
+        return [*chain.from_iterable(zip(*by_file, strict=True))]
+
+    def _every(
+        self, seed: int, client: Client | None, problems: Mapping[str, str]
+    ) -> Sequence[RuleUser] | Sequence[ModelUser]:
         del client  # rules ask no model
-        return [user for user in users_of(USERS, seed=seed, problems=self.problems) if user.name in names]
+        return users_of(USERS, seed=seed, problems=problems)
 
     def start(self, task: Task, *, seed: int = 0) -> UserEpisode:
         """A session by itself; the seed chooses its problem. `hepm bench` makes several with what was remembered."""
         # `seed` numbers the trial, which is a session here; the users themselves are those of seed 0.
-        [user] = self.users([task.id], seed=0)
+        user = self.users([task.id], seed=0)[0]
         return UserEpisode(user, seed + 1)
 
     def scripted(self, task: Task) -> Ask:
@@ -143,11 +160,8 @@ class PlayedUsersEnvironment(UsersEnvironment):
         """HEPM_USER_MODEL, at `Endpoint.of_user`."""
         return endpoint_of_user(self.name, "plays the users")
 
-    def users(self, names: Sequence[str], *, seed: int, client: Client | None = None) -> Sequence[User]:
-        """The users of these names, whom the client's model plays."""
-        client = client or Client(self.user)
-        known = model_users(USERS, client, seed=seed, problems=self.problems)
-        return [user for user in known if user.name in names]
+    def _every(self, seed: int, client: Client | None, problems: Mapping[str, str]) -> Sequence[ModelUser]:
+        return model_users(USERS, client or Client(self.user), seed=seed, problems=problems)
 
     def start(self, task: Task, *, seed: int = 0, ask: Ask | None = None) -> UserEpisode:
         """As `UsersEnvironment.start`. The model is asked at its own endpoint."""

@@ -43,11 +43,14 @@ def is_answered(answer: str, message: str) -> bool:
     return bool(re.search(rf"(?i:\banswer(?: is)?(?: option)?)\W*{named}|\\boxed\{{(?:\\text\{{)?{named}", text))
 
 
-def problem_of(user: str, session: int, *, seed: int = 0, problems: Mapping[str, str] = PROBLEMS) -> str:
-    """The problem of a session, numbered from 1, the same for all memories; none comes again before all came."""
-    # Of a user: arms and models get the same problems in the same sessions.
+def problem_of(session: int, *, seed: int = 0, problems: Mapping[str, str] = PROBLEMS) -> str:
+    """The problem of a session, numbered from 1, the same for all users; none comes again before all came.
+
+    The paper does not say whether users share their problems. Three of the accuracies without a user (table 4, S1) are
+    shares of 20 problems, and figure 3 is explained by what the problem of a session is.
+    """
     order = [*problems]
-    Random(f"{seed}/{user}/problems").shuffle(order)
+    Random(f"{seed}/problems").shuffle(order)
     return order[(session - 1) % len(order)]
 
 
@@ -66,28 +69,30 @@ def steps_of(problem: str) -> list[str]:
     return steps
 
 
-def read_problems(files: Iterable[Path]) -> dict[str, str]:
-    """Problems and answers of files, in their order.
+def read_problems(files: Iterable[Path]) -> dict[str, dict[str, str]]:
+    """Problems and answers of each file, in their order, by the file's name without its ending.
 
     JSON or JSON lines as MATH-500, MATH-Hard (the answer is the last box of the solution) and MedQA have them, CSV
     without a header as MMLU, and the text files of LogiQA. An answer to choose is "B. its text".
 
     Raises:
-        InputError: a file cannot be read, or has another form.
+        InputError: a file cannot be read, has another form or no problem, or has the name of another one.
     """
-    problems: dict[str, str] = {}
+    problems: dict[str, dict[str, str]] = {}
     for file in files:
+        if file.stem in problems:
+            raise InputError(f"two files of problems are called {file.stem}: rename one, as results go by these names.")
         try:
             text = file.read_text("utf-8-sig")
             read = _READERS.get(file.suffix.lower(), _of_json)
-            problems |= dict(read(text))
+            problems[file.stem] = dict(read(text))
         except (OSError, ValueError, LookupError, TypeError) as error:
             raise InputError(
                 f"{file} holds no problems in the form of MATH-500, MATH-Hard, MedQA (.json, .jsonl), MMLU (.csv) or "
                 f"LogiQA (.txt): {type(error).__name__}: {error}."
             ) from error
-    if not problems:
-        raise InputError("the files hold no problem.")
+        if not problems[file.stem]:
+            raise InputError(f"{file} holds no problem.")
     return problems
 
 

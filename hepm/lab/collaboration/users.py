@@ -37,7 +37,7 @@ class User(Protocol):
 
     @property
     def name(self) -> str:
-        """Unique in an environment; it seeds what is drawn for the user."""
+        """Unique in an environment: with problems of several files, "FILE/user-1" for each."""
         ...
 
     @property
@@ -90,7 +90,7 @@ class RuleUser:
 
     def problem(self, session: int) -> str:
         """The problem of a session, from 1."""
-        return problem_of(self.name, session, seed=self.seed, problems=self.problems)
+        return problem_of(session, seed=self.seed, problems=self.problems)
 
     def respond(self, session: int, turns: Sequence[Turn], before: UserTurn) -> UserTurn:
         """Give a detail that is asked for, enforce what is violated, or give or doubt what is wrong."""

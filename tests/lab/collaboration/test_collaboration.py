@@ -234,6 +234,7 @@ def person(request: Request) -> Reply:
     answer = {
         "checks": checks,
         "enforced": [] if bullet else [1],
+        "reasoning": "",
         "draft": result,
         "done": bool(bullet),
         "message": wish,

@@ -41,13 +41,16 @@ LOGIQA = "\nb\nAll cats sleep. Tom is a cat.\nWhat follows?\nA.Tom runs.\nB.Tom 
 )
 def test_each_published_format_gives_problem_and_answer(tmp_path, name, text, problem, answer):
     (tmp_path / name).write_text(text)
-    assert read_problems([tmp_path / name]) == {problem: answer}
+    assert [*read_problems([tmp_path / name]).values()] == [{problem: answer}]
 
 
-def test_lines_and_lists_of_records_are_read_and_files_are_joined(tmp_path):
+def test_lines_and_lists_of_records_are_read_and_files_are_kept_apart_by_name(tmp_path):
     (tmp_path / "lines.jsonl").write_text(f"{json.dumps(MATH_500)}\n{json.dumps(MEDQA)}\n")
-    (tmp_path / "list.json").write_text(json.dumps([MATH_HARD, MATH_500]))
-    assert len(read_problems([tmp_path / "lines.jsonl", tmp_path / "list.json"])) == 3
+    (tmp_path / "list.json").write_text(json.dumps([MATH_HARD, MATH_500, MATH_500]))
+    read = read_problems([tmp_path / "lines.jsonl", tmp_path / "list.json"])
+    assert {name: len(problems) for name, problems in read.items()} == {"lines": 2, "list": 2}
+    with pytest.raises(InputError, match="two files of problems are called list"):
+        read_problems([tmp_path / "list.json", tmp_path / "more" / "list.json"])
 
 
 @pytest.mark.parametrize(
@@ -83,7 +86,7 @@ def test_options_are_told_at_once_after_the_rest():
 
 def test_no_problem_comes_again_before_all_came():
     problems = {str(number): "" for number in range(20)}
-    assert {problem_of("Ada", session, problems=problems) for session in range(1, 21)} == problems.keys()
+    assert {problem_of(session, problems=problems) for session in range(1, 21)} == problems.keys()
 
 
 def test_the_scripted_agent_refuses_problems_of_files(tmp_path):

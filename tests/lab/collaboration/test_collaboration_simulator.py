@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,10 @@ from tests.faults.command import quick
 from tests.loopback import Loopback, Reply, Request, completion, loopback  # noqa: F401
 
 USERS = ("--tasks", "2", "--trials", "3", "--concurrency", "2")
+SUMS = {f"What is {number} plus 1, in full and after some thought?": str(number + 1) for number in (4, 5, 6)}
+COLOURS = ("red", "blue", "green")
+CHOICES = {f"Which one is {name}? A. {name} B. none": f"A. {name}" for name in COLOURS}
+ANSWERS = {**PROBLEMS, **SUMS, **dict.fromkeys(CHOICES, "I do not know")}
 
 
 def agent(body: Any) -> Reply:
@@ -34,7 +39,7 @@ def agent(body: Any) -> Reply:
         notes = [{"text": one, "quote": one, "reply": "", "refines": ""} for one in wishes]
         return completion(json.dumps({"reasoning": "", "notes": notes, "taken_back": []}))
     texts = " ".join(message["content"] for message in body["messages"])
-    answer = next(PROBLEMS[one["content"]] for one in body["messages"] if one["content"] in PROBLEMS)
+    answer = next(ANSWERS[one["content"]] for one in body["messages"] if one["content"] in ANSWERS)
     kept = "".join(f" [{name}]" for name, text in PREFERENCES.items() if text in texts)
     return completion(f"It is {answer}.{kept}")
 
@@ -48,12 +53,19 @@ def user(body: Any) -> Reply:
         return completion(problem)
     if body["response_format"]["json_schema"]["name"] == "judge":
         draft = next(line for line in about.splitlines() if line.startswith("The draft: "))
-        return completion(json.dumps({"reasoning": "", "correct": PROBLEMS[problem] in draft}))
+        return completion(json.dumps({"reasoning": "", "correct": {**PROBLEMS, **SUMS, **CHOICES}[problem] in draft}))
     names = [name for line in about.splitlines() for name, text in PREFERENCES.items() if line[3:] == text]
     reply = about.rpartition("agent:\n> ")[2]
     violated = [f"[{name}]" not in reply for name in names]
     checks = [{"preference": at, "reason": "", "violated": one} for at, one in enumerate(violated, 1)]
-    turn: dict[str, Any] = {"checks": checks, "enforced": [], "draft": reply, "done": True, "message": ""}
+    turn: dict[str, Any] = {
+        "checks": checks,
+        "enforced": [],
+        "reasoning": "",
+        "draft": reply,
+        "done": True,
+        "message": "",
+    }
     if any(violated):
         wishes = [PREFERENCES[name] for name, one in zip(names, violated, strict=True) if one]
         numbers = [at for at, one in enumerate(violated, 1) if one]
@@ -91,6 +103,86 @@ def test_users_that_a_model_plays_enforce_less_with_notes_and_a_repeated_command
     dry = collaborate(loopback, tmp_path / "f", "--dry-run")
     assert dry.json["calls"] >= asked
     assert len(loopback.requests) == asked
+
+
+def step_of(request: Request) -> str:
+    """What a request asks of which model."""
+    if "response_format" in request.body:
+        return request.body["response_format"]["json_schema"]["name"]
+    return {"player": "open", "small": "reply"}[request.body["model"]]
+
+
+def test_each_user_works_through_each_file_with_a_memory_of_its_own_and_the_report_has_a_row_for_each_and_overall(
+    loopback: Loopback,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "math500.jsonl").write_text("".join(json.dumps({"problem": p, "answer": SUMS[p]}) + "\n" for p in SUMS))
+    (tmp_path / "mmlu.csv").write_text("".join(f"Which one is {name}?,{name},none,A\n" for name in COLOURS))
+    files = ("--source", f"{tmp_path / 'math500.jsonl'},{tmp_path / 'mmlu.csv'}", "--arms", "off,notes")
+    loopback.script = everyone
+    answer = collaborate(loopback, tmp_path / "f", *files)
+    assert answer.code == 0, answer.err
+    assert answer.json["failed"] == {}
+    found = {name: arm["files"] for name, arm in answer.json["arms"].items()}
+    assert [*found["off"]] == [*found["notes"]] == ["math500", "mmlu", "overall"]
+    # By hand: sums are solved, choices are not; the first session costs an effort and two messages more than the rest.
+    success = {file: means["success"]["value"] for file, means in found["notes"].items()}
+    assert success == {"math500": 1, "mmlu": 0, "overall": 0.5}
+    for file, means in found["notes"].items():
+        measured = [round(means[name]["value"], 2) for name in ("user_effort", "length")]
+        difference = [round(means[name]["difference"]["value"], 2) for name in ("user_effort", "length")]
+        assert (file, measured, difference) == (file, [0.33, 3.67], [-0.67, -1.33])
+        assert [found["off"][file][name]["value"] for name in ("user_effort", "length")] == [1, 5]
+    assert "2 users" in answer.json["sentences"][0]
+    # By hand, of 12 sessions an arm: all begin with a problem and are judged by it, equal for both arms. Without memory
+    # two replies each; with notes two in the first session of the four memories, which are those without memory.
+    steps = Counter(map(step_of, loopback.requests))
+    asked = {"open": 12, "judge": 12, "reply": 24 + 16, "simulate": 24 + 8, "reflect": 12, "recall": 8}
+    assert steps == asked
+
+
+def test_all_users_have_the_same_problems_in_the_same_sessions() -> None:
+    problems = {str(number): "" for number in range(30)}
+    with Client(Endpoint("player", "http://localhost:1/v1")) as client:
+        users = model_users(3, client, problems=problems)
+    assert len({tuple(one.problem(session) for session in range(1, 21)) for one in users}) == 1
+
+
+TOLD = {
+    "open": ("Write the user's first message", "without the details", "never copied from the problem", "vague"),
+    "simulate": (
+        "nothing else: not the problem, not the draft",
+        "gives way on none",
+        "only asks for details of the problem violates none, and is answered",
+        "asks for all of them",
+        "answers no question and gives no detail, the draft stays",
+        "the session goes on",
+        "vague and incomplete at first",
+        "never copied from the problem",
+        "a good answer to the problem or the agent cannot help any further",
+    ),
+    "judge": ("by the right answer",),
+}
+
+
+def test_the_user_and_the_judge_are_told_what_the_paper_tells_them(loopback: Loopback, tmp_path: Path) -> None:  # noqa: F811
+    loopback.script = everyone
+    assert collaborate(loopback, tmp_path / "f", "--arms", "off", "--tasks", "1", "--trials", "1").code == 0
+    with Client(Endpoint("player", loopback.url)) as client:
+        [one] = model_users(1, client)
+    problem, persona = json.dumps(one.problem(1)), one.persona
+    given = {
+        "open": (problem, persona),
+        "simulate": (problem, persona, *one.wishes, "The draft: ", "The conversation:"),
+        "judge": (problem, json.dumps(PROBLEMS[one.problem(1)]), "The draft: "),
+    }
+    requests = {step_of(one): one.body for one in loopback.requests}
+    for step, facts in TOLD.items():
+        task, text = (message["content"] for message in requests[step]["messages"])
+        assert (step, [words for words in facts if words not in task]) == (step, [])
+        assert (step, [words for words in given[step] if words not in text]) == (step, [])
+    schema = requests["simulate"]["response_format"]["json_schema"]["schema"]
+    assert [*schema["properties"]] == ["checks", "enforced", "reasoning", "draft", "done", "message"]
 
 
 def test_the_agent_reads_a_preference_only_after_a_user_enforced_it(loopback: Loopback, tmp_path: Path) -> None:  # noqa: F811
@@ -161,7 +253,14 @@ def test_a_turn_that_contradicts_itself_is_asked_once_more_and_then_named(
     problem: str,
 ) -> None:
     checks = [{"preference": at, "reason": "", "violated": at == 1} for at in (1, 2, 3)]
-    good: dict[str, Any] = {"checks": checks, "enforced": [1], "draft": "new", "done": False, "message": "Shorter."}
+    good: dict[str, Any] = {
+        "checks": checks,
+        "enforced": [1],
+        "reasoning": "",
+        "draft": "new",
+        "done": False,
+        "message": "Shorter.",
+    }
     turns = [Turn("assistant", GREETING), Turn("user", "Help me."), Turn("assistant", "It is 1.")]
     with Folder(tmp_path / "f", {}) as folder, Client(Endpoint("player", loopback.url), ledger=folder) as client:
         one = ModelUser("Ada", ("direct", "examples", "confidence"), client)
