@@ -20,7 +20,8 @@ from hepm.lab.desks import service_desk
 from hepm.lab.desks.environment import DeskEnvironment
 from hepm.lab.desks.service_desk import DeskRun as Trouble
 from hepm.lab.desks.service_desk import oracle
-from hepm.lab.rl.rollout import Attempt, Generate, Player, Rollout, Sampled
+from hepm.lab.rl.formats import Sampled, ToolCalls
+from hepm.lab.rl.rollout import Attempt, Generate, Player, Rollout
 from hepm.lab.rl.sft import example_of, example_spans
 from hepm.lab.rl.spans import Row, row_of
 from hepm.lab.rl.trl import MemoryRollouts, environment_reward
@@ -262,7 +263,7 @@ def sampler(model: Any, *, seed: int = 0, most: int = 6) -> Generate:
 
 def success_of(model: Any, environment: DeskEnvironment, *, split: str = "test", seed: int = 0) -> float:
     """Share of the tasks of a split that the model solves, without hints and without summaries."""
-    player = Player(environment=environment, dialect=WordDialect(), summaries=False, max_turns=60)
+    player = Player(environment=environment, dialect=WordDialect(), format=ToolCalls(summaries=False), max_turns=60)
     attempts = [Attempt(task, training=False) for task in environment.tasks() if task.split == split]
     return fmean(rollout.reward for rollout in player.play(attempts, sampler(model, seed=seed)))
 

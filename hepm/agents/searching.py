@@ -58,9 +58,7 @@ class _SearchingConversation(Conversation):
         with self.metered():
             if not failed:
                 principles = self.session.search_principles(result, floor=NO_FLOOR)
-                shown = ""
-                if principles:
-                    shown = principles_text(principles, self.agent.prompt_options)
+                shown = principles_text(principles, self.agent.prompt_options)
                 self.steps[-1] = LoopStep(shown)
                 result = shown or NO_PRINCIPLE
             self.session.record(_SEARCH, arguments, result, error=failed, together=together)

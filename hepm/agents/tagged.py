@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal, NamedTuple
+from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 from hepm.agents.loop import Agent, Conversation, LoopStep, Strategy
 from hepm.experience.principles import FoundPrinciple
@@ -46,6 +46,9 @@ NO_FLOOR: Final = 0.01
 NO_PRINCIPLE: Final = "No principle is like this."
 
 
+Writer: TypeAlias = Literal["prompt", "agent", "memory", "tool"]
+
+
 class Span(NamedTuple):
     """A part of a recorded run, as the model wrote or read it.
 
@@ -55,7 +58,7 @@ class Span(NamedTuple):
     """
 
     text: str
-    by: Literal["prompt", "agent", "memory", "tool"]
+    by: Writer
     trained: bool
 
 
@@ -109,54 +112,83 @@ class _TaggedConversation(Conversation):
         self.memory_s = 0.0
         self.steps.append(LoopStep())
         reply = self.ask(stable="", present="", placement=self.placement)
-        text, action, query = read_action(str(reply.get("content") or ""))
-        self.messages.append({"role": "assistant", "content": text})
+        action = read_action(str(reply.get("content") or ""))
+        self.messages.append({"role": "assistant", "content": action.text})
         with self.metered():
-            self.session.say("assistant", text)
-        if action == "answer":
-            return query, False
-        observed = self.observe(action, query)
+            self.session.say("assistant", action.text)
+        if action.name == "answer":
+            return action.query, False
+        observed, by = observe(
+            action, self.tools.specs, recall=self._recall if self.agent.searches else None, call=self._call_tool
+        )
+        self.malformed += by == "prompt"
+        if by != "tool":  # the record keeps it as it is sent
+            self.session.read(observed)
         self.messages.append({"role": "user", "content": observed})
-        return text, True
+        return action.text, True
 
-    def observe(self, action: str, query: str) -> str:
-        """What the model reads after an action."""
-        searches = self.agent.searches
-        if action == "search_experience" and searches:
-            with self.metered():
-                principles = self.session.search_principles(query, floor=NO_FLOOR)
-            text = ""
-            if principles:
-                text = principles_text(principles, self.agent.prompt_options)
-            self.steps[-1] = LoopStep(text)
-            return self.written(f"<experience>\n{text or NO_PRINCIPLE}\n</experience>")
-        called = None
-        if action == "search_knowledge":
-            called = _called(query, self.tools.specs)
-        if called is None:
-            self.malformed += 1
-            why = "the text has no action"
-            if action:
-                names = ", ".join(spec["function"]["name"] for spec in self.tools.specs) or "none"
-                why = f"{quoted(query, 80)} names no tool; there are {names}"
-            experience = "<search_experience>…</search_experience>, " if searches else ""
-            return self.written(_MALFORMED.format(why=why, experience=experience))
-        name, arguments = called
+    def _recall(self, query: str) -> str:
+        with self.metered():
+            principles = self.session.search_principles(query, floor=NO_FLOOR)
+        text = principles_text(principles, self.agent.prompt_options)
+        self.steps[-1] = LoopStep(text)
+        return text
+
+    def _call_tool(self, name: str, arguments: str) -> str:
         given, result, failed = self.tools.call(name, arguments)
         with self.metered():
             self.session.record(name, given, result, error=failed)
-        return _information(result)
-
-    def written(self, text: str) -> str:
-        """A text of memory or of this loop, which the record keeps as it is sent."""
-        self.session.read(text)
-        return text
+        return result
 
 
-def read_action(text: str) -> tuple[str, str, str]:
-    """A model's text up to the end of its first action; the action, and what stands in it; "" for none.
+class TaggedAction(NamedTuple):
+    """A model's text up to the end of its first action.
 
-    What follows the first action is dropped: models invent the result, and go on with it.
+    Attributes:
+        name: Of the action's tag; "" for none.
+        query: What stands in it.
+        begin: Where it begins in the text; what stands before it is thought.
+    """
+
+    text: str
+    name: str = ""
+    query: str = ""
+    begin: int = 0
+
+
+def observe(
+    action: TaggedAction,
+    specs: Sequence[Mapping[str, Any]],
+    *,
+    recall: Callable[[str], str] | None,
+    call: Callable[[str, str], str],
+) -> tuple[str, Writer]:
+    """What the model reads after an action that is no answer, and who wrote it.
+
+    Args:
+        specs: The tools.
+        recall: Searches memory: the principles as text, "" for none; None if the agent may not search it.
+        call: Calls a tool by its name and arguments as JSON; returns the result.
+    """
+    if action.name == "search_experience" and recall is not None:
+        return f"<experience>\n{recall(action.query) or NO_PRINCIPLE}\n</experience>", "memory"
+    called = None
+    if action.name == "search_knowledge":
+        called = _called(action.query, specs)
+    if called is not None:
+        return _information(call(*called)), "tool"
+    why = "the text has no action"
+    if action.name:
+        names = ", ".join(spec["function"]["name"] for spec in specs) or "none"
+        why = f"{quoted(action.query, 80)} names no tool; there are {names}"
+    experience = "" if recall is None else "<search_experience>…</search_experience>, "
+    return _MALFORMED.format(why=why, experience=experience), "prompt"
+
+
+def read_action(text: str) -> TaggedAction:
+    """The first action in a model's text.
+
+    What follows it is dropped: models invent the result, and go on with it.
     """
     # "<think>…</think> <search_experience>refund</search_experience> <information>(invented)"
     for match in _ACTION.finditer(text):
@@ -166,8 +198,8 @@ def read_action(text: str) -> tuple[str, str, str]:
         written = text[: match.end()]
         if not closing:  # endpoints that stop at the closing tag leave it out
             written += f"</{tag}>"
-        return written, tag.lower(), content.strip()
-    return text, "", ""
+        return TaggedAction(written, tag.lower(), content.strip(), match.start())
+    return TaggedAction(text)
 
 
 def spans_of(run: Trajectory, *, absorb: bool = False) -> list[Span]:
@@ -199,8 +231,10 @@ def spans_of(run: Trajectory, *, absorb: bool = False) -> list[Span]:
 def principles_text(found: Sequence[FoundPrinciple], options: PromptOptions | None) -> str:
     """Principles as an agent reads them: type, score, sentence, triples, and runs that taught them (EvolveR, figure 2).
 
-    Of the runs there are the two best and the two worst, with their rewards.
+    Of the runs there are the two best and the two worst, with their rewards. "" without a principle.
     """
+    if not found:
+        return ""
     redact = (options or PromptOptions()).redact or str
     lines: list[str] = []
     for match in found:

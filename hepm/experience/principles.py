@@ -33,9 +33,10 @@ from hepm.experience.matching import (
 from hepm.graph.lessons.rows import Source, StoredLesson, Uses
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.tool_life import ToolNames
+from hepm.ingest.transitions import agent_state
 from hepm.llm import Estimate, Usage
 from hepm.text import count_of
-from hepm.types import DEFAULT_NAMESPACE, START, StateSummary, Suggestions, ToolName
+from hepm.types import DEFAULT_NAMESPACE, START, StateSummary, Suggestions, ToolName, Turn
 
 RETRIEVED: Final = 3
 """k_e: principles given on a search (EvolveR, A.2)."""
@@ -197,6 +198,33 @@ class Principles:
         )
         return [FoundPrinciple.of(stored, cosine) for stored, cosine in found]
 
+    def for_query(
+        self,
+        query: str,
+        turns: Sequence[Turn],
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        environment: str = "",
+        k: int = RETRIEVED,
+        floor: float | None = None,
+    ) -> list[FoundPrinciple]:
+        """What an agent that searches reads after these turns.
+
+        The most similar ones (EvolveR, 3.2.2), then those about the tools just called (ours: principles made without a
+        model name tools, and share few words with questions).
+        """
+        similar = self.search(query, namespace=namespace, environment=environment, k=k, floor=floor)
+        now = agent_state(turns)
+        last_tools = [tool for tool in now.last if tool != START]
+        of_last_tools = self.at(
+            last_tools, state=now.state(), history=now.history, namespace=namespace, environment=environment, k=k
+        )
+        # Similar ones first, so that those about the last tools fill what is left of k.
+        found: dict[str, FoundPrinciple] = {}
+        for principle in (*similar, *of_last_tools):
+            found.setdefault(principle.id, principle)
+        return list(found.values())[:k]
+
     def for_request(
         self, request: str, *, namespace: str = DEFAULT_NAMESPACE, environment: str = "", k: int = RETRIEVED
     ) -> list[FoundPrinciple]:
@@ -273,6 +301,11 @@ class Principles:
             retire = {found.id: "pruned" for found in low}
             self._bank.change(LessonChange(retire=retire), namespace=namespace)
         return sorted(low, key=lambda found: (found.score, found.id))
+
+    def sweep(self, below: float, *, namespace: str = DEFAULT_NAMESPACE) -> list[FoundPrinciple]:
+        """Prune by another θ_prune than the default as the paper does: by score alone, whatever the uses (EvolveR)."""
+        fewest = FEWEST_USES if below == PRUNED_BELOW else 0
+        return self.prune(namespace=namespace, below=below, min_uses=fewest)
 
 
 class _Places:

@@ -17,7 +17,7 @@ from hepm.graph.trials import CONTROL, LEFT_OUT_HERE, Trial, Withheld, denial_id
 from hepm.ingest.formats.turns import GrowingConversation, read_messages
 from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.records import graded, without_surrogates
-from hepm.ingest.transitions import agent_state, hints_in, without_own_hints
+from hepm.ingest.transitions import hints_in, without_own_hints
 from hepm.memory.echo import HintedCalls, calls_in
 from hepm.memory.levels import BOLDEST, SILENT
 from hepm.memory.messages import RecordedMessages, as_messages, begins_again, starts_alike
@@ -27,7 +27,6 @@ from hepm.types import (
     HINT,
     LEVEL,
     RECORDED_BY,
-    START,
     TRIAL,
     Outcome,
     Suggestions,
@@ -483,24 +482,21 @@ class Session:
     def search_principles(self, query: str, *, k: int = 3, floor: float | None = None) -> list[FoundPrinciple]:
         """Principles that the agent searches for, credited with the outcome of the run; none if memory fails.
 
-        The most similar ones (EvolveR, 3.2.2), then those about the tools just called (ours: principles made without a
-        model name tools, and share few words with questions). The agent's last turn is recorded with their ids.
+        See `hepm.experience.principles.Principles.for_query`. The agent's last turn is recorded with their ids.
         """
 
         from hepm.experience.principles import Principles
 
         def search() -> list[FoundPrinciple]:
-            about: dict[str, Any] = {"namespace": self._namespace, "environment": self._run.environment, "k": k}
-            # Similar ones first, so that those about the last tools fill what is left of k.
             principles = Principles(self._memory.lessons.told_to(self.token))
-            now = agent_state(self._turns())
-            last_tools = [tool for tool in now.last if tool != START]
-            similar = principles.search(query, floor=floor, **about)
-            of_last_tools = principles.at(last_tools, state=now.state(), history=now.history, **about)
-            found: dict[str, FoundPrinciple] = {}
-            for principle in (*similar, *of_last_tools):
-                found.setdefault(principle.id, principle)
-            return list(found.values())[:k]
+            return principles.for_query(
+                query,
+                self._turns(),
+                namespace=self._namespace,
+                environment=self._run.environment,
+                k=k,
+                floor=floor,
+            )
 
         trial = self.enter()
         if trial is not None and trial.arm == CONTROL:  # also in a shadow session

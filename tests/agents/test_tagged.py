@@ -76,12 +76,12 @@ TEXTS = [
 
 def test_the_first_action_outside_of_thoughts_is_taken_and_the_text_ends_with_it() -> None:
     for text, dropped, action, query in TEXTS:
-        assert read_action(text + dropped) == (text, action, query)
+        assert read_action(text + dropped)[:3] == (text, action, query)
 
 
 def test_a_tag_that_a_stop_sequence_cut_off_is_closed() -> None:
     cut = "<search_experience>a query"
-    assert read_action(cut) == (f"{cut}</search_experience>", "search_experience", "a query")
+    assert read_action(cut)[:3] == (f"{cut}</search_experience>", "search_experience", "a query")
 
 
 def test_principles_come_with_type_score_and_description_and_are_credited(memory: Memory, loopback: Loopback) -> None:  # noqa: F811

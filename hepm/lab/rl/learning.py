@@ -1,11 +1,18 @@
-"""What memory learns from rollouts: after a group, of each task the shortest success (H-EPM 4.3, appendix D)."""
+"""What memory learns from the rollouts of a batch.
+
+Of each task the shortest success (H-EPM 4.3, appendix D), or principles from all of them (EvolveR 3.2.1).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
+from hepm.experience.distilling import Distiller
+from hepm.experience.matching import Judge
+from hepm.experience.principles import PRUNED_BELOW
 from hepm.lab.rl.rollout import Rollout
 from hepm.memory import Memory
 from hepm.memory.query import as_tools
@@ -49,22 +56,59 @@ class Learner:
             tools=as_tools(rollout.tools),
         )
 
+    def wants(self, run: Trajectory) -> bool:
+        """Whether a run is learned from: failures teach nothing here, as H-EPM stores successes."""
+        return run.outcome.success is True
+
     def learn(self, runs: Iterable[Trajectory]) -> int:
         """Store the shortest success of each task, all in one atomic batch; returns how many are new.
 
         Whatever follows sees them: memory answers from them when this returns.
         """
         shortest: dict[str, Trajectory] = {}
-        for run in runs:
-            if not run.outcome.success:
-                continue
+        for run in filter(self.wants, runs):
             other = shortest.get(run.task)
             # Ties by id, so that the order in which processes report decides nothing.
             if other is None or (run.steps, run.id) < (other.steps, other.id):
                 shortest[run.task] = run
-        # Failures teach nothing here: H-EPM stores successes.
         if not shortest:
             return 0
         report = self.memory.ingest(list(shortest.values()), namespace=self.namespace)
         self.memory.refresh()  # else hints would miss the batch until the mirror looks again, seconds later
+        return report.stored
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrincipleLearner(Learner):
+    """Stores all rollouts, draws principles from successes and failures, and prunes those that mostly fail (EvolveR).
+
+    A principle counts as used in each run that read it, with the run's outcome. Open the memory with `approve="auto"`.
+
+    Attributes:
+        distiller, judge: Write principles, and compare them; the paper's are the policy's own model, served beside the
+            training. Without, principles are found by counting.
+        prune_below: θ_prune; see `hepm.experience.principles.Principles.sweep`.
+    """
+
+    distiller: Distiller | None = None
+    judge: Judge | None = None
+    prune_below: float = PRUNED_BELOW
+
+    def wants(self, run: Trajectory) -> bool:
+        """All are."""
+        return True
+
+    def learn(self, runs: Iterable[Trajectory]) -> int:
+        """Store runs and what they teach; returns how many are new. A repeated batch changes nothing."""
+        batch = list(runs)
+        # Before the runs: as these are stored, their outcomes count for the principles that they read.
+        for run in batch:
+            read = dict.fromkeys(chain.from_iterable(turn.recalled for turn in run.turns))
+            self.memory.lessons.show(run.id, list(read), namespace=self.namespace)
+        report = self.memory.ingest(batch, namespace=self.namespace)
+        principles = self.memory.principles
+        ids = [run.id for run in batch]
+        principles.distill(namespace=self.namespace, distiller=self.distiller, judge=self.judge, runs=ids)
+        principles.sweep(self.prune_below, namespace=self.namespace)
+        self.memory.refresh()
         return report.stored

@@ -16,6 +16,7 @@ from hepm.errors import InputError
 from hepm.experience.notes import text_of
 from hepm.experience.reflection import RewrittenNotes
 from hepm.graph.rows import Float32Array
+from hepm.lab.rl.rollout import Rollout
 from hepm.llm import Client, Message, Question
 from hepm.llm.question import read_answer
 from hepm.text import quoted
@@ -78,9 +79,9 @@ def count_actions(texts: Sequence[str]) -> ActionCounts:
     thoughts = 0
     actions: list[str] = []
     for text in texts:
-        up_to_action, action, _ = read_action(text)
-        thoughts += len(_THOUGHT.findall(up_to_action))
-        actions.append(action)
+        action = read_action(text)
+        thoughts += len(_THOUGHT.findall(action.text))
+        actions.append(action.name)
     return ActionCounts(
         think=thoughts,
         experience=actions.count("search_experience"),
@@ -117,6 +118,18 @@ def evolver_reward(em: float, counts: ActionCounts, weights: EvolverWeights = Ev
         return outcome
     shape = (think_score(counts.think, weights) + search_score(counts.experience, counts.knowledge)) / 2
     return outcome + weights.format * shape
+
+
+def tagged_reward(rollout: Rollout, weights: EvolverWeights = EvolverWeights()) -> float:
+    """`evolver_reward` of a rollout in tags. The environment's reward is the exact match (EvolveR, equation 3)."""
+    texts: list[str] = []
+    for turn in rollout.turns:
+        # What was answered by a complaint was no valid action.
+        if turn.is_step and (not turn.read or turn.read.startswith("<experience>")):
+            texts.append(turn.text)
+    if rollout.ended == "cut":  # its last action was not taken
+        texts.pop()
+    return evolver_reward(rollout.reward, count_actions(texts), weights)
 
 
 # MultiSessionCollab (4.2, appendix B)

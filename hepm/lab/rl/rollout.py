@@ -6,41 +6,18 @@ that it followed, as what was sampled after it was sampled with it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias, cast
 
-from hepm.lab.environments import Environment, Episode, Schema, Task, ToolFailed
+from hepm.lab.environments import Environment, Episode, Schema, Task
+from hepm.lab.rl.formats import Format, Sampled, ToolCalls
 from hepm.lab.rl.guidance import Guidance, Guided
 from hepm.lab.rl.spans import SpanKind, TokenSpan
 from hepm.llm.dialect import Dialect, Framed
 from hepm.text import disarmed
-from hepm.types import START, SUMMARY_TOOL, ToolCall, Turn
-
-SUMMARY: Final[Schema] = {
-    "type": "function",
-    "function": {
-        "name": SUMMARY_TOOL,
-        "description": "Note the state of the task: what the user wants, what the tools returned, what is still open.",
-        "parameters": {"type": "object", "properties": {"summary": {"type": "string"}}, "required": ["summary"]},
-    },
-}
-_IMPLICIT: Final = (
-    f"Call {SUMMARY_TOOL}, and nothing beside it, whenever what you have learned should decide your next step, and at "
-    "least once in each task."
-)
-_UNREADABLE: Final = "unreadable_call"  # what the record names a call that names no tool
-_ALONE: Final = f"Error: {SUMMARY_TOOL} is called alone. Call this tool in a message of its own."
-
-
-class Sampled(NamedTuple):
-    """Tokens that a model sampled, its end of message included, and their log-probabilities if they are known."""
-
-    ids: Sequence[int]
-    logprobs: Sequence[float] = ()
-
+from hepm.types import Turn
 
 Generate: TypeAlias = Callable[[list[list[int]]], Sequence[Sampled]]
 """The next message of the model after each of these streams of tokens."""
@@ -90,14 +67,14 @@ class Player:
 
     Attributes:
         guidance: None for plain rollouts.
-        summaries: Whether the summary tool is offered, with one instruction at the start (H-EPM C.4, "implicit").
+        format: How the model acts.
         max_tokens: Of the stream before a message of the model.
     """
 
     environment: Environment
     dialect: Dialect
     guidance: Guidance | None = None
-    summaries: bool = True
+    format: Format = field(default_factory=ToolCalls)
     max_turns: int = 30
     max_tokens: int = 16_000
 
@@ -173,27 +150,18 @@ class _Stream:
         self._open()
         for turn in range(1, self.player.max_turns + 1):
             sampled = yield self._tokens()
-            reply = self.player.dialect.read(sampled.ids)
-            called = [name for name, _ in reply.calls]
-            summary = self.player.summaries and SUMMARY_TOOL in called
-            kind: SpanKind = "summary" if summary else "model"
-            self._add(kind, sampled.ids, sampled.logprobs)
-            # Cut by the limit of tokens: a call may be half written.
-            if not reply.whole:
-                self.turns.append(Turn("assistant", reply.text, hinted=self.hint.tools))
+            heard = self.player.format.hear(sampled, self.player.dialect, self.episode, self.turns)
+            self.spans += heard.wrote
+            self.turns.append(replace(heard.turn, hinted=self.hint.tools))
+            if heard.cut:
                 return "cut"
-            calls = tuple(self._call(name, arguments, summary=summary) for name, arguments in reply.calls)
-            self.turns.append(Turn("assistant", reply.text, calls, hinted=self.hint.tools))
-            if calls:
-                messages = [_tool_message(call) for call in calls]
-                kind = "summary" if summary else "tool"
-            else:
-                user_text = self.episode.answer(reply.text)
+            messages, kind = heard.messages, heard.by
+            if heard.answer is not None:
+                user_text = self.episode.answer(heard.answer)
                 if user_text is None:
                     return "answered"
                 self.turns.append(Turn("user", user_text))
-                messages = [{"role": "user", "content": disarmed(user_text)}]
-                kind = "user"
+                messages, kind = [{"role": "user", "content": disarmed(user_text)}], "user"
             if turn == self.player.max_turns:
                 break  # trainers take a row that ends in a result for a message that was cut
             framed = self.player.dialect.following(messages)
@@ -217,11 +185,7 @@ class _Stream:
         # Where a model plays the user, it begins: an empty answer asks for its first message.
         request = task.request or self.episode.answer("") or ""
         self.turns.append(Turn("user", request))
-        tools = list(self.episode.tools)
-        system = task.system
-        if self.player.summaries:
-            tools.append(SUMMARY)
-            system = f"{system}\n\n{_IMPLICIT}" if system else _IMPLICIT
+        system, tools = self.player.format.opening(task.system, self.episode.tools)
         messages: list[dict[str, Any]] = []
         if system:
             messages.append({"role": "system", "content": system})
@@ -240,35 +204,5 @@ class _Stream:
             self._add("hint", self.player.dialect.encode(f"\n\n{self.hint.text}"))
         self._add(kind, framed.after)
 
-    def _add(self, kind: SpanKind, ids: Sequence[int], logprobs: Sequence[float] = ()) -> None:
-        self.spans.append(TokenSpan(kind, tuple(ids), tuple(logprobs)))
-
-    def _call(self, name: str, text: str, *, summary: bool) -> ToolCall:
-        """Call a tool as the model asks. What it may read of a failure is the result."""
-        arguments = _arguments(text)
-        # START is no tool of any environment: a call of that name would read as the beginning of a run in the graph.
-        if arguments is None or not name.strip() or name == START:
-            return ToolCall(_UNREADABLE, {}, "Error: the call is no JSON object with name and arguments", True)
-        if summary:
-            if name == SUMMARY_TOOL:
-                return ToolCall(name, arguments, "Noted.", False)
-            return ToolCall(name, arguments, _ALONE, True)
-        try:
-            return ToolCall(name, arguments, str(self.episode.call(name, arguments)), False)
-        except ToolFailed as failed:
-            return ToolCall(name, arguments, f"Error: {failed}", True)
-
-
-def _tool_message(call: ToolCall) -> dict[str, Any]:
-    """A result as the model reads it; disarmed, so that no tool can speak as memory does."""
-    return {"role": "tool", "name": call.name, "content": disarmed(call.result or "")}
-
-
-def _arguments(text: str) -> dict[str, Any] | None:
-    try:
-        arguments = json.loads(text or "{}")  # some models write nothing for a call without arguments
-    except (ValueError, RecursionError):  # RecursionError: thousands of open brackets
-        return None
-    if not isinstance(arguments, dict):
-        return None
-    return cast("dict[str, Any]", arguments)
+    def _add(self, kind: SpanKind, ids: Sequence[int]) -> None:
+        self.spans.append(TokenSpan(kind, tuple(ids)))

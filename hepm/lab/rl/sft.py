@@ -89,7 +89,7 @@ def cold_start(memory: Memory, *, namespace: str = DEFAULT_NAMESPACE) -> Iterato
     """
     shortest: dict[tuple[str, str], Trajectory] = {}
     for run in _successes(memory, namespace):
-        if not any(read_action(turn.text)[1] for turn in run.turns):
+        if not any(read_action(turn.text).name for turn in run.turns):
             continue  # no agent that acts by tags
         key = run.environment, run.task or run.id
         other = shortest.get(key)

@@ -24,11 +24,13 @@ class TokenSpan:
 
     Attributes:
         logprobs: Of the model when it sampled them, one for each token; empty if unknown.
+        part: Of a message in tags "think", or what it does: "search_experience", "search_knowledge", "answer".
     """
 
     kind: SpanKind
     ids: tuple[int, ...]
     logprobs: tuple[float, ...] = ()
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True)

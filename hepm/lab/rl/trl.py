@@ -9,7 +9,7 @@ trains the summary call. With `rollout_func` the loop is ours; the trainer's mod
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hepm.errors import InputError
@@ -26,8 +26,9 @@ class MemoryRollouts:
 
     Args:
         tasks: Those that the datasets name.
-        learner: Learns the successes of a batch after it; None leaves memory as it is.
-        added: See `hepm.lab.rl.spans.row_of`.
+        learner: Learns from a batch after it; None leaves memory as it is.
+        added, absorb: See `hepm.lab.rl.spans.row_of`.
+        reward: What a rollout is trained with, such as `hepm.lab.rl.rewards.tagged_reward`; None for the environment's.
 
     Attributes:
         last: The latest batch.
@@ -40,10 +41,14 @@ class MemoryRollouts:
         *,
         learner: Learner | None = None,
         added: Added = "mask",
+        absorb: bool = False,
+        reward: Callable[[Rollout], float] | None = None,
     ) -> None:
         self.player = player
         self.learner = learner
         self.added: Added = added
+        self.absorb = absorb
+        self.reward = reward
         self.last: list[Rollout] = []
         self._tasks = {task.id: task for task in tasks}
 
@@ -95,12 +100,12 @@ class MemoryRollouts:
         filler = trainer._tokenizer.pad_token_id
         fields: dict[str, Any] = {"prompt_ids": [], "completion_ids": [], "logprobs": [], "env_mask": [], "reward": []}
         for rollout in self.last:
-            row = row_of(rollout.spans, added=self.added)
+            row = row_of(rollout.spans, added=self.added, absorb=self.absorb)
             fields["prompt_ids"].append(list(row.prompt))
             # TRL fails on an empty completion: of a rollout that only summarised, "discard" leaves nothing.
             fields["completion_ids"].append(list(row.completion) or [filler])
             fields["env_mask"].append(list(row.mask) or [0])
-            fields["reward"].append(rollout.reward)
+            fields["reward"].append(rollout.reward if self.reward is None else self.reward(rollout))
             if row.logprobs is None:
                 fields["logprobs"] = None  # those of a batch are complete, or are computed by TRL
             elif fields["logprobs"] is not None:
@@ -123,6 +128,6 @@ class MemoryRollouts:
 
 
 def environment_reward(completions: list[Any], *, reward: list[float], **other: Any) -> list[float | None]:
-    """The environment's reward of each rollout, for `reward_funcs`."""
+    """The reward of each rollout, the environment's or that of `MemoryRollouts`, for `reward_funcs`."""
     del completions, other
     return [*reward]

@@ -32,13 +32,15 @@ class VerlRollouts:
     Attributes:
         spool: A folder that all processes see. What the rollouts of a step found waits there until the next step: then
             one process learns it. None leaves memory as it is.
-        added: See `hepm.lab.rl.spans.row_of`.
+        added, absorb, reward: As for `hepm.lab.rl.trl.MemoryRollouts`.
     """
 
     player: Player
     learner: Learner | None = None
     spool: Path | None = None
     added: Added = "mask"
+    absorb: bool = False
+    reward: Callable[[Rollout], float] | None = None
 
     @cached_property
     def tasks(self) -> Mapping[str, Task]:
@@ -76,14 +78,14 @@ class VerlRollouts:
         return self._output(rollout)
 
     def _output(self, rollout: Rollout) -> dict[str, Any]:
-        row = row_of(rollout.spans, added=self.added)
+        row = row_of(rollout.spans, added=self.added, absorb=self.absorb)
         logprobs = None if row.logprobs is None else list(row.logprobs)
         return {
             "prompt_ids": list(row.prompt),
             "response_ids": list(row.completion),
             "response_mask": list(row.mask),
             "response_logprobs": logprobs,
-            "reward_score": rollout.reward,
+            "reward_score": rollout.reward if self.reward is None else self.reward(rollout),
             "num_turns": len(rollout.turns),
             "extra_fields": {"reward_extra_info": {"guided": float(rollout.guided)}},
         }
@@ -102,9 +104,9 @@ class Spool:
         folder.mkdir(parents=True, exist_ok=True)
 
     def add(self, rollout: Rollout, step: int) -> None:
-        """Leave a rollout; a repeated one replaces the first. Those that failed are not kept."""
+        """Leave a rollout that can be learned from; a repeated one replaces the first."""
         run = self.learner.run_of(rollout, step)
-        if not run.outcome.success:
+        if not self.learner.wants(run):
             return
         # Eight digits, so that file names sort by step.
         path = self.folder / f"{step:08d}-{run.id.replace('/', '_')}.json"

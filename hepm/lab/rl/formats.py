@@ -1,0 +1,225 @@
+"""How a model acts in a rollout: by tool calls (H-EPM), or by tags in its text (EvolveR)."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, Protocol, cast
+
+from hepm.agents.tagged import NO_FLOOR, TaggedAction, Writer, observe, principles_text, read_action, tag_instructions
+from hepm.experience.principles import RETRIEVED
+from hepm.lab.environments import Episode, Schema, ToolFailed
+from hepm.lab.rl.spans import SpanKind, TokenSpan
+from hepm.llm.dialect import Dialect, ModelReply
+from hepm.memory import Memory
+from hepm.text import disarmed
+from hepm.types import DEFAULT_NAMESPACE, START, SUMMARY_TOOL, ToolCall, Turn
+
+SUMMARY: Final[Schema] = {
+    "type": "function",
+    "function": {
+        "name": SUMMARY_TOOL,
+        "description": "Note the state of the task: what the user wants, what the tools returned, what is still open.",
+        "parameters": {"type": "object", "properties": {"summary": {"type": "string"}}, "required": ["summary"]},
+    },
+}
+_IMPLICIT: Final = (
+    f"Call {SUMMARY_TOOL}, and nothing beside it, whenever what you have learned should decide your next step, and at "
+    "least once in each task."
+)
+_UNREADABLE: Final = "unreadable_call"  # what the record names a call that names no tool
+_ALONE: Final = f"Error: {SUMMARY_TOOL} is called alone. Call this tool in a message of its own."
+
+
+class Sampled(NamedTuple):
+    """Tokens that a model sampled, its end of message included, and their log-probabilities if they are known."""
+
+    ids: Sequence[int]
+    logprobs: Sequence[float] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What came of a message of the model.
+
+    Attributes:
+        wrote: The message in the stream of tokens.
+        turn: The message in the record, with what was called.
+        answer: What the user reads; None if it acted, or was cut.
+        messages: What comes back of its actions, as messages of the conversation, written by `by`.
+        cut: Whether it was cut by the limit of tokens: an action may be half written.
+    """
+
+    wrote: Sequence[TokenSpan]
+    turn: Turn
+    answer: str | None = None
+    messages: Sequence[dict[str, Any]] = ()
+    by: SpanKind = "tool"
+    cut: bool = False
+
+
+class Format(Protocol):
+    """How a model acts."""
+
+    def opening(self, system: str, tools: Sequence[Schema]) -> tuple[str, list[Schema]]:
+        """The system prompt, and the tools that the chat template is to offer."""
+        ...
+
+    def hear(self, sampled: Sampled, dialect: Dialect, episode: Episode, turns: Sequence[Turn]) -> Heard:
+        """Do what a message of the model says, after these turns."""
+        ...
+
+
+@dataclass(frozen=True)
+class ToolCalls:
+    """The model calls tools, as its dialect writes calls.
+
+    Attributes:
+        summaries: Whether the summary tool is offered, with one instruction at the start (H-EPM C.4, "implicit").
+    """
+
+    summaries: bool = True
+
+    def opening(self, system: str, tools: Sequence[Schema]) -> tuple[str, list[Schema]]:
+        """See `Format`."""
+        if not self.summaries:
+            return system, [*tools]
+        return f"{system}\n\n{_IMPLICIT}".strip(), [*tools, SUMMARY]
+
+    def hear(self, sampled: Sampled, dialect: Dialect, episode: Episode, turns: Sequence[Turn]) -> Heard:
+        """See `Format`."""
+        del turns
+        reply = dialect.read(sampled.ids)
+        summary = self.summaries and SUMMARY_TOOL in [name for name, _ in reply.calls]
+        wrote = [TokenSpan("summary" if summary else "model", tuple(sampled.ids), tuple(sampled.logprobs))]
+        if not reply.whole:
+            return Heard(wrote, Turn("assistant", reply.text), cut=True)
+        calls = tuple(_call(episode, name, arguments, summary=summary) for name, arguments in reply.calls)
+        turn = Turn("assistant", reply.text, calls)
+        if not calls:
+            return Heard(wrote, turn, answer=reply.text)
+        return Heard(wrote, turn, messages=[_tool_message(call) for call in calls], by="summary" if summary else "tool")
+
+
+_WRITERS: Final[dict[Writer, SpanKind]] = {"memory": "hint", "tool": "tool", "prompt": "user"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tags:
+    """The model acts by tags in its text (EvolveR 3.1; see `hepm.agents.tagged`), also in evaluation.
+
+    What it wrote behind its first action is cut from the stream, and its end of message set there without loss. The
+    parts of a message are spans of their own: "think", and the action.
+
+    Attributes:
+        memory: Answers searches of principles; None for an agent that cannot search them (EvolveR, table 3).
+        environment: Whose principles are found; those that name no environment always are.
+        k: k_e, principles of a search (EvolveR, A.2).
+    """
+
+    memory: Memory | None = None
+    namespace: str = DEFAULT_NAMESPACE
+    environment: str = ""
+    k: int = RETRIEVED
+
+    def opening(self, system: str, tools: Sequence[Schema]) -> tuple[str, list[Schema]]:
+        """See `Format`: tools are described in the system prompt."""
+        return f"{system}\n\n{tag_instructions(tools, searches=self.memory is not None)}".strip(), []
+
+    def hear(self, sampled: Sampled, dialect: Dialect, episode: Episode, turns: Sequence[Turn]) -> Heard:
+        """See `Format`."""
+        reply = dialect.read(sampled.ids)
+        action = read_action(reply.text)
+        closed = len(action.text) <= len(reply.text)
+        wrote = _parts(action, sampled, dialect, most=len(reply.text))
+        # Without its closing tag, an action may be half written.
+        if not reply.whole and not (action.name and closed):
+            return Heard(wrote, Turn("assistant", reply.text), cut=True)
+        if not reply.whole or len(action.text) < len(reply.text):
+            wrote.append(TokenSpan("user", tuple(dialect.write(ModelReply("")))))
+        if action.name == "answer":
+            return Heard(wrote, Turn("assistant", action.text), answer=action.query)
+        acted = _Acted(self, episode, turns)
+        recall = acted.recall if self.memory is not None else None
+        text, by = observe(action, episode.tools, recall=recall, call=acted.call)
+        read = "" if by == "tool" else text
+        turn = Turn("assistant", action.text, tuple(acted.calls), recalled=tuple(acted.recalled), read=read)
+        return Heard(wrote, turn, messages=[{"role": "user", "content": text}], by=_WRITERS[by])
+
+
+@dataclass
+class _Acted:
+    """What an action of a tagged agent did."""
+
+    format: Tags
+    episode: Episode
+    turns: Sequence[Turn]
+    recalled: list[str] = field(default_factory=list[str])
+    calls: list[ToolCall] = field(default_factory=list[ToolCall])
+
+    def recall(self, query: str) -> str:
+        own = self.format
+        assert own.memory is not None
+        found = own.memory.principles.for_query(
+            query, self.turns, namespace=own.namespace, environment=own.environment, k=own.k, floor=NO_FLOOR
+        )
+        self.recalled += [principle.id for principle in found]
+        return principles_text(found, None)
+
+    def call(self, name: str, arguments: str) -> str:
+        made = _call(self.episode, name, arguments)
+        self.calls.append(made)
+        return made.result or ""
+
+
+def _parts(action: TaggedAction, sampled: Sampled, dialect: Dialect, *, most: int) -> list[TokenSpan]:
+    """A message of so many characters as spans: its thought and its action, without what is behind it."""
+    ids = sampled.ids
+
+    def tokens_of(text: str) -> int:
+        """The fewest tokens that say as much."""
+        return bisect_left(range(len(ids)), len(text), key=lambda count: len(dialect.read(ids[:count]).text))
+
+    # Line ends between the two are the action's: texts are read without those at their end.
+    begin = tokens_of(action.text[: action.begin].rstrip())
+    end = len(ids)
+    if len(action.text) < most:
+        end = tokens_of(action.text)
+    spans: list[TokenSpan] = []
+    for part, first, last in (("think", 0, begin), (action.name, begin, end)):
+        if first < last:
+            spans.append(TokenSpan("model", tuple(ids[first:last]), tuple(sampled.logprobs[first:last]), part))
+    return spans
+
+
+def _call(episode: Episode, name: str, text: str, *, summary: bool = False) -> ToolCall:
+    """Call a tool as the model asks. What it may read of a failure is the result."""
+    arguments = _arguments(text)
+    # START is no tool of any environment: a call of that name would read as the beginning of a run in the graph.
+    if arguments is None or not name.strip() or name == START:
+        return ToolCall(_UNREADABLE, {}, "Error: the call is no JSON object with name and arguments", True)
+    if summary:
+        if name == SUMMARY_TOOL:
+            return ToolCall(name, arguments, "Noted.", False)
+        return ToolCall(name, arguments, _ALONE, True)
+    try:
+        return ToolCall(name, arguments, str(episode.call(name, arguments)), False)
+    except ToolFailed as failed:
+        return ToolCall(name, arguments, f"Error: {failed}", True)
+
+
+def _tool_message(call: ToolCall) -> dict[str, Any]:
+    """A result as the model reads it; disarmed, so that no tool can speak as memory does."""
+    return {"role": "tool", "name": call.name, "content": disarmed(call.result or "")}
+
+
+def _arguments(text: str) -> dict[str, Any] | None:
+    try:
+        arguments = json.loads(text or "{}")  # some models write nothing for a call without arguments
+    except (ValueError, RecursionError):  # RecursionError: thousands of open brackets
+        return None
+    if not isinstance(arguments, dict):
+        return None
+    return cast("dict[str, Any]", arguments)
