@@ -3,13 +3,15 @@
 usage: python benchmarks/guided_rl.py [--arms plain,discard,...] [--seeds 0,1,2] [--rollouts 2560] [--troubles 3]
            [--kept .5] [--followed .9] [--right .7] [--skill .7] [--rate 5e-4] [--check]
        python benchmarks/guided_rl.py --model MODEL --environment NAME --memory STORE [--p-skip 1] [--guided all|half]
-           [--hints mask|discard] [--rate 1e-5] [--out FOLDER]
+           [--hints mask|discard] [--rate 1e-5] [--out FOLDER] [--source FILES]
+           [--tags [--cold EXAMPLES] [--absorb]]
 
 Without --model: service desks, on a CPU. A task is several troubles in a row, all to be solved. The model (2 layers)
 was pretrained on logs of agents that follow hints in a share of the cases, `followed`, of which a share is `right`, and
 of whose own successes a share `kept` is left. The memory has 300 logs of agents with `skill`. Success is of 96 held-out
 wordings, without hints.
-With --model: one GPU with 80 GB, with vLLM in the same process and LoRA (docs/use/training.md).
+With --model: one GPU with 80 GB, with vLLM in the same process and LoRA (docs/use/training.md). --tags: EvolveR's agent
+and reward, after supervised training on the examples of `hepm export --sft tagged`.
 Prints one JSON line for each arm of each seed. --check asserts what the project's tests want of the means.
 """
 
@@ -34,11 +36,13 @@ warnings.filterwarnings("ignore")
 from hepm import Memory  # noqa: E402
 from hepm.lab.desks.environment import DeskEnvironment  # noqa: E402
 from hepm.lab.desks.service_desk import make_desk  # noqa: E402
-from hepm.lab.environments import find_environment  # noqa: E402
+from hepm.lab.environments import Environment, find_environment  # noqa: E402
+from hepm.lab.rl.formats import Tags  # noqa: E402
 from hepm.lab.rl.guidance import Guidance  # noqa: E402
-from hepm.lab.rl.learning import Learner  # noqa: E402
+from hepm.lab.rl.learning import Learner, PrincipleLearner  # noqa: E402
+from hepm.lab.rl.rewards import tagged_reward  # noqa: E402
 from hepm.lab.rl.rollout import Player  # noqa: E402
-from hepm.lab.rl.sft import example_spans, sft_examples  # noqa: E402
+from hepm.lab.rl.sft import COLD_START, example_spans, sft_examples  # noqa: E402
 from hepm.lab.rl.spans import row_of  # noqa: E402
 from hepm.lab.rl.trl import MemoryRollouts, environment_reward  # noqa: E402
 from hepm.llm.dialect import ChatDialect  # noqa: E402
@@ -97,6 +101,10 @@ def main() -> None:
     parser.add_argument("--guided", choices=("all", "half"), default="all")
     parser.add_argument("--hints", choices=("mask", "discard"), default="mask")
     parser.add_argument("--out", default="guided-rl")
+    parser.add_argument("--source", default="")
+    parser.add_argument("--tags", action="store_true")
+    parser.add_argument("--cold")
+    parser.add_argument("--absorb", action="store_true")
     options = parser.parse_args()
     if options.model:
         train_on_gpu(options)
@@ -183,23 +191,66 @@ def train_arm(
     }  # fmt: skip
 
 
+def rollouts_of(options: argparse.Namespace, memory: Memory, environment: Environment, dialect: Any) -> MemoryRollouts:
+    """H-EPM's guided rollouts (4.3, E.1), or those of EvolveR's agent in tags (3.3)."""
+    about: dict[str, Any] = {"memory": memory, "name": options.out, "environment": environment.name}
+    play: dict[str, Any] = {"environment": environment, "dialect": dialect, "max_tokens": 15_000}
+    if options.tags:
+        tags = Tags(memory=memory, environment=environment.name)
+        return MemoryRollouts(
+            Player(**play, format=tags),
+            environment.tasks(),
+            learner=PrincipleLearner(**about, model=options.model),
+            absorb=options.absorb,
+            reward=tagged_reward,
+        )
+    guidance = Guidance(memory=memory, p_skip=options.p_skip, share=options.guided)
+    learner = Learner(**about, model=options.model)
+    return MemoryRollouts(Player(**play, guidance=guidance), environment.tasks(), learner=learner, added=options.hints)
+
+
+def cold_started(options: argparse.Namespace, tokenizer: Any) -> str:
+    """The folder of the model after supervised training on the examples of a file, with EvolveR's settings (A.2)."""
+    from datasets import Dataset
+    from peft import LoraConfig
+    from trl import SFTConfig, SFTTrainer
+
+    rows: list[Any] = []
+    for line in Path(options.cold).read_text("utf-8").splitlines():
+        row = row_of(example_spans(json.loads(line), ChatDialect(tokenizer)))
+        # As tokens with their mask: templates need not mark what the assistant wrote.
+        mask = [0] * len(row.prompt) + [*row.mask]
+        rows.append({"input_ids": [*row.prompt, *row.completion], "assistant_masks": mask})
+    place = f"{options.out}/cold"
+    trainer = SFTTrainer(
+        model=options.model,
+        args=SFTConfig(output_dir=place, **COLD_START),
+        train_dataset=Dataset.from_list(rows),
+        processing_class=tokenizer,
+        peft_config=LoraConfig(r=64, target_modules="all-linear"),
+    )
+    trainer.train()
+    trainer.model.merge_and_unload().save_pretrained(place)
+    tokenizer.save_pretrained(place)
+    return place
+
+
 def train_on_gpu(options: argparse.Namespace) -> None:
-    """H-EPM's guided GRPO (4.3, E.1) of a chat model, on the train split of an environment."""
+    """GRPO of a chat model, on the train split of an environment."""
     from datasets import Dataset
     from peft import LoraConfig
     from transformers import AutoTokenizer
     from trl import GRPOConfig, GRPOTrainer
 
-    environment = find_environment(options.environment)
+    environment = find_environment(options.environment, options.source)
     tokenizer = AutoTokenizer.from_pretrained(options.model)
     tasks = environment.tasks()
     splits = {split: [task.id for task in tasks if task.split == split] for split in ("train", "test")}
-    with Memory.open(options.memory, counting="shortest") as memory:
-        guidance = Guidance(memory=memory, p_skip=options.p_skip, share=options.guided)
-        learner = Learner(memory=memory, name=options.out, environment=environment.name, model=options.model)
-        player = Player(environment=environment, dialect=ChatDialect(tokenizer), guidance=guidance, max_tokens=15_000)
+    model = cold_started(options, tokenizer) if options.cold else options.model
+    counting: Any = "all" if options.tags else "shortest"
+    with Memory.open(options.memory, counting=counting, approve="auto", speak="weighed") as memory:
         trainer = GRPOTrainer(
-            model=options.model,
+            model=model,
             reward_funcs=environment_reward,
             args=GRPOConfig(
                 output_dir=options.out,
@@ -221,7 +272,7 @@ def train_on_gpu(options: argparse.Namespace) -> None:
             train_dataset=Dataset.from_dict({"prompt": splits["train"]}),
             eval_dataset=Dataset.from_dict({"prompt": splits["test"]}) if splits["test"] else None,
             processing_class=tokenizer,
-            rollout_func=MemoryRollouts(player, tasks, learner=learner, added=options.hints),
+            rollout_func=rollouts_of(options, memory, environment, ChatDialect(tokenizer)),
         )
         trainer.train()
         trainer.save_model(options.out)

@@ -1,4 +1,4 @@
-"""A tiny language model for the service desks, and a training of it: seconds on a CPU. Extra: hepm[rl].
+"""A tiny language model for the service desks, and for questions in tags, and a training of it: seconds on a CPU.
 
 It reads and writes words. It is pretrained on logs of agents that follow hints of any quality in most cases, as a model
 of today does with what stands in its prompt.
@@ -20,6 +20,8 @@ from hepm.lab.desks import service_desk
 from hepm.lab.desks.environment import DeskEnvironment
 from hepm.lab.desks.service_desk import DeskRun as Trouble
 from hepm.lab.desks.service_desk import oracle
+from hepm.lab.environments import Task
+from hepm.lab.environments.island import paragraphs, questions
 from hepm.lab.rl.formats import Sampled, ToolCalls
 from hepm.lab.rl.rollout import Attempt, Generate, Player, Rollout
 from hepm.lab.rl.sft import example_of, example_spans
@@ -34,6 +36,10 @@ _TOOLS: Final = sorted(
 )
 _TELLING: Final = {*service_desk.WORDS["nouns"], *service_desk.WORDS["adjectives"]}
 _WORD: Final = re.compile(rf"{BLOCK_START}|{BLOCK_END}|\w+")
+
+TAGS: Final = ("think", "search_experience", "search_knowledge", "answer", "experience", "information")
+_TAG_OR_WORD: Final = re.compile(r"</?\w+>|[\w'-]+|[^\w\s]")
+_THOUGHTS: Final = ("What helped before ?", "I look it up .", "That is it .")
 
 
 class WordDialect:
@@ -84,6 +90,35 @@ class WordDialect:
         return PreTrainedTokenizerFast(tokenizer_object=made, padding_side="left", **named)
 
 
+class TagDialect(WordDialect):
+    """Messages as the tags and the words of the island's questions and paragraphs; other words are left out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        texts = [f"{one.title} {one.text}" for one in paragraphs()]
+        texts += [" ".join((one.text, *one.answers, *one.searches)) for one in questions()]
+        texts += _THOUGHTS
+        known = {word for text in texts for word in _TAG_OR_WORD.findall(text)}
+        tags = [mark for tag in TAGS for mark in (f"<{tag}>", f"</{tag}>")]
+        # Behind the words of desks, so that the end of a message has the same number.
+        self.words = (*self.words, *tags, *sorted(known.difference(self.words)))
+        self.ids = {word: at for at, word in enumerate(self.words)}
+
+    def opening(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Framed:
+        del tools
+        return self.following(messages[-1:])  # without the instructions: this model learns them from examples
+
+    def encode(self, text: str) -> list[int]:
+        return [self.ids[word] for word in _TAG_OR_WORD.findall(text) if word in self.ids]
+
+    def read(self, ids: Sequence[int]) -> ModelReply:
+        whole = bool(ids) and ids[-1] == self.end
+        return ModelReply(" ".join(self.words[id] for id in ids if id not in (self.end, self.pad)), (), whole)
+
+    def write(self, reply: ModelReply) -> list[int]:
+        return [*self.encode(reply.text), self.end]
+
+
 class SummarisingPlayer(Player):
     """A player whose agent summarises in a fixed share of the turns of training, as its model cannot learn to.
 
@@ -110,6 +145,16 @@ class SummarisingPlayer(Player):
 
 
 # Logs
+
+
+def good_messages(task: Task) -> list[str]:
+    """What an agent writes that searches principles, then for what the question needs, and answers."""
+    queries = [str(call.arguments["query"]) for call in task.gold[0].calls]
+    actions = [f"<search_experience> {task.request} </search_experience>"]
+    actions += [f"<search_knowledge> {query} </search_knowledge>" for query in queries]
+    actions.append(f"<answer> {task.gold[0].text} </answer>")
+    thoughts = [_THOUGHTS[0], *[_THOUGHTS[1]] * len(queries), _THOUGHTS[2]]
+    return [f"<think> {thought} </think> {action}" for thought, action in zip(thoughts, actions, strict=True)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,18 +222,18 @@ def rows_of(runs: Iterable[Trajectory], *, hints: bool = True) -> list[Row]:
 # The model
 
 
-def new_model(*, seed: int = 0) -> Any:
-    """A transformer of 2 layers and 0.12 million weights, untrained."""
+def new_model(words: WordDialect | None = None, *, seed: int = 0) -> Any:
+    """A transformer of 2 layers, untrained; with the words of desks it has 0.12 million weights."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    words = WordDialect()
+    words = words or WordDialect()
     torch.manual_seed(seed)
     sizes = {"hidden_size": 64, "intermediate_size": 176, "num_hidden_layers": 2, "num_attention_heads": 4}
     tokens = {"bos_token_id": None, "eos_token_id": words.end, "pad_token_id": words.pad}
     return LlamaForCausalLM(
         LlamaConfig(
-            vocab_size=len(words.words), max_position_embeddings=512, tie_word_embeddings=True, **sizes, **tokens
+            vocab_size=len(words.words), max_position_embeddings=1_024, tie_word_embeddings=True, **sizes, **tokens
         )
     )
 
@@ -299,12 +344,13 @@ def grpo(
         "disable_tqdm": True,
         "logging_steps": 1,
     }
+    dialect: Any = rollouts.player.dialect
     trainer = GRPOTrainer(
         model=str(folder),
         reward_funcs=environment_reward,
         args=GRPOConfig(output_dir=str(folder / "trainer"), **(settings | options)),
         train_dataset=Dataset.from_dict({"prompt": [*tasks]}),
-        processing_class=WordDialect().tokenizer(),
+        processing_class=dialect.tokenizer(),
         rollout_func=rollouts,
     )
     trainer.remove_callback(PrinterCallback)

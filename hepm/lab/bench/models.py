@@ -198,9 +198,10 @@ def _in_tags(step: Object) -> Object:
     """A completion as a `TaggedAgent` reads it, which is offered no tools."""
     message = step["choices"][0]["message"]
     if not message.get("tool_calls"):
-        return completion(f"<answer>{message['content'] or 'Done.'}</answer>")
+        return completion(f"<think>Nothing is missing.</think><answer>{message['content'] or 'Done.'}</answer>")
     function = message["tool_calls"][0]["function"]
-    return completion(f"<search_knowledge>{function['name']} {function['arguments']}</search_knowledge>")
+    action = f"<search_knowledge>{function['name']} {function['arguments']}</search_knowledge>"
+    return completion(f"<think>I call {function['name']}.</think>{action}")
 
 
 def _gold(task: Task | None) -> Complete:

@@ -7,8 +7,9 @@ import ast
 import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TextIO, TypeAlias, cast
 
 from hepm.errors import InputError
 from hepm.lab.environments.island import AskedQuestion, Paragraph
@@ -69,8 +70,8 @@ def _records(file: Path) -> Iterator[Record]:
         with file.open(encoding="utf-8", newline="") as lines:
             if file.suffix == ".jsonl":
                 yield from (json.loads(line) for line in lines if line.strip())
-            elif file.suffix in (".csv", ".tsv"):
-                yield from _rows(lines.read().splitlines(keepends=True))
+            elif file.suffix in (".csv", ".tsv", ".txt"):
+                yield from _rows(lines)
             else:
                 whole: Any = json.load(lines)
                 if isinstance(whole, dict):  # TriviaQA
@@ -80,17 +81,21 @@ def _records(file: Path) -> Iterator[Record]:
         raise InputError(f"{file} cannot be read: {error}. Expected {_FORMATS}.") from error
 
 
-def _rows(lines: Sequence[str]) -> Iterator[Record]:
+def _rows(lines: TextIO) -> Iterator[Record]:
     """Rows by their header. A file without one has a question and a list of answers in each (DPR's of NQ)."""
     mark = ","
-    if lines and "\t" in lines[0]:
+    if "\t" in lines.readline():
         mark = "\t"
-    named = csv.DictReader(lines, delimiter=mark)
-    if {*(named.fieldnames or ())} & {*_TEXT, "text"}:
-        yield from named
+    lines.seek(0)
+    # The reader splits at line ends alone: a question of TriviaQA has other marks that `str.splitlines` splits at.
+    rows = filter(None, csv.reader(lines, delimiter=mark))
+    header: list[str] = next(rows, [])
+    if {*header} & {*_TEXT, "text"}:
+        for row in rows:
+            yield dict(zip(header, row, strict=False))
         return
     # A list as Python writes it: "['Paris', 'paris']".
-    for question, answers, *_ in csv.reader(lines, delimiter=mark):
+    for question, answers, *_ in chain([header], rows):
         yield {"question": question, "answers": ast.literal_eval(answers)}
 
 

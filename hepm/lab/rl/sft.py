@@ -168,7 +168,7 @@ def example_spans(example: Mapping[str, Any], dialect: Dialect) -> list[TokenSpa
     """An example as tokens, in the form of a rollout: `row_of` gives the tokens and their loss mask."""
     messages: list[Any] = example["messages"]
     first = [message["role"] for message in messages].index("assistant")
-    spans = [TokenSpan("user", _joined(dialect.opening(messages[:first], example["tools"])))]
+    spans = [TokenSpan("user", _joined(dialect.opening(messages[:first], example.get("tools", ()))))]
     heard: list[Any] = []  # since the last message of the model: a template writes neighbouring results as one block
     for message in messages[first:]:
         if message["role"] != "assistant":

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
-
-from hepm.agents.tagged import spans_of
-from hepm.types import Trajectory
 
 SpanKind: TypeAlias = Literal["model", "summary", "hint", "tool", "user"]
 """Who wrote the tokens. "summary" is a call of the summary tool with what came back; "user" includes the system."""
 Added: TypeAlias = Literal["mask", "discard"]
 """What becomes of hints and summaries in training (H-EPM, C.5): kept as context without loss, or left out."""
-
-# By who wrote a part of a tagged conversation.
-_KINDS: dict[str, SpanKind] = {"prompt": "user", "agent": "model", "memory": "hint", "tool": "tool"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +77,3 @@ def row_of(spans: Sequence[TokenSpan], *, added: Added = "mask", absorb: bool = 
     if sampled and any_logprobs:
         return replace(row, logprobs=tuple(logprobs))
     return row
-
-
-def tagged_spans(run: Trajectory, encode: Callable[[str], Iterable[int]]) -> list[TokenSpan]:
-    """The spans of a stored run of a `TaggedAgent` (EvolveR): `row_of` gives its masks, with `absorb` or without."""
-    spans: list[TokenSpan] = []
-    for part in spans_of(run):
-        spans.append(TokenSpan(_KINDS[part.by], tuple(encode(part.text))))
-    return spans

@@ -80,6 +80,7 @@ FILES: dict[str, tuple[str, tuple[str, ...], int]] = {
     "nq-test.jsonl": (json.dumps({"id": "t1", "question": "q", "golden_answers": ["a", "b"]}), ("a", "b"), 0),
     "NQ-open.dev.jsonl": (json.dumps({"question": "q", "answer": ["a"]}), ("a",), 0),
     "nq-test.csv": ("q\t['a', 'b']\n", ("a", "b"), 0),
+    "topics.dpr.nq.test.txt": ("q\t\"['a\x85z', \"\"b's\"\"]\"\n", ("a\x85z", "b's"), 0),
     "hotpot_dev_distractor_v1.json": (
         json.dumps([{"_id": "x", "question": "q", "answer": "a", "type": "bridge", "context": SHORT}]), ("a",), 2,
     ),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hepm.lab.rl.spans import SpanKind, TokenSpan, row_of, tagged_spans
-from hepm.types import ToolCall, Trajectory, Turn
+from hepm.lab.rl.spans import SpanKind, TokenSpan, row_of
 
 
 def spans(*parts: tuple[SpanKind, int]) -> list[TokenSpan]:
@@ -65,17 +64,3 @@ def test_log_probabilities_are_those_of_sampled_tokens_and_unknown_if_a_message_
     known = [TokenSpan("model", (1, 2), (-0.5, -0.25)), TokenSpan("tool", (3,)), TokenSpan("model", (4,), (-1.0,))]
     assert row_of(known).logprobs == (-0.5, -0.25, 0.0, -1.0)
     assert row_of([*known, TokenSpan("model", (5,))]).logprobs is None
-
-
-def test_the_masks_of_a_tagged_run_leave_out_what_memory_and_tools_said_and_absorb_takes_memory_in():
-    search = Turn("assistant", "search it", read="<experience>rule</experience>")
-    know = Turn("assistant", "know", calls=(ToolCall("lookup", {}, "found"),))
-    run = Trajectory("r", (Turn("user", "ask"), search, know, Turn("assistant", "end")))
-    parts = tagged_spans(run, lambda text: text.encode())
-    assert [part.kind for part in parts] == ["user", "model", "hint", "model", "tool", "model"]
-    trained = bytes(token for token, on in zip(row_of(parts).completion, row_of(parts).mask, strict=True) if on)
-    assert trained == b"search itknowend"
-    row = row_of(parts, absorb=True)
-    assert bytes(token for token, on in zip(row.completion, row.mask, strict=True) if on) == (
-        b"search it<experience>rule</experience>knowend"
-    )

@@ -179,11 +179,11 @@ def test_rewards_are_the_environments():
     assert environment_reward([None, None], reward=[0.0, 1.0], other="x") == [0.0, 1.0]
 
 
-def test_one_rollout_has_equal_tokens_and_masks_in_trl_and_in_verl(memory: Memory):
+def test_one_rollout_has_equal_tokens_and_masks_in_trl_andin_verl(memory: Memory):
     say = written(ENVIRONMENT.desk.tools[0])
     made = rollouts(memory)
     trl = made([TASKS[0]], trainer_that(say, use_vllm=True, logprobs=[[-0.5] * len(say.ids)]))
-    verl = _in_verl(VerlRollouts(player=made.player), say, TASKS[0])
+    verl = in_verl(VerlRollouts(player=made.player), say, TASKS[0])
     assert trl["prompt_ids"] == [verl["prompt_ids"]]
     assert trl["completion_ids"] == [verl["response_ids"]]
     assert trl["env_mask"] == [verl["response_mask"]]
@@ -192,7 +192,7 @@ def test_one_rollout_has_equal_tokens_and_masks_in_trl_and_in_verl(memory: Memor
     assert 0 < sum(verl["response_mask"]) < len(verl["response_mask"])
 
 
-def _in_verl(loop: VerlRollouts, say: Sampled, task: str) -> dict[str, Any]:
+def in_verl(loop: VerlRollouts, say: Sampled, task: str) -> dict[str, Any]:
     import asyncio
 
     class Server:

@@ -1,0 +1,177 @@
+"""Rollouts of an agent that acts by tags: spans, rewards, what memory learns, and the fields that trainers get."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hepm import Memory
+from hepm.agents.tagged import spans_of
+from hepm.lab.environments import Task, find_environment
+from hepm.lab.rl.formats import Sampled, Tags
+from hepm.lab.rl.learning import PrincipleLearner
+from hepm.lab.rl.rewards import tagged_reward
+from hepm.lab.rl.rollout import Attempt, Player, Rollout
+from hepm.lab.rl.sft import cold_start, example_spans
+from hepm.lab.rl.spans import row_of
+from hepm.lab.rl.trl import MemoryRollouts
+from hepm.lab.rl.verl import VerlRollouts
+from hepm.llm.dialect import ModelReply
+from notebooks.desk_training import TagDialect, good_messages
+from tests.lab.rl.test_trl import in_verl, trainer_that
+
+WORDS = TagDialect()
+ENVIRONMENT = find_environment("questions")
+TASKS = [task for task in ENVIRONMENT.tasks() if task.split == "train"]
+TASK = TASKS[0]
+RECALL = "<think> What helped before ? </think> <search_experience> Eagle Bridge </search_experience>"
+SEARCH = "<think> I look it up . </think> <search_knowledge> Eagle Bridge </search_knowledge>"
+ANSWER = "<think> That is it . </think> <answer> Eagle </answer>"
+
+
+def message(text: str, *, whole: bool = True) -> Sampled:
+    ids = WORDS.write(ModelReply(text))
+    return Sampled(ids if whole else ids[:-1], [-0.5] * (len(ids) if whole else len(ids) - 1))
+
+
+def play(*texts: str | Sampled, memory: Memory | None = None, task: Task = TASK, **limits: Any) -> Rollout:
+    """A rollout in which the model says these texts."""
+    said = iter([text if isinstance(text, Sampled) else message(text) for text in texts])
+    player = Player(environment=ENVIRONMENT, dialect=WORDS, format=Tags(memory=memory), **limits)
+    (rollout,) = player.play([Attempt(task)], lambda streams: [next(said)])
+    return rollout
+
+
+def written(ids: Sequence[int]) -> str:
+    return " ".join(WORDS.words[id] for id in ids if id != WORDS.end)
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    """With a principle: runs on bridges succeed where a page is opened."""
+    with Memory.open(tmp_path / "m.hepm", speak="weighed", approve="auto") as opened:
+        for number in range(12):
+            last = ("open_page", "guess")[number % 2]
+            with opened.session(task="known", environment="questions") as session:
+                session.say("user", "In which town is the Eagle Bridge?")
+                for call in ("search", last):
+                    session.record(call, {"query": "Eagle Bridge"}, "a paragraph")
+                session.finish(reward=float(last == "open_page"))
+        opened.sessions.wait_distilled()
+        opened.principles.distill()
+        opened.refresh()
+        yield opened
+
+
+def test_thoughts_and_actions_are_spans_of_their_own_and_what_came_back_is_out_of_the_loss(memory: Memory):
+    rollout = play(RECALL, SEARCH, ANSWER, memory=memory)
+    parts = [(span.kind, span.part) for span in rollout.spans if span.ids and span.kind != "user"]
+    think, said = ("model", "think"), ["hint", "tool"]
+    assert parts[:3] == [think, ("model", "search_experience"), (said[0], "")]
+    assert [part for part in parts if part[0] == "model"] == [
+        think, ("model", "search_experience"), think, ("model", "search_knowledge"), think, ("model", "answer"),
+    ]  # fmt: skip
+    assert {kind for kind, _ in parts} == {"model", *said}
+    for absorb in (False, True):
+        row = row_of(rollout.spans, absorb=absorb)
+        trained = written([id for id, on in zip(row.completion, row.mask, strict=True) if on])
+        assert ("<experience>" in trained) is absorb
+        assert "<information>" not in trained
+        if not absorb:
+            assert trained == f"{RECALL} {SEARCH} {ANSWER}"
+            assert row.logprobs is not None
+
+
+def test_the_record_of_a_rollout_is_that_of_a_tagged_agent_with_the_principles_it_read(memory: Memory):
+    rollout = play(RECALL, SEARCH, ANSWER, memory=memory)
+    run = PrincipleLearner(memory=memory, name="t", environment="questions").run_of(rollout, 0)
+    assert [span.by for span in spans_of(run)] == ["prompt", "agent", "memory", "agent", "tool", "agent"]
+    (recalled,) = [turn.recalled for turn in run.turns if turn.recalled]
+    assert recalled
+    assert [call.name for call in run.calls()] == ["search"]
+
+
+INVENTED = " <information> invented </information> <answer> Eagle </answer>"
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["ended", "cut by the limit of tokens"])
+def test_what_stands_behind_the_first_action_is_cut_from_the_stream_and_never_trained(whole: bool):
+    rollout = play(message(SEARCH + INVENTED, whole=whole), ANSWER)
+    row = row_of(rollout.spans)
+    stream = written(row.completion)
+    assert stream.count("<answer>") == 1  # the second message's
+    assert stream.startswith(f"{SEARCH} <user>")
+    at = len(WORDS.write(ModelReply(SEARCH))) - 1
+    assert (row.completion[at], row.mask[at]) == (WORDS.end, 0)  # set there, as the model did not end here
+    assert [call.name for turn in rollout.turns for call in turn.calls] == ["search"]
+
+
+def test_a_half_written_action_ends_the_rollout_and_a_whole_one_without_an_end_does_not():
+    half = message("<think> I look it up . </think> <search_knowledge> Eagle", whole=False)
+    cut = play(half)
+    assert (cut.ended, tagged_reward(cut)) == ("cut", 0)
+    assert not [call for turn in cut.turns for call in turn.calls]
+    assert play(message(SEARCH, whole=False), ANSWER).ended == "answered"
+    assert play(Sampled(())).ended == "cut"
+
+
+def test_without_a_memory_a_search_of_principles_is_answered_by_the_form_and_is_no_action():
+    rollout = play(RECALL, "Eagle", SEARCH, ANSWER)
+    assert [bool(turn.read) for turn in rollout.turns if turn.is_step] == [True, True, False, False]
+    assert "<experience>" not in str(rollout.turns)
+    # Of the two valid texts: 2 thoughts .36, one kind of search .2.
+    assert tagged_reward(rollout) == pytest.approx(0.1 * (0.36 + 0.2) / 2)
+
+
+def test_the_reward_of_a_rollout_is_the_exact_match_and_a_tenth_of_its_form(memory: Memory):
+    good = play(*good_messages(TASK), memory=memory)
+    searches = len(TASK.gold[0].calls)
+    think = (0.2, 0.36, 0.52, 0.68, 0.84, 1.0)[searches + 1]
+    assert good.reward == 1
+    assert tagged_reward(good) == pytest.approx(1 + 0.1 * (think + 0.5 + 0.1 * searches) / 2)
+    assert tagged_reward(play(ANSWER, memory=memory)) == 0  # no search: no form, and it is wrong
+
+
+def test_after_a_batch_memory_has_successes_and_failures_and_principles_are_credited_and_pruned(memory: Memory):
+    learner = PrincipleLearner(memory=memory, name="t", environment="questions", prune_below=0.9)
+    before = len(list(memory.runs()))
+    batch = [play(RECALL, SEARCH, ANSWER, memory=memory), play(*good_messages(TASKS[1]), memory=memory, task=TASKS[1])]
+    runs = [learner.run_of(rollout, 0) for rollout in batch]
+    read = {id for run in runs for turn in run.turns for id in turn.recalled}
+    assert learner.learn(runs) == 2
+    assert len(list(memory.runs())) == before + 2
+    assert read
+    for id in read:
+        assert memory.lessons.shown_in(id)
+    # By score alone, as in the paper: all are below .9.
+    live = memory.lessons.list("principle")
+    assert not any(one.uses.score < 0.9 for one in live)
+    assert learner.learn(runs) == 0
+
+
+def test_trainers_get_the_reward_and_the_mask_of_the_rollout_and_equal_ones_in_trl_and_verl(memory: Memory):
+    player = Player(environment=ENVIRONMENT, dialect=WORDS, format=Tags(memory=memory), max_turns=2)
+    about: Any = {"absorb": True, "reward": tagged_reward}
+    said = message(RECALL)
+    trl = MemoryRollouts(player, TASKS, **about)(
+        [TASK.id], trainer_that(said, use_vllm=True, logprobs=[[-0.5] * len(said.ids)])
+    )
+    verl = in_verl(VerlRollouts(player=player, **about), said, TASK.id)
+    assert trl["completion_ids"] == [verl["response_ids"]]
+    assert trl["env_mask"] == [verl["response_mask"]]
+    assert trl["reward"] == [verl["reward_score"]]
+    masked = MemoryRollouts(player, TASKS, reward=tagged_reward)([TASK.id], trainer_that(said))
+    assert sum(masked["env_mask"][0]) < sum(trl["env_mask"][0])
+
+
+def test_cold_start_examples_of_rollouts_are_the_rows_of_these_rollouts(memory: Memory):
+    rollout = play(*good_messages(TASK), memory=memory)
+    learner = PrincipleLearner(memory=memory, name="cold", environment="questions")
+    learner.learn([learner.run_of(rollout, 0)])
+    (example,) = cold_start(memory)
+    row = row_of(example_spans(example, WORDS))
+    trained = written([id for id, on in zip(row.completion, row.mask, strict=True) if on])
+    assert trained == written(WORDS.encode(" ".join(good_messages(TASK))))
