@@ -109,7 +109,7 @@ def _below(path: str, key: str) -> str:
 def _facts_in_text(text: str, path: str) -> Iterator[tuple[str, float]]:
     if len(text) >= _SHORT:
         shown = text[:_TEXT_CHARS]
-        for word, number in islice(_numbers(shown.lower()), _MOST_NUMBERS):
+        for word, number in islice(_numbers(shown), _MOST_NUMBERS):
             yield _below(path, word), number
         for word in _words(shown):
             yield f"{path}~{word}", 1
@@ -119,11 +119,11 @@ def _facts_in_text(text: str, path: str) -> Iterator[tuple[str, float]]:
 
 def _numbers(text: str) -> Iterator[tuple[str, float]]:
     for number, word in _COUNTING.findall(text):
-        # "at 90 and rising" counts nothing.
-        if word not in FUNCTION_WORDS:
-            yield word, float(number)
+        # "at 90 and rising" counts nothing, and in "694 Highland Drive" the number is a house's.
+        if word.lower() not in FUNCTION_WORDS and not word.istitle():
+            yield word.lower(), float(number)
     for word, number in _NAMED.findall(text):
-        yield word, float(number)
+        yield word.lower(), float(number)
 
 
 def _words(text: str) -> list[str]:

@@ -44,6 +44,7 @@ def test_a_long_text_is_its_words_and_a_short_one_a_value():
         ("PING gateway, 4 % lost, rtt min/avg/max 2/10/70 ms, signal -44 dBm", {"lost": 4, "dbm": -44}),
         ("=== 3 failed, 12 passed in 0.31s ===", {"failed": 3, "passed": 12}),
         ("the process has ended with exit code: 1", {"code": 1}),
+        ("the order goes to 694 Highland Drive, Springfield, and 3 FAILED", {"failed": 3}),
         ("see you on 2024-05-03 at 10:30, call +49 170 123456, version 1.2.3, id: 5f3a", {}),
     ],
 )
