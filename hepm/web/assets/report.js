@@ -37,6 +37,7 @@ function forkRow(fork) {
       make("div", {}, ...fork.mistakes.map((tally, at) => side(tally, true, at ? null : fork.steps[0]))),
       make("div", {}, ...(fork.instead || !ways.length ? [] : [make("p", { class: "none" }, "no single way stands out:")]), ...ways.map((tally, at) => side(tally, false, at ? null : fork.steps[1])), ...(none ? [make("p", { class: "none" }, none)] : [])),
     ),
+    ...(fork.answer ? [make("p", { class: "about", dir: "auto" }, fork.answer)] : []),
     ...(about ? [make("p", { class: "about", dir: "auto" }, about)] : []),
     ...(fork.line ? [make("p", { class: "line", dir: "auto" }, fork.line)] : []),
   );
