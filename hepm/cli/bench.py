@@ -197,7 +197,7 @@ class BenchCommand:
         bar = Bar("runs")
         made = Bench(self.environment, tasks, kept, self.endpoint, options, given=given, on_run=bar.show)
         plan = BenchPlan("run", [arm.name for arm in arms], [task.id for task in tasks], options.trials)
-        return self._played(made, bar, place, plan)
+        return self._played(made, bar, place, plan, lambda _: {"success_from": options.success_from})
 
     def _serve_users(self, environment: UsersEnvironment) -> Outcome:
         """Let each user work with the agent in several sessions, in each arm, and report."""
@@ -383,6 +383,7 @@ class BenchCommand:
             (learning.memory, "--memory"),
             (learning.learn_from, "--learn-from"),
             (learning.rollouts, "--rollouts"),
+            (learning.embedder, "--embedder"),
             (self.rounds, "--rounds"),
         ):
             refuse(given, named, f"{reason}: leave it out")
@@ -397,6 +398,7 @@ class BenchCommand:
         if not self.learning.memory:
             return
         refuse(self.learning.learn_from, "--memory", "--memory and --learn-from exclude each other")
+        refuse(self.learning.embedder, "--embedder", "--memory has an embedder of its own: leave it out")
         # These put a digest of the runs to learn from into the system prompt.
         digesting = [arm.name for arm in arms if arm.digests]
         if digesting:
@@ -411,14 +413,19 @@ class BenchCommand:
             message = f"rounds are made in one arm: {', '.join(ROUND_ARMS)}"
             raise click.BadParameter(message, param_hint="--arms")
         refuse(self.learning.learn_from, "--learn-from", "rounds have no use for it: leave it out")
+        refuse(self.learning.embedder, "--embedder", "rounds use that of their store: leave it out")
         if not self.learning.memory:
             message = "name the store that rounds are learned into; it is made if it is missing"
             raise click.BadParameter(message, param_hint="--memory")
         return self.learning.memory
 
     def _options(self, arms: Sequence[Arm], given: KnownMemory | None) -> BenchOptions:
+        from hepm.lab.bench.arms import open_ready
         from hepm.lab.bench.play import BenchOptions
 
+        embedder = None
+        if self.learning.embedder is not None:
+            embedder = self.stack.enter_context(open_ready(self.learning.embedder, self.endpoint))
         arguments = self.agent.request_arguments()
         rollouts = self.learning.rollouts or 0
         max_turns = MAX_TURNS
@@ -429,8 +436,9 @@ class BenchCommand:
             max_turns = ROUND_TURNS
         return BenchOptions(
             arms=arms,
-            learn="online" if self.learning.learn_from == "online" else "train",
-            judge=self.learning.learn_from == "judged",
+            learn="online" if self.learning.online else "train",
+            judge=self.learning.judged,
+            embedder=embedder,
             trials=self.trials or 1,
             rollouts=rollouts,
             concurrency=self.agent.concurrency,
@@ -472,10 +480,13 @@ class BenchCommand:
 
     def _settings_of_memory(self, options: BenchOptions, given: KnownMemory | None, tasks: Sequence[Task]) -> Object:
         """What shapes memory. Arms can be added later, and with a given memory also tasks and trials."""
+        from hepm.memory import DEFAULT_EMBEDDER
+
         if given is not None:
             return {"memory": f"{self.learning.memory} {given.namespace}, revision {given.header.revision}"}
         settings: Object = {
             "memory": f"learned from {options.learn}",
+            "embedder": DEFAULT_EMBEDDER if options.embedder is None else options.embedder.name,
             "judge": options.judge,
             "trials": options.trials,
             "tasks": sorted(task.id for task in tasks),

@@ -16,7 +16,7 @@ from hepm.types import Object
 if TYPE_CHECKING:
     from hepm.llm import Endpoint
 
-LearnFrom: TypeAlias = Literal["train", "judged", "online"]
+LearnFrom: TypeAlias = Literal["train", "judged", "online", "online-judged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,18 @@ class LearningOptions:
     namespace: str
     learn_from: LearnFrom | None
     rollouts: int | None
+    embedder: str | None
     distiller: str | None
+
+    @property
+    def online(self) -> bool:
+        """Whether an arm learns from its own earlier runs."""
+        return self.learn_from in ("online", "online-judged")
+
+    @property
+    def judged(self) -> bool:
+        """Whether the model labels the runs."""
+        return self.learn_from in ("judged", "online-judged")
 
 
 learning_options = options_as(
@@ -90,13 +101,14 @@ learning_options = options_as(
     option("--namespace -n", "The partition of --memory. Default: its only one, else default.", default=""),
     option(
         "--learn-from",
-        "Learn from runs on other tasks (train), also labelled by the model and not by the environment "
-        "(judged), or from earlier runs of the arm (online). Default: train.",
+        "Learn from runs on other tasks (train), or from earlier runs of the arm (online). In judged and online-judged "
+        "the model labels the runs, not the environment. Default: train.",
         one_of=get_args(LearnFrom),
     ),
     option(
         "--rollouts", "Runs to learn from: of each task (default: --trials), or in each round (default: 100).", least=1
     ),
+    option("--embedder", "Of the memory that is learned: all-MiniLM-L6-v2 is H-EPM's. Default: hash-512."),
     option(
         "--distiller", "Model that distills and evolves lessons in rounds, at the same endpoint. Default: counting."
     ),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +15,9 @@ from typing import Any, Final, Literal, Self, TypeAlias
 import numpy as np
 
 from hepm.agents.loop import Strategy
+from hepm.agents.wire import Placement
+from hepm.embed import Embedder
+from hepm.embed.models import EndpointEmbedder, open_embedder
 from hepm.errors import InputError
 from hepm.evals.ablated import EpisodicElseProcedural, StatesOnly
 from hepm.evals.baselines import Training
@@ -27,25 +31,29 @@ from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.redact import Redactor
 from hepm.lab.bench.digests import DigestedRuns, Digests, request_of
 from hepm.lab.bench.planned import PlanGraph
-from hepm.llm import Client, Message, Question
+from hepm.llm import Client, Endpoint, Message, Question
 from hepm.memory import Memory
 from hepm.memory.journal import Journal
 from hepm.memory.sessions import Sessions
 from hepm.policy import Adaptive, Floors, Policy, Procedural, Query
-from hepm.types import DEFAULT_NAMESPACE, Suggestion, Suggestions, Trajectory
+from hepm.types import DEFAULT_NAMESPACE, START, Suggestion, Suggestions, Trajectory
 
 Plans: TypeAlias = Literal["", "compared", "trained"]
 _NOTHING: Final = PromptOptions(suggestions=0, experiences=0, principles=0, recalled=0, notes=False)
 _TOOLNET: Final = "toolnet"
-_VARIANTS: Final[Mapping[str, Policy]] = {
-    "states": StatesOnly(),
-    "states-first": EpisodicElseProcedural(),
-    "procedural-c0": Procedural(c=0),
-    "adaptive-c0": Adaptive(c=0),
-    "adaptive-c5": Adaptive(c=5),
-    "adaptive-c10": Adaptive(c=10),
+_NO_FLOOR: Final = Floors(similarity=-1.0)
+"""The paper compares states, and asks for no least similarity."""
+_PUBLISHED: Final[Mapping[str, Policy]] = {
+    "states": StatesOnly(_NO_FLOOR),
+    "states-first": EpisodicElseProcedural(_NO_FLOOR),
+    "weights": Procedural(floors=_NO_FLOOR),
+    "weights-c0": Procedural(c=0, floors=_NO_FLOOR),
+    "adaptive-c0": Adaptive(c=0, floors=_NO_FLOOR),
+    "adaptive-c1": Adaptive(floors=_NO_FLOOR),
+    "adaptive-c5": Adaptive(c=5, floors=_NO_FLOOR),
+    "adaptive-c10": Adaptive(c=10, floors=_NO_FLOOR),
 }
-"""H-EPM's ablations as policies of a bench: tables 4 and 7."""
+"""H-EPM and its ablations as published, as policies of a bench: tables 4, 7 and 9."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +70,7 @@ class Arm:
         learns_from: The arm whose runs on the train split its memory is made of, unless it learns online. From
             `SUMMARY`, it is H-EPM's: states are the agents' own summaries alone, and of each task the shortest
             successful run counts (4.1, D, E.1).
+        placement: Where a hint goes: see `hepm.agents.wire.with_hint`. H-EPM's stand in the system prompt (E.1).
         plans: Whether the model writes a plan before each run, which GNN4Plan walks on the graph.
         chooses: Whether the agent's model chooses among the experiences found, each turn (PRIME, equation 9).
         digests: How a model digests the runs to learn from, for the system prompt; "" for not at all.
@@ -77,6 +86,7 @@ class Arm:
     searches: bool = False
     instruction: str = ""
     learns_from: str = "off"
+    placement: Placement = "auto"
     plans: Plans = ""
     digests: Digests = ""
     chooses: bool = False
@@ -218,9 +228,10 @@ class KnownMemory(Memory):
         return run
 
     def _policy(self, name: str, c: float, floors: Floors, mirror: NamespaceMirror) -> Policy:
-        policy = self._planned.get(name) or _VARIANTS.get(name)
-        if policy is not None:
-            return policy
+        if name in self._planned:
+            return self._planned[name]
+        if name in _PUBLISHED:
+            return _AfterACall(_PUBLISHED[name])
         # Counted from whole runs, which the graph does not hold.
         if name == _TOOLNET:
             with self._reading:
@@ -263,6 +274,24 @@ class KnownMemory(Memory):
         return "\n\n".join(parts)
 
 
+@dataclass(frozen=True, slots=True)
+class _AfterACall:
+    """A policy that is silent before the first call, as H-EPM is: it suggests "after each tool invocation" (4.3)."""
+
+    policy: Policy
+
+    @property
+    def compares_texts(self) -> bool:
+        """Whether it needs vectors: see `Policy`."""
+        return getattr(self.policy, "compares_texts", True)
+
+    def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
+        """What the policy says after a call."""
+        if query.after == (START,):
+            return Suggestions(abstained="no tool was called yet")
+        return self.policy.suggest(mirror, query)
+
+
 @dataclass(frozen=True)
 class _ToolNet:
     training: Training
@@ -282,13 +311,15 @@ class _ToolNet:
 class ScratchMemory:
     """A memory in a temporary folder, which learns from runs of an arm: see `Arm.learns_from`."""
 
-    def __init__(self, success_from: float | None = None, *, learns_from: str = OFF) -> None:
+    def __init__(
+        self, success_from: float | None = None, *, learns_from: str = OFF, embedder: Embedder | None = None
+    ) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="hepm-bench-")
         file = Path(self._folder.name) / "memory.hepm"
         # A memory of runs with summaries is H-EPM's own: see `Arm.learns_from`.
         own_states = learns_from == SUMMARY
         counting: Counting = "shortest" if own_states else "all"
-        self.memory = KnownMemory.open(file, counting=counting, success_from=success_from)
+        self.memory = KnownMemory.open(file, embedder=embedder, counting=counting, success_from=success_from)
         self.memory.own_states = own_states
 
     def __enter__(self) -> Self:
@@ -297,6 +328,15 @@ class ScratchMemory:
     def __exit__(self, *error: object) -> None:
         self.memory.close()
         self._folder.cleanup()
+
+
+@contextmanager
+def open_ready(name: str, endpoint: Endpoint) -> Generator[Embedder]:
+    """The embedder of a name, which has embedded a text: what it lacks is said before a run is paid for."""
+    embedder = open_embedder(name, base_url=endpoint.base_url, api_key=endpoint.api_key)
+    with closing(embedder) if isinstance(embedder, EndpointEmbedder) else nullcontext():
+        embedder.embed(["ready"])
+        yield embedder
 
 
 def reflection_on(run: Trajectory) -> Question[str]:

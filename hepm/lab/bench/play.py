@@ -19,6 +19,7 @@ from hepm.agents.loop import Agent, Done
 from hepm.agents.searching import SearchingAgent
 from hepm.agents.tagged import TaggedAgent
 from hepm.agents.wire import Object
+from hepm.embed import Embedder
 from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, HepmError
 from hepm.evals.domains import fold_of
 from hepm.evals.metrics import entropy_of
@@ -43,7 +44,9 @@ class BenchOptions:
     Attributes:
         learn: Where memory comes from, if none is given. "train": from runs without memory on the published train
             split, or else on the task families of other folds. "online": from the arm's own earlier runs.
-        judge: Whether the model labels the runs that memory learns from; the environment's reward does otherwise.
+        judge: Whether the model labels the runs that memory learns from (online: H-EPM, C.1); the environment's reward
+            does otherwise.
+        embedder: Of the memory that is learned; None for the default of a new store.
         rollouts: Runs of each task that memory learns from, on the train split (H-EPM, D: 3); 0 for as many as trials.
         options: Further arguments of each request.
         turn_rewards: Whether each turn is stored with what it added to the reward.
@@ -53,6 +56,7 @@ class BenchOptions:
     arms: Sequence[Arm]
     learn: Learning = "train"
     judge: bool = False
+    embedder: Embedder | None = None
     trials: int = 1
     rollouts: int = 0
     concurrency: int = 4
@@ -248,7 +252,9 @@ class Bench:
         return runs
 
     def _made(self, stack: ExitStack, source: str) -> KnownMemory:
-        return stack.enter_context(ScratchMemory(self.options.success_from, learns_from=source)).memory
+        options = self.options
+        scratch = ScratchMemory(options.success_from, learns_from=source, embedder=options.embedder)
+        return stack.enter_context(scratch).memory
 
     def _teach(self, memory: KnownMemory, runs: Sequence[Trajectory], arms: Sequence[Arm]) -> None:
         """Store runs, with what the arms need of them."""
@@ -377,6 +383,7 @@ class Bench:
             execute=episode.call,
             system="\n\n".join(system),
             strategy=arm.strategy,
+            placement=arm.placement,
             prompt_options=prompt,
             max_turns=self.options.max_turns,
             options=self.options.options,

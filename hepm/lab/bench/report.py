@@ -28,14 +28,18 @@ from hepm.lab.bench.scores import (
     SessionMean,
     facts_of,
     finished_tasks,
+    graded,
+    told_alike,
 )
 from hepm.text import CUT, count_of, on_one_line
+from hepm.types import SUCCESS_FROM
 from hepm.uplift.effect_text import COLUMNS, MeasuredInBothArms, effect_sentence
 from hepm.uplift.sequence import Effect
 
 FEWEST_TASKS: Final = 10
 """Below so many tasks, or users, no sentence says more than that."""
-_SHOWN_DIFFERENCES: Final = ("success", "calls", "tokens")
+_SHOWN_DIFFERENCES: Final = ("success", "reward", "calls", "tokens")
+_SHARES: Final = ("success", "reward")
 # Of the reports on a terminal; --json has everything.
 _SHOWN: Final = 2  # won tasks, and lost ones, of each arm
 _SHOWN_STEPS: Final = 4  # of each of them
@@ -58,6 +62,7 @@ def report_on(
     sessions: bool = False,
     without_memory: Sequence[str] = (),
     unreflected: int = 0,
+    success_from: float = SUCCESS_FROM,
 ) -> BenchReport:
     """Compare the arms on the tasks that all of them have finished.
 
@@ -66,6 +71,7 @@ def report_on(
         sessions: Whether the trials of a task are sessions of one user: reported one by one, with the user's effort. A
             family is a user then, who counts once all of its tasks are finished.
         without_memory: Arms of sessions that no sentence compares.
+        success_from: The reward from which on a run is a success.
     """
     finished = finished_tasks(ended, arms, tasks, trials)
     if sessions and families:
@@ -91,7 +97,7 @@ def report_on(
             if sessions:
                 sentences.append(_effort(arm, scores[arm], reference, scores[reference], trials, users))
             else:
-                sentences.append(_sentence(arm, scores[arm], reference, len(finished)))
+                sentences.append(_sentence(arm, scores[arm], reference, len(finished), graded(scores.values())))
     return BenchReport(
         environment,
         model,
@@ -105,15 +111,17 @@ def report_on(
         paid_before=paid_before,
         sentences=sentences,
         unreflected=unreflected,
+        alike=told_alike(ended, arms, finished, trials),
+        success_from=success_from,
     )
 
 
-def _sentence(arm: str, scores: ArmScores, reference: str, tasks: int) -> str:
+def _sentence(arm: str, scores: ArmScores, reference: str, tasks: int, is_graded: bool) -> str:
     besides = ""
     for name in scores.difference:
         if name == CHANGED:
             besides += f" It changed {100 * (scores.means[name] or 0.0):.1f} % of the calls."
-        elif name not in MEASURES:  # what the environment judges besides, as "security"
+        elif name not in MEASURES or (is_graded and name == "reward"):  # what is judged besides, as "security"
             besides += f" {_judgement(name, scores, reference)}."
     # No task came out otherwise: there is no difference to weigh.
     if not scores.won and not scores.lost:
@@ -180,8 +188,13 @@ def tables(report: BenchReport) -> list[Table | Text]:
     """Scores, differences, the won and the lost tasks, and the sentences below all."""
     parts: list[Table | Text] = []
     if report.tasks:
-        dim = Text("turns, calls: of successful runs; ms: median time in memory per turn", style="dim")
-        parts = [_scores(report), dim, *_differences(report)]
+        legend = "turns, calls: of successful runs; ms: median time in memory per turn"
+        if report.is_graded:
+            legend = f"success: a reward of {report.success_from:g} or more; {legend}"
+        parts = [_scores(report), Text(legend, style="dim")]
+        for arms in report.alike:
+            parts.append(Text(f"{', '.join(arms)}: told the same at each step, so that only chance parts them."))
+        parts += _differences(report)
         if report.has_sessions:
             parts += _sessions(report)
         parts.append(_overhead(report))
@@ -206,10 +219,16 @@ def _scores(report: BenchReport) -> Table:
     named = dict.fromkeys(chain.from_iterable(scores.means for scores in report.arms.values()))
     judged = [name for name in named if name not in MEASURES]
     counted = ["turns", "calls", "errors"]
-    table = table_of(title, "arm", "success", "95 %", *judged, *trials, *counted, "tokens", "hinted", "ms")
+    shown = ["success", "95 %"]
+    if report.is_graded:
+        shown += ["reward", "95 %"]
+    table = table_of(title, "arm", *shown, *judged, *trials, *counted, "tokens", "hinted", "ms")
     for arm, scores in report.arms.items():
         means = scores.means
         row = [f"{means['success']:.3f}", f"{scores.interval.low:.2f} … {scores.interval.high:.2f}"]
+        if report.is_graded:
+            low, high = scores.reward_interval
+            row += [f"{means['reward']:.3f}", f"{low:.2f} … {high:.2f}"]
         row += [_number(means.get(name), 3) for name in judged]
         row += [f"{scores.pass_k[-1]:.3f}" for _ in trials]
         row += [_number(means[name], 1) for name in counted]
@@ -227,15 +246,18 @@ def _differences(report: BenchReport) -> Iterator[Table]:
     title = f"memory beside {report.reference}; adjusted: paired by task, turns and calls where both arms solved it"
     table = table_of(title, "arm", *COLUMNS, "won", "lost")
     without = report.arms[report.reference].means
+    names = SESSION_MEASURES if report.has_sessions else _SHOWN_DIFFERENCES
     for arm, scores in report.arms.items():
-        for name in SESSION_MEASURES if scores.sessions else _SHOWN_DIFFERENCES:
+        for name in names:
             difference = scores.difference.get(name)
             mean = scores.means[name]
             other = without[name]
             if difference is None or mean is None or other is None:
                 continue
+            if name == "reward" and not report.is_graded:
+                continue
             effect = _effect(difference, report.tasks)
-            measured = MeasuredInBothArms(f"{arm}: {name}", other, mean, effect, share=name == "success")
+            measured = MeasuredInBothArms(f"{arm}: {name}", other, mean, effect, share=name in _SHARES)
             won_and_lost = ("", "")
             if name == "success":
                 won_and_lost = (str(len(scores.won)), str(len(scores.lost)))

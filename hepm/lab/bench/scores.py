@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, product, zip_longest
 from math import comb
@@ -14,8 +14,10 @@ import numpy as np
 
 from hepm.evals.metrics import Bootstrap, Interval, interval
 from hepm.evals.report import MethodDifference, rounded
+from hepm.experience.prompt import PromptOptions
+from hepm.lab.bench.arms import ARMS
 from hepm.lab.bench.folder import Ended, Facts, Key
-from hepm.types import SUMMARY_TOOL
+from hepm.types import SUCCESS_FROM, SUMMARY_TOOL
 
 CHANGED: Final = "changed"
 """A score of points of recorded runs: whether other tools were called there than without memory."""
@@ -92,7 +94,7 @@ class ArmScores:
     Attributes:
         means: Success, reward, tool errors and tokens over runs; turns and calls over successful ones; and what the
             environment judges besides ("security") over the runs of which it does.
-        interval: Of the success.
+        interval, reward_interval: Of the success, and of the mean reward.
         pass_k: The chance that k trials of a task all succeed, for k = 1 to the number of trials (τ-bench).
         difference: To the reference arm, paired by task; of turns and calls on tasks that both solved.
         memory_ms: Median milliseconds in memory per turn.
@@ -108,6 +110,7 @@ class ArmScores:
 
     means: Mapping[str, float | None]
     interval: Interval
+    reward_interval: Interval
     # pass^k of τ-bench (Yao et al., 2024, arXiv:2406.12045). [0.5, 0.33]: half of the trials succeed, and in a third
     # of the tasks two do.
     pass_k: Sequence[float]
@@ -134,6 +137,8 @@ class BenchReport:
         failed: Why runs broke off.
         sentences: One on each arm but the reference.
         unreflected: Sessions after which a model's notes could not be read, so that the old ones stayed.
+        alike: Arms that work in one way and were told the same at each step of each run: only chance parts them.
+        success_from: The reward from which on a run is a success.
     """
 
     environment: str
@@ -149,6 +154,13 @@ class BenchReport:
     paid_before: int
     sentences: Sequence[str]
     unreflected: int = 0
+    alike: Sequence[Sequence[str]] = ()
+    success_from: float = SUCCESS_FROM
+
+    @property
+    def is_graded(self) -> bool:
+        """Whether rewards say more than successes."""
+        return graded(self.arms.values())
 
     @property
     def has_sessions(self) -> bool:
@@ -158,6 +170,22 @@ class BenchReport:
     def to_json(self) -> dict[str, Any]:
         """As `hepm bench --json` prints it."""
         return rounded(asdict(self))
+
+
+def graded(arms: Iterable[ArmScores]) -> bool:
+    """Whether the rewards of some arm say more than its successes."""
+    return any(scores.means["reward"] != scores.means["success"] for scores in arms)
+
+
+def told_alike(ended: Mapping[Key, Ended], arms: Sequence[str], tasks: Sequence[str], trials: int) -> list[list[str]]:
+    """Arms that differ in their memory alone, and got equal hints in each run, in groups of two and more."""
+    groups: dict[object, list[str]] = {}
+    for name in arms:
+        hints = [facts.hints for of_task in facts_of(ended, name, tasks, trials) for facts in of_task]
+        if name in ARMS and any(map(any, hints)):
+            work = replace(ARMS[name], name="", about="", learns_from="", plans="", prompt=PromptOptions())
+            groups.setdefault((work, *hints), []).append(name)
+    return [alike for alike in groups.values() if len(alike) > 1]
 
 
 def finished_tasks(ended: Mapping[Key, Ended], arms: Sequence[str], tasks: Sequence[str], trials: int) -> list[str]:
@@ -237,6 +265,7 @@ class Compared:
         return ArmScores(
             means,
             self.interval(MEASURES["success"]),
+            self.interval(MEASURES["reward"]),
             pass_k=_pass_k(self.runs),
             difference=differences,
             memory_ms=1_000 * median(memory_s or [0.0]),

@@ -92,6 +92,20 @@ class Parcels:
         pass
 
 
+class PaidDesk(Desk):
+    """Half of the reward is for looking at the parcel."""
+
+    def reward(self) -> float:
+        return (self.seen + super().reward()) / 2
+
+
+class GradedParcels(Parcels):
+    """The same tasks, whose rewards are graded."""
+
+    def start(self, task: Task, *, seed: int = 0) -> Desk:
+        return PaidDesk(task)
+
+
 class Talk(Desk):
     """A conversation that a model begins and ends, as the customer."""
 

@@ -205,6 +205,29 @@ def test_what_an_environment_judges_besides_is_compared_over_the_runs_it_judges(
     assert any("thrift" in line for line in table)
 
 
+def test_graded_rewards_have_a_column_with_an_interval_a_paired_difference_and_the_threshold_of_success(
+    clerks: Loopback, tmp_path: Path
+) -> None:
+    graded = "tests.lab.bench.parcels:GradedParcels"
+    found = report(bench(tmp_path, clerks.url, "--tasks", "[bl]*", "--json", env=graded))
+    off, hybrid = found["arms"]["off"], found["arms"]["hybrid"]
+    # Each run looks at the parcel, for half of the reward.
+    for arm in (off, hybrid):
+        assert arm["means"]["reward"] == pytest.approx((1 + arm["means"]["success"]) / 2, abs=1e-3)
+        low, high = arm["reward_interval"]
+        assert low <= arm["means"]["reward"] <= high
+    gain = hybrid["difference"]["reward"]["value"]
+    assert gain == pytest.approx(hybrid["means"]["reward"] - off["means"]["reward"], abs=2e-3)
+    assert f"Reward was {100 * hybrid['means']['reward']:.1f} %, {100 * gain:+.1f} points [" in found["sentences"][0]
+    assert found["success_from"] == 0.7
+    shown = bench(tmp_path, clerks.url, "--tasks", "[bl]*", env=graded).out
+    assert "success: a reward of 0.7 or more; turns, calls" in " ".join(shown.split())
+    assert "hybrid: reward" in shown
+    # Of environments with 0 and 1 alone it would repeat the success.
+    plain = bench(tmp_path / "plain", clerks.url, "--tasks", "[bl]*").out
+    assert "reward" not in plain
+
+
 @pytest.mark.parametrize(("model", "success"), [("gold", 1.0), pytest.param("none", 0.0, marks=pytest.mark.exhaustive)])
 def test_gold_and_none_ask_no_model(model: str, success: float, loopback: Loopback, tmp_path: Path) -> None:  # noqa: F811
     found = report(bench(tmp_path, loopback.url, "--json", model=model))
@@ -321,6 +344,8 @@ def test_runs_whose_model_failed_are_named_and_made_again(clerks: Loopback, tmp_
         (["--arms", "of"], "no arm is called of. There are: off, weight"),
         (["--tasks", "nobody*"], "no task is called nobody*; there are late-Ada"),
         (["--memory", "m.hepm", "--learn-from", "online"], "--memory and --learn-from exclude each other"),
+        (["--memory", "m.hepm", "--embedder", "hash-64"], "--memory has an embedder of its own"),
+        (["--embedder", "all-MiniLM"], "no embedder is called 'all-MiniLM'; known are: 'hash-512'"),
         (["--budget", "1 usd"], "a budget in usd needs the prices"),
         (["--budget", "1 dollar"], "is no limit: write '100 calls'"),
         (["--option", "temperature"], "'temperature' is not NAME=VALUE"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from hepm.llm import Endpoint
 from hepm.types import SUMMARY_TOOL, StateSummary
 from tests.lab.bench.parcels import clerk
 from tests.lab.bench.test_bench import bench, report
-from tests.loopback import Loopback, Reply, Request, completion, loopback  # noqa: F401
+from tests.loopback import Loopback, Reply, Request, completion, embeddings, loopback  # noqa: F401
 from tests.runs import trajectory
 
 SPLIT = "tests.lab.bench.parcels:split_parcels"
@@ -80,10 +81,10 @@ def test_weights_of_the_paper_by_hand_for_each_c(memory: KnownMemory) -> None:
     memory.learn([*runs, after_a(steps=5, target="c", name="3")], distill=False)
     for policy, weights in {
         "adaptive-c0": (0.667, 0.333),
-        "adaptive": (0.696, 0.304),
+        "adaptive-c1": (0.696, 0.304),
         "adaptive-c5": (0.742, 0.258),
         "adaptive-c10": (0.76, 0.24),
-        "procedural-c0": (0.667, 0.333),
+        "weights-c0": (0.667, 0.333),
     }.items():
         found = memory.suggest(after="a", policy=policy)
         assert [one.tool for one in found] == ["b", "c"]
@@ -137,7 +138,8 @@ def test_without_adaptation_a_summary_is_asked_at_each_step_and_weights_answer_w
     often = [trajectory(f"w{number}", "a", "b", "d", task=f"w{number}") for number in range(4)]
     memory.learn([*often, summarised("s", "a", "c", summaries={1: "A parcel is lost."})], distill=False)
     hints = hinted(memory, "no-adapt", ["Nothing yet.", ["a"], "The parcel is lost.", ["b"], "It is done.", "Done."])
-    assert hints == ["Suggested next tools: a", "Suggested next tools: c", "Suggested next tools: d"]
+    # Before the first call the paper suggests nothing.
+    assert hints == ["", "Suggested next tools: c", "Suggested next tools: d"]
 
 
 @pytest.mark.parametrize(("arm", "tools"), [("k1", "b"), ("explicit", "b, c"), ("k3", "b, c, d")])
@@ -145,6 +147,15 @@ def test_an_arm_names_so_many_tools_as_it_is_called_after(arm: str, tools: str, 
     followed = ("b", "b", "b", "c", "c", "d")
     memory.learn([trajectory(f"{n}", "a", tool, task=f"{n}") for n, tool in enumerate(followed)], distill=False)
     assert hinted(memory, arm, ["No", ["a"], "No", "Done."])[1] == f"Suggested next tools: {tools}"
+
+
+def test_arms_that_were_told_the_same_are_named_and_others_are_not(loopback: Loopback, tmp_path: Path) -> None:  # noqa: F811
+    loopback.script = clerk
+    options = ("--arms", "off,summary,explicit,implicit,c0,c10,no-state", *TWO_TASKS)
+    found = report(bench(tmp_path, loopback.url, *options, "--json", env=SPLIT))
+    assert found["alike"] == [["explicit", "c0", "c10"]]
+    shown = " ".join(bench(tmp_path, loopback.url, *options, env=SPLIT).out.split())
+    assert "explicit, c0, c10: told the same at each step, so that only chance parts them." in shown
 
 
 def test_the_summary_tool_alone_is_offered_without_a_hint(memory: KnownMemory) -> None:
@@ -172,6 +183,71 @@ def test_arms_with_summaries_learn_from_three_rollouts_that_the_summary_tool_mad
     assert off["requests_per_turn"] == 1
     assert explicit["requests_per_turn"] == 3  # the clerk says Yes at each turn, and writes a summary
     assert "overhead per turn" in bench(tmp_path, loopback.url, *options[:-1], env=SPLIT).out
+
+
+def role_of(request: Request) -> str:
+    """What a request is for, by its words."""
+    messages = request.body.get("messages", [{"content": ""}])
+    said = str(messages[-1]["content"])
+    if request.path.endswith("embeddings"):
+        return "embedding"
+    if "You judge whether an agent" in str(messages[0]["content"]):
+        return "judge"
+    if 'Answer only "Yes" or "No"' in said:
+        return "question"
+    return "summary" if said.endswith("information from the environment and the user.") else "agent"
+
+
+@pytest.mark.parametrize(("arm", "questions"), [("explicit", 3), ("implicit", 0)])
+def test_online_h_epm_asks_and_hints_as_the_paper_does_and_a_judge_labels_each_run(
+    arm: str,
+    questions: int,
+    loopback: Loopback,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    def judged(request: Request) -> Reply:
+        if request.path.endswith("embeddings"):
+            return embeddings(request)
+        if role_of(request) == "judge":
+            return completion("yes" if len(asked("judge")) > 1 else "no")
+        return clerk(request)
+
+    def asked(role: str) -> list[Request]:
+        return [request for request in loopback.requests if role_of(request) == role]
+
+    loopback.script = judged
+    options = ("--arms", arm, "--learn-from", "online-judged", "--embedder", "openai/small", "--tasks", "*-Ada")
+    planned = report(bench(tmp_path, loopback.url, *options, "--json", "--dry-run"))
+    loopback.requests.clear()
+    report(bench(tmp_path, loopback.url, *options, "--json"))
+    turns = 3 if arm == "explicit" else 4
+    expected = {"agent": 6 * turns, "question": 6 * questions, "summary": 6 * questions, "judge": 6}
+    assert {role: len(asked(role)) for role in expected} == expected
+    assert planned["calls"] == pytest.approx(sum(expected.values()), rel=0.2)
+    assert asked("embedding")
+    hinted_at: list[int] = []
+    for number, request in enumerate(asked("agent")):
+        system, *others = (str(message.get("content")) for message in request.body["messages"])
+        assert "Suggested next tools" not in "".join(others)
+        hint = re.search(r"\n\nSuggested next tools: (\w+)(, \w+)?\Z", system)
+        assert (hint is not None) == ("Suggested" in system)
+        if hint is not None:
+            hinted_at.append(number)
+            assert len(request.body["messages"]) > 2  # after a call
+    # The first run taught nothing, as the judge said no: the second one knows nothing either.
+    assert min(hinted_at) >= 2 * turns
+    other = bench(tmp_path, loopback.url, *options[:4], "--tasks", "*-Ada")
+    assert "holds runs with another embedder" in " ".join(other.err.split())
+
+
+def test_the_least_similar_state_is_recalled_all_the_same(memory: KnownMemory) -> None:
+    often = [trajectory(f"w{number}", "a", "b", task=f"w{number}") for number in range(4)]
+    memory.learn([*often, summarised("s", "a", "c", summaries={1: "A parcel is lost."})], distill=False)
+    for arm in ("k1", "no-weight", "no-adapt"):
+        replies = ["Quarterly revenue grew.", ["a"], "Quarterly revenue grew.", "Done."]
+        if arm != "no-adapt":
+            replies = ["No", ["a"], "Yes", "Quarterly revenue grew.", "Done."]
+        assert hinted(memory, arm, replies)[1] == "Suggested next tools: c", arm
 
 
 def test_the_cost_of_a_dry_run_is_that_of_its_tokens(loopback: Loopback, tmp_path: Path) -> None:  # noqa: F811
