@@ -36,7 +36,7 @@ class StatesOnly:
         if query.vector is None or query.state is None or not query.state.own.strip():
             return Suggestions(abstained="the agent did not summarise its state")
         best: dict[ToolName, float] = {}
-        for source in mirror.sources():
+        for source in sorted(mirror.all_rows()):
             # States behind calls that never succeeded have no say.
             among: list[int] = []
             for edge in mirror.successors(source):

@@ -785,9 +785,25 @@ class Memory:
         """Counts of what a namespace holds."""
         return self.store.totals(namespace=namespace)
 
-    def graph(self, *, namespace: str = DEFAULT_NAMESPACE, c: float = 1.0) -> nx.DiGraph[ToolName]:
-        """A copy of the tool graph as a NetworkX graph, yours to change (see `NamespaceMirror.graph`)."""
-        return self.mirrors.namespace(namespace).graph(c=c)
+    def graph(
+        self, *, namespace: str = DEFAULT_NAMESPACE, labels: Collection[str] = ("Tool",), c: float = 1.0
+    ) -> nx.DiGraph[Any]:
+        """The graph as a NetworkX graph to read: of this moment, and the same object until something changes.
+
+        It is made of what suggestions read, and a later one shares with it what did not change. To change it, copy it:
+        `nx.DiGraph(memory.graph())`.
+
+        Labels, types and properties are those of docs/reference/graph-model.md: a node has its `label`, an edge its
+        `type`. A tool is a node by its name, any other a pair of label and id.
+
+        Args:
+            labels: Of the nodes: of "Tool", "State", "Experience", "Principle" and "Notes".
+            c: Weight of efficiency in the `weight` of edges (see `hepm.graph.weights`).
+        Raises:
+            InputError: there is no such label, or no such c.
+        """
+        lessons = self.mirrors.lessons(namespace)
+        return self.mirror(namespace).networkx.at(self.mirrors.revision, frozenset(labels), c, lessons)
 
     def mirror(self, namespace: str = DEFAULT_NAMESPACE) -> NamespaceMirror:
         """The namespace's graph as policies see it."""

@@ -16,7 +16,6 @@ from typing import Any, Final
 import networkx as nx
 
 from hepm.errors import NotFoundError
-from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.memory import Memory
 from hepm.memory.latest import LatestRuns, read_latest
 from hepm.report.forks import Fork
@@ -71,7 +70,7 @@ def content_of(
     """What a page shows of a namespace (see `read_content`), with runs and summaries behind edges if `evidence`."""
     totals, mirror = memory.totals(namespace=namespace), memory.mirror(namespace)
     content = read_content(
-        part_of(mirror, focus=focus, max_tools=max_tools),
+        memory.graph(namespace=namespace),
         evidence=mirror.evidence_of if evidence else None,
         lessons=memory.lessons.texts_by_tool(namespace=namespace),
         outcomes=(totals.successes, totals.failures),
@@ -80,20 +79,6 @@ def content_of(
         latest=read_latest(memory.lessons.store, namespace=namespace),
     )
     return replace(content, forks=forks)
-
-
-def part_of(mirror: NamespaceMirror, *, focus: ToolName | None, max_tools: int) -> nx.DiGraph[ToolName]:
-    """All tools of a namespace, with those edges alone that `read_content` looks at for the same arguments."""
-    calls = {row.name: row.calls for row in mirror.store.tools(namespace=mirror.name) if row.calls}
-    strength: dict[ToolName, float] = {}
-    if focus is None:
-        strength = dict.fromkeys(calls, 0.0)
-    else:
-        near = mirror.graph(among=(), at=focus)
-        if focus in near:
-            strength = _strengths(near, focus)
-    kept = _by_importance(strength, calls, focus)[:max_tools]
-    return mirror.graph(among={START, *kept}, at=focus)
 
 
 def _by_importance(
@@ -156,7 +141,7 @@ def read_content(
     for name in names:
         tools.append(_tool_data(name, graph.nodes[name], lessons.get(name, ())))
 
-    among = [edge for edge in graph.edges if index.keys() >= {*edge}]
+    among = [(source, target) for source in graph if source in index for target in graph[source] if target in index]
     drawn = among
     if max_tools is not None:
         drawn = _strongest(graph, among, _EDGES_PER_TOOL * max_tools)

@@ -217,7 +217,7 @@ class _Records:
 
 def _mirror_findings(store: Store, mirror: NamespaceMirror) -> Iterator[Finding]:
     apart = 0
-    for source in mirror.sources():
+    for source in sorted(mirror.all_rows()):
         mirrored = {row.tool: (row.support, row.failures) for row in mirror.successors(source)}
         # Tool by tool: no second copy of all edges is held.
         rows = store.edges(namespace=mirror.name, sources=[source])

@@ -17,16 +17,15 @@ from hepm.graph.delta import Edge
 from hepm.graph.drift import Drift
 from hepm.graph.rows import EdgeRow, Marks, RevisionChange, StateBatch
 from hepm.graph.store import Store
-from hepm.graph.weights import INVERSE_STEPS_UNIT, edge_weights
+from hepm.graph.weights import edge_weights
 from hepm.types import START, Evidence, FailedWay, ToolName
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import networkx as nx
-
     from hepm.evidence.upkeep import LiveEvidence
     from hepm.graph.mirror.nearest import StateBlock
+    from hepm.graph.mirror.networkx_graph import NetworkXMirror
 
 T = TypeVar("T")
 
@@ -68,12 +67,14 @@ class _Snapshot:
     Attributes:
         whole: Whether everything was read in bulk; else each part is read when it is first asked for.
         newest: If so, the highest id of a state that was read.
+        all_rows: Not empty if `rows` has every tool that has edges.
     """
 
     marks: Marks
     whole: bool = False
     newest: int = 0
     rows: dict[ToolName, Rows] = field(default_factory=dict[ToolName, Rows])
+    all_rows: set[str] = field(default_factory=set[str])
     states: dict[ToolName, StateBlock] = field(default_factory=dict[ToolName, "StateBlock"])
     successors: dict[tuple[ToolName, float], tuple[OutgoingEdge, ...]] = field(
         default_factory=dict[tuple[ToolName, float], tuple[OutgoingEdge, ...]]
@@ -111,6 +112,13 @@ class NamespaceMirror:
 
         return LiveEvidence(self.store, self.name, self.folder)
 
+    @cached_property
+    def networkx(self) -> NetworkXMirror:
+        """The same as NetworkX graphs."""
+        from hepm.graph.mirror.networkx_graph import NetworkXMirror
+
+        return NetworkXMirror(self)
+
     @property
     def _learned(self) -> LiveEvidence | None:
         """The same if it was asked for."""
@@ -129,7 +137,7 @@ class NamespaceMirror:
         blocks: dict[ToolName, StateBlock] = {}
         for tool, batch in batches.items():
             blocks[tool] = self._extended(StateBlock(), tool, batch)
-        return _Snapshot(marks, True, newest, rows, blocks, drifts=drifts, refusals=self._read_refusals())
+        return _Snapshot(marks, True, newest, rows, {"read"}, blocks, drifts=drifts, refusals=self._read_refusals())
 
     def _states_newer_than(self, newest: int) -> tuple[int, dict[ToolName, StateBatch]]:
         """The highest id of a state, and states of successful runs above an id, by the tool that they came after."""
@@ -151,7 +159,7 @@ class NamespaceMirror:
         """The outgoing edges of a tool, by target."""
         rows = snapshot.rows.get(source)
         if rows is None:
-            if snapshot.whole:
+            if snapshot.all_rows:
                 return ()
             rows = self._read_if_reachable(lambda: self.store.edges(namespace=self.name, sources=[source]))
             if rows is None:
@@ -167,11 +175,13 @@ class NamespaceMirror:
             _log.debug("a part of the memory cannot be read for now: %s", error)
             return None
 
-    def _all_rows(self) -> dict[ToolName, Rows]:
+    def all_rows(self) -> Mapping[ToolName, Rows]:
+        """The outgoing edges of every tool, and maybe of other names, which have none."""
         snapshot = self._snapshot
-        if snapshot.whole:
-            return snapshot.rows
-        return _by_source(self.store.edges(namespace=self.name))
+        if not snapshot.all_rows:
+            snapshot.rows.update(_by_source(self.store.edges(namespace=self.name)))
+            snapshot.all_rows.add("read")
+        return snapshot.rows
 
     def __contains__(self, tool: ToolName) -> bool:
         return bool(self._rows(self._snapshot, tool))
@@ -199,10 +209,6 @@ class NamespaceMirror:
             if drift is not None:
                 drifts[tool] = drift
         return drifts
-
-    def sources(self) -> list[ToolName]:
-        """Tools that have successors, by name."""
-        return sorted(self._all_rows())
 
     def called(self) -> set[ToolName]:
         """Tools that any run called."""
@@ -313,44 +319,6 @@ class NamespaceMirror:
         unread = len(edges) - len(evidence)
         return evidence + [Evidence()] * unread
 
-    def graph(
-        self, *, c: float = 1.0, among: Collection[ToolName] | None = None, at: ToolName | None = None
-    ) -> nx.DiGraph[ToolName]:
-        """A new NetworkX graph, which the caller may change.
-
-        Args:
-            among: Only edges among these tools, and those of the tool `at`; all tools are nodes. None for all edges.
-        Nodes carry calls, errors, description, retired; edges support, inverse_steps, weight, failures, unlabelled,
-        failure_share.
-        """
-        import networkx as nx
-
-        graph: nx.DiGraph[ToolName] = nx.DiGraph(namespace=self.name)
-        for tool in self.store.tools(namespace=self.name):
-            if tool.calls:
-                graph.add_node(
-                    tool.name,
-                    calls=tool.calls,
-                    errors=tool.errors,
-                    description=tool.description,
-                    retired=tool.retired,
-                )
-        if among is None or at is not None or self._snapshot.whole:
-            rows_by_source = self._all_rows()
-        else:
-            rows_by_source = _by_source(self.store.edges(namespace=self.name, sources=sorted(among)))
-        if START in rows_by_source:
-            graph.add_node(START, calls=0, errors=0, description="before the first call", retired=False)
-        # Sorted, so that equal memories give equal graphs, node by node.
-        for source, rows in sorted(rows_by_source.items()):
-            # An edge's weight is its share of all that leave its source: also of those that are left out.
-            weights = edge_weights([(row[2], row[3]) for row in rows], c=c)
-            for row, weight in zip(rows, weights, strict=True):
-                target = row[1]
-                if _is_among(source, target, among, at):
-                    graph.add_edge(source, target, **_edge_attributes(row, weight))
-        return graph
-
     def follow(self, changes: Sequence[RevisionChange]) -> None:
         """Read again what later revisions changed; idempotent. What is learned from runs waits for `follow_calls`."""
         everything = any(change.sources is None for change in changes)
@@ -382,24 +350,23 @@ class NamespaceMirror:
             touched.update(change.sources or ())
             if change.rewritten:
                 rewritten.update(change.sources or ())
-        # Copied in one step each, since readers add to them meanwhile.
+        # Copied in one step each, since readers add to them meanwhile; what says that `rows` is whole before that.
         before = self._snapshot
+        all_rows = before.all_rows.copy()
         rows, blocks, successors = before.rows.copy(), before.states.copy(), before.successors.copy()
         drifts = _without(before.drifts.copy(), touched)
         newest = before.newest
         new_states: dict[ToolName, StateBatch] = {}
-        read_at_once = sorted(touched & rows.keys())
-        # Read again below, or when they are next asked for.
+        read_at_once = sorted(touched if all_rows else touched & rows.keys())
         rows = _without(rows, touched)
+        # In one statement each, however many tools changed: many processes may follow one server.
+        if all_rows or self.store.remote:  # else they are read when they are next asked for
+            rows |= _by_source(self.store.edges(namespace=self.name, sources=read_at_once))
         if before.whole:
-            # In one statement each, however many tools changed: many processes may follow one server.
             newest, new_states = self._states_newer_than(newest)
-            rows |= _by_source(self.store.edges(namespace=self.name, sources=sorted(touched)))
             drifts |= self.store.drifts(sorted(touched), namespace=self.name)
             outdated = new_states.keys() | rewritten
         else:
-            if self.store.remote:  # of an embedded store they are read when they are next asked for
-                rows |= _by_source(self.store.edges(namespace=self.name, sources=read_at_once))
             outdated = touched & blocks.keys()
         for tool in outdated:
             if tool in rewritten:
@@ -409,7 +376,7 @@ class NamespaceMirror:
         kept = {key: edges for key, edges in successors.items() if key[0] not in touched}
         marks = self.store.marks(namespace=self.name)
         refusals = self._read_refusals() if self.store.remote else {}
-        return _Snapshot(marks, before.whole, newest, rows, blocks, kept, drifts, refusals=refusals)
+        return _Snapshot(marks, before.whole, newest, rows, all_rows, blocks, kept, drifts, refusals=refusals)
 
     def _extended(self, block: StateBlock, tool: ToolName, batch: StateBatch | None = None) -> StateBlock:
         """A block with the new states of a batch; read from the store without one."""
@@ -440,26 +407,6 @@ def _targets(rows_by_source: Mapping[ToolName, Rows]) -> set[ToolName]:
         for row in rows:
             targets.add(row[1])
     return targets
-
-
-def _is_among(source: ToolName, target: ToolName, among: Collection[ToolName] | None, at: ToolName | None) -> bool:
-    """Whether an edge lies among some tools, or at one (see `NamespaceMirror.graph`)."""
-    if among is None or at in (source, target):
-        return True
-    return source in among and target in among
-
-
-def _edge_attributes(row: Sequence[Any], weight: float) -> dict[str, Any]:
-    edge = EdgeRow(*row)
-    following = OutgoingEdge(edge.target, weight, edge.support, edge.failures)
-    return {
-        "support": edge.support,
-        "inverse_steps": edge.inverse_steps / INVERSE_STEPS_UNIT,
-        "failures": edge.failures,
-        "unlabelled": edge.unlabelled,
-        "weight": weight,
-        "failure_share": following.failure_share,
-    }
 
 
 def _by_source(edges: Sequence[tuple[Any, ...]]) -> dict[ToolName, Rows]:

@@ -95,7 +95,7 @@ class PlanGraph:
         self.names = sorted(mirror.called() - {START})
         number_of = {name: number for number, name in enumerate(self.names)}
         self.follows: dict[int, list[int]] = {}
-        for source in mirror.sources():
+        for source in sorted(mirror.all_rows()):
             if source in number_of:  # START is none of the tools
                 successors = mirror.successors(source)
                 self.follows[number_of[source]] = [number_of[edge.tool] for edge in successors if edge.support]

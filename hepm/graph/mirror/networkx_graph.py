@@ -1,0 +1,138 @@
+"""The mirror as a read-only NetworkX graph, with the labels, types and properties of docs/reference/graph-model.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
+
+import networkx as nx
+
+from hepm.cypher.model import NODES, PROPERTIES
+from hepm.errors import InputError
+from hepm.graph.lessons.rows import KINDS, LABELS, StoredLesson
+from hepm.graph.rows import EdgeRow, ToolRow
+from hepm.graph.weights import edge_weights
+from hepm.types import START, ToolName
+
+if TYPE_CHECKING:
+    from hepm.graph.mirror.lesson_mirror import LessonMirror
+    from hepm.graph.mirror.namespace_mirror import NamespaceMirror, Rows
+
+
+GRAPH_LABELS: Final = ("Tool", "State", *LABELS.values())
+
+
+class Attributes(dict[str, Any]):
+    """Of one node or edge, shared by all graphs that have it; a copy is an ordinary dictionary."""
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise nx.NetworkXError("this graph is read-only: copy it with nx.DiGraph(graph), and change the copy.")
+
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = _refuse
+    setdefault = update = _refuse  # pyright: ignore[reportAssignmentType] - of many forms
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self),)
+
+
+_Outgoing: TypeAlias = dict[Any, Attributes]
+
+
+class NetworkXMirror:
+    """One namespace as graphs, each of one revision; the next one shares with it the steps that did not change."""
+
+    def __init__(self, mirror: NamespaceMirror) -> None:
+        self._mirror = mirror
+        self._next: dict[ToolName, tuple[float, Rows, _Outgoing]] = {}
+        self.at = lru_cache(maxsize=2)(self._make)
+
+    def _make(self, revision: int, labels: frozenset[str], c: float, lessons: LessonMirror) -> nx.DiGraph[Any]:
+        """See `hepm.Memory.graph`."""
+        unknown = labels.difference(GRAPH_LABELS)
+        if unknown:
+            raise InputError(f"labels are a list of {', '.join(GRAPH_LABELS)}: {min(unknown)!r} is none of these.")
+        nodes: dict[Any, Attributes] = {}
+        after: dict[Any, _Outgoing] = {}
+        for node, attributes, outgoing in self._nodes(labels, c, lessons):
+            nodes[node], after[node] = attributes, outgoing
+        before: dict[Any, _Outgoing] = {node: {} for node in nodes}
+        for source, outgoing in after.items():
+            after[source] = {target: outgoing[target] for target in outgoing if target in nodes}
+            for target in after[source]:
+                before[target][source] = outgoing[target]
+        graph: nx.DiGraph[Any] = nx.DiGraph()
+        # As NetworkX makes its own views: adding edges would copy their attributes.
+        about = Attributes(namespace=self._mirror.name, revision=revision, c=c)
+        vars(graph).update(_node=nodes, _adj=after, _succ=after, _pred=before, graph=about)
+        nx.freeze(graph)  # pyright: ignore[reportUnknownMemberType]
+        return graph
+
+    def _nodes(
+        self, labels: frozenset[str], c: float, lessons: LessonMirror
+    ) -> Iterator[tuple[Any, Attributes, _Outgoing]]:
+        """Each node with its edges, also to nodes of other labels."""
+        store, namespace = self._mirror.store, self._mirror.name
+        if "Tool" in labels:
+            rows = self._mirror.all_rows()
+            for tool in [*store.tools(namespace=namespace), ToolRow(START, "", "{}", 0, 0)]:
+                if tool.calls or rows.get(tool.name):
+                    yield tool.name, _tool(tool), self._steps(tool.name, rows.get(tool.name, []), c)
+        if "State" in labels:
+            for state in store.iter_states(namespace=namespace):
+                outgoing = dict.fromkeys(state.sources, Attributes(type="AFTER"))
+                between = outgoing.keys() & state.targets  # two calls of one tool: one edge stands for both
+                outgoing |= dict.fromkeys(state.targets, Attributes(type="BEFORE"))
+                outgoing |= dict.fromkeys(between, Attributes(type="AFTER|BEFORE"))
+                # `asdict` would copy every value, and take most of the time.
+                values = {name: getattr(state, name) for name in state.__slots__}
+                yield ("State", state.id), _attributes("State", values), outgoing
+        aliases = self._mirror.marks.aliases
+        for kind in KINDS:
+            if LABELS[kind] in labels:
+                for lesson in lessons.all(kind, retired=True):
+                    tools = [aliases.get(tool, tool) for tool in lesson.row.tools]
+                    outgoing = dict.fromkeys(tools, Attributes(type="ABOUT")) | _parents(lesson, lessons)
+                    yield (LABELS[kind], lesson.row.id), _lesson(lesson), outgoing
+
+    def _steps(self, source: ToolName, rows: Rows, c: float) -> _Outgoing:
+        """NEXT, made again if its counts changed."""
+        made = self._next.get(source)
+        if made is None or made[:2] != (c, rows):
+            outgoing: _Outgoing = {}
+            weights = edge_weights([(row[2], row[3]) for row in rows], c=c)
+            for row, weight in zip(map(EdgeRow._make, rows), weights, strict=True):
+                share = row.failures / max(1, row.support + row.failures)
+                values = row._asdict() | {"weight": weight, "failure_share": share}
+                outgoing[row.target] = _attributes("NEXT", values)
+            made = self._next[source] = c, rows, outgoing
+        return made[2]
+
+
+def _attributes(kind: str, values: Mapping[str, Any]) -> Attributes:
+    """What a label or type has of the values, in the graph model."""
+    known = {name: values[name] for name in PROPERTIES[kind] if values.get(name) is not None}
+    return Attributes({"label" if kind in NODES else "type": kind, **known})
+
+
+def _tool(row: ToolRow) -> Attributes:
+    retired = "by hand" if row.retired else None
+    unlike = {"retired": retired, "aliases": row.aliases or None, "changed_at": row.changed_at or None}
+    return _attributes("Tool", row._asdict() | unlike)
+
+
+def _lesson(lesson: StoredLesson) -> Attributes:
+    uses = lesson.uses
+    values = {"seq": lesson.seq, "score": uses.score, **uses._asdict(), **lesson.row.columns}
+    return _attributes(LABELS[lesson.row.kind], values)
+
+
+def _parents(lesson: StoredLesson, lessons: LessonMirror) -> _Outgoing:
+    """The edges to the lessons that one was made of."""
+    edges: _Outgoing = {}
+    kind = "REVISES" if lesson.row.kind == "notes" else "EVOLVED_FROM"
+    for parent in lesson.row.parents:
+        former = lessons.get(parent.id)
+        if former is not None:
+            edges[LABELS[former.row.kind], parent.id] = _attributes(kind, parent._asdict())
+    return edges
