@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
@@ -228,14 +229,19 @@ def _table_json(table: PaperTable, outcomes: Mapping[str, Outcome]) -> Object:
 
 
 def _ours(part: TablePart, row: str, metrics: Sequence[str], outcomes: Mapping[str, Outcome]) -> list[float | None]:
-    """What our bench measured of a row; None for what is not there."""
+    """What our benches measured of a row, in the mean; None for what some of them lack."""
     from hepm.lab.papers import records_of, value_of
 
-    outcome = outcomes.get(part.bench)
-    if outcome is None:
-        return [None] * len(metrics)
-    record = records_of(outcome.document).get(row, {})
-    return [value_of(record, metric) for metric in metrics]
+    records: list[Object] = []
+    for bench_name in part.benches:
+        outcome = outcomes.get(bench_name)
+        records.append(records_of(outcome.document).get(row, {}) if outcome else {})
+    means: list[float | None] = []
+    for metric in metrics:
+        values = [value_of(record, metric) for record in records]
+        found = [value for value in values if value is not None]
+        means.append(fmean(found) if len(found) == len(values) else None)
+    return means
 
 
 def _shown(paper: Paper, table: PaperTable, outcomes: Mapping[str, Outcome], model: str) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from itertools import product
 from tempfile import TemporaryDirectory
@@ -24,6 +24,7 @@ from hepm.lab.collaboration.mem0 import UserFacts
 from hepm.lab.collaboration.users import REPLY_TOKENS, User, UserTurn
 from hepm.lab.environments import Task
 from hepm.llm import Endpoint, Usage
+from hepm.llm.usage import estimate_tokens
 from hepm.memory import Memory
 from hepm.types import Outcome, Trajectory, Turn
 
@@ -59,7 +60,7 @@ class PlayedSession:
         enforced: The preferences that the user enforced, by message that did so.
         notes: What memory knew of the user when the session began.
         messages: The conversation, greeting included.
-        scores: See `scores_of`.
+        scores: See `scores_of`; of the last session of notes also history_tokens and memory_tokens.
         closed: Whether the user ended it.
         hints: What memory said before each reply; "" for nothing.
         memory_s: Seconds in memory before each reply.
@@ -211,10 +212,12 @@ class UserBench:
                 for number in range(self.sessions):
                     agent = self._agent(Key(arm, user.name, number), user, done, store, facts)
                     session = self._session(user, agent)
-                    done.append(session)
-                    self._record(session)
                     if arm == "notes":
                         self._reflect(store, user.name, session)
+                        if number == self.sessions - 1:
+                            session = _with_sizes([*done, session], store)
+                    done.append(session)
+                    self._record(session)
             # These end the whole command; other errors end this user's sessions in this arm.
             except (StoppedError, BudgetSpentError, EndpointRefusedError):
                 raise
@@ -330,6 +333,18 @@ class UserBench:
         # The notes that were there stay.
         except AnswerError:
             self.unreflected += 1
+
+
+def _with_sizes(sessions: Sequence[PlayedSession], store: Memory) -> PlayedSession:
+    """The last session with the tokens of all of them, and of the notes after them (table 6)."""
+    texts = [turn.text for session in sessions for turn in session.messages]
+    last = sessions[-1]
+    notes = store.preferences.notes(last.user)
+    sizes = {
+        "history_tokens": estimate_tokens("\n".join(texts)),
+        "memory_tokens": estimate_tokens(notes.text if notes else ""),
+    }
+    return replace(last, scores={**last.scores, **sizes})
 
 
 def _system(arm: str, user: User, done: Sequence[PlayedSession]) -> str:

@@ -23,20 +23,32 @@ A file has the title of the paper, its benches, and all its tables and figures, 
     published = {"GPT-4.1" = [0.358, 0.512]}              # model: the figure of each row, in their order; with
                                                           # several metrics a list each; nan where none is printed
 
+    [[table.part]]                      # rows that are the mean of several benches, once all of them are played
+    mean_of = ["tau2", "acebench"]
+    label = "mean"
+    rows = {off = "Base model", explicit = "H-EPM"}
+
     [[table]]
     name = "5"
     title = "Half of a group guided"
     state = "cannot"
     by = "It trains weights on GPUs: `hepm.lab.rl.guidance.Guidance.guides` guides half of a group."
 
+    [[table]]
+    name = "fig-5"
+    title = "The same as figure 4, of another model"
+    state = "model"
+    like = "fig-4"                      # has the metrics and parts of that table, without what was published
+
 **Benches.** Tables that name one bench share its runs: its arms are those of all their rows. Values may hold {model},
 {judge} (--judge, else the model) and {folder}, where the benches of a paper lie. `source` names what --source
 NAME=PATH gives; without it, parts of that bench are left out, and the command says so. `after` names a bench that is
 played first, say the rounds that fill the store of `memory`. `trials` is --trials, unless the bench has its own.
 
-**Rows.** Of a bench that compares arms, rows are arms. Of rounds they are numbers of rounds ("5"), or a round and an
-environment ("5 travel"). A metric is "success", "reward" or another mean, or else a path into the record of a row,
-as `hepm bench --json` prints it: "later.length.value", "zones.golden". Published shares are in [0, 1].
+**Rows.** Of a bench that compares arms, rows are arms, or with users an arm and a session ("notes 3"). Of rounds they
+are numbers of rounds ("5"), or a round and an environment ("5 travel"). A metric is "success", "reward" or another
+mean, or else a path into the record of a row, as `hepm bench --json` prints it: "later.length.value", "zones.golden";
+one with "difference" in it also plays the arm `off`. Published shares are in [0, 1].
 
 **States.** "model": the command plays it. "arithmetic": `by` names the function or test that gives its figures.
 "cannot": `by` says why, and names the nearest thing here, if there is one.
@@ -46,7 +58,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, cast
 
@@ -61,6 +73,7 @@ STATES: Final[Mapping[State, str]] = {
 }
 PAPERS: Final = ("h-epm", "prime", "evolver", "multisessioncollab")
 ALIASES: Final = {"msc": "multisessioncollab"}
+_REFERENCE: Final = "off"  # the arm that differences are to
 _BENCH_ONLY: Final = ("small", "source", "after")
 """Keys of a bench that are no options of `hepm bench`."""
 
@@ -70,14 +83,21 @@ class TablePart:
     """Rows of a table that one bench makes.
 
     Attributes:
+        mean_of: The benches whose mean the rows are, in place of one `bench`.
         rows: What the paper calls a row, by arm or round.
         published: By model, the figure of each row, in the order of `rows`; a list for several metrics.
     """
 
-    bench: str
     label: str
     rows: Mapping[str, str]
+    bench: str = ""
+    mean_of: Sequence[str] = ()
     published: Mapping[str, Sequence[Any]] = field(default_factory=dict[str, Sequence[Any]])
+
+    @property
+    def benches(self) -> Sequence[str]:
+        """Those that make its rows."""
+        return self.mean_of or (self.bench,)
 
     def figures(self, model: str, row: str, metrics: int) -> list[float]:
         """What was published of a row."""
@@ -145,11 +165,15 @@ class Paper:
         needed: dict[str, list[str]] = {}
         for table in tables:
             for part in table.parts:
-                first = self.benches[part.bench].get("after")
-                if first is not None:
-                    needed.setdefault(first, [])
-                rows = needed.setdefault(part.bench, [])
-                rows += [row for row in part.rows if row not in rows]
+                # "notes 3": session 3 of an arm.
+                arms = [row.partition(" ")[0] for row in part.rows]
+                if "difference" in str(table.metrics):
+                    arms.insert(0, _REFERENCE)
+                for bench in part.benches:
+                    first = self.benches[bench].get("after")
+                    if first is not None:
+                        needed.setdefault(first, [])
+                    needed[bench] = [*dict.fromkeys([*needed.get(bench, ()), *arms])]
         return needed
 
     def options(self, bench: str, *, small: bool) -> Object:
@@ -174,18 +198,23 @@ def find_paper(name: str) -> Paper:
 
 
 def _read(name: str, document: Object) -> Paper:
-    tables: list[PaperTable] = []
+    known: dict[str, PaperTable] = {}
     for record in cast("list[Object]", document["table"]):
+        like = record.pop("like", None)
         parts = [TablePart(**part) for part in record.pop("part", ())]
-        tables.append(PaperTable(**record, parts=parts))
-    return Paper(name=name, title=document["title"], benches=document.get("bench", {}), tables=tables)
+        if like is not None:
+            parts = [replace(part, published={}) for part in known[like].parts]
+            record["metrics"] = known[like].metrics
+        known[record["name"]] = PaperTable(**record, parts=parts)
+    return Paper(name=name, title=document["title"], benches=document.get("bench", {}), tables=[*known.values()])
 
 
 def records_of(document: Object) -> Mapping[str, Object]:
-    """The records of a bench's JSON that rows name: arms, or rounds and their environments."""
-    if "arms" in document:
-        return document["arms"]
-    records: dict[str, Object] = {}
+    """The records of a bench's JSON that rows name: arms and their sessions, or rounds and their environments."""
+    records: dict[str, Object] = dict(document.get("arms", {}))
+    for arm, record in document.get("arms", {}).items():
+        for number, means in enumerate(record.get("sessions", ()), 1):
+            records[f"{arm} {number}"] = means
     for report in document.get("rounds", ()):
         records[str(report["number"])] = report
         for environment, measures in report["environments"].items():

@@ -24,6 +24,8 @@ USERS = ("--tasks", "2", "--trials", "3", "--concurrency", "2")
 SUMS = {f"What is {number} plus 1, in full and after some thought?": str(number + 1) for number in (4, 5, 6)}
 COLOURS = ("red", "blue", "green")
 CHOICES = {f"Which one is {name}? A. {name} B. none": f"A. {name}" for name in COLOURS}
+SUMS_FILE = ("math500.jsonl", "".join(json.dumps({"problem": one, "answer": SUMS[one]}) + "\n" for one in SUMS))
+CHOICES_FILE = ("mmlu.csv", "".join(f"Which one is {name}?,{name},none,A\n" for name in COLOURS))
 ANSWERS = {**PROBLEMS, **SUMS, **dict.fromkeys(CHOICES, "I do not know")}
 
 
@@ -116,9 +118,11 @@ def test_each_user_works_through_each_file_with_a_memory_of_its_own_and_the_repo
     loopback: Loopback,  # noqa: F811
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "math500.jsonl").write_text("".join(json.dumps({"problem": p, "answer": SUMS[p]}) + "\n" for p in SUMS))
-    (tmp_path / "mmlu.csv").write_text("".join(f"Which one is {name}?,{name},none,A\n" for name in COLOURS))
-    files = ("--source", f"{tmp_path / 'math500.jsonl'},{tmp_path / 'mmlu.csv'}", "--arms", "off,notes")
+    places: list[str] = []
+    for file, text in (SUMS_FILE, CHOICES_FILE):
+        (tmp_path / file).write_text(text)
+        places.append(str(tmp_path / file))
+    files = ("--source", ",".join(places), "--arms", "off,notes")
     loopback.script = everyone
     answer = collaborate(loopback, tmp_path / "f", *files)
     assert answer.code == 0, answer.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hepm.lab.bench.arms import find_arms
 from hepm.lab.collaboration.play import check_user_arms
 from hepm.lab.papers import PAPERS, find_paper
 from tests.faults.command import quick
+from tests.lab.collaboration.test_collaboration_simulator import CHOICES_FILE, SUMS_FILE, everyone, step_of
 from tests.loopback import Loopback, completion, loopback  # noqa: F401
 
 PRINTED = {
@@ -20,12 +22,14 @@ PRINTED = {
     "multisessioncollab": (range(1, 9), [*map(str, range(1, 11))]),
 }
 """The tables and figures that the papers print."""
+OTHERS = {"ours", "1-grpo"}
+"""Tables of our own, and parts of printed ones."""
 
 
 @pytest.mark.parametrize("name", PAPERS)
 def test_each_printed_table_and_figure_is_listed_once_with_a_state(name: str) -> None:
     tables, figures = PRINTED[name]
-    listed = [table.name for table in find_paper(name).tables if table.name != "ours"]
+    listed = [table.name for table in find_paper(name).tables if table.name not in OTHERS]
     assert listed == [*map(str, tables), *(f"fig-{figure}" for figure in figures)]
     for table in find_paper(name).tables:
         assert table.parts if table.state == "model" else table.by
@@ -40,11 +44,12 @@ def test_each_table_is_made_of_benches_arms_and_options_that_exist(name: str) ->
             assert {*paper.options(known, small=small)} <= options
     for table in paper.tables:
         for part in table.parts:
-            about = paper.benches[part.bench]
-            if about["env"].startswith("users"):
-                check_user_arms([*part.rows])
-            elif "rounds" not in about:
-                find_arms(part.rows, trials=2)
+            for known in part.benches:
+                about = paper.benches[known]
+                if about["env"].startswith("users"):
+                    check_user_arms([row.partition(" ")[0] for row in part.rows])
+                elif "rounds" not in about:
+                    find_arms(part.rows, trials=2)
             for model in part.published:
                 assert len(part.published[model]) == len(part.rows)
                 for row in part.rows:
@@ -77,3 +82,87 @@ def test_all_tables_are_listed_with_their_state_and_one_that_cannot_be_run_says_
     assert "there are 1, 2, 3" in quick("papers", "prime", "--table", "99", "--model", "small").err
     unnamed = quick("papers", "msc", "--table", "1", "--model", "small")
     assert "nothing can be played without --source math-500" in unnamed.err
+
+
+def test_multisessioncollab_is_played_with_a_model_as_agent_and_another_as_user_and_judge(
+    loopback: Loopback,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    loopback.script = everyone
+    sources: list[str] = []
+    for name, (file, text) in {"math-500": SUMS_FILE, "mmlu": CHOICES_FILE}.items():
+        (tmp_path / file).write_text(text)
+        sources += ["--source", f"{name}={tmp_path / file}"]
+    known = ("--model", "small", "--user-model", "player", "--base-url", loopback.url, "--folder", tmp_path / "f")
+    tables = ("--table", "1", "--table", "fig-3", "--table", "6", "--small")
+    made = quick("papers", "msc", *tables, *sources, *known, "--json", env={"OPENAI_BASE_URL": loopback.url})
+    assert made.code == 0, made.err
+    assert "math-hard left out: give --source math-hard=PATH" in made.err
+    first, _, tokens = made.json["tables"]
+    ours = {(row["part"], row["row"]): row["ours"] for row in first["rows"]}
+    # By hand: sums are solved and choices are not; notes spare an effort and two messages from the second session on.
+    assert ours["MATH-500", "off"] == [1, 1, 5]
+    assert ours["MMLU", "notes"] == pytest.approx([0, 1 / 3, 11 / 3], abs=1e-3)
+    assert ours["Overall", "off"] == [None] * 3
+    assert [row["published"] for row in first["rows"] if row["part"] == "Overall"][1]["Llama-3.3-70B"][0] == 0.4638
+    assert tokens["rows"][0]["ours"][0] > tokens["rows"][0]["ours"][1] > 0
+    # By hand, as for both files in one bench: 12 sessions an arm, of which notes spare two turns in three.
+    asked = {"open": 12, "judge": 12, "reply": 24 + 16, "simulate": 24 + 8, "reflect": 12, "recall": 8}
+    assert Counter(map(step_of, loopback.requests)) == asked
+
+
+MADE = """
+title = "Two desks of users"
+[bench.one]
+env = "users"
+tasks = "2"
+trials = 3
+[bench.two]
+env = "users"
+tasks = "1"
+trials = 3
+seed = 1
+[[table]]
+name = "1"
+title = "Effort and length"
+state = "model"
+metrics = ["user_effort", "length", "memory_tokens"]
+[[table.part]]
+bench = "one"
+label = "one"
+rows = {notes = "+ memory"}
+[[table.part]]
+mean_of = ["one", "two"]
+label = "Overall"
+rows = {notes = "+ memory"}
+[[table]]
+name = "fig-3"
+title = "Differences"
+state = "model"
+metrics = ["user_effort.difference.value", "length.difference.value"]
+[[table.part]]
+mean_of = ["one", "two"]
+label = "Overall"
+rows = {"notes 1" = "session 1", "notes 2" = "session 2", "notes 3" = "session 3"}
+[[table]]
+name = "fig-4"
+title = "The same"
+state = "model"
+like = "fig-3"
+"""
+
+
+def test_a_row_can_be_the_mean_of_benches_or_a_session_of_an_arm_and_a_table_be_like_another(tmp_path: Path) -> None:
+    (tmp_path / "users.toml").write_text(MADE)
+    made = quick("papers", tmp_path / "users.toml", "--model", "scripted", "--json", cwd=tmp_path)
+    assert made.code == 0, made.err
+    effort, differences, others = made.json["tables"]
+    one, overall = (row["ours"] for row in effort["rows"])
+    # By hand: with notes users enforce in the first session alone, which has two messages more than the next ones.
+    assert (
+        [*map(round, [100 * one[0], 100 * one[1]])] == [*map(round, [100 * overall[0], 100 * overall[1]])] == [33, 367]
+    )
+    two = made.json["benches"]["two"]["arms"]["notes"]["means"]["memory_tokens"]
+    assert overall[2] == (one[2] + two) / 2 > 10
+    assert [row["ours"] for row in differences["rows"]] == [[0, 0], [-1, -2], [-1, -2]]
+    assert [row["ours"] for row in others["rows"]] == [[0, 0], [-1, -2], [-1, -2]]
