@@ -36,6 +36,9 @@ BY_BEHAVIOUR = {
     "One of each cluster of equivalents from the same problem, checked pairwise": (
         "test_twins_of_a_task_are_told_once_and_all_their_runs_stand_behind_the_one_that_stays"
     ),
+    "Actions of a run, and quality of principles, by phase": (
+        "test_one_model_acts_writes_principles_of_both_kinds_and_judges_twins_and_similar_ones"
+    ),
     "Alternation of offline and online phases": (
         "test_a_killed_bench_goes_on_pays_for_no_recorded_answer_twice_and_finds_the_same"
     ),

@@ -298,6 +298,7 @@ class BenchCommand:
 
     def _explore(self) -> Outcome:
         """Make rounds of runs, each with the lessons of the rounds before, and report on each round."""
+        from hepm.experience.principles import PRUNED_BELOW
         from hepm.lab.bench.explore import Exploration, explore_tables
         from hepm.lab.bench.play import Bench
 
@@ -312,7 +313,12 @@ class BenchCommand:
         kept = self._opened_folder(place, settings)
         bar = Bar("runs")
         made = Bench(self.environment, tasks, kept, self.endpoint, options, on_run=bar.show)
-        exploration = Exploration(made, episodes=options.rollouts, rounds=self.rounds)
+        exploration = Exploration(
+            made,
+            episodes=options.rollouts,
+            rounds=self.rounds,
+            prune_below=PRUNED_BELOW if self.learning.prune_below is None else self.learning.prune_below,
+        )
         if self.dry_run:
             return self._estimated(*exploration.estimate(distiller=bool(distiller)), "run", place)
         memory = _memory_of_rounds(store, self.learning.namespace, self.stack)
@@ -384,6 +390,7 @@ class BenchCommand:
             (learning.learn_from, "--learn-from"),
             (learning.rollouts, "--rollouts"),
             (learning.embedder, "--embedder"),
+            (learning.prune_below is not None, "--prune-below"),
             (self.rounds, "--rounds"),
         ):
             refuse(given, named, f"{reason}: leave it out")
@@ -395,6 +402,7 @@ class BenchCommand:
 
     def _check_learning(self, arms: Sequence[Arm]) -> None:
         """Refuse options that exclude each other."""
+        refuse(self.learning.prune_below is not None, "--prune-below", "principles are pruned in rounds: give --rounds")
         if not self.learning.memory:
             return
         refuse(self.learning.learn_from, "--memory", "--memory and --learn-from exclude each other")
@@ -496,7 +504,7 @@ class BenchCommand:
         return settings
 
     def _settings_of_rounds(self, options: BenchOptions, tasks: Sequence[Task]) -> Object:
-        return {
+        settings: Object = {
             "arm": options.arms[0].name,
             "distiller": self.learning.distiller,
             "rounds": self.rounds,
@@ -504,6 +512,9 @@ class BenchCommand:
             "namespace": self.learning.namespace or NAMESPACE,
             "tasks": sorted(task.id for task in tasks),
         }
+        if self.learning.prune_below is not None:
+            settings["prune_below"] = self.learning.prune_below
+        return settings
 
     def _given_memory(self) -> KnownMemory | None:
         """The memory of --memory, opened so that nothing is written to it."""

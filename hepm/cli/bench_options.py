@@ -80,6 +80,7 @@ class LearningOptions:
     rollouts: int | None
     embedder: str | None
     distiller: str | None
+    prune_below: float | None
 
     @property
     def online(self) -> bool:
@@ -111,6 +112,12 @@ learning_options = options_as(
     option("--embedder", "Of the memory that is learned: all-MiniLM-L6-v2 is H-EPM's. Default: hash-512."),
     option(
         "--distiller", "Model that distills and evolves lessons in rounds, at the same endpoint. Default: counting."
+    ),
+    option(
+        "--prune-below",
+        "After each round retire principles below this score, whatever their uses. Default: .3, from 8 uses on.",
+        least=0.0,
+        most=1.0,
     ),
 )
 

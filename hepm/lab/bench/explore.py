@@ -27,12 +27,15 @@ from hepm.experience.evolution import ITERATIONS, EvolutionSettings
 from hepm.experience.lessons import STAGES, ZONES
 from hepm.experience.matching import ModelJudge
 from hepm.experience.model_distiller import ModelDistiller
+from hepm.experience.principles import PRUNED_BELOW
+from hepm.graph.lessons.rows import Uses
 from hepm.lab.bench.arms import KnownMemory
 from hepm.lab.bench.folder import Ended, Key
 from hepm.lab.bench.models import Model
 from hepm.lab.bench.play import Bench
 from hepm.lab.environments import place_of
 from hepm.lab.environments.gyms import CREDIT
+from hepm.lab.rl.rewards import ActionCounts, count_actions
 from hepm.llm import Client, Usage
 from hepm.text import count_of, on_one_line
 from hepm.types import Trajectory
@@ -53,6 +56,8 @@ class RoundReport:
         evolved: What evolution made, by operator, and what it pruned.
         environments: Of each environment that the tasks are from, its runs, their success and reward, and the
             experiences that apply there by zone (PRIME, tables 1 and 2).
+        actions: Of an agent that acts by tags, the mean number in a run of thoughts, searches of principles and
+            searches of knowledge (EvolveR, figure 5).
     """
 
     number: int
@@ -71,6 +76,7 @@ class RoundReport:
     supported: int
     evolved: Mapping[str, int]
     environments: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
+    actions: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 class Exploration:
@@ -82,17 +88,24 @@ class Exploration:
             "tagged": the agent searches principles (EvolveR); experiences are then neither distilled nor evolved.
         episodes: Runs in a round (PRIME, table 2).
         rounds: Rounds of runs, distilling and one iteration of evolution each (PRIME, table 3).
+        prune_below: θ_prune, after each round; see `hepm.experience.principles.Principles.sweep`.
 
     Attributes:
         plan: The runs of each round. Tasks are dealt in an order drawn with the seed, each as often as another.
         rounds: What is known of finished rounds.
+        quality: Of the principles that a round taught first and that are left, by its number: how many, their mean
+            score, and in how many runs they were read (EvolveR, table 7).
     """
 
-    def __init__(self, bench: Bench, *, episodes: int = 100, rounds: int = ITERATIONS) -> None:
+    def __init__(
+        self, bench: Bench, *, episodes: int = 100, rounds: int = ITERATIONS, prune_below: float = PRUNED_BELOW
+    ) -> None:
         self.bench = bench
         self.folder = bench.folder
         self.arm = bench.options.arms[0]
         self.rounds: list[RoundReport] = []
+        self.quality: dict[int, Mapping[str, float]] = {}
+        self.prune_below = prune_below
         self.plan = self._dealt(episodes, rounds)
 
     def _dealt(self, episodes: int, rounds: int) -> list[list[Key]]:
@@ -151,6 +164,7 @@ class Exploration:
                 self.folder.add_note(f"round {number}", report)
             self.rounds.append(RoundReport(**report))
             on_round(self.rounds[-1])
+        self.quality = self._quality(memory)
 
     @property
     def _kinds(self) -> Sequence[Literal["experience", "principle"]]:
@@ -221,7 +235,7 @@ class Exploration:
         evolved: Mapping[str, int] = {}
         if "experience" in self._kinds:
             evolved = self._evolve(number, memory, distiller)
-        memory.principles.prune(namespace=namespace)
+        memory.principles.sweep(self.prune_below, namespace=namespace)
         memory.refresh()
         memory.follow_now()
         return self._report(number, ended, memory, left_out, evolved)
@@ -262,7 +276,38 @@ class Exploration:
             supported=len(supported),
             evolved=evolved,
             environments=self._environments(ended, experiences),
+            actions=self._actions(ended),
         )
+
+    def _actions(self, ended: Sequence[Ended]) -> Mapping[str, float]:
+        if not self.arm.tagged:
+            return {}
+        counts: list[ActionCounts] = []
+        for run in ended:
+            counts.append(count_actions([turn.text for turn in run.run.turns if turn.is_step]))
+        return {
+            "think": fmean(one.think for one in counts),
+            "search_experience": fmean(one.experience for one in counts),
+            "search_knowledge": fmean(one.knowledge for one in counts),
+        }
+
+    def _quality(self, memory: KnownMemory) -> dict[int, Mapping[str, float]]:
+        round_of: dict[str, int] = {}
+        for number, keys in enumerate(self.plan, 1):
+            round_of |= dict.fromkeys([self._id(str(key)) for key in keys], number)
+        taught: dict[int, list[Uses]] = {}
+        for principle in memory.lessons.list("principle", namespace=memory.namespace):
+            rounds = [round_of[run] for run in principle.row.run_ids if run in round_of]
+            if rounds:
+                taught.setdefault(min(rounds), []).append(principle.uses)
+        quality: dict[int, Mapping[str, float]] = {}
+        for number, uses in sorted(taught.items()):
+            quality[number] = {
+                "principles": len(uses),
+                "score": fmean(one.score for one in uses),
+                "uses": fmean(one.uses for one in uses),
+            }
+        return quality
 
     def _environments(
         self, ended: Sequence[Ended], experiences: Sequence[Mapping[str, Any]]
@@ -348,7 +393,7 @@ class Exploration:
             "environment": self.bench.environment.name,
             "model": self.bench.endpoint.model,
             "arm": self.arm.name,
-            "rounds": [asdict(report) for report in self.rounds],
+            "rounds": [asdict(report) | {"quality": self.quality.get(report.number, {})} for report in self.rounds],
             "failed": {str(key): reason for key, reason in self.bench.failed.items()},
             "calls": sum(run.facts.usage.calls for run in self.bench.ended.values()),
         }
@@ -369,6 +414,8 @@ def explore_tables(exploration: Exploration) -> list[Table | Text]:
         title = f"{bench.environment.name} with {bench.endpoint.model}: {count_of(len(rounds), 'round')}"
         names = f"experiences by zone: {', '.join(ZONES)}; by stage: {', '.join(STAGES)}, one of two in both"
         parts += [_runs_by_round(title, rounds), _library_by_round(rounds), Text(names, style="dim")]
+    if exploration.arm.tagged and rounds:
+        parts.append(_actions_and_quality(exploration))
     if any(len(report.environments) > 1 for report in rounds):
         for measure in ("success", "reward"):
             parts.append(_by_environment(f"{measure} by environment", rounds, partial(_measure, measure)))
@@ -411,6 +458,20 @@ def _library_by_round(rounds: Sequence[RoundReport]) -> Table:
             str(report.supported),
             ", ".join(made) or "–",
         )
+    return table
+
+
+def _actions_and_quality(exploration: Exploration) -> Table:
+    """What a run did, and what became of the principles of a round (EvolveR, figure 5 and table 7)."""
+    columns = ("thoughts", "searches of principles", "of knowledge", "principles left", "score", "uses")
+    table = table_of("actions of a run, and the principles that a round taught first", "round", *columns)
+    for report in exploration.rounds:
+        actions = [f"{count:.1f}" for count in report.actions.values()]
+        cells = ["–", "–", "–"]
+        quality = exploration.quality.get(report.number)
+        if quality:
+            cells = [f"{quality['principles']:.0f}", f"{quality['score']:.2f}", f"{quality['uses']:.1f}"]
+        table.add_row(str(report.number), *(actions or ["–"] * 3), *cells)
     return table
 
 

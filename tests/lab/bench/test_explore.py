@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Iterator
+from hashlib import md5
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ from hepm import Memory
 from hepm.agents.tagged import spans_of
 from tests.faults.command import Answer, quick
 from tests.lab.bench.parcels import learner, tagging
-from tests.loopback import Loopback, Request, answer_well, error, loopback  # noqa: F401
+from tests.loopback import Loopback, Request, answer_well, completion, error, loopback  # noqa: F401
 
 ENV = "tests.lab.bench.parcels:Parcels"
 AT_ONCE = 3
@@ -137,6 +140,72 @@ def test_an_agent_with_tags_searches_principles_which_are_credited_and_recorded(
                 "memory": absorb,
                 "tool": False,
             }
+
+
+ROLES = {
+    "This run succeeded": "guiding",
+    "This run failed": "cautionary",
+    "You compare rules": "judge",
+    "You work at a service desk": "agent",
+}
+
+
+def role(request: Request) -> str:
+    """What a request asks its model to be (EvolveR, tables 8, 10, 11 and 12)."""
+    said = request.body["messages"][0]["content"]
+    return next(name for words, name in ROLES.items() if words in said)
+
+
+def self_distilling(request: Request) -> Any:
+    """One model in all roles of EvolveR: its principles are worded anew each time, and mean the same by tool."""
+    body: Any = request.body
+    asked = role(request)
+    text = "\n".join(str(message["content"]) for message in body["messages"])
+    if asked == "agent":
+        return tagging(request)
+    if asked == "judge":
+        rules = re.findall(r'Rule [AB]: "(.*)"', text)
+        return completion(json.dumps({"same": len({re.search(r"call (\w+)", rule)[1] for rule in rules}) == 1}))  # pyright: ignore
+    tool = re.findall(r'called "(apologise|refund|replace)"', text)[-1]
+    number = md5(text.encode()).hexdigest()[:4]
+    principle = f"When a customer asks what now about a parcel, and it was looked at, call {tool} number {number}."
+    return completion(json.dumps({"principle": principle, "triples": [], "when": []}))
+
+
+def test_one_model_acts_writes_principles_of_both_kinds_and_judges_twins_and_similar_ones(
+    played: Loopback, tmp_path: Path
+) -> None:
+    played.script = self_distilling
+    options = ("--arms", "tagged", "--rollouts", "6", "--tasks", "*-Ada", "--distiller", "small", "--json")
+    found = rounds(explore(tmp_path, played.url, *options))
+    asked = Counter(map(role, played.requests))
+    assert asked["agent"] == 3 * 6 * 5
+    assert all(asked[name] > 0 for name in ROLES.values())
+    # Runs of equal records have one answer.
+    questions = Counter(str(request.body["messages"]) for request in played.requests if role(request) != "agent")
+    assert max(questions.values()) == 1
+    assert {request.body["model"] for request in played.requests} == {"small"}
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        written = [one.row for one in memory.lessons.list("principle") if one.row.properties["distilled_by"] == "small"]
+        read = [one for one in memory.lessons.list("principle") if one.uses.uses]
+    # One for each tool and kind, with all the runs that say so; the judge found the others equal.
+    assert len(written) <= 6
+    assert sum(len(row.sources) for row in written) == 3 * 6
+    assert read
+    assert [one["actions"]["search_experience"] for one in found] == [1, 1, 1]
+    assert found[0]["quality"]["principles"] > 0
+    assert max(one["quality"].get("uses", 0) for one in found) > 0
+
+
+def test_a_strict_threshold_of_pruning_leaves_no_principle_of_a_lower_score(played: Loopback, tmp_path: Path) -> None:
+    played.script = tagging
+    options = ("--arms", "tagged", "--rollouts", "8", "--json")
+    found = rounds(explore(tmp_path, played.url, *options, "--prune-below", "0.9"))
+    assert [one["principles"] for one in found] == [0, 0, 0]  # one that was never used has .5
+    again = explore(tmp_path, played.url, *options, "--prune-below", "0.1")
+    assert "prune_below" in again.err
+    once = quick(*arguments(tmp_path, played.url, "--arms", "off", "--prune-below", "0.1"))
+    assert "principles are pruned in rounds" in " ".join(once.err.split())
 
 
 def test_a_run_that_breaks_off_twice_is_left_out_of_its_round(played: Loopback, tmp_path: Path) -> None:
