@@ -22,9 +22,8 @@ app = group("rank", "Train a ranker on the memory's graph (pip install 'hepm[gnn
 
 @app.command("train")
 @option("--model", "States and tools, or a network over tools alone.", one_of=get_args(RankerName), default="hetero")
-@option("--epochs", "Maximum number of epochs.", least=1, default=60)
 @place_options
-def train(place: StorePlace, model: RankerName, epochs: int) -> None:
+def train(place: StorePlace, model: RankerName) -> None:
     """Train a ranker on the successful runs of a namespace, and measure whether the hybrid policy gains by it.
     Example: `hepm rank train --namespace retail`
     """
@@ -32,7 +31,7 @@ def train(place: StorePlace, model: RankerName, epochs: int) -> None:
     from hepm.lab.rank.train import TrainOptions, build
     from hepm.lab.rank.trained import gate_of, measure
 
-    options = TrainOptions(model, epochs=epochs)
+    options = TrainOptions(model)
     with place.open() as memory:
         checkpoint = build(memory.mirror(place.namespace), memory.embedder, options, on_epoch=_print_epoch)
         # Saved before it is measured: an interruption leaves a ranker that can be asked for by name.

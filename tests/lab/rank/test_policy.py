@@ -154,7 +154,7 @@ def test_the_command_trains_measures_and_says_whether_the_ranker_is_used(of: obj
     store = tmp_path / "shop.hepm"
     with Memory.open(store, speak="all") as memory:
         memory.ingest(runs())
-    trained = quick("rank", "train", "--store", store, "--model", "sage", "--epochs", "3")
+    trained = quick("rank", "train", "--store", store, "--model", "sage")
     assert trained.code == 0, trained.err
     assert "A sage ranker of 4 tools, trained on 72 runs of 'default'. The hybrid policy" in trained.out
     assert "held-out families, without → with it: MRR" in trained.out
