@@ -144,15 +144,17 @@ def measure_desk(seed: int, options: argparse.Namespace) -> Any:
             yield arm, line["after"]
 
 
-def pretrain(environment: DeskEnvironment, folder: Path, habits: DeskAgents, *, seed: int) -> None:
+def pretrain(environment: DeskEnvironment, folder: Path, habits: DeskAgents, *, seed: int, epochs: int = 8) -> None:
     """The model before training: short logs for its habits, long ones for its patience."""
     obeying = DeskAgents(hinted=1.0, right=0.9, followed=habits.followed)
+    import torch
+
     short = DeskEnvironment(environment.desk)
     rows = rows_of(desk_log(short, habits, runs=2_500, seed=1))
     rows += rows_of(desk_log(environment, habits, runs=500, seed=2))
     rows += rows_of(desk_log(environment, obeying, runs=300, seed=3))
-    model = new_model(seed=seed)
-    fit(model, rows, epochs=8, seed=seed)
+    model = new_model(seed=seed).to("cuda" if torch.cuda.is_available() else "cpu")
+    fit(model, rows, epochs=epochs, seed=seed)
     model.save_pretrained(folder)
 
 
@@ -168,7 +170,20 @@ def train_arm(
         rows = [row_of(example_spans(example, WordDialect())) for example in sft_examples(memory)]
         fit(model, rows, epochs=20, seed=seed, rate=1e-3)
         return {"rollouts": 0, "before": round(before, 3), "after": round(success_of(model, environment, seed=seed), 3)}
-    tasks = [task for task in environment.tasks() if task.split == "train"]
+    rollouts = desk_rollouts(arm, environment, memory, seed)
+    steps = options.rollouts // ROLLOUTS_A_STEP
+    tasks = [task.id for task in environment.tasks() if task.split == "train"]
+    trainer = grpo(base, rollouts, tasks, steps=steps, seed=seed, learning_rate=options.rate or 5e-4)
+    rewards = [round(line["reward"], 2) for line in trainer.state.log_history if "reward" in line]
+    after = round(success_of(trainer.model, environment, seed=seed), 3)
+    stored = sum(1 for _ in memory.runs())
+    return {
+        "rollouts": options.rollouts, "before": round(before, 3), "after": after, "rewards": rewards, "runs": stored
+    }  # fmt: skip
+
+
+def desk_rollouts(arm: str, environment: DeskEnvironment, memory: Memory, seed: int) -> MemoryRollouts:
+    """The rollouts of an arm at a desk."""
     how = GUIDED.get(arm)
     guidance = learner = None
     if how is not None:
@@ -178,17 +193,7 @@ def train_arm(
     kind = Player if guidance is None else SummarisingPlayer
     player = kind(environment=environment, dialect=WordDialect(), guidance=guidance, max_turns=60)
     added: Any = "mask" if how is None else how.hints
-    rollouts = MemoryRollouts(player, tasks, learner=learner, added=added)
-    steps = options.rollouts // ROLLOUTS_A_STEP
-    trainer = grpo(
-        base, rollouts, [task.id for task in tasks], steps=steps, seed=seed, learning_rate=options.rate or 5e-4
-    )
-    rewards = [round(line["reward"], 2) for line in trainer.state.log_history if "reward" in line]
-    after = round(success_of(trainer.model, environment, seed=seed), 3)
-    stored = sum(1 for _ in memory.runs())
-    return {
-        "rollouts": options.rollouts, "before": round(before, 3), "after": after, "rewards": rewards, "runs": stored
-    }  # fmt: skip
+    return MemoryRollouts(player, environment.tasks(), learner=learner, added=added)
 
 
 def rollouts_of(options: argparse.Namespace, memory: Memory, environment: Environment, dialect: Any) -> MemoryRollouts:

@@ -258,6 +258,7 @@ def fit(model: Any, rows: Sequence[Row], *, epochs: int, seed: int = 0, rate: fl
                 trained = torch.tensor([*[0] * len(row.prompt), *row.mask]).bool()
                 ids[number, : len(stream)] = stream
                 labels[number, : len(stream)] = stream.where(trained, -100)
+            ids, labels = ids.to(model.device), labels.to(model.device)
             loss = model(input_ids=ids, attention_mask=ids != words.pad, labels=labels).loss
             optimizer.zero_grad()
             loss.backward()
@@ -283,7 +284,8 @@ def sampler(model: Any, *, seed: int = 0, most: int = 6) -> Generate:
     @torch.inference_mode()
     def generate(streams: list[list[int]]) -> list[Sampled]:
         length = max(map(len, streams))
-        ids = torch.tensor([[words.pad] * (length - len(stream)) + stream for stream in streams])
+        padded = [[words.pad] * (length - len(stream)) + stream for stream in streams]
+        ids = torch.tensor(padded, device=model.device)
         found: list[list[int]] = [[] for _ in streams]
         mask, cache, fresh = ids != words.pad, None, ids
         for _ in range(most):
@@ -292,8 +294,8 @@ def sampler(model: Any, *, seed: int = 0, most: int = 6) -> Generate:
                 input_ids=fresh, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True
             )
             cache = output.past_key_values
-            chances = output.logits[:, -1].softmax(-1)
-            fresh = torch.multinomial(chances, 1, generator=generator)
+            chances = output.logits[:, -1].softmax(-1).cpu()  # where the generator is
+            fresh = torch.multinomial(chances, 1, generator=generator).to(model.device)
             mask = torch.cat([mask, torch.ones_like(fresh, dtype=torch.bool)], 1)
             for message, token in zip(found, fresh[:, 0].tolist(), strict=True):
                 if not message or message[-1] != words.end:
