@@ -252,7 +252,9 @@ GROUPS: Final = {
 The help imports none of them.
 """
 RARE: Final = {
-    "bench": "base_url concurrency distiller embedder learn_from max_turns namespace option prices prune_below seed rollouts",
+    "bench": (
+        "base_url concurrency distiller embedder learn_from max_turns namespace option prices prune_below seed rollouts"
+    ),
     "ingest": "processes",
     "papers": "base_url prices",
     "prompt": "k environment",

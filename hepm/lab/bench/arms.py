@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, Self, TypeAlias
 import numpy as np
 
 from hepm.agents.loop import Strategy
+from hepm.agents.tagged import Knowledge
 from hepm.agents.wire import Placement
 from hepm.embed import Embedder
 from hepm.embed.models import EndpointEmbedder, open_embedder
@@ -66,6 +67,7 @@ class Arm:
         reflects: Whether a failed trial leaves a reflection to the next trial of its task.
         tagged: Whether the agent acts by tags.
         searches: Whether the agent searches principles when it likes.
+        knowledge: How an agent that acts by tags comes to knowledge.
         instruction: What is said in the system prompt, behind that of the task.
         learns_from: The arm whose runs on the train split its memory is made of, unless it learns online. From
             `SUMMARY`, it is H-EPM's: states are the agents' own summaries alone, and of each task the shortest
@@ -84,6 +86,7 @@ class Arm:
     reflects: bool = False
     tagged: bool = False
     searches: bool = False
+    knowledge: Knowledge = "searched"
     instruction: str = ""
     learns_from: str = "off"
     placement: Placement = "auto"

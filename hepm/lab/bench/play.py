@@ -429,7 +429,7 @@ class Bench:
 
 def _agent_of(arm: Arm) -> Callable[..., Agent]:
     if arm.tagged:
-        return partial(TaggedAgent, searches=arm.searches)
+        return partial(TaggedAgent, searches=arm.searches, knowledge=arm.knowledge)
     if arm.searches:
         return SearchingAgent
     return Agent

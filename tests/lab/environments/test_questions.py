@@ -191,6 +191,75 @@ def benched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, An
     played.stop()
 
 
+BASELINES = ("direct", "cot", "rag", "ircot", "search-o1")
+
+
+def baseline(request: Request) -> Reply:
+    """Answers at once where it cannot search; else thinks or searches twice, and answers what the last result says."""
+    body: Any = request.body
+    said = [message["content"] for message in body["messages"] if message["role"] == "assistant"]
+    asked = next(one for text, one in _KNOWN.items() if text in str(body["messages"]))
+    system, last = body["messages"][0]["content"], body["messages"][-1]["content"]
+    if "write what helps" in last:
+        return completion(f"It helps that {asked.searches[len(said) - 1]} is there.")
+    if "you cannot search" in system or len(said) == len(asked.searches):
+        return completion(f"<think>So.</think><answer>{asked.answers[0]}</answer>")
+    if "next sentence of your reasoning" in system:
+        return completion(f"<think>{asked.searches[len(said)]} may tell.</think>")
+    return completion(f"<search_knowledge>{asked.searches[len(said)]}</search_knowledge>")
+
+
+def test_baselines_that_need_no_training_differ_in_how_they_come_to_knowledge(
+    loopback: Loopback,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    loopback.script = baseline
+    known = ("--model", "small", "--base-url", loopback.url, "--folder", str(tmp_path / "folder"), "--json")
+    answer = quick("bench", "questions", *known, "--arms", ",".join(BASELINES), "--tasks", "designer-town-5")
+    assert answer.code == 0, answer.err
+    assert {name: arm["means"]["success"] for name, arm in answer.json["arms"].items()} == dict.fromkeys(BASELINES, 1)
+    ended: dict[str, Any] = {}
+    with Folder(tmp_path / "folder", {}) as folder:
+        runs = folder.runs()
+        for name in BASELINES:
+            ended[name] = runs[Key(name, "designer-town-5", 0)]
+    requests: dict[str, list[Any]] = {name: [] for name in BASELINES}
+    for request in loopback.requests:
+        body: Any = request.body
+        assert "tools" not in body
+        system = body["messages"][0]["content"]
+        given = "<information>" in body["messages"][1]["content"]
+        if "Think step by step" in system:
+            requests["cot"].append(body)
+        elif "you cannot search" in system:
+            requests["rag" if given else "direct"].append(body)
+        else:
+            requests["ircot" if given else "search-o1"].append(body)
+    # Of the two searches that the question needs, Search-o1 asks the model also what helps of each result.
+    assert {name: len(bodies) for name, bodies in requests.items()} == {
+        "direct": 1, "cot": 1, "rag": 1, "ircot": 3, "search-o1": 5,
+    }  # fmt: skip
+    searches = {name: [call.arguments["query"] for call in one.run.calls()] for name, one in ended.items()}
+    asked = next(one for one in questions() if one.id == "designer-town-5")
+    assert searches["direct"] == searches["cot"] == []
+    assert searches["rag"] == [asked.text]
+    assert searches["ircot"] == [asked.text, *(f"{query} may tell." for query in asked.searches)]
+    assert searches["search-o1"] == list(asked.searches)
+    read = [message["content"] for message in requests["search-o1"][-1]["messages"] if message["role"] == "user"][1:]
+    assert read == [f"<information>\nIt helps that {query} is there.\n</information>" for query in asked.searches]
+    assert not any(one.facts.errors for one in ended.values())
+
+
+def test_a_baseline_that_is_given_knowledge_says_what_it_needs_where_there_is_no_search(
+    loopback: Loopback,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    known = ("--model", "small", "--base-url", loopback.url, "--folder", str(tmp_path))
+    answer = quick("bench", "tests.lab.bench.parcels:Parcels", *known, "--arms", "rag", "--tasks", "late-Ada")
+    assert "whose one tool is a search" in " ".join((answer.out + answer.err).split())
+    assert not loopback.requests
+
+
 def of_arm(requests: list[Request], *, tags: bool, recall: bool) -> list[Any]:
     bodies: list[Any] = [request.body for request in requests]
     return [
