@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from hepm.lab.bench.arms import Arm, KnownMemory
-    from hepm.lab.bench.explore import RoundReport
-    from hepm.lab.bench.folder import Folder
+    from hepm.lab.bench.explore import Exploration, RoundReport
+    from hepm.lab.bench.folder import Folder, Key
     from hepm.lab.bench.models import Model
     from hepm.lab.bench.play import Bench, BenchOptions
     from hepm.lab.bench.replay import HintedPoint, ReplayBench
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from hepm.lab.environments import Environment, Task
     from hepm.lab.environments.recorded import Point, RecordedRuns
     from hepm.llm import Budget, Client, Endpoint, Prices, Usage
+    from hepm.llm.question import Ledger
 
 MAX_TURNS: Final = 30
 ROUND_TURNS: Final = 16  # of a run in a round (PRIME, table 2)
@@ -127,11 +128,18 @@ class Shared:
     """What the benches of one command share.
 
     Attributes:
-        scratch: Where a dry run makes the stores that rounds would fill.
+        piloting: Whether each makes a pilot only, and says what the rest takes.
+        stand_ins: The stores that small rounds filled, by those that the rounds of a dry run or pilot would fill.
     """
 
     limits: tuple[Budget, Prices | None]
     scratch: Path
+    piloting: bool = False
+    stand_ins: dict[str, str] = field(default_factory=dict[str, str])
+
+    def stand_in(self, store: str) -> str:
+        """A place for a store that small rounds fill instead of another one."""
+        return self.stand_ins.setdefault(store, str(self.scratch / f"{len(self.stand_ins)}.hepm"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +190,7 @@ class BenchCommand:
 
     def _compare(self) -> Outcome:
         """Run each arm on each task, and report."""
+        from hepm.lab.bench.pilot import SmallBench
         from hepm.lab.bench.play import Bench
 
         arms = self._known_arms("off,hybrid")
@@ -191,17 +200,56 @@ class BenchCommand:
         tasks = self._tested_tasks(options, given)
         place = self._place()
         settings = self._settings(options.max_turns, options.options)
+        if self._piloting:
+            return self._piloted(tasks, options, given, place, settings)
         settings |= self._settings_of_memory(options, given, tasks)
         # A folder with other settings is refused: its answers would be mixed with these.
         kept = self._opened_folder(place, settings)
         bar = Bar("runs")
         made = Bench(self.environment, tasks, kept, self.endpoint, options, given=given, on_run=bar.show)
+        self._adopt(made, lambda pilot: SmallBench(made, pilot).kept())
         plan = BenchPlan("run", [arm.name for arm in arms], [task.id for task in tasks], options.trials)
         return self._played(made, bar, place, plan, lambda _: {"success_from": options.success_from})
+
+    @property
+    def _piloting(self) -> bool:
+        return self.shared is not None and self.shared.piloting
+
+    def _piloted(
+        self, tasks: Sequence[Task], options: BenchOptions, given: KnownMemory | None, place: Path, settings: Object
+    ) -> Outcome:
+        """Make a few tasks in each arm, and say what the rest takes."""
+        from hepm.lab.bench.pilot import SmallBench, rest_of
+        from hepm.lab.bench.play import Bench
+
+        whole = Bench(self.environment, tasks, self._opened_folder(place, {}), self.endpoint, options, given=given)
+        small = SmallBench(whole, self._opened_folder(_pilot_of(place), settings))
+        _, ending = played(small, self.limits, self.stack, Bar("runs of the pilot"), small.play)
+        known = {*whole.ended, *small.kept()}
+        return self._rest(lambda: rest_of(whole, small, known), place, ending)
+
+    def _rest(self, rest: Callable[[], Usage], place: Path, ending: Exception | None) -> Outcome:
+        """What the rest takes, unless the pilot ended early."""
+        if ending is not None:
+            return Outcome({}, [], ending)
+        return self._estimated(0, rest(), "run", place)
+
+    def _adopt(self, made: Bench, keys: Callable[[Folder], Sequence[Key]]) -> None:
+        """Take over the runs of a pilot, those that the bench would make alike."""
+        from hepm.lab.bench.folder import Folder
+
+        place = _pilot_of(made.folder.path)
+        if self.dry_run or self.shared is None or not place.exists():
+            return
+        with Folder(place, {}) as pilot:
+            alike = keys(pilot)
+        made.folder.adopt(place, alike)
+        made.ended = made.folder.runs()
 
     def _serve_users(self, environment: UsersEnvironment) -> Outcome:
         """Let each user work with the agent in several sessions, in each arm, and report."""
         from hepm.lab.bench.models import SCRIPTED
+        from hepm.lab.bench.pilot import pilot_users
         from hepm.lab.collaboration.play import NO_PREFERENCES, UserBench, check_user_arms
 
         self._refuse_learning("users are remembered by the arms")
@@ -232,6 +280,12 @@ class BenchCommand:
             options=arguments,
             on_session=bar.show,
         )
+
+        if self._piloting:
+            made.users = users[: pilot_users(len(users))]
+            _, ending = played(made, self.limits, self.stack, Bar("sessions of the pilot"), made.play)
+            made.users = users
+            return self._rest(lambda: made.rest()[1], place, ending)
 
         def about(model: Model) -> Object:
             # The budget counts the answers of the model that plays the users.
@@ -300,6 +354,7 @@ class BenchCommand:
         """Make rounds of runs, each with the lessons of the rounds before, and report on each round."""
         from hepm.experience.principles import PRUNED_BELOW
         from hepm.lab.bench.explore import Exploration, explore_tables
+        from hepm.lab.bench.pilot import first_of
         from hepm.lab.bench.play import Bench
 
         arms = self._known_arms("lessons")
@@ -310,7 +365,7 @@ class BenchCommand:
         place = self._place(f"-rounds-{arms[0].name}")
         settings = self._settings(options.max_turns, options.options)
         settings |= self._settings_of_rounds(options, tasks)
-        kept = self._opened_folder(place, settings)
+        kept = self._opened_folder(place, {} if self._piloting else settings)
         bar = Bar("runs")
         made = Bench(self.environment, tasks, kept, self.endpoint, options, on_run=bar.show)
         exploration = Exploration(
@@ -320,9 +375,16 @@ class BenchCommand:
             prune_below=PRUNED_BELOW if self.learning.prune_below is None else self.learning.prune_below,
         )
         if self.dry_run:
-            return self._estimated(*exploration.estimate(distiller=bool(distiller)), "run", place)
+            scratch = self.stack.enter_context(TemporaryDirectory(prefix="hepm-bench-"))
+            shared = self.shared or Shared(self.limits, Path(scratch))
+            memory = _memory_of_rounds(shared.stand_in(store), self.learning.namespace, self.stack)
+            return self._estimated(*exploration.estimate(memory, distiller=bool(distiller)), "run", place)
+        if self._piloting:
+            return self._piloted_rounds(exploration, store, place)
+        self._adopt(made, lambda _: first_of(exploration))
         memory = _memory_of_rounds(store, self.learning.namespace, self.stack)
-        writer = _distiller(distiller, self.endpoint, memory, self.limits, self.stack)
+        ledger = memory.lessons.ledger("run", namespace=memory.namespace)
+        writer = _distiller(distiller, self.endpoint, ledger, self.limits, self.stack)
         play = partial(exploration.play, memory=memory, distiller=writer, on_round=_tell_round)
         model, ending = played(made, self.limits, self.stack, bar, play)
         # Runs that broke off leave their round unfinished: repeating the command tries them again.
@@ -330,6 +392,22 @@ class BenchCommand:
             ending = click.exceptions.Exit(1)
         document = {**exploration.to_json(), "paid_before": model.paid_before}
         return Outcome(document, explore_tables(exploration), ending)
+
+    def _piloted_rounds(self, exploration: Exploration, store: str, place: Path) -> Outcome:
+        """Make as many rounds of a few runs each, into a store of their own, and say what the rest takes."""
+        from hepm.lab.bench.pilot import explored_rest, first_of, small_exploration
+
+        assert self.shared
+        folder = self._opened_folder(_pilot_of(place), {})
+        small = small_exploration(exploration, folder)
+        # It stands in for the store in what is tested with it; kept, as a repeated pilot goes on from it.
+        stand_in = self.shared.stand_ins[store] = str(_pilot_of(place) / "memory.hepm")
+        memory = _memory_of_rounds(stand_in, self.learning.namespace, self.stack)
+        writer = _distiller(self.learning.distiller, self.endpoint, folder, self.limits, self.stack)
+        play = partial(small.play, memory=memory, distiller=writer)
+        _, ending = played(small.bench, self.limits, self.stack, Bar("runs of the pilot"), play)
+        known = {*exploration.bench.ended, *first_of(exploration)}
+        return self._rest(lambda: explored_rest(exploration, small, known), place, ending)
 
     def _place(self, suffix: str = "") -> Path:
         """Where answers are kept."""
@@ -521,12 +599,17 @@ class BenchCommand:
         store = self.learning.memory
         if store is None:
             return None
-        if self.shared and self.dry_run and not Path(store).exists():
-            return _memory_of_rounds(str(self.shared.scratch / Path(store).name), "", self.stack)
+        if self.shared and store in self.shared.stand_ins:
+            store = self.shared.stand_ins[store]
         check_store(store, "--memory")
         memory = _opened_memory(store, self.stack)
         memory.namespace = known_namespace(memory, self.learning.namespace, store, "--memory")
         return memory
+
+
+def _pilot_of(place: Path) -> Path:
+    """The folder of the pilot of a bench, beside its own."""
+    return place.with_name(f"{place.name}-pilot")
 
 
 def _names(text: str) -> list[str]:
@@ -550,14 +633,13 @@ def _memory_of_rounds(store: str, namespace: str, stack: ExitStack) -> KnownMemo
 
 
 def _distiller(
-    name: str | None, endpoint: Endpoint, memory: KnownMemory, limits: tuple[Budget, Prices | None], stack: ExitStack
+    name: str | None, endpoint: Endpoint, ledger: Ledger, limits: tuple[Budget, Prices | None], stack: ExitStack
 ) -> Client | None:
-    """What asks the model that distills, with answers that the store keeps."""
+    """What asks the model that distills."""
     from hepm.llm import Client
 
     if not name:
         return None
-    ledger = memory.lessons.ledger("run", namespace=memory.namespace)
     budget, prices = limits
     return stack.enter_context(Client(replace(endpoint, model=name), ledger=ledger, budget=budget, prices=prices))
 

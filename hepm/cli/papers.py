@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
@@ -19,12 +19,13 @@ from hepm.cli.config import read_config
 from hepm.cli.model import ModelChoice, dry_run_option, model_options
 from hepm.cli.options import json_option, print_json, refuse, remark
 from hepm.cli.playing import Outcome, about_usage
-from hepm.errors import InputError
+from hepm.errors import BudgetSpentError, InputError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from hepm.lab.papers import Paper, PaperTable, TablePart
+    from hepm.llm import Usage
     from hepm.types import Object
 
 FOLDER: Final = Path("hepm-papers")
@@ -91,23 +92,67 @@ class PapersCommand:
         if self.user_model:
             # Environments read it when they ask for the model that plays their user.
             os.environ["HEPM_USER_MODEL"] = self.user_model
-        limits = self.choice.limits(self.prices)
-        outcomes: dict[str, Outcome] = {}
-        with TemporaryDirectory(prefix="hepm-papers-") as scratch, click.Context(bench) as context:
-            context.obj = Shared(limits, Path(scratch))
-            for name, rows in self._benches().items():
-                remark(f"{self.paper.title}: {name}")
-                outcome = context.invoke(bench, **self._options(name, rows))
-                outcomes[name] = outcome
-                if outcome.ending is not None:
-                    break
+        budget, prices = self.choice.limits(self.prices)
+        benches = self._benches()
+        announced: Usage | None = None
+        with TemporaryDirectory(prefix="hepm-papers-") as scratch:
+            shared = Shared((budget, prices), Path(scratch))
+            if self._asks and not self.dry_run:
+                announced = self._announce(benches, shared)
+            outcomes = self._played(benches, shared)
         if self.dry_run:
             self._tell_estimate(outcomes, as_json=as_json)
             return
-        self._tell(outcomes, as_json=as_json)
+        self._tell(outcomes, announced, as_json=as_json)
         for outcome in outcomes.values():
             if outcome.ending is not None:
                 raise outcome.ending
+
+    @property
+    def _asks(self) -> bool:
+        """Whether a model is asked."""
+        from hepm.lab.bench.models import GOLD, NONE, SCRIPTED
+
+        return self.choice.model not in (GOLD, NONE, SCRIPTED)
+
+    def _announce(self, benches: Mapping[str, list[str]], shared: Shared) -> Usage:
+        """Make a pilot of each bench, and say what all will take.
+
+        Raises:
+            BudgetSpentError: the rest would go beyond the budget. What the pilot asked is kept.
+        """
+        from hepm.llm import Usage
+
+        budget, prices = shared.limits
+        outcomes = self._played(benches, replace(shared, piloting=True, stand_ins={}))
+        rest = Usage(estimated=True)
+        for outcome in outcomes.values():
+            if outcome.ending is not None:
+                raise outcome.ending
+            rest += outcome.usage or Usage()
+        if prices is not None:
+            rest = replace(rest, cost_usd=prices.cost_usd(rest))
+        total = budget.used + rest
+        spent = about_usage(budget.used, prices and prices.cost_usd(budget.used)).removeprefix("about ")
+        remark(f"the pilot asked {spent}; the rest takes {about_usage(rest, prices and prices.cost_usd(rest))}")
+        short = budget.shortage(total)
+        if short:
+            raise BudgetSpentError(
+                "the rest would go beyond the budget: repeat the command with a larger one, or with --small. What the "
+                "pilot asked is kept."
+            )
+        return total
+
+    def _played(self, benches: Mapping[str, list[str]], shared: Shared) -> dict[str, Outcome]:
+        """What the benches come to, up to the first that ends early."""
+        outcomes: dict[str, Outcome] = {}
+        with click.Context(bench, obj=shared) as context:
+            for name, rows in benches.items():
+                remark(f"{self.paper.title}: {name}")
+                outcomes[name] = context.invoke(bench, **self._options(name, rows))
+                if outcomes[name].ending is not None:
+                    break
+        return outcomes
 
     def _benches(self) -> Mapping[str, list[str]]:
         """The benches to play, with their rows; those whose source is not given are left out."""
@@ -137,8 +182,6 @@ class PapersCommand:
 
     def _options(self, name: str, rows: Sequence[str]) -> Object:
         """The options of `hepm bench` for one of the benches."""
-        from hepm.lab.bench.models import GOLD, NONE, SCRIPTED
-
         options = self.paper.options(name, small=self.small)
         source = self.paper.benches[name].get("source")
         if source is not None:
@@ -147,7 +190,7 @@ class PapersCommand:
             options.setdefault("trials", self.trials)
             options["arms"] = ",".join(rows)
         # A model that is none writes nothing: lessons are then found by counting.
-        writer = "" if self.choice.model in (GOLD, NONE, SCRIPTED) else self.choice.model
+        writer = self.choice.model if self._asks else ""
         places = {
             "model": writer,
             "judge": self.judge or writer,
@@ -185,11 +228,14 @@ class PapersCommand:
             print(f"{name}: {about_usage(usage, prices and prices.cost_usd(usage))}")
         print(f"all: {about_usage(total, cost)}")
 
-    def _tell(self, outcomes: Mapping[str, Outcome], *, as_json: bool) -> None:
+    def _tell(self, outcomes: Mapping[str, Outcome], announced: Usage | None, *, as_json: bool) -> None:
         if as_json:
             tables = [_table_json(table, outcomes) for table in self.tables]
             benches = {name: outcome.document for name, outcome in outcomes.items()}
-            print_json({"paper": self.paper.name, "tables": tables, "benches": benches})
+            document: Object = {"paper": self.paper.name, "tables": tables, "benches": benches}
+            if announced is not None:
+                document["announced"] = {"calls": announced.calls, "tokens": announced.tokens}
+            print_json(document)
             return
         from rich.console import Console
 

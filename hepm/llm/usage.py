@@ -139,10 +139,10 @@ class Budget:
         """Reserve the most that a request may take, after waiting for others' reservations; or BudgetSpentError."""
         with self._changed:
             while True:
-                shortage = self._shortage(self.used + most)
+                shortage = self.shortage(self.used + most)
                 if shortage:
                     raise BudgetSpentError(shortage)
-                if not self._shortage(sum(self._held, start=self.used + most)):
+                if not self.shortage(sum(self._held, start=self.used + most)):
                     self._held.append(most)
                     return
                 # There is room once other requests have taken less than the most that they may.
@@ -155,8 +155,8 @@ class Budget:
             self.used += used
             self._changed.notify_all()
 
-    def _shortage(self, needed: Usage) -> str:
-        """Which limit this usage would exceed; "" if none."""
+    def shortage(self, needed: Usage) -> str:
+        """Which limit this usage would exceed, that which was used included; "" if none."""
         if self.calls is not None and needed.calls > self.calls:
             return f"the budget of {count_of(self.calls, 'call')} is spent"
         if self.tokens is not None and needed.tokens > self.tokens:

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import chain
 from random import Random
 from statistics import fmean
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 from rich.table import Table
@@ -39,8 +39,6 @@ from hepm.lab.rl.rewards import ActionCounts, count_actions
 from hepm.llm import Client, Usage
 from hepm.text import count_of, on_one_line
 from hepm.types import Trajectory
-
-_DISTILL_TOKENS: Final = 4_000  # of a question about a run, whose record has at most 12,000 characters
 
 
 @dataclass(frozen=True)
@@ -127,13 +125,16 @@ class Exploration:
             plan.append(keys)
         return plan
 
-    def estimate(self, *, distiller: bool) -> tuple[int, Usage]:
-        """How many runs are to be made, and about what they take, with the questions of a distilling model."""
-        runs, usage = self.bench.estimate(list(chain.from_iterable(self.plan)))
-        questions = 0
-        if distiller:
-            questions = runs * len(self._kinds)
-        return runs, usage + Usage(questions, questions * _DISTILL_TOKENS, estimated=True)
+    def estimate(self, memory: KnownMemory, *, distiller: bool) -> tuple[int, Usage]:
+        """How many runs are to be made, and about what they take, with the questions of a distilling model.
+
+        Args:
+            memory: An empty one, which a few rehearsed rounds fill.
+        """
+        from hepm.lab.bench import rehearsal
+
+        waiting = [key for key in chain.from_iterable(self.plan) if key not in self.bench.ended]
+        return len(waiting), rehearsal.estimate_rounds(self, memory, distiller=distiller)
 
     def play(
         self,

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Generator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
@@ -198,6 +199,40 @@ class Folder:
         for [stored] in rows:
             usage += Usage(**json.loads(stored))
         return usage
+
+    def asked(self) -> tuple[dict[str, Usage], dict[str, Usage]]:
+        """What all recorded answers took: those of conversations by arm, those to questions by step."""
+        with self._lock:
+            answers = self._db.execute("SELECT arm, usage FROM answers").fetchall()
+            questions = self._db.execute("SELECT answer FROM questions").fetchall()
+        by_arm: defaultdict[str, Usage] = defaultdict(Usage)
+        by_step: defaultdict[str, Usage] = defaultdict(Usage)
+        for arm, usage in answers:
+            by_arm[arm] += Usage(**json.loads(usage))
+        for [stored] in questions:
+            answer = json.loads(stored)
+            by_step[answer["step"]] += Usage(**answer["usage"])
+        return dict(by_arm), dict(by_step)
+
+    def total(self) -> Usage:
+        """What all recorded answers took."""
+        by_arm, by_step = self.asked()
+        return sum((*by_arm.values(), *by_step.values()), Usage())
+
+    def adopt(self, other: Path, keys: Collection[Key]) -> None:
+        """Take over runs of another folder with their answers, and its answers to questions; none where it is empty."""
+        if not (other / ANSWERS).exists():
+            return
+        with self._lock:
+            self._db.execute("ATTACH DATABASE ? AS other", (str(other / ANSWERS),))
+        with self._writing() as db:
+            for table in ("answers", "runs"):
+                copy = f"INSERT OR IGNORE INTO {table} SELECT * FROM other.{table}"
+                rows = [*keys, *(key.of_user for key in keys)]
+                db.executemany(f"{copy} WHERE arm = ? AND task = ? AND trial = ?", rows)
+            db.execute("INSERT OR IGNORE INTO questions SELECT * FROM other.questions")
+        with self._lock:
+            self._db.execute("DETACH DATABASE other")
 
     def add_run(self, ended: Ended) -> None:
         """Record a finished run."""

@@ -183,19 +183,13 @@ class Bench:
         self._model = model
         self._play([_Stream([key], memory) for key in keys], total)
 
-    def estimate(self, keys: Sequence[Key] | None = None) -> tuple[int, Usage]:
-        """How many runs are to be made, and about what they take, by a few that are rehearsed (see `rehearsal`).
-
-        Args:
-            keys: The runs; None for those of `plan`.
-        """
+    def estimate(self) -> tuple[int, Usage]:
+        """How many runs are to be made, and about what they take, by a few that are rehearsed (see `rehearsal`)."""
         from hepm.lab.bench import rehearsal
 
-        if keys is None:
-            first, second = self.plan()
-            keys = [*first, *second]
-        waiting = [key for key in keys if key not in self.ended]
-        return len(waiting), rehearsal.estimate(self, waiting)
+        first, second = self.plan()
+        waiting = [key for key in (*first, *second) if key not in self.ended]
+        return len(waiting), rehearsal.estimate(self)
 
     def _streams(self, keys: Sequence[Key], memory: Callable[[Key], KnownMemory]) -> list[_Stream]:
         """Each run by itself, but trials of a task in order where an arm reflects on the one before."""

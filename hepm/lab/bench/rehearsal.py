@@ -1,37 +1,35 @@
-"""What a bench will ask, counted on a few of its runs, in which the authors' own actions stand for the model's answers.
+"""What a bench will ask, counted on a pilot in which the authors' own actions stand for the model's answers.
 
 The environment answers them, so that conversations grow as they will; memory is made of these runs, so that prompts
-hold what it says. No model is asked.
+hold what it says. Questions get the plainest answer of their form. No model is asked: a model that takes more turns
+than the authors takes more of everything, which a pilot of its own shows (`hepm.lab.bench.pilot`).
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import replace
+import json
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from statistics import fmean
 from tempfile import TemporaryDirectory
-from threading import Event
+from threading import Event, Lock
 from typing import Any, Final, TypeVar, cast
+from weakref import WeakValueDictionary
 
 from hepm.agents.loop import Complete
 from hepm.agents.wire import Object
-from hepm.errors import AnswerError, InputError
-from hepm.lab.bench.arms import ARMS, reflection_on
+from hepm.errors import AnswerError
+from hepm.lab.bench.arms import KnownMemory
+from hepm.lab.bench.explore import Exploration
 from hepm.lab.bench.folder import Folder, Key
 from hepm.lab.bench.models import Model, completion, gold_step, tool_call
+from hepm.lab.bench.pilot import ANSWER_TOKENS, MOST_TASKS, SmallBench, explored_rest, rest_of, small_exploration
 from hepm.lab.bench.play import Bench
 from hepm.lab.environments import Episode, PlayedUser, Task
-from hepm.llm import Client, Endpoint, Question, Usage
-from hepm.llm.client import Failed
+from hepm.llm import Budget, Client, Endpoint, PaidAnswer, Question, Usage
 from hepm.types import SUMMARY_TOOL
 
 _T = TypeVar("_T")
-MOST_TASKS: Final = 12
-"""Tasks that are rehearsed, evenly spread over all."""
-ANSWER_TOKENS: Final = 200
-"""About what a model answers to a question about a run."""
 _SUMMARY: Final = (
     "Yes. The user said what is wanted, and for what; the record was found by its number, and holds what the request "
     "names. What is allowed here was checked. Nothing was changed yet; the change itself is still to be made."
@@ -39,56 +37,40 @@ _SUMMARY: Final = (
 """Stands for an answer to the questions whether a summary is due, and for that."""
 _HEARD: Final = "Yes, that is right. Please go on with it as you said, and tell me when it is done."
 """Stands for what a played user says."""
+_WORDS: Final = 30
+"""In a text of an answer to a question."""
 
 
-def estimate(bench: Bench, keys: Sequence[Key]) -> Usage:
-    """About what runs take that wait to be made.
-
-    Raises:
-        InputError: no run could be rehearsed.
-    """
-    if not keys:
-        return Usage(estimated=True)
+def estimate(bench: Bench) -> Usage:
+    """About what runs take that wait to be made; InputError if no run could be rehearsed."""
     with TemporaryDirectory(prefix="hepm-rehearsal-") as place, Folder(Path(place), {}) as folder:
-        rehearsed = _Rehearsal(bench, folder)
-        client = _CountingClient(bench.endpoint)
-        rehearsed.play(Model(_played, folder, client, user=lambda body: completion(_HEARD)))
-        return _scaled(rehearsed, client.questions, keys)
+        rehearsed = _Rehearsal(bench, folder, lambda number: min(number, MOST_TASKS))
+        first, second = bench.plan()
+        if any(key not in bench.ended for key in (*first, *second)):
+            rehearsed.play(_model(bench.endpoint, folder))
+        return rest_of(bench, rehearsed, bench.ended)
 
 
-def _scaled(rehearsed: Bench, questions: Usage, keys: Sequence[Key]) -> Usage:
-    """What runs take, as the rehearsed ones of their arms did in the mean."""
-    took: defaultdict[str, list[Usage]] = defaultdict(list)
-    for key in rehearsed.ended:
-        took[key.arm].append(rehearsed.folder.usage(key) + rehearsed.folder.usage(key.of_user))
-    if not took:
-        reason = next(iter(rehearsed.failed.values()), "there is no run")
-        raise InputError(f"the cost cannot be estimated, as no run could be rehearsed: {reason}")
-    total = _times(questions, len(keys) / len(rehearsed.ended))
-    for arm in dict.fromkeys(key.arm for key in keys):
-        runs = [key for key in keys if key.arm == arm]
-        # An arm whose rehearsal broke off is taken for the mean of the others.
-        known = took[arm] or [usage for of_arm in took.values() for usage in of_arm]
-        total += _times(sum(known, Usage()), len(runs) / len(known))
-        if ARMS[arm].reflects:
-            # A reflection after each trial but the last, if it fails.
-            about = fmean(reflection_on(ended.run).input_tokens() for ended in rehearsed.ended.values())
-            again = sum(key.trial > 0 for key in runs)
-            total += Usage(again, round(again * about), 0, again * ANSWER_TOKENS)
-    return replace(total, estimated=True)
+def estimate_rounds(exploration: Exploration, memory: KnownMemory, *, distiller: bool) -> Usage:
+    """About what rounds take that wait to be made, with the questions of a distilling model.
+
+    Args:
+        memory: Where the rehearsed rounds are stored.
+    """
+    with ExitStack() as stack:
+        place = stack.enter_context(TemporaryDirectory(prefix="hepm-rehearsal-"))
+        folder = stack.enter_context(Folder(Path(place), {}))
+        small = small_exploration(exploration, folder)
+        writer = _AnsweringClient(exploration.bench.endpoint, folder) if distiller else None
+        small.play(_model(exploration.bench.endpoint, folder), memory, writer)
+        return explored_rest(exploration, small, exploration.bench.ended)
 
 
-def _times(usage: Usage, times: float) -> Usage:
-    return Usage(round(times * usage.calls), round(times * usage.input_tokens), 0, round(times * usage.output_tokens))
+def _model(endpoint: Endpoint, folder: Folder) -> Model:
+    return Model(_played, folder, _AnsweringClient(endpoint, folder), user=lambda body: completion(_HEARD))
 
 
-class _Rehearsal(Bench):
-    """A few tasks of a bench, one trial each."""
-
-    def __init__(self, bench: Bench, folder: Folder) -> None:
-        options = replace(bench.options, trials=1, rollouts=min(bench.options.rollouts, 1), concurrency=1)
-        super().__init__(bench.environment, _some(bench.tested), folder, bench.endpoint, options, given=bench.given)
-
+class _Rehearsal(SmallBench):
     def _start(self, key: Key, task: Task) -> Episode:
         episode = super()._start(key, task)
         if isinstance(self.environment, PlayedUser) and task.gold:
@@ -96,29 +78,51 @@ class _Rehearsal(Bench):
             return cast("Episode", _UntilGoldEnds(episode, len(task.gold)))
         return episode
 
-    def training_tasks(self) -> Sequence[Task]:
-        tasks = super().training_tasks()
-        if tasks is self.tested:
-            return tasks
-        return _some(tasks)
 
+class _AnsweringClient(Client):
+    """Asks nothing: gives the plainest answer of the form that is asked for, of words of the question."""
 
-def _some(tasks: Sequence[Task]) -> Sequence[Task]:
-    step = -(-len(tasks) // MOST_TASKS)
-    return tasks[:: max(step, 1)]
-
-
-class _CountingClient(Client):
-    """Asks nothing, and counts what it would have asked beside the conversation."""
-
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, ledger: Folder) -> None:
         # Nothing of a client is opened: a dry run needs no extra.
         self.endpoint = endpoint
-        self.questions = Usage()
+        self.budget = Budget()
+        self._ledger = ledger
+        self._lock = Lock()
+        self._asking = WeakValueDictionary()
 
-    def _result(self, question: Question[_T], stop: Event) -> Failed[_T]:
-        self.questions += Usage(1, question.input_tokens(), 0, ANSWER_TOKENS)
-        return Failed(question, AnswerError("it is a rehearsal"))
+    def _ask(self, question: Question[_T], stop: Event) -> tuple[_T, PaidAnswer]:
+        text = _plain_answer(question)
+        usage = Usage(1, question.input_tokens(), 0, ANSWER_TOKENS)
+        paid = PaidAnswer(question.subject, question.step, text, usage)
+        try:
+            return question.read(text), paid
+        except ValueError as error:
+            # Kept, so that it counts.
+            self._ledger.put(question.key(self.endpoint.model), paid)
+            raise AnswerError(f"it is a rehearsal: {error}") from error
+
+
+def _plain_answer(question: Question[Any]) -> str:
+    words = question.messages[-1].text.split()
+    # From the middle, so that answers about different runs differ.
+    middle = " ".join(words[len(words) // 2 :][:_WORDS])
+    if question.tools:
+        return json.dumps({"names": [tool.name for tool in question.tools[:3]]})
+    if question.schema is None:
+        return _SUMMARY
+    return json.dumps(_example(question.schema, question.schema, middle))
+
+
+def _example(schema: Mapping[str, Any], root: Mapping[str, Any], text: str) -> Any:
+    """The plainest value that follows a JSON schema."""
+    if "$ref" in schema:
+        return _example(root["$defs"][schema["$ref"].rpartition("/")[2]], root, text)
+    if "enum" in schema:
+        return schema["enum"][0]
+    if schema.get("type") == "object":
+        return {name: _example(part, root, text) for name, part in schema["properties"].items()}
+    plain: Object = {"string": text, "integer": 1, "number": 0.5, "boolean": False, "array": []}
+    return plain.get(schema.get("type", ""), schema.get("const"))
 
 
 class _UntilGoldEnds:
