@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from hepm.types import Object
 
 FOLDER: Final = Path("hepm-papers")
+_ASSUMED: Final = (
+    "This takes runs to be as long as the authors' own, and sessions of users to take all turns. Without --dry-run, a "
+    "pilot by the model comes first: it says what the rest takes, and ends the command if that is beyond --budget."
+)
 
 
 @command("papers")
@@ -227,6 +231,7 @@ class PapersCommand:
             usage = outcome.usage or Usage()
             print(f"{name}: {about_usage(usage, prices and prices.cost_usd(usage))}")
         print(f"all: {about_usage(total, cost)}")
+        print(_ASSUMED)
 
     def _tell(self, outcomes: Mapping[str, Outcome], announced: Usage | None, *, as_json: bool) -> None:
         if as_json:

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from threading import Event, Lock
 from typing import Any, Final, TypeVar, cast
@@ -104,13 +105,13 @@ class _AnsweringClient(Client):
 
 def _plain_answer(question: Question[Any]) -> str:
     words = question.messages[-1].text.split()
-    # From the middle, so that answers about different runs differ.
-    middle = " ".join(words[len(words) // 2 :][:_WORDS])
+    # Drawn by the subject, so that answers about different runs differ, as a model's do.
+    drawn = " ".join(Random(question.subject).sample(words, min(len(words), _WORDS)))
     if question.tools:
         return json.dumps({"names": [tool.name for tool in question.tools[:3]]})
     if question.schema is None:
         return _SUMMARY
-    return json.dumps(_example(question.schema, question.schema, middle))
+    return json.dumps(_example(question.schema, question.schema, drawn))
 
 
 def _example(schema: Mapping[str, Any], root: Mapping[str, Any], text: str) -> Any:

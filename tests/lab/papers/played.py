@@ -1,9 +1,10 @@
-"""A model that plays all parts of the papers' tables at the loopback endpoint, and takes more turns than the authors."""
+"""A model that plays all parts of the papers' tables at the loopback, and takes more turns than the authors."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from hepm.lab.bench.models import tokens_of
@@ -14,49 +15,6 @@ from tests.loopback.replies import example
 TURNS: Final = 5
 """Calls or searches of a run, before it answers."""
 
-_ROLES: Final = {
-    "the record of an agent": "distiller",
-    "You compare rules": "matcher",
-    "failed at a task": "reflection",
-    "You decide whether a draft": "judge",
-    "You play a user": "user",
-}
-"""Words of system prompts by role; the others are found by the form of the request."""
-_STEPS: Final = {
-    "WrittenExperience": "experience",
-    "WrittenPrinciple": "principle",
-    "RewordedExperience": "operator",
-    "Sameness": "matcher",
-    "SimulatedTurn": "user",
-    "PlainTurn": "user",
-    "JudgedDraft": "judge",
-    "RewrittenNotes": "reflection",
-    "RelevantLines": "recall",
-    "BankItems": "digest",
-}
-"""Roles by the name of the form that an answer has."""
-
-
-def role_of(request: Request) -> str:
-    """What a request is for."""
-    body = request.body
-    form = (body.get("response_format") or {}).get("json_schema") or {}
-    title = form.get("name", "")
-    properties = set((form.get("schema") or {}).get("properties", ()))
-    for name, role in _BY_FIELDS.items():
-        if name in properties:
-            return role
-    if body["model"] == "customer":
-        return "user"
-    if any(tool["function"]["name"].startswith("experience") for tool in body.get("tools", ())):
-        return "choice"
-    if body.get("tool_choice") == "none":
-        return "summary"
-    if title:
-        return title
-    return "agent"
-
-
 _BY_FIELDS: Final = {
     "outcome": "experience",
     "principle": "principle",
@@ -66,7 +24,26 @@ _BY_FIELDS: Final = {
     "message": "user",
     "correct": "judge",
     "items": "digest",
+    "notes": "reflection",
 }
+"""Roles by a field of the form that an answer has."""
+
+
+def role_of(request: Request) -> str:
+    """What a request is for."""
+    body = request.body
+    form = (body.get("response_format") or {}).get("json_schema") or {}
+    fields = (form.get("schema") or {}).get("properties", {})
+    for name, role in _BY_FIELDS.items():
+        if name in fields:
+            return role
+    if body["model"] == "customer":
+        return "user"
+    if "The tools below are experiences" in str(body["messages"][0]["content"]):
+        return "choice"
+    if body.get("tool_choice") == "none":
+        return "summary"
+    return form.get("name") or "agent"
 
 
 def played(request: Request) -> Reply:
@@ -81,45 +58,63 @@ def played(request: Request) -> Reply:
 
 def _answer(request: Request) -> Reply:
     body = request.body
-    messages = body["messages"]
-    text = str(messages[-1]["content"])
+    system, text = (str(body["messages"][number]["content"]) for number in (0, -1))
     schema = ((body.get("response_format") or {}).get("json_schema") or {}).get("schema")
     if schema:
         return completion(json.dumps(_formed(schema, text)))
-    tools = [tool["function"] for tool in body.get("tools", ())]
-    if role_of(request) == "choice":
-        return completion(None, tool_calls=[(tools[0]["name"], {})])
-    if body["model"] == "customer":
-        return completion("STOP" if len(messages) > 2 else str(messages[0]["content"]))
-    if body.get("tool_choice") == "none":
-        return completion("Yes" if "Yes" in text else "The customer waits; nothing was done yet.")
-    if "<search_knowledge>" in str(messages[0]["content"]):
-        said = sum(message["role"] == "assistant" for message in messages)
-        kind = "experience" if "<search_experience>" in str(messages[0]["content"]) and said == 0 else "knowledge"
-        if said < TURNS:
-            return completion(f"<think>Not yet.</think><search_{kind}>island {said}</search_{kind}>")
-        return completion("<think>Enough.</think><answer>Canberra</answer>")
-    if tools:
-        called = sum(len(message.get("tool_calls") or ()) for message in messages)
-        names = [tool for tool in tools if tool["name"] != SUMMARY_TOOL]
-        if called < TURNS:
-            tool = names[called % len(names)]
-            return completion(None, tool_calls=[(tool["name"], example(tool["parameters"]))])
+    role = role_of(request)
+    if role == "choice":
+        return completion(None, tool_calls=[(body["tools"][0]["function"]["name"], {})])
+    if role == "agent" and body.get("tools"):
+        return _called(body)
+    said = "yes. First look, then act."
+    if role == "user":
+        said = _said_by_user(body["messages"])
+    elif role == "summary":
+        said = "Yes" if "Yes" in text else "The customer waits; nothing was done yet."
+    elif "<search_knowledge>" in system:
+        said = _in_tags(body["messages"], system)
+    return completion(said)
+
+
+def _said_by_user(messages: Sequence[Mapping[str, Any]]) -> str:
+    """Of a desk's customer, who ends after a second text, or of a user with a problem."""
+    problem = re.search(r'The user: (.*)\n+The problem: "(.*)"', str(messages[-1]["content"]))
+    if problem:
+        return f"{problem[1]} needs help: {problem[2]}"
+    return "STOP" if len(messages) > 2 else str(messages[0]["content"])
+
+
+def _in_tags(messages: Sequence[Mapping[str, Any]], system: str) -> str:
+    said = sum(message["role"] == "assistant" for message in messages)
+    kind = "experience" if "<search_experience>" in system and said == 0 else "knowledge"
+    if said < TURNS:
+        return f"<think>Not yet.</think><search_{kind}>island {said}</search_{kind}>"
+    return "<think>Enough.</think><answer>Canberra</answer>"
+
+
+def _called(body: Mapping[str, Any]) -> Reply:
+    called = sum(len(message.get("tool_calls") or ()) for message in body["messages"])
+    tools = [tool["function"] for tool in body["tools"] if tool["function"]["name"] != SUMMARY_TOOL]
+    if called == TURNS:
         return completion("Done.")
-    return completion("yes. First look, then act.")
+    tool = tools[called % len(tools)]
+    return completion(None, tool_calls=[(tool["name"], example(tool["parameters"]))])
 
 
 def _formed(schema: dict[str, Any], text: str) -> Any:
-    """The plainest value of a form, in words of the question; a user is content with the third reply."""
+    """The plainest value of a form, in words of the question; a user enforces once, and is content with the third."""
     value = example(schema)
-    replies = len(re.findall(r"^agent:", text, re.MULTILINE | re.IGNORECASE)) or text.count("agent")
+    replies = text.count("\nagent:\n") - 1  # the greeting is none
     if "done" in value:
-        value |= {"message": "" if replies > 2 else "And then?", "draft": "42", "done": replies > 2}
+        value |= {"message": "" if replies > 2 else f"And then? {text[-40:]}", "draft": "42", "done": replies > 2}
     if "checks" in value:
-        value["checks"] = [{"preference": number, "reason": "kept", "violated": False} for number in (1, 2, 3)]
-        value["enforced"] = []
-    words = text.split()
+        wanting = [1] if replies == 1 else []
+        value["checks"] = [{"preference": one, "reason": "so", "violated": one in wanting} for one in (1, 2, 3)]
+        value["enforced"] = wanting
+    said = re.search(r'user said "(.*)"', text)
+    words = said[1] if said else " ".join(text.split()[-20:])
     for name, part in value.items():
         if part == "text":
-            value[name] = " ".join(words[len(words) // 2 :][:20])
+            value[name] = words
     return value

@@ -56,22 +56,6 @@ def test_each_table_is_made_of_benches_arms_and_options_that_exist(name: str) ->
                     assert len(part.figures(model, row, len(table.metrics))) == len(table.metrics)
 
 
-def test_a_table_stands_beside_the_published_one_and_is_paid_for_once(loopback: Loopback, tmp_path: Path) -> None:  # noqa: F811
-    loopback.script = lambda request: completion("<think>I know it.</think><answer>Canberra</answer>")
-    known = ("papers", "evolver", "--table", "ours", "--small", "--trials", "2", "--model", "small")
-    known += ("--base-url", loopback.url, "--folder", tmp_path / "f")
-    first = quick(*known, "--json")
-    assert first.code == 0, first.err
-    [table] = first.json["tables"]
-    assert [row["row"] for row in table["rows"]] == ["off", "tagged-alone", "tagged"]
-    assert all(row["ours"] == [0, 0] for row in table["rows"])
-    asked = len(loopback.requests)
-    again = quick(*known)
-    assert again.code == 0, again.err
-    assert len(loopback.requests) == asked
-    assert "Direct inference  0.000 / 0.000" in again.out
-
-
 def test_all_tables_are_listed_with_their_state_and_one_that_cannot_be_run_says_why() -> None:
     listed = quick("papers")
     assert listed.code == 0

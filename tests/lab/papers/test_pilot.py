@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,27 +17,128 @@ from tests.loopback import Loopback, loopback  # noqa: F401
 FILES = Path(papers.__file__).parent
 
 
-def first_part(paper: str, folder: Path, **changes: str) -> Path:
-    """A copy of a paper's file that ends behind the first part of its first table, with other words."""
+def first_part(paper: str, folder: Path) -> Path:
+    """A copy of a paper's file that ends behind the first part of its first table."""
     text = (FILES / f"{paper}.toml").read_text("utf-8")
     head, *parts = text.split("[[table.part]]")
     text = f"{head}[[table.part]]{parts[0]}"
-    for before, after in changes.items():
-        text = text.replace(before, after)
     file = folder / f"{paper}.toml"
     file.write_text(text, "utf-8")
     return file
 
 
-def small(loopback: Loopback, folder: Path, paper: str, *options: str) -> Any:  # noqa: F811
-    loopback.script = played
+def small(played_by: Loopback, folder: Path, paper: str | Path, *options: str) -> Any:
+    """The JSON of a small version of a paper's tables, after checking what it announced."""
+    played_by.script = played
     known = ("--small", "--trials", "2", "--model", "small", "--user-model", "customer", "--json")
-    place = ("--base-url", loopback.url, "--folder", str(folder / "papers"))
-    env = {"OPENAI_BASE_URL": loopback.url, "COLUMNS": "200"}
-    answer = quick("papers", paper, *options, *known, *place, env=env)
+    place = ("--base-url", played_by.url, "--folder", str(folder / "papers"))
+    answer = quick("papers", str(paper), *options, *known, *place, env={"OPENAI_BASE_URL": played_by.url})
     assert answer.code == 0, answer.err
-    return answer
+    counted = sum(played(request).body["usage"]["total_tokens"] for request in played_by.requests)
+    announced = answer.json["announced"]
+    assert announced["calls"] == pytest.approx(len(played_by.requests), rel=0.2)
+    assert announced["tokens"] == pytest.approx(counted, rel=0.2)
+    assert f"the rest takes about {announced['calls'] - pilot_of(answer.err):,} calls" in answer.err
+    return answer.json
 
 
-def asked(loopback: Loopback) -> Counter[str]:  # noqa: F811
-    return Counter(map(role_of, loopback.requests))
+def pilot_of(said: str) -> int:
+    """How many calls a pilot asked."""
+    [calls] = re.findall(r"the pilot asked ([\d,]+) calls", said)
+    return int(calls.replace(",", ""))
+
+
+def asked(played_by: Loopback) -> Counter[str]:
+    return Counter(map(role_of, played_by.requests))
+
+
+def test_principles_are_written_and_compared_by_a_model_for_each_run_of_evolver_and_paid_for_once(
+    loopback: Loopback,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    found = small(loopback, tmp_path, "evolver", "--table", "ours")
+    library = found["benches"]["our-library"]["rounds"]
+    roles = asked(loopback)
+    # One a run of the rounds (3.2.1), and of the pilot's two rounds of three runs, whose first round is kept.
+    assert roles["principle"] == sum(report["episodes"] for report in library) + 2 * 3
+    # New ones are held against known ones (equation 1).
+    assert roles["matcher"] > 0
+    assert {*roles} == {"agent", "principle", "matcher"}
+    [table] = found["tables"]
+    assert [row["row"] for row in table["rows"]] == ["off", "tagged-alone", "tagged"]
+    assert all(row["ours"] == [0, 0] for row in table["rows"])
+    place = ("--base-url", loopback.url, "--folder", str(tmp_path / "papers"), "--model", "small")
+    again = quick("papers", "evolver", "--table", "ours", "--small", "--trials", "2", *place)
+    assert "0.000 / 0.000" in again.out
+    assert len(loopback.requests) == roles.total()
+
+
+@pytest.mark.exhaustive
+def test_the_rounds_of_prime_ask_a_model_to_distill_to_evolve_and_to_choose(
+    loopback: Loopback,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    file = first_part("prime", tmp_path)
+    text = re.sub(r"(small = {rounds =) \d", r"\1 3", file.read_text("utf-8"))
+    # A seed with which an operator is drawn among so few experiences.
+    text = text.replace('env = "gyms"', 'env = "gyms"\nseed = 1').replace(
+        'env = "travel"\n', 'env = "travel"\ntasks = "2"\n'
+    )
+    file.write_text(text, "utf-8")
+    found = small(loopback, tmp_path, file)
+    roles = asked(loopback)
+    made = sum(report["episodes"] for report in found["benches"]["library"]["rounds"])
+    # Equation 8: once a run; runs that are equal ask the same.
+    assert made / 2 < roles["experience"] <= made + 3 * 3
+    assert roles["operator"] > 0
+    # Equation 9: each turn of the arm, where some are found.
+    assert roles["choice"] > 0
+
+
+@pytest.mark.exhaustive
+def test_users_are_played_and_judged_by_their_model_and_notes_written_after_each_session(
+    loopback: Loopback,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    found = small(loopback, tmp_path, "msc", "--table", "ours")
+    roles = asked(loopback)
+    sessions = 2 * 3
+    assert roles["reflection"] == sessions
+    assert {request.body["model"] for request in loopback.requests if role_of(request) in ("user", "judge")} == {
+        "customer"
+    }
+    assert [row["row"] for row in found["tables"][0]["rows"]] == ["direct", "plain", "off", "oracle", "notes"]
+
+
+@pytest.mark.exhaustive
+def test_h_epm_asks_for_a_summary_each_turn_a_played_user_and_a_digest_of_each_run(
+    loopback: Loopback,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    file = first_part("h-epm", tmp_path)
+    desk = re.sub('env = ".*"', 'env = "tests.lab.bench.parcels:split_talking"', file.read_text("utf-8"))
+    file.write_text(desk, "utf-8")
+    small(loopback, tmp_path, file, "--table", "1")
+    roles = asked(loopback)
+    # Reasoning Bank learns from each run of the 12 tasks to learn from.
+    assert roles["digest"] == 12
+    assert roles["user"] > 0
+    asked_for = [request for request in loopback.requests if role_of(request) == "summary"]
+    assert len(asked_for) > roles["digest"]
+
+
+def test_a_budget_that_the_rest_would_go_beyond_ends_after_the_pilot_which_is_kept(
+    loopback: Loopback,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    loopback.script = played
+    known = ("papers", "evolver", "--table", "ours", "--small", "--model", "small", "--base-url", loopback.url)
+    known += ("--folder", str(tmp_path / "papers"))
+    short = quick(*known, "--budget", "120 calls")
+    assert short.code == 1
+    assert "the rest would go beyond the budget" in short.err
+    asked_by_pilot = len(loopback.requests)
+    assert asked_by_pilot == pilot_of(short.err) < 120
+    again = quick(*known, "--budget", "120 calls")
+    assert again.code == 1
+    assert len(loopback.requests) == asked_by_pilot
