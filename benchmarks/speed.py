@@ -5,7 +5,9 @@ usage: python benchmarks/speed.py [RUNS] [--tools 5000] [--edges 200000] [--stat
 Parts: suggest (procedural against sorting NetworkX's edges; hybrid with 80 candidates), open (against a bare cursor
 over the same rows), ingest (recorded RUNS against decompressing and parsing the same bytes with the standard library),
 lessons (the top 3 of 14,000 principles against a plain product; EvolveR reports 60 ms), start (importing hepm against a
-bare Python). Prints one JSON line a part; RUNS is $HEPM_RECORDED_RUNS, else ../shared/data.
+bare Python), graph (`Memory.graph` at 200 and at --stored runs, the first call, another one and one behind each stored
+run, against a copy by NetworkX; not by default). Prints one JSON line a part; RUNS is $HEPM_RECORDED_RUNS, else
+../shared/data.
 """
 
 from __future__ import annotations
@@ -51,9 +53,10 @@ def main() -> None:
     parser.add_argument("--tools", type=int, default=5000)
     parser.add_argument("--edges", type=int, default=200_000)
     parser.add_argument("--states", type=int, default=500_000)
+    parser.add_argument("--stored", type=int, default=100_000)
     parser.add_argument("--part", action="append", choices=PARTS)
     arguments = parser.parse_args()
-    for part in arguments.part or PARTS:
+    for part in arguments.part or [part for part in PARTS if part != "graph"]:
         print(json.dumps(about("speed") | {"part": part, **PARTS[part](arguments)}), flush=True)
 
 
@@ -293,12 +296,51 @@ def part_start(arguments: argparse.Namespace) -> dict[str, object]:
     }
 
 
+def part_graph(arguments: argparse.Namespace) -> dict[str, object]:
+    """Runs that walk over 300 tools, each with six successors, on requests of forty wordings."""
+    random = np.random.default_rng(SEED)
+    after = random.integers(300, size=(300, 6))
+    letters = ["".join(pair) for pair in itertools.product("abcdefgh", repeat=2)]
+
+    def run(number: int) -> Trajectory:
+        here = int(random.integers(20))
+        turns = [Turn("user", f"please {letters[number % 40]} the thing")]
+        for _ in range(4):
+            turns.append(Turn("assistant", "", (ToolCall(f"tool_{here}", result="done"),)))
+            here = int(random.choice(after[here]))
+        return Trajectory(f"run{number}", tuple(turns), Outcome(1.0, bool(number % 4)))
+
+    found: dict[str, object] = {}
+    for stored in (200, arguments.stored):
+        with tempfile.TemporaryDirectory() as folder, Memory.open(folder) as memory:
+            memory.ingest((run(number) for number in range(stored)), options=IngestOptions(vectors=False))
+            for what, labels in (("tools", ["Tool"]), ("tools and states", ["Tool", "State"])):
+                took: dict[str, list[float]] = {"first": [], "again": [], "behind a stored run": [], "a copy": []}
+
+                def ask(when: str, made: Callable[[], nx.DiGraph]) -> nx.DiGraph:
+                    began = time.perf_counter()
+                    graph = made()
+                    took[when].append(1e3 * (time.perf_counter() - began))  # noqa: B023
+                    return graph
+
+                graph = ask("first", lambda: memory.graph(labels=labels))  # noqa: B023
+                for number in range(10):
+                    ask("again", lambda: memory.graph(labels=labels))  # noqa: B023
+                    memory.ingest([run(10**6 + 100 * len(labels) + number)])
+                    graph = ask("behind a stored run", lambda: memory.graph(labels=labels))  # noqa: B023
+                    ask("a copy", lambda: nx.DiGraph(graph))  # noqa: B023
+                medians = {f"{when}_ms": round(statistics.median(times), 2) for when, times in took.items()}
+                found[f"{stored} runs, {what}"] = medians | {"nodes": len(graph), "edges": graph.size()}
+    return found
+
+
 PARTS: dict[str, Callable[[argparse.Namespace], dict[str, object]]] = {
     "suggest": part_suggest,
     "open": part_open,
     "ingest": part_ingest,
     "lessons": part_lessons,
     "start": part_start,
+    "graph": part_graph,
 }
 
 if __name__ == "__main__":

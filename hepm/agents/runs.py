@@ -38,6 +38,7 @@ from hepm.ingest.transitions import own_tool
 from hepm.memory import Memory
 from hepm.memory.labels import given_label
 from hepm.memory.session import Session
+from hepm.text import count_of
 from hepm.types import RECORDED_BY, START, ToolName, Trajectory
 
 _log = logging.getLogger("hepm")
@@ -57,6 +58,10 @@ MOST_ID: Final = 1_000
 
 STORE_S: Final = 20.0
 """Seconds that an outcome waits for the store. Many clients give up after thirty."""
+
+MOST_SAID: Final = 10
+SAID_S: Final = 10.0
+"""Lines of the log on runs that begin or are stored, in so many seconds."""
 
 _FIND_S: Final = 0.5
 
@@ -103,6 +108,8 @@ class LiveRuns:
         self._finished_marks: Bounded[tuple[str, str], tuple[str, ...]] = Bounded(RECENT)
         self._recording: set[Future[None]] = set()
         self._swept = time.monotonic()
+        self._said: deque[float] = deque([-SAID_S] * MOST_SAID, maxlen=MOST_SAID)
+        self._unsaid = 0
         self._failing = False
         self._lock = RLock()
         # Pools, since both wait for the store, which may not answer.
@@ -258,7 +265,20 @@ class LiveRuns:
         run = LiveRun(session, namespace, door, name=name)
         self._runs[namespace, name] = run
         self.counts["runs", namespace] += 1
+        self._say("run %r of %r begins (%s)", name, namespace, door)
         return run
+
+    def _say(self, text: str, *values: object) -> None:
+        """A line of the log, so that whoever starts a server sees that runs arrive; of too many their number alone."""
+        now = time.monotonic()
+        if now - self._said[0] < SAID_S:
+            self._unsaid += 1
+            return
+        if self._unsaid:
+            text += f" ({count_of(self._unsaid, 'more line')} left out before)"
+        self._said.append(now)
+        self._unsaid = 0
+        _log.info(text, *values)
 
     def _find(self, namespace: str, id: str) -> Trajectory | None:
         """A stored run; None also while the store does not answer, as the new one is kept on disk until then."""
@@ -441,6 +461,7 @@ class LiveRuns:
             self._end(run)
             self._remember_finished(run)
         self.counts["outcomes", namespace] += 1
+        self._say("run %r of %r is stored with its outcome", id, namespace)
 
     def _by_name_or_id(self, namespace: str, id: str) -> LiveRun | None:
         """A run under way by the name that its client gave, else by its own id: a reply's header names that."""
@@ -531,6 +552,8 @@ class LiveRuns:
                 run.session.finish(success=run.outcome.success, reward=run.outcome.reward)
         except InputError as error:
             _log.warning("the run %r is not stored: %s", run.id, error)
+        else:
+            self._say("run %r of %r is stored, as it rests", run.id, run.namespace)
         self._end(run)
         self._resumable.add(run)
 

@@ -75,6 +75,7 @@ def serve(store: str, port: int, upstream: str, holdout: float, deny: bool) -> N
         print(f"hepm serves {store} (upstream {upstream}{source}) at {address}", file=sys.stderr, flush=True)
 
     _log_plainly()
+    logging.getLogger("hepm").setLevel(logging.INFO)  # runs that begin and are stored
     settings = _session_settings(config.serve, store)
     settings |= {"holdout": holdout, "deny": deny}
     with open_memory(store, **settings) as memory:

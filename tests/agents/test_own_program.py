@@ -3,6 +3,7 @@
 # ruff: noqa: F811, as fixtures are arguments
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,22 @@ def test_what_was_answered_outlasts_a_kill_of_the_server(memory: Memory, tmp_pat
     run = memory.run("ticket-7")
     assert run is not None
     assert [call.name for turn in run.turns for call in turn.calls] == ["get_order"]
+
+
+def test_a_server_says_on_standard_error_when_a_run_begins_and_is_stored_and_of_many_how_many_more(
+    tmp_path: Path,
+) -> None:
+    served = Served(tmp_path / "m.hepm", "http://127.0.0.1:1/v1")
+    try:
+        post(served.url, "/api/hint", [WISH])
+        post(served.url, "/outcome", success=True)
+        for number in range(20):
+            post(served.url, "/api/hint", [WISH], session=f"job-{number}")
+    finally:
+        assert served.kill(signal.SIGTERM) == 0
+    assert served.said[0].endswith("INFO run 'ticket-7' of 'default' begins (api)\n")
+    assert served.said[1].endswith("INFO run 'ticket-7' of 'default' is stored with its outcome\n")
+    assert len(served.said) <= 20
 
 
 def test_a_session_of_another_token_is_refused(memory: Memory) -> None:
