@@ -198,7 +198,7 @@ class Client:
             # Show the model its answer and what is wrong with it.
             request = "Answer again."
             if question.schema:
-                request = _schema_note(question)
+                request = schema_note(question)
             note = Message("user", f"That answer cannot be used: {problem}\n\n{request}")
             messages = (*question.messages, Message("assistant", text), note)
         raise self._useless(question, f"it cannot be used, after a repair too: {problem}")
@@ -286,7 +286,7 @@ class Client:
             raise OpenAIError("asking was stopped")
 
 
-def _schema_note(question: Question[Any]) -> str:
+def schema_note(question: Question[Any]) -> str:
     """A request for an answer by a schema. OpenAI wants to read "JSON" in a prompt that asks for an object."""
     schema = json.dumps(question.schema, ensure_ascii=False)
     return f"Answer with one JSON object and nothing else. Its JSON schema:\n{schema}"
@@ -301,7 +301,7 @@ def _body(
         # A lone surrogate cannot be sent: it has no UTF-8.
         written.append({"role": message.role, "content": message.text.encode("utf-8", "replace").decode()})
     if question.schema and "schema" in refused and not schema_shown:
-        note = _schema_note(question).encode("utf-8", "replace").decode()
+        note = schema_note(question).encode("utf-8", "replace").decode()
         written[-1]["content"] += f"\n\n{note}"
     (limit,) = _LIMITS - refused
     body: Object = {"messages": written, limit: question.max_output_tokens}

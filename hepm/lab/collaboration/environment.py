@@ -33,6 +33,7 @@ class UserEpisode:
 
     Attributes:
         enforced: The preferences that the user enforced, by message that did so.
+        wishes: These messages.
         last: What the user did last.
         replies: What the agent said, in order.
     """
@@ -42,6 +43,7 @@ class UserEpisode:
 
     def __init__(self, user: User, session: int) -> None:
         self.enforced: list[tuple[str, ...]] = []
+        self.wishes: list[str] = []
         self.last = UserTurn("")
         self.replies: list[str] = []
         self._user = user
@@ -61,6 +63,7 @@ class UserEpisode:
         self.last = self._user.respond(self._session, self._turns, self.last)
         if self.last.enforced:
             self.enforced.append(self.last.enforced)
+            self.wishes.append(self.last.message)
         # The user sends no message then; the one that ended it is counted by `done`.
         if self.last.done:
             return None

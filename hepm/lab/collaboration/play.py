@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -13,6 +14,7 @@ from typing import Any, Final
 
 from hepm.agents.loop import Complete
 from hepm.agents.wire import Object, with_hint
+from hepm.atomic_file import atomic_file
 from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, EpisodeError, InputError, LlmError
 from hepm.experience.notes import NOTES_CHARS
 from hepm.experience.prompt import PromptOptions
@@ -23,7 +25,8 @@ from hepm.lab.collaboration.environment import SYSTEM, UserEpisode, UsersEnviron
 from hepm.lab.collaboration.mem0 import UserFacts
 from hepm.lab.collaboration.users import REPLY_TOKENS, User, UserTurn
 from hepm.lab.environments import Task
-from hepm.llm import Endpoint, Usage
+from hepm.lab.rl.reflections import reflection_rows
+from hepm.llm import Budget, Client, Endpoint, Usage
 from hepm.llm.usage import estimate_tokens
 from hepm.memory import Memory
 from hepm.types import Outcome, Trajectory, Turn
@@ -35,6 +38,8 @@ NO_PREFERENCES: Final = ("direct", "plain")
 """Settings whose users enforce nothing."""
 HISTORIES: Final[Mapping[str, int | None]] = {"recent": 3, "history": None}
 """How many of the last sessions the agent is given (appendix E, table 7); None for all."""
+REFLECTIONS: Final = "reflections.jsonl"
+"""In the folder: rows for a training of reflections, where a model wrote notes."""
 USER_ARMS: Final = (*SETTINGS, *HISTORIES, "mem0")
 """What the agent knows of its users: the arms of a bench of users."""
 _WISHES: Final = "What this user prefers:"
@@ -58,6 +63,7 @@ class PlayedSession:
         number: From 1.
         success: Whether the user solved the problem.
         enforced: The preferences that the user enforced, by message that did so.
+        wishes: These messages.
         notes: What memory knew of the user when the session began.
         messages: The conversation, greeting included.
         scores: See `scores_of`; of the last session of notes also history_tokens and memory_tokens.
@@ -77,6 +83,7 @@ class PlayedSession:
     closed: bool = True
     hints: tuple[str, ...] = ()
     memory_s: tuple[float, ...] = ()
+    wishes: tuple[str, ...] = ()
 
     @property
     def key(self) -> Key:
@@ -171,7 +178,18 @@ class UserBench:
         for sessions in model.results(jobs, concurrency=self.concurrency):
             played += sessions
             self.on_session(len(played), len(jobs) * self.sessions)
+        if model.client is not None:
+            self._export_reflections([session for session in played if session.arm == "notes"])
         return played
+
+    def _export_reflections(self, sessions: Sequence[PlayedSession]) -> None:
+        """Write rows for a training of reflections, with those that the agent's model wrote as gold."""
+        # It only reads what was answered: nothing is asked, or counted, twice.
+        with Client(self.endpoint, ledger=self.folder, budget=Budget(calls=0)) as known:
+            rows = [json.dumps(row, ensure_ascii=False) + "\n" for row in reflection_rows(sessions, known)]
+        if rows:
+            with atomic_file(self.folder.path / REFLECTIONS, "the reflections") as place:
+                place.write_text("".join(rows), "utf-8")
 
     def estimate(self) -> tuple[int, Usage]:
         """How many sessions there are, and the most that they ask: all turns, histories, reflections, recalls, mem0."""
@@ -290,6 +308,7 @@ class UserBench:
             closed=episode.last.done,
             hints=tuple(agent.hinted),
             memory_s=tuple(agent.memory_s),
+            wishes=tuple(episode.wishes),
         )
 
     def _direct(self, user: User, number: int, agent: _Agent) -> PlayedSession:
