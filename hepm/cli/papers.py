@@ -165,11 +165,15 @@ class PapersCommand:
         playable: dict[str, list[str]] = {}
         missing: dict[str, list[str]] = {}
         for name, rows in needed.items():
-            source = self.paper.benches[name].get("source")
-            if source is None or source in given:
-                playable[name] = rows
+            # What a bench is played after may need a source, too: without the rounds there is no memory to test.
+            about = self.paper.benches[name]
+            first = self.paper.benches.get(about.get("after", ""), {})
+            wanted = [known["source"] for known in (first, about) if "source" in known]
+            lacking = [source for source in wanted if source not in given]
+            if lacking:
+                missing.setdefault(lacking[0], []).append(name)
             else:
-                missing.setdefault(source, []).append(name)
+                playable[name] = rows
         for source, names in missing.items():
             remark(f"{', '.join(names)} left out: give --source {source}=PATH")
         if not playable:

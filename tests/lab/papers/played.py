@@ -74,6 +74,8 @@ def _answer(request: Request) -> Reply:
         said = "Yes" if "Yes" in text else "The customer waits; nothing was done yet."
     elif "<search_knowledge>" in system:
         said = _in_tags(body["messages"], system)
+    elif "<answer>" in system:
+        said = f"<think>{said}</think><answer>yes</answer>"
     return completion(said)
 
 

@@ -150,3 +150,16 @@ def test_a_row_can_be_the_mean_of_benches_or_a_session_of_an_arm_and_a_table_be_
     assert overall[2] == (one[2] + two) / 2 > 10
     assert [row["ours"] for row in differences["rows"]] == [[0, 0], [-1, -2], [-1, -2]]
     assert [row["ours"] for row in others["rows"]] == [[0, 0], [-1, -2], [-1, -2]]
+
+
+def test_a_bench_whose_rounds_lack_a_source_is_left_out_with_them(tmp_path: Path) -> None:
+    (tmp_path / "nq.jsonl").write_text('{"question": "q", "answer": ["a"]}\n', "utf-8")
+    source = ("--source", f"nq={tmp_path / 'nq.jsonl'}")
+    given = ("--model", "gold", "--folder", str(tmp_path), "--small", "--trials", "1", *source)
+    answer = quick("papers", "evolver", "--table", "3", *given, "--json")
+    assert (
+        "library, nq, hotpotqa, triviaqa, popqa, 2wiki, musique, bamboogle left out: give --source train=" in answer.err
+    )
+    rows = {(row["part"], row["row"]): row["ours"] for row in answer.json["tables"][0]["rows"]}
+    assert rows["NQ", "tagged-alone"] != [None]
+    assert rows["NQ", "tagged"] == [None]

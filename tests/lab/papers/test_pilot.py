@@ -65,7 +65,9 @@ def test_principles_are_written_and_compared_by_a_model_for_each_run_of_evolver_
     assert roles["matcher"] > 0
     assert {*roles} == {"agent", "principle", "matcher"}
     [table] = found["tables"]
-    assert [row["row"] for row in table["rows"]] == ["off", "tagged-alone", "tagged"]
+    untrained = ["direct", "cot", "ircot", "search-o1", "rag", "tagged-alone"]
+    assert [row["row"] for row in table["rows"]] == [*untrained, "tagged"]
+    assert [0 < report["quality"]["score"] < 1 for report in library] == [True, True]
     assert all(row["ours"] == [0, 0] for row in table["rows"])
     place = ("--base-url", loopback.url, "--folder", str(tmp_path / "papers"), "--model", "small")
     again = quick("papers", "evolver", "--table", "ours", "--small", "--trials", "2", *place)
