@@ -89,8 +89,8 @@ PAPERS = (
         GOLD,
         [["bench", "gyms", "--rounds", "5", "--memory", "{folder}/gyms.hepm"]],
         [["bench", "gyms", "--rounds", "5", "--memory", "{folder}/gyms.hepm"]],
-        ["--rounds", "2", "--rollouts", "24"],
-        ["--rounds", "2", "--rollouts", "24"],
+        ["--rounds", "2", "--rollouts", "3"],
+        ["--rounds", "2", "--rollouts", "3"],
     ),
     PaperTable(
         "evolver-questions",

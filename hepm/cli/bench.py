@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 MAX_TURNS: Final = 30
 ROUND_TURNS: Final = 16  # of a run in a round (PRIME, table 2)
-ROUND_RUNS: Final = 100  # in a round (PRIME, table 2)
+ROUND_RUNS: Final = 100  # in each environment, over all rounds (PRIME, table 2)
 ROUND_TEMPERATURE: Final = 1.0  # runs of a task differ, so that they can be compared
 USERS: Final = "20"
 POINTS: Final = "100"  # of each environment that runs were recorded in
@@ -518,7 +518,7 @@ class BenchCommand:
         if self.rounds:
             # What `-o temperature=X` says holds.
             arguments = {"temperature": ROUND_TEMPERATURE} | arguments
-            rollouts = rollouts or ROUND_RUNS
+            rollouts = rollouts or -(-ROUND_RUNS // self.rounds)
             max_turns = ROUND_TURNS
         return BenchOptions(
             arms=arms,
@@ -537,10 +537,15 @@ class BenchCommand:
         )
 
     def _tested_tasks(self, options: BenchOptions, given: KnownMemory | None) -> Sequence[Task]:
-        """The tasks to report on: never those of a train split that memory learns from."""
+        """The tasks to report on: never those of a train split that memory learns from.
+
+        A given memory may have been made of that split: then its tasks are played when they are named.
+        """
         published = self.environment.tasks()
-        if given is None and options.learn == "train" and any(task.split == "train" for task in published):
-            published = [task for task in published if task.split != "train"]
+        held_out = [task for task in published if task.split != "train"]
+        named = given is not None and self.agent.tasks
+        if held_out and options.learn == "train" and not named:
+            published = held_out
         return chosen_tasks(published, self.agent.tasks or "*")
 
     def _explored_tasks(self) -> Sequence[Task]:

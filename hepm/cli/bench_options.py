@@ -107,7 +107,9 @@ learning_options = options_as(
         one_of=get_args(LearnFrom),
     ),
     option(
-        "--rollouts", "Runs to learn from: of each task (default: --trials), or in each round (default: 100).", least=1
+        "--rollouts",
+        "Runs to learn from: of each task (default: --trials), or in each round and environment (100 over all rounds).",
+        least=1,
     ),
     option("--embedder", "Of the memory that is learned: all-MiniLM-L6-v2 is H-EPM's. Default: hash-512."),
     option(

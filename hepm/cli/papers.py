@@ -168,12 +168,15 @@ class PapersCommand:
             # What a bench is played after may need a source, too: without the rounds there is no memory to test.
             about = self.paper.benches[name]
             first = self.paper.benches.get(about.get("after", ""), {})
-            wanted = [known["source"] for known in (first, about) if "source" in known]
+            wanted = [known["source"] for known in (first, about) if "source" in known and "without" not in known]
             lacking = [source for source in wanted if source not in given]
             if lacking:
                 missing.setdefault(lacking[0], []).append(name)
             else:
                 playable[name] = rows
+        alike = [name for name in playable if self.paper.stands_in(name, given)]
+        if alike:
+            remark(f"{', '.join(alike)}: look-alikes of our own, as their --source NAME=PATH is not given")
         for source, names in missing.items():
             remark(f"{', '.join(names)} left out: give --source {source}=PATH")
         if not playable:
@@ -190,10 +193,11 @@ class PapersCommand:
 
     def _options(self, name: str, rows: Sequence[str]) -> Object:
         """The options of `hepm bench` for one of the benches."""
-        options = self.paper.options(name, small=self.small)
-        source = self.paper.benches[name].get("source")
-        if source is not None:
-            options["source"] = self._sources()[source]
+        sources = self._sources()
+        options = self.paper.options(name, small=self.small, sources=sources)
+        source = self.paper.benches[name].get("source", "")
+        if source in sources:
+            options["source"] = sources[source]
         if "rounds" not in options:
             options.setdefault("trials", self.trials)
             options["arms"] = ",".join(rows)
@@ -238,18 +242,30 @@ class PapersCommand:
         print(_ASSUMED)
 
     def _tell(self, outcomes: Mapping[str, Outcome], announced: Usage | None, *, as_json: bool) -> None:
+        tables = [self._as_played(table) for table in self.tables]
         if as_json:
-            tables = [_table_json(table, outcomes) for table in self.tables]
+            known = [_table_json(table, outcomes) for table in tables]
             benches = {name: outcome.document for name, outcome in outcomes.items()}
-            document: Object = {"paper": self.paper.name, "tables": tables, "benches": benches}
+            document: Object = {"paper": self.paper.name, "tables": known, "benches": benches}
             if announced is not None:
                 document["announced"] = {"calls": announced.calls, "tokens": announced.tokens}
             print_json(document)
             return
         from rich.console import Console
 
-        for table in self.tables:
+        for table in tables:
             Console().print(_shown(self.paper, table, outcomes, str(self.choice.model)))
+
+    def _as_played(self, table: PaperTable) -> PaperTable:
+        """The table, whose parts say where a look-alike stood in."""
+        sources = self._sources()
+        parts: list[TablePart] = []
+        for part in table.parts:
+            played = part
+            if any(self.paper.stands_in(bench_name, sources) for bench_name in part.benches):
+                played = replace(part, label=f"{part.label}, look-alike", metrics=())
+            parts.append(played)
+        return replace(table, parts=parts)
 
 
 def _list(known: Sequence[Paper], *, as_json: bool) -> None:
@@ -292,7 +308,7 @@ def _ours(part: TablePart, row: str, metrics: Sequence[str], outcomes: Mapping[s
         outcome = outcomes.get(bench_name)
         records.append(records_of(outcome.document).get(row, {}) if outcome else {})
     means: list[float | None] = []
-    for metric in metrics:
+    for metric in part.metrics or metrics:
         values = [value_of(record, metric) for record in records]
         found = [value for value in values if value is not None]
         means.append(fmean(found) if len(found) == len(values) else None)

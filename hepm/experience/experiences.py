@@ -109,7 +109,7 @@ class Experiences:
         Args:
             state: What the agent knows now; as text, what the user wants.
             turn, horizon: The agent's current turn, from 1, and its turn limit; 0 if unknown.
-            floor: Minimum cosine; None for the embedder's default.
+            floor: Minimum cosine; None for the embedder's default, or for none where a model chooses.
             here: The last tools, as `hepm.experience.advice` reads lessons.
             model: Chooses among the 20 most similar; if it cannot be reached, similarity does, and a warning is logged.
             keep: Which of these may be given; None for all.
@@ -128,7 +128,8 @@ class Experiences:
             namespace=namespace,
             environment=environment,
             limit=CANDIDATES,
-            floor=floor,
+            # A model says what applies, also where the words differ.
+            floor=-1.0 if model and floor is None else floor,
         )
         candidates: list[tuple[float, FoundExperience]] = []
         for stored, cosine in similar:
@@ -147,7 +148,12 @@ class Experiences:
         # Without a candidate there is nothing to ask about.
         if model is None or not found:
             return found[:k]
-        return _chosen(model, state.text, found, k)
+        try:
+            return _chosen(model, state.text, found, k)
+        except LlmError as error:
+            _log.warning("experiences are chosen by similarity, as the model could not be asked: %s", error)
+            least = self._bank.floor if floor is None else floor
+            return [one for one in found if one.similarity >= least][:k]
 
     def evolve(
         self,
@@ -178,7 +184,7 @@ class Experiences:
 
 
 def _chosen(model: Client, state: str, candidates: Sequence[FoundExperience], k: int) -> list[FoundExperience]:
-    """Those of the candidates that a model calls as tools, in its order, at most k (PRIME, figure 11)."""
+    """Those of the candidates that a model calls as tools, in its order, at most k (PRIME, figure 11); LlmError."""
     by_name = {tool_name(candidate.id): candidate for candidate in candidates}
     messages = (
         Message("system", _TASK.format(k=k)),
@@ -186,11 +192,7 @@ def _chosen(model: Client, state: str, candidates: Sequence[FoundExperience], k:
     )
     tools = tuple(OfferedTool(name, tool_description(candidate.experience)) for name, candidate in by_name.items())
     question = Question("choose", "the present state", messages, ToolsCalled, temperature=0.0, tools=tools)
-    try:
-        called = model.ask(question).names
-    except LlmError as error:
-        _log.warning("experiences are chosen by similarity, as the model could not be asked: %s", error)
-        return list(candidates[:k])
+    called = model.ask(question).names
     # Models call a tool twice, and tools that they were not offered.
     return [by_name[name] for name in dict.fromkeys(called) if name in by_name][:k]
 

@@ -145,8 +145,18 @@ def test_without_candidates_nothing_is_asked(
     client: Client,
     experiences: Experiences,
 ) -> None:
-    assert experiences.search("zzz qqq", namespace=NS, model=client) == []
+    assert experiences.search(STATE, namespace="empty", model=client) == []
     assert loopback.requests == []
+
+
+def test_a_model_may_choose_what_no_word_of_the_state_is_in_and_similarity_alone_may_not(
+    loopback: Loopback,  # noqa: F811
+    client: Client,
+    experiences: Experiences,
+) -> None:
+    loopback.replies = [completion(None, tool_calls=calls(LESSONS[0])), error(400, "too long")]
+    found = [experiences.search(text, namespace=NS, model=client) for text in ("zzz", "qqq")]
+    assert [[one.experience for one in each] for each in found] == [[LESSONS[0]], []]
 
 
 PICK = completion('{"reasoning": "", "lines": [2]}')

@@ -84,7 +84,7 @@ class Exploration:
         bench: Makes the runs, on its tested tasks, in its first arm. "lessons", "chosen": memory says lessons each turn
             (PRIME).
             "tagged": the agent searches principles (EvolveR); experiences are then neither distilled nor evolved.
-        episodes: Runs in a round (PRIME, table 2).
+        episodes: Runs in a round in each environment that the tasks are from.
         rounds: Rounds of runs, distilling and one iteration of evolution each (PRIME, table 3).
         prune_below: θ_prune, after each round; see `hepm.experience.principles.Principles.sweep`.
 
@@ -96,7 +96,7 @@ class Exploration:
     """
 
     def __init__(
-        self, bench: Bench, *, episodes: int = 100, rounds: int = ITERATIONS, prune_below: float = PRUNED_BELOW
+        self, bench: Bench, *, episodes: int, rounds: int = ITERATIONS, prune_below: float = PRUNED_BELOW
     ) -> None:
         self.bench = bench
         self.folder = bench.folder
@@ -107,19 +107,21 @@ class Exploration:
         self.plan = self._dealt(episodes, rounds)
 
     def _dealt(self, episodes: int, rounds: int) -> list[list[Key]]:
-        """The runs of each round: tasks from a shuffled deck, which is shuffled anew when it is empty."""
+        """The runs of each round: tasks from a shuffled deck for each environment, shuffled anew when it is empty."""
         # A deck, not draws: each task comes as often as another.
         dealer = Random(f"explore {self.bench.options.seed}")
-        tasks = [task.id for task in self.bench.tested]
-        deck: list[str] = []
+        tasks: dict[str, list[str]] = {}
+        for task in self.bench.tested:
+            tasks.setdefault(place_of(self.bench.environment, task), []).append(task.id)
+        decks: dict[str, list[str]] = {place: [] for place in tasks}
         times: Counter[str] = Counter()
         plan: list[list[Key]] = []
         for _ in range(rounds):
             keys: list[Key] = []
-            for _ in range(episodes):
-                if not deck:
-                    deck = dealer.sample(tasks, len(tasks))
-                task = deck.pop()
+            for place in sorted([*tasks] * episodes):
+                if not decks[place]:
+                    decks[place] = dealer.sample(tasks[place], len(tasks[place]))
+                task = decks[place].pop()
                 keys.append(Key(self.arm.name, task, times[task]))
                 times[task] += 1
             plan.append(keys)

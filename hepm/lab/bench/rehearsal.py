@@ -158,7 +158,13 @@ def _played(task: Task | None) -> Complete:
         if task is None or task.gold:
             return gold_step(task, body, others=noted)
         if names:
-            return completion("", tool_call(names[0], {}, len(body["messages"])))
+            return completion("", tool_call(names[0], _filled(body["tools"][0]), len(body["messages"])))
         return completion(f"<search_knowledge>{_HEARD}</search_knowledge>")
 
     return complete
+
+
+def _filled(tool: Object) -> Object:
+    """Arguments that a tool takes: the first choice where there are any, else a text."""
+    properties = tool["function"]["parameters"].get("properties", {})
+    return {name: about.get("enum", [_HEARD])[0] for name, about in properties.items()}

@@ -42,7 +42,8 @@ A file has the title of the paper, its benches, and all its tables and figures, 
 
 **Benches.** Tables that name one bench share its runs: its arms are those of all their rows. Values may hold {model},
 {judge} (--judge, else the model) and {folder}, where the benches of a paper lie. `source` names what --source
-NAME=PATH gives; without it, parts of that bench are left out, and the command says so. `after` names a bench that is
+NAME=PATH gives; without it, parts of that bench are left out, and the command says so, unless `without` has the options
+of a look-alike that then stands in: {env = "gyms"}. `after` names a bench that is
 played first, say the rounds that fill the store of `memory`. `trials` is --trials, unless the bench has its own.
 
 **Rows.** Of a bench that compares arms, rows are arms, or with users an arm and a session ("notes 3"). Of rounds they
@@ -57,7 +58,7 @@ one with "difference" in it also plays the arm `off`. Published shares are in [0
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, cast
@@ -74,7 +75,7 @@ STATES: Final[Mapping[State, str]] = {
 PAPERS: Final = ("h-epm", "prime", "evolver", "multisessioncollab")
 ALIASES: Final = {"msc": "multisessioncollab"}
 _REFERENCE: Final = "off"  # the arm that differences are to
-_BENCH_ONLY: Final = ("small", "source", "after")
+_BENCH_ONLY: Final = ("small", "source", "without", "after")
 """Keys of a bench that are no options of `hepm bench`."""
 
 
@@ -86,12 +87,14 @@ class TablePart:
         mean_of: The benches whose mean the rows are, in place of one `bench`.
         rows: What the paper calls a row, by arm or round.
         published: By model, the figure of each row, in the order of `rows`; a list for several metrics.
+        metrics: What is read for the table's metrics where this bench has other names for them.
     """
 
     label: str
     rows: Mapping[str, str]
     bench: str = ""
     mean_of: Sequence[str] = ()
+    metrics: Sequence[str] = ()
     published: Mapping[str, Sequence[Any]] = field(default_factory=dict[str, Sequence[Any]])
 
     @property
@@ -176,9 +179,16 @@ class Paper:
                     needed[bench] = [*dict.fromkeys([*needed.get(bench, ()), *arms])]
         return needed
 
-    def options(self, bench: str, *, small: bool) -> Object:
+    def stands_in(self, bench: str, sources: Collection[str]) -> bool:
+        """Whether a look-alike is played, as the source of a bench is not given."""
+        about = self.benches[bench]
+        return "without" in about and about["source"] not in sources
+
+    def options(self, bench: str, *, small: bool, sources: Collection[str] = ()) -> Object:
         """The options of `hepm bench` for one of them, as the file gives them."""
         given = self.benches[bench]
+        if self.stands_in(bench, sources):
+            given = {**given, **given["without"]}
         if small:
             given = {**given, **given.get("small", {})}
         return {name.replace("-", "_"): value for name, value in given.items() if name not in _BENCH_ONLY}

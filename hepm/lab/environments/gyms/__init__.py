@@ -5,6 +5,7 @@ The user is a rule that hears words. In an environment whose name ends in "-user
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -37,7 +38,7 @@ GYMS: Final[Mapping[str, type[GymEpisode]]] = {
 
 
 class Gym:
-    """20 tasks of a gym; the last four are the test split. Two runs of a task with the same actions are equal."""
+    """20 tasks of a gym, the last fifth of each kind as test split. Runs of a task with the same actions are equal."""
 
     def __init__(self, gym: str) -> None:
         self.gym = self.name = gym
@@ -45,11 +46,13 @@ class Gym:
     def tasks(self) -> Sequence[Task]:
         """The tasks, in a fixed order."""
         tasks: list[Task] = []
-        known = records(self.gym)
-        for number, record in enumerate(known):
+        known = Counter(record["kind"] for record in records(self.gym))
+        seen: Counter[str] = Counter()
+        for number, record in enumerate(records(self.gym)):
             calls = tuple(Call(tool, arguments) for tool, arguments in record["right"])
-            # By number, so that the split is the same everywhere: the last fifth is held out.
-            split = "train" if number < len(known) * 4 / 5 else "test"
+            # By number, so that the split is the same everywhere.
+            split = "train" if seen[record["kind"]] < known[record["kind"]] * 4 / 5 else "test"
+            seen[record["kind"]] += 1
             about: Any = {"family": record["kind"], "split": split, "gold": (GoldTurn(calls),)}
             tasks.append(Task(f"{self.gym}-{number}", record["request"], GYMS[self.gym].system, **about))
         return tasks

@@ -1,0 +1,157 @@
+"""PRIME's tables with look-alikes: who is asked what, on which tasks, and what stands in the tables."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from hepm.lab.environments import find_environment
+from hepm.lab.papers import find_paper
+from tests.faults.command import quick
+from tests.loopback import Loopback, Reply, Request, answer_well, completion, loopback  # noqa: F401
+
+PAPER = """
+title = "Small PRIME"
+
+[bench.library]
+env = "userrl"
+source = "userrl"
+without = {env = "gyms"}
+arms = "chosen"
+tasks = "intention-*,telepathy-*"
+rounds = 3
+rollouts = 8
+distiller = "{judge}"
+memory = "{folder}/library.hepm"
+
+[bench.intention]
+env = "userrl-intention"
+source = "userrl"
+without = {env = "intention"}
+after = "library"
+memory = "{folder}/library.hepm"
+max-turns = 16
+
+[[table]]
+name = "1"
+title = "Score"
+state = "model"
+metrics = ["reward", "success"]
+
+[[table.part]]
+bench = "intention"
+label = "IntentionGym"
+metrics = ["published", "success"]
+rows = {off = "Raw", react = "ReAct", chosen = "PRIME"}
+published = {"Qwen3-4B" = [[1.740, nan], [nan, nan], [1.772, nan]]}
+"""
+ROLES = {
+    "Give five things": "distils an experience",
+    "guiding principle": "distils a principle",
+    "cautionary principle": "distils a principle",
+    "clearer and more specific": "mutation",
+    "helps again and again": "generalisation",
+    "These two are about related situations": "crossover",
+    "about to take the next step": "selects",
+}
+
+
+def role_of(request: Request) -> str:
+    """What somebody is asked for; the agent acts, and a judge compares lessons."""
+    body: Any = request.body
+    system = body["messages"][0]["content"]
+    for words, role in ROLES.items():
+        if words in system:
+            return role
+    return "acts" if "tools" in body else "judges"
+
+
+def asked(request: Request) -> Reply:
+    """The agent asks what a user may leave open once it reads lessons; the writer repeats what it is shown."""
+    body: Any = request.body
+    if body["model"] == "writer":
+        answer = answer_well(request)
+        record = " ".join(re.findall(r"[A-Za-z]{4,}", body["messages"][-1]["content"])[:40])
+        return completion(answer.body["choices"][0]["message"]["content"].replace("text", record))
+    names = [tool["function"]["name"] for tool in body["tools"]]
+    if role_of(request) == "selects":
+        return completion("", tool_calls=[(names[0], {})])
+    done = sum(message["role"] == "assistant" for message in body["messages"])
+    if "answer" in names:
+        return completion("", tool_calls=[("answer", {"text": "penguin"})]) if not done else completion("I stop.")
+    if done >= 3:
+        return completion("", tool_calls=[("finish", {"text": "x"})]) if done == 3 else completion("I stop.")
+    told = "hepm-memory" in str(body["messages"])
+    about = ("age and guests", "place and budget", "theme and food") if told else ("hm",) * 3
+    return completion("", tool_calls=[("action", {"text": f"What about {about[done]}?"})])
+
+
+def test_libraries_are_written_by_the_judge_and_chosen_from_by_the_agent_who_is_tested_on_held_out_tasks(
+    loopback: Loopback,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    loopback.script = asked
+    paper = tmp_path / "small.toml"
+    paper.write_text(PAPER)
+    known = ("papers", paper, "--table", "1", "--trials", "1", "--model", "small", "--judge", "writer")
+    known += ("--base-url", loopback.url, "--folder", tmp_path / "f")
+    found = quick(*map(str, known), "--json")
+    assert found.code == 0, found.err
+
+    # Rounds: as many runs of each environment, on its train split; the library is written by the judge.
+    rounds = found.json["benches"]["library"]["rounds"]
+    assert [{name: one["runs"] for name, one in each["environments"].items()} for each in rounds] == [
+        {"intention": 8, "telepathy": 8}
+    ] * 3
+    roles = Counter((request.body["model"], role_of(request)) for request in loopback.requests)
+    agents = {role for model, role in roles if model == "small"}
+    writers = {role for model, role in roles if model == "writer"}
+    assert agents == {"acts", "selects"}
+    assert writers >= {"distils an experience", "distils a principle", "crossover", "judges"}
+    assert not writers & agents
+    records = Counter(str(r.body["messages"]) for r in loopback.requests if role_of(r).startswith("distils"))
+    assert max(records.values()) <= 2  # the pilot asks on its own
+    for operator in ("mutation", "generalisation", "crossover"):
+        assert roles["writer", operator] >= sum(each["evolved"].get(operator, 0) for each in rounds)
+    # A selection for each turn of a run that was shown something, and none before there is a lesson.
+    selected = [at for at, request in enumerate(loopback.requests) if role_of(request) == "selects"]
+    written = [at for at, request in enumerate(loopback.requests) if role_of(request).startswith("distils")]
+    assert selected[0] > written[0]
+
+    # Explored at temperature 1; then tested on tasks that no round saw, with the same library.
+    split_of = {task.request: task.split for task in find_environment("intention").tasks()}
+    for request in loopback.requests:
+        if role_of(request) == "acts":
+            split = split_of.get(request.body["messages"][1]["content"])
+            assert split in (None, "train" if request.body.get("temperature") == 1 else "test")
+    [table] = found.json["tables"]
+    assert [(row["part"], row["row"]) for row in table["rows"]] == [
+        ("IntentionGym, look-alike", arm) for arm in ("off", "react", "chosen")
+    ]
+    raw, react, chosen = (row["ours"] for row in table["rows"])
+    assert raw == react == [0, 0]
+    assert chosen[0] > 0
+    assert table["rows"][2]["published"]["Qwen3-4B"][0] == 1.772
+    shown = quick(*map(str, known))
+    assert f"IntentionGym, look-alike  PRIME  {chosen[0]:.3f} / {chosen[1]:.3f}" in shown.out
+
+
+def test_the_benches_of_prime_are_set_as_in_its_tables_2_and_3_and_play_userrl_where_it_is_given() -> None:
+    prime = find_paper("prime")
+    for name in ("library", "larger-library"):
+        made = prime.options(name, small=False, sources=["userrl"])
+        assert (made["env"], made["rounds"], made["arms"], made["distiller"]) == ("userrl", 5, "chosen", "{judge}")
+        assert "rollouts" not in made  # 100 of each environment over all rounds
+        assert prime.options(name, small=False)["env"] == "gyms"
+    tested = [name for name in prime.benches if "library" not in name]
+    assert len(tested) == 8 + 4
+    for name in tested:
+        made = prime.options(name, small=False, sources=["userrl"])
+        assert made["env"] == f"userrl-{name.removesuffix('-transferred')}"
+        assert made["max_turns"] == 16
+        assert "tasks" not in made  # the whole test split
+    transferred = prime.arms_of(prime.find_tables(["fig-4b"]))
+    assert next(iter(transferred)) == "larger-library"
+    assert prime.benches["larger-library"]["model"] == "{judge}"
