@@ -483,8 +483,8 @@ class BenchCommand:
         refuse(self.learning.prune_below is not None, "--prune-below", "principles are pruned in rounds: give --rounds")
         if not self.learning.memory:
             return
-        refuse(self.learning.learn_from, "--memory", "--memory and --learn-from exclude each other")
-        refuse(self.learning.embedder, "--embedder", "--memory has an embedder of its own: leave it out")
+        learned = self.learning.learn_from or self.learning.embedder
+        refuse(learned, "--memory", "--memory excludes --learn-from and --embedder: it is used as it is")
         # These put a digest of the runs to learn from into the system prompt.
         digesting = [arm.name for arm in arms if arm.digests]
         if digesting:
@@ -498,8 +498,8 @@ class BenchCommand:
         if len(arms) != 1 or arms[0].name not in ROUND_ARMS:
             message = f"rounds are made in one arm: {', '.join(ROUND_ARMS)}"
             raise click.BadParameter(message, param_hint="--arms")
-        refuse(self.learning.learn_from, "--learn-from", "rounds have no use for it: leave it out")
-        refuse(self.learning.embedder, "--embedder", "rounds use that of their store: leave it out")
+        learned = self.learning.learn_from or self.learning.embedder
+        refuse(learned, "--rounds", "rounds have no use for --learn-from and --embedder: leave them out")
         if not self.learning.memory:
             message = "name the store that rounds are learned into; it is made if it is missing"
             raise click.BadParameter(message, param_hint="--memory")
@@ -513,6 +513,7 @@ class BenchCommand:
         if self.learning.embedder is not None:
             embedder = self.stack.enter_context(open_ready(self.learning.embedder, self.endpoint))
         arguments = self.agent.request_arguments()
+        learn_from = self.learning.learn_from or "train"
         rollouts = self.learning.rollouts or 0
         max_turns = MAX_TURNS
         if self.rounds:
@@ -522,8 +523,8 @@ class BenchCommand:
             max_turns = ROUND_TURNS
         return BenchOptions(
             arms=arms,
-            learn="online" if self.learning.online else "train",
-            judge=self.learning.judged,
+            learn="online" if learn_from.startswith("online") else "train",
+            judge=learn_from.endswith("judged"),
             embedder=embedder,
             trials=self.trials or 1,
             rollouts=rollouts,
@@ -571,13 +572,11 @@ class BenchCommand:
 
     def _settings_of_memory(self, options: BenchOptions, given: KnownMemory | None, tasks: Sequence[Task]) -> Object:
         """What shapes memory. Arms can be added later, and with a given memory also tasks and trials."""
-        from hepm.memory import DEFAULT_EMBEDDER
-
         if given is not None:
             return {"memory": f"{self.learning.memory} {given.namespace}, revision {given.header.revision}"}
         settings: Object = {
             "memory": f"learned from {options.learn}",
-            "embedder": DEFAULT_EMBEDDER if options.embedder is None else options.embedder.name,
+            "embedder": self.learning.embedder or "hash-512",
             "judge": options.judge,
             "trials": options.trials,
             "tasks": sorted(task.id for task in tasks),

@@ -82,16 +82,6 @@ class LearningOptions:
     distiller: str | None
     prune_below: float | None
 
-    @property
-    def online(self) -> bool:
-        """Whether an arm learns from its own earlier runs."""
-        return self.learn_from in ("online", "online-judged")
-
-    @property
-    def judged(self) -> bool:
-        """Whether the model labels the runs."""
-        return self.learn_from in ("judged", "online-judged")
-
 
 learning_options = options_as(
     "learning",

@@ -37,7 +37,7 @@ from hepm.memory import Memory
 from hepm.memory.journal import Journal
 from hepm.memory.sessions import Sessions
 from hepm.policy import Adaptive, Floors, Policy, Procedural, Query
-from hepm.types import DEFAULT_NAMESPACE, START, Suggestion, Suggestions, Trajectory
+from hepm.types import DEFAULT_NAMESPACE, Suggestion, Suggestions, Trajectory
 
 Plans: TypeAlias = Literal["", "compared", "trained"]
 _NOTHING: Final = PromptOptions(suggestions=0, experiences=0, principles=0, recalled=0, notes=False)
@@ -231,15 +231,20 @@ class KnownMemory(Memory):
         return run
 
     def _policy(self, name: str, c: float, floors: Floors, mirror: NamespaceMirror) -> Policy:
-        if name in self._planned:
-            return self._planned[name]
-        if name in _PUBLISHED:
-            return _AfterACall(_PUBLISHED[name])
+        policy = self._planned.get(name) or _PUBLISHED.get(name)
+        if policy is not None:
+            return policy
         # Counted from whole runs, which the graph does not hold.
         if name == _TOOLNET:
             with self._reading:
                 return _ToolNet(self._training[0])
         return super()._policy(name, c, floors, mirror)
+
+    def _suggest(self, after: Any, *args: Any, policy: Any, **about: Any) -> Suggestions:
+        # H-EPM suggests "after each tool invocation" (4.3).
+        if policy in _PUBLISHED and not after:
+            return Suggestions(abstained="no tool was called yet")
+        return super()._suggest(after, *args, policy=policy, **about)
 
     def prompt(self, *args: Any, **about: Any) -> Prompt:
         """As `Memory.prompt`, with a note of what went wrong."""
@@ -275,24 +280,6 @@ class KnownMemory(Memory):
         for number, index in enumerate(best, 1):
             parts.append(f"Run {number}:\n{quoted_run(solved[index])}")
         return "\n\n".join(parts)
-
-
-@dataclass(frozen=True, slots=True)
-class _AfterACall:
-    """A policy that is silent before the first call, as H-EPM is: it suggests "after each tool invocation" (4.3)."""
-
-    policy: Policy
-
-    @property
-    def compares_texts(self) -> bool:
-        """Whether it needs vectors: see `Policy`."""
-        return getattr(self.policy, "compares_texts", True)
-
-    def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
-        """What the policy says after a call."""
-        if query.after == (START,):
-            return Suggestions(abstained="no tool was called yet")
-        return self.policy.suggest(mirror, query)
 
 
 @dataclass(frozen=True)

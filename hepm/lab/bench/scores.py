@@ -14,7 +14,6 @@ import numpy as np
 
 from hepm.evals.metrics import Bootstrap, Interval, interval
 from hepm.evals.report import MethodDifference, rounded
-from hepm.experience.prompt import PromptOptions
 from hepm.lab.bench.arms import ARMS
 from hepm.lab.bench.folder import Ended, Facts, Key
 from hepm.types import SUCCESS_FROM, SUMMARY_TOOL
@@ -178,13 +177,12 @@ def graded(arms: Iterable[ArmScores]) -> bool:
 
 
 def told_alike(ended: Mapping[Key, Ended], arms: Sequence[str], tasks: Sequence[str], trials: int) -> list[list[str]]:
-    """Arms that differ in their memory alone, and got equal hints in each run, in groups of two and more."""
+    """Arms that work alike and were told the same, if anything, at each step of each run, in groups of two and more."""
     groups: dict[object, list[str]] = {}
     for name in arms:
         hints = [facts.hints for of_task in facts_of(ended, name, tasks, trials) for facts in of_task]
         if name in ARMS and any(map(any, hints)):
-            work = replace(ARMS[name], name="", about="", learns_from="", plans="", prompt=PromptOptions())
-            groups.setdefault((work, *hints), []).append(name)
+            groups.setdefault((ARMS[name].strategy, ARMS[name].placement, *hints), []).append(name)
     return [alike for alike in groups.values() if len(alike) > 1]
 
 

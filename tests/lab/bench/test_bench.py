@@ -343,15 +343,18 @@ def test_runs_whose_model_failed_are_named_and_made_again(clerks: Loopback, tmp_
     [
         (["--arms", "of"], "no arm is called of. There are: off, weight"),
         (["--tasks", "nobody*"], "no task is called nobody*; there are late-Ada"),
-        (["--memory", "m.hepm", "--learn-from", "online"], "--memory and --learn-from exclude each other"),
-        (["--memory", "m.hepm", "--embedder", "hash-64"], "--memory has an embedder of its own"),
+        (["--memory", "m.hepm", "--learn-from", "online"], "--memory excludes --learn-from and --embedder"),
+        (["--memory", "m.hepm", "--embedder", "hash-64"], "--memory excludes --learn-from and --embedder"),
         (["--embedder", "all-MiniLM"], "no embedder is called 'all-MiniLM'; known are: 'hash-512'"),
         (["--budget", "1 usd"], "a budget in usd needs the prices"),
         (["--budget", "1 dollar"], "is no limit: write '100 calls'"),
         (["--option", "temperature"], "'temperature' is not NAME=VALUE"),
         (["--rounds", "2"], "name the store that rounds are learned into"),
         (["--rounds", "2", "--memory", "new.hepm", "--arms", "off,lessons"], "one arm: lessons, chosen, tagged"),
-        (["--rounds", "2", "--memory", "new.hepm", "--learn-from", "online"], "rounds have no use for it"),
+        (
+            ["--rounds", "2", "--memory", "new.hepm", "--learn-from", "online"],
+            "rounds have no use for --learn-from and --embedder",
+        ),
     ],
 )
 def test_what_cannot_be_benched_is_refused_in_a_sentence(

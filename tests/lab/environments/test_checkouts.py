@@ -137,6 +137,58 @@ def test_a_model_plays_the_user_of_acebench_until_it_finishes(
     environment.close()
 
 
+def test_a_model_plays_the_user_of_tau_bench_until_it_stops_or_is_handed_over_and_the_end_is_judged(
+    loopback: Loopback,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HEPM_USER_MODEL", "user")
+    monkeypatch.setenv("HEPM_USER_BASE_URL", loopback.url)
+    environment = find_environment("tau-bench-retail-user", str(STAND_INS / "tau-bench"))
+    tasks = environment.tasks()
+    assert [(task.id, task.family, task.split, task.request) for task in tasks] == [
+        ("train-0", "ada_moss_0001", "train", ""), ("train-1", "ben_reed_0002", "train", ""),
+        ("test-0", "cleo_hart_0003", "test", ""),
+    ]  # fmt: skip
+    # Ben is to be told a price.
+    for said, reward in (("It is blue, for 40 dollars.", 1), ("It is blue.", 0)):
+        loopback.replies = [completion("Paint my fence."), completion("Blue."), completion("###STOP###")]
+        episode = environment.start(tasks[1])
+        assert episode.answer("") == "Paint my fence."
+        assert tried(episode, "paint", {}) == "failed: Error: 'colour'"
+        assert tried(episode, "fly", {}) == "failed: Unknown action fly"
+        assert episode.answer("Which colour?") == "Blue."
+        assert tried(episode, "paint", {"colour": "blue"}) == "painted"
+        assert episode.reward() == 0  # their reward would replay the right actions in this state
+        assert episode.answer(said) is None
+        assert episode.reward() == reward
+        heard = [message["content"] for message in loopback.requests[-1].body["messages"]]
+        assert heard == [
+            "You play a user. You are Ben. Have the fence painted blue.", "Hi! How can I help you today?",
+            "Paint my fence.", "Which colour?", "Blue.", said,
+        ]  # fmt: skip
+        episode.close()
+    asked = len(loopback.requests)
+    loopback.replies = [completion("Hi.")]
+    episode = environment.start(tasks[2])
+    assert episode.answer("") == "Hi."
+    assert episode.call("transfer_to_human_agents", {}) == "transferred"
+    assert tried(episode, "paint", {"colour": "green"}) == "failed: the conversation has ended"
+    assert episode.answer("A colleague takes over.") is None
+    assert episode.reward() == 0
+    assert len(loopback.requests) == asked + 1
+    episode.close()
+    environment.close()
+
+
+def test_scenarios_of_toolsandbox_are_dealt_to_train_and_test_with_their_variants(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("RAPID_API_KEY", raising=False)
+    for environment in opened_sandbox("user"):
+        dealt = {(task.family, task.split) for task in environment.tasks()}
+        assert dealt == {("wifi_on", "train"), ("get_wifi", "train"), ("wifi_talk", "test")}
+
+
 def test_toolsandbox_is_won_by_its_milestones_and_leaves_out_what_needs_a_paid_service(
     sandbox: WorkerEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

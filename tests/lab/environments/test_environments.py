@@ -158,7 +158,8 @@ def test_a_hidden_function_gives_neither_its_test_value_nor_a_second_chance() ->
     assert episode.reward() == 0
 
 
-NEEDS_MORE = "-user$|-.+-attacked$|-files$|^acebench|^toolsandbox|^userrl"  # a model, much time, files, or a checkout
+NEEDS_MORE = "-user$|-.+-attacked$|-files$|_full-|^acebench|^toolsandbox|^userrl|^tau-bench"
+"""What needs a model, much time, files, or a checkout."""
 
 
 @pytest.mark.soak
@@ -200,6 +201,20 @@ def test_a_bench_keeps_and_counts_the_answers_of_the_user_of_tau2(
     assert "asked small and user: 2 calls" in done.err
     assert len(loopback.requests) == 6
     assert done.json["paid_before"] == 1
+
+
+@pytest.mark.soak
+def test_all_tasks_of_telecom_but_those_of_the_benchmark_are_for_learning() -> None:
+    splits: dict[str, set[str]] = {}
+    for name in ("tau2-telecom-solo", "tau2-telecom_full-solo"):
+        environment = find_environment(name)
+        for task in environment.tasks():
+            splits.setdefault(f"{name[5:-5]} {task.split}", set()).add(task.id)
+        environment.close()
+    assert {split: len(ids) for split, ids in splits.items()} == {
+        "telecom train": 74, "telecom test": 40, "telecom_full train": 2_171, "telecom_full test": 114,
+    }  # fmt: skip
+    assert splits["telecom_full test"] == splits["telecom train"] | splits["telecom test"]
 
 
 @pytest.mark.soak

@@ -37,13 +37,15 @@ _llm.completion = _complete
 
 
 def tasks(part: str) -> list[dict[str, Any]]:
-    """The tasks of a domain: "DOMAIN", "DOMAIN-solo" or "DOMAIN-user"."""
-    domain, _, mode = part.partition("-")
+    """The tasks of a domain: "DOMAIN", "DOMAIN-solo" or "DOMAIN-user"; of "DOMAIN_full" also those to learn from."""
+    known, domain, mode = _parts(part)
     system = _system(domain, mode)
     splits = _registry.get_task_splits_loader(domain)()
-    split_of = dict.fromkeys(splits["train"], "train") | dict.fromkeys(splits["test"], "test")
+    # Of all tasks, those that the benchmark leaves out are for learning (H-EPM, D: "2.2k tasks").
+    train, test = ("full", "base") if known != domain else ("train", "test")
+    split_of = dict.fromkeys(splits[train], "train") | dict.fromkeys(splits[test], "test")
     records: list[dict[str, Any]] = []
-    for task in _tasks(domain).values():
+    for task in _tasks(known).values():
         if mode == "solo" and not _agent.LLMSoloAgent.check_valid_task(task):
             continue
         record = {
@@ -58,10 +60,16 @@ def tasks(part: str) -> list[dict[str, Any]]:
     return records
 
 
-def _tasks(domain: str) -> dict[str, Any]:
-    if domain not in _known:
-        _known[domain] = {task.id: task for task in _registry.get_tasks_loader(domain)()}
-    return _known[domain]
+def _parts(part: str) -> tuple[str, str, str]:
+    """The set of tasks, the domain and the mode: "telecom_full-user" has tasks of telecom."""
+    known, _, mode = part.partition("-")
+    return known, known.removesuffix("_full"), mode
+
+
+def _tasks(known: str) -> dict[str, Any]:
+    if known not in _known:
+        _known[known] = {task.id: task for task in _registry.get_tasks_loader(known)()}
+    return _known[known]
 
 
 def _request(task: Any, mode: str) -> str:
@@ -197,5 +205,5 @@ class Tau2Episode:
 
 def start(part: str, task: str, seed: int) -> Tau2Episode:
     """A fresh episode; the seed goes to the model that plays the user."""
-    domain, _, mode = part.partition("-")
-    return Tau2Episode(domain, mode, _tasks(domain)[task], seed)
+    known, domain, mode = _parts(part)
+    return Tau2Episode(domain, mode, _tasks(known)[task], seed)

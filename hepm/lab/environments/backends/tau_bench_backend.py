@@ -1,0 +1,109 @@
+"""τ-bench in its authors' checkout: its retail tasks, databases, tools, reward and simulated user."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+ask: Any = None
+"""Asks the model that plays the user: `serve.py` sets it."""
+
+
+def _complete(*, messages: list[Any], **about: Any) -> Any:
+    """Takes the place of `litellm.completion` in the checkout: hepm knows the model, and keeps its answers."""
+    del about
+    message = ask({"messages": messages})["choices"][0]["message"]
+    said = {"role": "assistant", "content": message.get("content") or ""}
+    reply = SimpleNamespace(content=said["content"], model_dump=lambda: said)
+    return SimpleNamespace(choices=[SimpleNamespace(message=reply)], _hidden_params={"response_cost": 0.0})
+
+
+# Their only other package, of which they use this function alone.
+sys.modules["litellm"] = SimpleNamespace(completion=_complete)  # type: ignore[assignment]
+_retail: Any = importlib.import_module("tau_bench.envs.retail.env")
+_user: Any = importlib.import_module("tau_bench.envs.user")
+_action: Any = importlib.import_module("tau_bench.types").Action
+
+
+class _PlayedUser(_user.LLMUserSimulationEnv):
+    """The authors' user, which asks for no first message before it has a task."""
+
+    def __init__(self) -> None:
+        self.model = self.provider = ""
+        self.total_cost = 0.0
+
+
+@cache
+def _known(split: str) -> list[Any]:
+    return getattr(importlib.import_module(f"tau_bench.envs.retail.tasks_{split}"), f"TASKS_{split.upper()}")
+
+
+def tasks(part: str) -> list[dict[str, Any]]:
+    """The tasks of both splits, numbered in each."""
+    del part
+    records: list[dict[str, Any]] = []
+    for split in ("train", "test"):
+        for number, task in enumerate(_known(split)):
+            about = {"request": "", "system": _retail.WIKI, "family": task.user_id, "split": split, "gold": []}
+            records.append({"id": f"{split}-{number}", **about})
+    return records
+
+
+class TauEpisode:
+    """A run. Their reward replays the right actions in the same environment: it is taken once, at the end."""
+
+    def __init__(self, task: str) -> None:
+        split, _, number = task.partition("-")
+        self._begun = self._ended = False
+        self._reward = 0.0
+        # "human" asks nobody while it is made.
+        self._state = _retail.MockRetailDomainEnv(user_strategy="human", task_split=split, task_index=int(number))
+        self._state.user = _PlayedUser()
+
+    def tools(self) -> list[dict[str, Any]]:
+        """The agent's tools."""
+        return [tool["function"] for tool in self._state.tools_info]
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> tuple[str, bool]:
+        """Run a call. One that hands the user over to a person ends the run."""
+        if self._ended:
+            return "the conversation has ended", True
+        said = self._step(tool, arguments)
+        return said, said.startswith(("Error", "Unknown action"))
+
+    def _step(self, name: str, arguments: dict[str, Any]) -> str:
+        done = self._state.step(_action(name=name, kwargs=arguments))
+        if done.done:
+            self._ended = True
+            self._reward = float(done.reward)
+        return done.observation
+
+    def answer(self, text: str) -> str | None:
+        """What the played user says; None at the end."""
+        if self._ended:
+            return None
+        if not self._begun:
+            self._begun = True
+            return self._state.reset(self._state.task_index).observation
+        heard = self._step("respond", {"content": text})
+        return None if self._ended else heard
+
+    def reward(self) -> float:
+        """By the authors' comparison of databases and outputs; 0 before the end, as for a run out of steps."""
+        return self._reward
+
+    def scores(self) -> dict[str, float]:
+        """Nothing besides the reward."""
+        return {}
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def start(part: str, task: str, seed: int) -> TauEpisode:
+    """A fresh episode; nothing in it is drawn."""
+    del part, seed
+    return TauEpisode(task)
