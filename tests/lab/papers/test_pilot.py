@@ -11,8 +11,10 @@ import pytest
 
 from hepm.lab import papers
 from tests.faults.command import quick
-from tests.lab.papers.played import played, role_of
-from tests.loopback import Loopback, loopback  # noqa: F401
+from tests.lab.bench.test_h_epm import role_of as role_in_bench
+from tests.lab.environments.test_checkouts import ACEBENCH
+from tests.lab.papers.played import TURNS, played, role_of
+from tests.loopback import Loopback, Reply, Request, completion, loopback  # noqa: F401
 
 FILES = Path(papers.__file__).parent
 
@@ -120,13 +122,34 @@ def test_h_epm_asks_for_a_summary_each_turn_a_played_user_and_a_digest_of_each_r
     file = first_part("h-epm", tmp_path)
     desk = re.sub('env = ".*"', 'env = "tests.lab.bench.parcels:split_talking"', file.read_text("utf-8"))
     file.write_text(desk, "utf-8")
-    small(loopback, tmp_path, file, "--table", "1")
+    small(loopback, tmp_path, file, "--table", "1", "--source", "tau-bench=.")
     roles = asked(loopback)
-    # Reasoning Bank learns from each run of the 12 tasks to learn from.
-    assert roles["digest"] == 12
+    # Reasoning Bank learns from each of its runs: four tasks, whose two trials are equal here.
+    assert roles["digest"] == 4
     assert roles["user"] > 0
     asked_for = [request for request in loopback.requests if role_of(request) == "summary"]
     assert len(asked_for) > roles["digest"]
+
+
+def test_table_6_of_h_epm_learns_online_from_runs_that_a_judge_labels(loopback: Loopback, tmp_path: Path) -> None:  # noqa: F811
+    def ending(request: Request) -> Reply:
+        if request.body["model"] == "customer" and len(request.body["messages"]) > 3:
+            return completion("finish conversation")
+        return completion("yes") if role_in_bench(request) == "judge" else played(request)
+
+    loopback.script = ending
+    known = ("--table", "6", "--small", "--trials", "1", "--model", "small", "--user-model", "customer", "--json")
+    place = ("--source", f"acebench={ACEBENCH}", "--base-url", loopback.url, "--folder", tmp_path)
+    found = quick("papers", "h-epm", *known, *place, env={"OPENAI_BASE_URL": loopback.url})
+    assert found.code == 0, found.err
+    [table] = found.json["tables"]
+    assert [row["row"] for row in table["rows"]] == ["off", "reasoningbank", "toolnet", "similar-1", "explicit"]
+    assert all(None not in row["ours"] for row in table["rows"])
+    roles = Counter(map(role_in_bench, loopback.requests))
+    # The runs of the four arms that learn are equal for one task: the same is asked once.
+    assert roles["judge"] == 1
+    # In the arm "explicit" a question each turn, and as the answer is yes, a summary.
+    assert roles["question"] == roles["summary"] == TURNS + 1
 
 
 def test_a_budget_that_the_rest_would_go_beyond_ends_after_the_pilot_which_is_kept(

@@ -47,8 +47,8 @@ def tasks(part: str) -> list[dict[str, Any]]:
     records: list[dict[str, Any]] = []
     for split in ("train", "test"):
         for number, task in enumerate(_known(split)):
-            about = {"request": "", "system": _retail.WIKI, "family": task.user_id, "split": split, "gold": []}
-            records.append({"id": f"{split}-{number}", **about})
+            record: dict[str, Any] = {"id": f"{split}-{number}", "request": "", "system": _retail.WIKI, "gold": []}
+            records.append({**record, "family": task.user_id, "split": split})
     return records
 
 
