@@ -38,7 +38,6 @@ from hepm.ingest.transitions import own_tool
 from hepm.memory import Memory
 from hepm.memory.labels import given_label
 from hepm.memory.session import Session
-from hepm.text import count_of
 from hepm.types import RECORDED_BY, START, ToolName, Trajectory
 
 _log = logging.getLogger("hepm")
@@ -59,9 +58,8 @@ MOST_ID: Final = 1_000
 STORE_S: Final = 20.0
 """Seconds that an outcome waits for the store. Many clients give up after thirty."""
 
-MOST_SAID: Final = 10
-SAID_S: Final = 10.0
-"""Lines of the log on runs that begin or are stored, in so many seconds."""
+SAID_EVERY_S: Final = 1.0
+"""Least time between two lines of the log on runs that begin or are stored."""
 
 _FIND_S: Final = 0.5
 
@@ -108,8 +106,7 @@ class LiveRuns:
         self._finished_marks: Bounded[tuple[str, str], tuple[str, ...]] = Bounded(RECENT)
         self._recording: set[Future[None]] = set()
         self._swept = time.monotonic()
-        self._said: deque[float] = deque([-SAID_S] * MOST_SAID, maxlen=MOST_SAID)
-        self._unsaid = 0
+        self._said = -SAID_EVERY_S
         self._failing = False
         self._lock = RLock()
         # Pools, since both wait for the store, which may not answer.
@@ -269,16 +266,10 @@ class LiveRuns:
         return run
 
     def _say(self, text: str, *values: object) -> None:
-        """A line of the log, so that whoever starts a server sees that runs arrive; of too many their number alone."""
-        now = time.monotonic()
-        if now - self._said[0] < SAID_S:
-            self._unsaid += 1
-            return
-        if self._unsaid:
-            text += f" ({count_of(self._unsaid, 'more line')} left out before)"
-        self._said.append(now)
-        self._unsaid = 0
-        _log.info(text, *values)
+        """A line of the log, so that whoever starts a server sees that runs arrive; not one each, where many do."""
+        if time.monotonic() - self._said >= SAID_EVERY_S:
+            self._said = time.monotonic()
+            _log.info(text, *values)
 
     def _find(self, namespace: str, id: str) -> Trajectory | None:
         """A stored run; None also while the store does not answer, as the new one is kept on disk until then."""

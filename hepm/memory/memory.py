@@ -802,8 +802,8 @@ class Memory:
         Raises:
             InputError: there is no such label, or no such c.
         """
-        lessons = self.mirrors.lessons(namespace)
-        return self.mirror(namespace).networkx.at(self.mirrors.revision, frozenset(labels), c, lessons)
+        graphs, lessons = self.mirror(namespace).networkx, self.mirrors.lessons(namespace)
+        return graphs.at(self.mirrors.revision, frozenset(labels), c, lessons)
 
     def mirror(self, namespace: str = DEFAULT_NAMESPACE) -> NamespaceMirror:
         """The namespace's graph as policies see it."""

@@ -11,6 +11,7 @@ import html
 import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Final
 
 import networkx as nx
@@ -81,26 +82,6 @@ def content_of(
     return replace(content, forks=forks)
 
 
-def _by_importance(
-    strength: Mapping[ToolName, float], calls: Mapping[ToolName, int], focus: ToolName | None
-) -> list[ToolName]:
-    """The tools without START: the focus, then those with the strongest edge to it, then the most called."""
-
-    def rank(name: ToolName) -> tuple[Any, ...]:
-        return name != focus, -strength[name], -calls.get(name, 0), name
-
-    return sorted(strength.keys() - {START}, key=rank)
-
-
-def _strengths(graph: nx.DiGraph[ToolName], focus: ToolName) -> dict[ToolName, float]:
-    """The weight of the strongest edge between a tool and each of its neighbours; 1 for itself."""
-    strength = {focus: 1.0}
-    for a, b in [*graph.in_edges(focus), *graph.out_edges(focus)]:
-        other = b if a == focus else a
-        strength[other] = max(strength.get(other, 0.0), graph.edges[a, b]["weight"])
-    return strength
-
-
 def read_content(
     graph: nx.DiGraph[ToolName],
     *,
@@ -127,10 +108,13 @@ def read_content(
     if focus is None:
         strength = dict.fromkeys(calls, 0.0)
     elif focus in calls:
-        strength = _strengths(graph, focus)
+        strength = {focus: 1.0}
+        for other, edge in chain(graph.pred[focus].items(), graph.succ[focus].items()):
+            strength[other] = max(strength.get(other, 0.0), edge["weight"])
     else:
         raise _not_in_graph(focus, calls)
-    ordered = _by_importance(strength, calls, focus)
+    # The focus, then the tools with the strongest edge to it, then the most called.
+    ordered = sorted(strength.keys() - {START}, key=lambda name: (name != focus, -strength[name], -calls[name], name))
     kept = sorted(ordered[:max_tools], key=lambda name: (-calls[name], name))
     names = list(kept)
     if START in strength and kept:
@@ -141,7 +125,7 @@ def read_content(
     for name in names:
         tools.append(_tool_data(name, graph.nodes[name], lessons.get(name, ())))
 
-    among = [(source, target) for source in graph if source in index for target in graph[source] if target in index]
+    among = [(source, target) for source in names for target in graph[source] if target in index]
     drawn = among
     if max_tools is not None:
         drawn = _strongest(graph, among, _EDGES_PER_TOOL * max_tools)

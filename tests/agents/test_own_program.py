@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -76,12 +77,13 @@ def test_what_was_answered_outlasts_a_kill_of_the_server(memory: Memory, tmp_pat
     assert [call.name for turn in run.turns for call in turn.calls] == ["get_order"]
 
 
-def test_a_server_says_on_standard_error_when_a_run_begins_and_is_stored_and_of_many_how_many_more(
+def test_a_server_says_on_standard_error_that_a_run_begins_and_is_stored_and_not_of_each_of_many(
     tmp_path: Path,
 ) -> None:
     served = Served(tmp_path / "m.hepm", "http://127.0.0.1:1/v1")
     try:
         post(served.url, "/api/hint", [WISH])
+        time.sleep(1)
         post(served.url, "/outcome", success=True)
         for number in range(20):
             post(served.url, "/api/hint", [WISH], session=f"job-{number}")

@@ -10,7 +10,7 @@ import networkx as nx
 
 from hepm.cypher.model import NODES, PROPERTIES
 from hepm.errors import InputError
-from hepm.graph.lessons.rows import KINDS, LABELS, StoredLesson
+from hepm.graph.lessons.rows import KINDS, LABELS
 from hepm.graph.rows import EdgeRow, ToolRow
 from hepm.graph.weights import edge_weights
 from hepm.types import START, ToolName
@@ -77,7 +77,10 @@ class NetworkXMirror:
             rows = self._mirror.all_rows()
             for tool in [*store.tools(namespace=namespace), ToolRow(START, "", "{}", 0, 0)]:
                 if tool.calls or rows.get(tool.name):
-                    yield tool.name, _tool(tool), self._steps(tool.name, rows.get(tool.name, []), c)
+                    values = tool._asdict() | {"aliases": tool.aliases or None, "changed_at": tool.changed_at or None}
+                    values["retired"] = "by hand" if tool.retired else None
+                    steps = self._steps(tool.name, rows.get(tool.name, []), c)
+                    yield tool.name, _attributes("Tool", values), steps
         if "State" in labels:
             for state in store.iter_states(namespace=namespace):
                 outgoing = dict.fromkeys(state.sources, Attributes(type="AFTER"))
@@ -90,10 +93,17 @@ class NetworkXMirror:
         aliases = self._mirror.marks.aliases
         for kind in KINDS:
             if LABELS[kind] in labels:
-                for lesson in lessons.all(kind, retired=True):
-                    tools = [aliases.get(tool, tool) for tool in lesson.row.tools]
-                    outgoing = dict.fromkeys(tools, Attributes(type="ABOUT")) | _parents(lesson, lessons)
-                    yield (LABELS[kind], lesson.row.id), _lesson(lesson), outgoing
+                made_of = "REVISES" if kind == "notes" else "EVOLVED_FROM"
+                for seq, row, uses, _ in lessons.all(kind, retired=True):
+                    tools = [aliases.get(tool, tool) for tool in row.tools]
+                    outgoing: _Outgoing = dict.fromkeys(tools, Attributes(type="ABOUT"))
+                    for parent in row.parents:
+                        former = lessons.get(parent.id)
+                        if former is not None:
+                            node = LABELS[former.row.kind], parent.id
+                            outgoing[node] = _attributes(made_of, parent._asdict())
+                    values = row.columns | uses._asdict() | {"seq": seq, "score": uses.score}
+                    yield (LABELS[kind], row.id), _attributes(LABELS[kind], values), outgoing
 
     def _steps(self, source: ToolName, rows: Rows, c: float) -> _Outgoing:
         """NEXT, made again if its counts changed."""
@@ -113,26 +123,3 @@ def _attributes(kind: str, values: Mapping[str, Any]) -> Attributes:
     """What a label or type has of the values, in the graph model."""
     known = {name: values[name] for name in PROPERTIES[kind] if values.get(name) is not None}
     return Attributes({"label" if kind in NODES else "type": kind, **known})
-
-
-def _tool(row: ToolRow) -> Attributes:
-    retired = "by hand" if row.retired else None
-    unlike = {"retired": retired, "aliases": row.aliases or None, "changed_at": row.changed_at or None}
-    return _attributes("Tool", row._asdict() | unlike)
-
-
-def _lesson(lesson: StoredLesson) -> Attributes:
-    uses = lesson.uses
-    values = {"seq": lesson.seq, "score": uses.score, **uses._asdict(), **lesson.row.columns}
-    return _attributes(LABELS[lesson.row.kind], values)
-
-
-def _parents(lesson: StoredLesson, lessons: LessonMirror) -> _Outgoing:
-    """The edges to the lessons that one was made of."""
-    edges: _Outgoing = {}
-    kind = "REVISES" if lesson.row.kind == "notes" else "EVOLVED_FROM"
-    for parent in lesson.row.parents:
-        former = lessons.get(parent.id)
-        if former is not None:
-            edges[LABELS[former.row.kind], parent.id] = _attributes(kind, parent._asdict())
-    return edges
