@@ -42,7 +42,7 @@ from hepm.lab.rl.guidance import Guidance  # noqa: E402
 from hepm.lab.rl.learning import Learner, PrincipleLearner  # noqa: E402
 from hepm.lab.rl.rewards import tagged_reward  # noqa: E402
 from hepm.lab.rl.rollout import Player  # noqa: E402
-from hepm.lab.rl.sft import COLD_START, example_spans, sft_examples  # noqa: E402
+from hepm.lab.rl.sft import COLD_START, example_spans, masked_row, sft_examples  # noqa: E402
 from hepm.lab.rl.spans import row_of  # noqa: E402
 from hepm.lab.rl.trl import MemoryRollouts, environment_reward  # noqa: E402
 from hepm.llm.dialect import ChatDialect  # noqa: E402
@@ -220,16 +220,13 @@ def cold_started(options: argparse.Namespace, tokenizer: Any) -> str:
     from peft import LoraConfig
     from trl import SFTConfig, SFTTrainer
 
-    rows: list[Any] = []
-    for line in Path(options.cold).read_text("utf-8").splitlines():
-        row = row_of(example_spans(json.loads(line), ChatDialect(tokenizer)))
-        # As tokens with their mask: templates need not mark what the assistant wrote.
-        mask = [0] * len(row.prompt) + [*row.mask]
-        rows.append({"input_ids": [*row.prompt, *row.completion], "assistant_masks": mask})
+    # As tokens with their mask: templates need not mark what the assistant wrote.
+    dialect = ChatDialect(tokenizer)
+    rows = [masked_row(json.loads(line), dialect) for line in Path(options.cold).read_text("utf-8").splitlines()]
     place = f"{options.out}/cold"
     trainer = SFTTrainer(
         model=options.model,
-        args=SFTConfig(output_dir=place, **COLD_START),
+        args=SFTConfig(output_dir=place, **(COLD_START | {"assistant_only_loss": False})),
         train_dataset=Dataset.from_list(rows),
         processing_class=tokenizer,
         peft_config=LoraConfig(r=64, target_modules="all-linear"),

@@ -12,7 +12,7 @@ from hepm.agents.tagged import read_action, spans_of, tag_instructions
 from hepm.agents.wire import appended, tagged
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import own_tool, tool_names
-from hepm.lab.rl.spans import TokenSpan
+from hepm.lab.rl.spans import TokenSpan, row_of
 from hepm.llm.dialect import Dialect, ModelReply
 from hepm.memory import Memory
 from hepm.memory.messages import as_messages
@@ -183,6 +183,12 @@ def example_spans(example: Mapping[str, Any], dialect: Dialect) -> list[TokenSpa
             calls.append((function["name"], json.dumps(function["arguments"])))
         spans.append(TokenSpan("model", tuple(dialect.write(ModelReply(message["content"], calls)))))
     return spans
+
+
+def masked_row(example: Mapping[str, Any], dialect: Dialect) -> dict[str, list[int]]:
+    """An example as a row of TRL's `SFTTrainer`, where `assistant_only_loss` is off: tokens, and which are trained."""
+    row = row_of(example_spans(example, dialect))
+    return {"input_ids": [*row.prompt, *row.completion], "assistant_masks": [0] * len(row.prompt) + [*row.mask]}
 
 
 def _joined(framed: Iterable[Iterable[int]]) -> tuple[int, ...]:

@@ -11,15 +11,23 @@ import pytest
 from hepm import Memory
 from hepm.lab.desks.environment import DeskEnvironment
 from hepm.lab.desks.service_desk import make_desk
+from hepm.lab.environments import find_environment
+from hepm.lab.rl.formats import Sampled, Tags
 from hepm.lab.rl.guidance import Guidance
-from hepm.lab.rl.learning import Learner
+from hepm.lab.rl.learning import Learner, PrincipleLearner
+from hepm.lab.rl.rewards import tagged_reward
+from hepm.lab.rl.rollout import Attempt, Player
+from hepm.lab.rl.sft import COLD_START, cold_start, masked_row
 from hepm.lab.rl.trl import MemoryRollouts
+from hepm.llm.dialect import ModelReply
 from notebooks.desk_training import (
     DeskAgents,
     SummarisingPlayer,
+    TagDialect,
     WordDialect,
     desk_log,
     fit,
+    good_messages,
     grpo,
     new_model,
     rows_of,
@@ -68,3 +76,46 @@ def test_in_25_guided_steps_the_reward_rises_by_more_than_half_and_memory_learns
     assert learned
     assert all(run.outcome.success for run in learned)
     assert {run.tags["guided"] for run in learned} == {"yes"}
+
+
+@pytest.mark.soak
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning", "ignore::ResourceWarning")
+def test_evolvers_agent_learns_its_form_from_a_cold_start_and_then_by_its_reward_while_memory_learns(tmp_path: Path):
+    from datasets import Dataset
+    from trl import SFTConfig, SFTTrainer  # pyright: ignore
+
+    environment, words = find_environment("questions"), TagDialect()
+    tasks = [task for task in environment.tasks() if task.split == "train"][:4]
+    with Memory.open(tmp_path / "m.hepm", approve="auto") as memory:
+        tags = Tags(memory=memory, environment=environment.name)
+        player = Player(environment=environment, dialect=words, format=tags, max_turns=6)
+        cold = PrincipleLearner(memory=memory, name="cold", environment=environment.name)
+        for task in tasks:
+            said = iter([Sampled(words.write(ModelReply(text))) for text in good_messages(task)])
+            cold.learn(cold.run_of(one, 0) for one in player.play([Attempt(task)], lambda _, said=said: [next(said)]))
+        rows = [masked_row(example, words) for example in cold_start(memory)]
+        new_model(words).save_pretrained(tmp_path / "base")
+        settings = COLD_START | {"assistant_only_loss": False, "num_train_epochs": 100, "learning_rate": 1e-2}
+        quiet = {"use_cpu": True, "bf16": False, "report_to": "none", "save_strategy": "no", "disable_tqdm": True}
+        tuning = SFTTrainer(
+            model=str(tmp_path / "base"),
+            args=SFTConfig(output_dir=str(tmp_path / "cold"), gradient_checkpointing=False, **(settings | quiet)),
+            train_dataset=Dataset.from_list(rows),
+            processing_class=words.tokenizer(),
+        )
+        batch = next(iter(tuning.get_train_dataloader()))
+        assert int((batch["labels"] != -100).sum()) == sum(sum(row["assistant_masks"]) for row in rows)
+        tuning.train()
+        tuning.model.save_pretrained(tmp_path / "cold")
+        learner = PrincipleLearner(memory=memory, name="rl", environment=environment.name)
+        rollouts = MemoryRollouts(player, tasks, learner=learner, reward=tagged_reward)
+        settings = {"per_device_train_batch_size": 16, "max_completion_length": 40, "beta": 0.0}
+        trainer = grpo(tmp_path / "cold", rollouts, [task.id for task in tasks], steps=2, **settings)
+        learned = [run for run in memory.runs() if run.tags["training"] == "rl"]
+    rewards = [line["reward"] for line in trainer.state.log_history if "reward" in line]
+    # An untrained model writes no tag; whole runs of a wrong answer get some .07.
+    assert min(rewards) > 0.04
+    assert len(learned) == 2 * 16
+    assert {run.outcome.success for run in learned} <= {True, False}
+    parts = {span.part for rollout in rollouts.last for span in rollout.spans}
+    assert {"think", "search_experience", "search_knowledge", "answer"} <= parts
