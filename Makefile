@@ -80,7 +80,7 @@ image:
 	export HEPM_TOKEN=for-this-try HEPM_PORT=18765; $(TRIED) up --no-build --wait --wait-timeout 60; \
 		status=$$?; $(TRIED) logs; $(TRIED) down --volumes; exit $$status
 
-# The tables of the papers, into docs/tables; ARGS="--model M --base-url URL" for those of a model.
+# Tables of scripted agents, into docs/tables; with ARGS="--model M" the papers' own tables by that model.
 papers: $(VENV)/dev
 	$(BIN)/python -m benchmarks.papers $(ARGS)
 

@@ -13,9 +13,16 @@ from hepm.cli.commands import find_command
 from hepm.cli.config import TABLES, VARIABLES, ConfigFile, allowed_values, settings_of
 from hepm.cypher import NamedQuery, questions
 from hepm.lab.bench.arms import ARMS
+from hepm.lab.papers import PAPERS, STATES, find_paper
 
 DOCS = Path(__file__).parent
-PAGES = ("reference/settings.md", "reference/cli.md", "reference/questions.md", "use/bench.md")
+PAGES = (
+    "reference/settings.md",
+    "reference/cli.md",
+    "reference/questions.md",
+    "use/bench.md",
+    "understand/papers.md",
+)
 """The pages with parts that are made from the code."""
 LESSON_LABEL = re.compile(r":(?:Experience|Principle|Notes|Lesson|Showing|Concept|User)\b")
 BLOCK = re.compile(r"(<!-- made from the code: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -76,6 +83,20 @@ def arm_table() -> str:
     return "\n".join(lines) + "\n"
 
 
+def paper_table() -> str:
+    """All tables and figures of the papers with their state."""
+    lines = ["| Paper | | Shows | State |", "|---|---|---|---|"]
+    for paper in map(find_paper, PAPERS):
+        for table in paper.tables:
+            state = STATES[table.state]
+            if table.state == "model":
+                state += f": `hepm papers {paper.name} --table {table.name}`"
+            if table.by:
+                state += f"{'; ' if table.state == 'model' else ': '}{table.by}"
+            lines.append(f"| {paper.title} | {table.printed_name} | {table.title} | {state} |")
+    return "\n".join(lines) + "\n"
+
+
 def option_table(name: str) -> str:
     """The arguments and options of a command, such as `hepm lesson list`, as a table."""
     first, *rest = name.split()[1:]
@@ -121,6 +142,7 @@ def part_of(name: str) -> str:
         "config": config_table,
         "variables": variable_table,
         "arms": arm_table,
+        "tables of papers": paper_table,
         "questions": partial(question_table, of_lessons=False),
         "questions about lessons": partial(question_table, of_lessons=True),
     }

@@ -128,12 +128,14 @@ class Shared:
     """What the benches of one command share.
 
     Attributes:
+        judge: Model that labels runs, where it is another than the agent's; else "".
         piloting: Whether each makes a pilot only, and says what the rest takes.
         stand_ins: The stores that small rounds filled, by those that the rounds of a dry run or pilot would fill.
     """
 
     limits: tuple[Budget, Prices | None]
     scratch: Path
+    judge: str
     piloting: bool = False
     stand_ins: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -224,7 +226,7 @@ class BenchCommand:
 
         whole = Bench(self.environment, tasks, self._opened_folder(place, {}), self.endpoint, options, given=given)
         small = SmallBench(whole, self._opened_folder(_pilot_of(place), settings))
-        _, ending = played(small, self.limits, self.stack, Bar("runs of the pilot"), small.play)
+        _, ending = self._play(small, Bar("runs of the pilot"), small.play)
         known = {*whole.ended, *small.kept()}
         return self._rest(lambda: rest_of(whole, small, known), place, ending)
 
@@ -249,7 +251,7 @@ class BenchCommand:
     def _serve_users(self, environment: UsersEnvironment) -> Outcome:
         """Let each user work with the agent in several sessions, in each arm, and report."""
         from hepm.lab.bench.models import SCRIPTED
-        from hepm.lab.bench.pilot import pilot_users
+        from hepm.lab.bench.pilot import pilot_users, rest_alike
         from hepm.lab.collaboration.play import NO_PREFERENCES, UserBench, check_user_arms
 
         self._refuse_learning("users are remembered by the arms")
@@ -283,9 +285,10 @@ class BenchCommand:
 
         if self._piloting:
             made.users = users[: pilot_users(len(users))]
-            _, ending = played(made, self.limits, self.stack, Bar("sessions of the pilot"), made.play)
+            _, ending = self._play(made, Bar("sessions of the pilot"), made.play)
             made.users = users
-            return self._rest(lambda: made.rest()[1], place, ending)
+            waiting = len(users) * len(arms) * sessions - len(made.ended)
+            return self._rest(lambda: rest_alike(kept, waiting, len(made.ended)), place, ending)
 
         def about(model: Model) -> Object:
             # The budget counts the answers of the model that plays the users.
@@ -354,7 +357,7 @@ class BenchCommand:
         """Make rounds of runs, each with the lessons of the rounds before, and report on each round."""
         from hepm.experience.principles import PRUNED_BELOW
         from hepm.lab.bench.explore import Exploration, explore_tables
-        from hepm.lab.bench.pilot import first_of
+        from hepm.lab.bench.pilot import first_of, small_exploration
         from hepm.lab.bench.play import Bench
 
         arms = self._known_arms("lessons")
@@ -376,17 +379,17 @@ class BenchCommand:
         )
         if self.dry_run:
             scratch = self.stack.enter_context(TemporaryDirectory(prefix="hepm-bench-"))
-            shared = self.shared or Shared(self.limits, Path(scratch))
+            shared = self.shared or Shared(self.limits, Path(scratch), "")
             memory = _memory_of_rounds(shared.stand_in(store), self.learning.namespace, self.stack)
             return self._estimated(*exploration.estimate(memory, distiller=bool(distiller)), "run", place)
         if self._piloting:
             return self._piloted_rounds(exploration, store, place)
-        self._adopt(made, lambda _: first_of(exploration))
+        self._adopt(made, lambda pilot: first_of(exploration, small_exploration(exploration, pilot)))
         memory = _memory_of_rounds(store, self.learning.namespace, self.stack)
         ledger = memory.lessons.ledger("run", namespace=memory.namespace)
         writer = _distiller(distiller, self.endpoint, ledger, self.limits, self.stack)
         play = partial(exploration.play, memory=memory, distiller=writer, on_round=_tell_round)
-        model, ending = played(made, self.limits, self.stack, bar, play)
+        model, ending = self._play(made, bar, play)
         # Runs that broke off leave their round unfinished: repeating the command tries them again.
         if ending is None and len(exploration.rounds) < self.rounds:
             ending = click.exceptions.Exit(1)
@@ -405,8 +408,8 @@ class BenchCommand:
         memory = _memory_of_rounds(stand_in, self.learning.namespace, self.stack)
         writer = _distiller(self.learning.distiller, self.endpoint, folder, self.limits, self.stack)
         play = partial(small.play, memory=memory, distiller=writer)
-        _, ending = played(small.bench, self.limits, self.stack, Bar("runs of the pilot"), play)
-        known = {*exploration.bench.ended, *first_of(exploration)}
+        _, ending = self._play(small.bench, Bar("runs of the pilot"), play)
+        known = {*exploration.bench.ended, *first_of(exploration, small)}
         return self._rest(lambda: explored_rest(exploration, small, known), place, ending)
 
     def _place(self, suffix: str = "") -> Path:
@@ -417,6 +420,14 @@ class BenchCommand:
         from hepm.lab.bench.folder import Folder
 
         return self.stack.enter_context(Folder(made_folder(place, self.dry_run, self.stack), settings))
+
+    def _play(
+        self, bench: Bench | UserBench | ReplayBench, bar: Bar, play: Callable[[Model], object]
+    ) -> tuple[Model, Exception | None]:
+        judge = None
+        if self.shared and self.shared.judge:
+            judge = replace(self.endpoint, model=self.shared.judge)
+        return played(bench, self.limits, self.stack, bar, play, judge)
 
     def _played(
         self,
@@ -434,7 +445,7 @@ class BenchCommand:
 
         if self.dry_run:
             return self._estimated(*made.estimate(), plan.what, place)
-        model, ending = played(made, self.limits, self.stack, bar, made.play)
+        model, ending = self._play(made, bar, made.play)
         details: Object = {"failed": made.failed, "paid_before": model.paid_before} | about(model)
         report = report_on(
             made.ended,
@@ -577,7 +588,7 @@ class BenchCommand:
         settings: Object = {
             "memory": f"learned from {options.learn}",
             "embedder": self.learning.embedder or "hash-512",
-            "judge": options.judge,
+            "judge": (self.shared and self.shared.judge) or options.judge,
             "trials": options.trials,
             "tasks": sorted(task.id for task in tasks),
         }

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
@@ -18,7 +17,7 @@ from hepm.cli.commands import PATH, argument, command, flag, option
 from hepm.cli.config import read_config
 from hepm.cli.model import ModelChoice, dry_run_option, model_options
 from hepm.cli.options import json_option, print_json, refuse, remark
-from hepm.cli.playing import Outcome, about_usage
+from hepm.cli.playing import Outcome, about_usage, estimated, print_parts
 from hepm.errors import BudgetSpentError, InputError
 
 if TYPE_CHECKING:
@@ -100,7 +99,7 @@ class PapersCommand:
         benches = self._benches()
         announced: Usage | None = None
         with TemporaryDirectory(prefix="hepm-papers-") as scratch:
-            shared = Shared((budget, prices), Path(scratch))
+            shared = Shared((budget, prices), Path(scratch), self.judge or "")
             if self._asks and not self.dry_run:
                 announced = self._announce(benches, shared)
             outcomes = self._played(benches, shared)
@@ -226,35 +225,29 @@ class PapersCommand:
         from hepm.llm import Usage
 
         _, prices = self.choice.limits(self.prices)
-        total = Usage()
-        for outcome in outcomes.values():
-            total += outcome.usage or Usage()
-        cost = prices and prices.cost_usd(total)
+        total = sum((outcome.usage or Usage() for outcome in outcomes.values()), Usage(estimated=True))
+        whole = estimated(len(outcomes), total, "bench", self.folder, prices=prices)
         if as_json:
-            benches = {name: outcome.document for name, outcome in outcomes.items()}
-            asked: Object = {"calls": total.calls, "tokens": total.tokens, "cost_usd": cost}
-            print_json({"dry_run": True, **asked, "benches": benches})
+            print_json(whole.document | {"made_of": {name: outcome.document for name, outcome in outcomes.items()}})
             return
-        for name, outcome in outcomes.items():
-            usage = outcome.usage or Usage()
-            print(f"{name}: {about_usage(usage, prices and prices.cost_usd(usage))}")
-        print(f"all: {about_usage(total, cost)}")
+        for outcome in (*outcomes.values(), whole):
+            print_parts(outcome.parts)
         print(_ASSUMED)
 
     def _tell(self, outcomes: Mapping[str, Outcome], announced: Usage | None, *, as_json: bool) -> None:
-        tables = [self._as_played(table) for table in self.tables]
+        tables: list[Object] = []
+        for table in map(self._as_played, self.tables):
+            about: Object = {"table": table.name, "title": table.title, "metrics": table.metrics}
+            tables.append(about | {"rows": _rows(table, outcomes)})
         if as_json:
-            known = [_table_json(table, outcomes) for table in tables]
-            benches = {name: outcome.document for name, outcome in outcomes.items()}
-            document: Object = {"paper": self.paper.name, "tables": known, "benches": benches}
+            document: Object = {"paper": self.paper.name, "tables": tables}
             if announced is not None:
                 document["announced"] = {"calls": announced.calls, "tokens": announced.tokens}
-            print_json(document)
+            print_json(document | {"benches": {name: outcome.document for name, outcome in outcomes.items()}})
             return
-        from rich.console import Console
-
-        for table in tables:
-            Console().print(_shown(self.paper, table, outcomes, str(self.choice.model)))
+        for table, known in zip(self.tables, tables, strict=True):
+            title = f"{self.paper.title}, {table.printed_name}: {table.title} ({' / '.join(table.metrics)})"
+            print_parts([_shown(title, known["rows"], str(self.choice.model))])
 
     def _as_played(self, table: PaperTable) -> PaperTable:
         """The table, whose parts say where a look-alike stood in."""
@@ -273,15 +266,7 @@ def _list(known: Sequence[Paper], *, as_json: bool) -> None:
     from hepm.lab.papers import STATES
 
     if as_json:
-        print_json(
-            {
-                paper.name: [
-                    {"table": table.name, "title": table.title, "state": table.state, "by": table.by}
-                    for table in paper.tables
-                ]
-                for paper in known
-            }
-        )
+        print_json({paper.name: [asdict(table) for table in paper.tables] for paper in known})
         return
     for paper in known:
         print(f"{paper.name}: {paper.title}")
@@ -289,14 +274,15 @@ def _list(known: Sequence[Paper], *, as_json: bool) -> None:
             print(f"  {table.name:<7} {table.title}: {STATES[table.state]}{'; ' if table.by else ''}{table.by}")
 
 
-def _table_json(table: PaperTable, outcomes: Mapping[str, Outcome]) -> Object:
+def _rows(table: PaperTable, outcomes: Mapping[str, Outcome]) -> list[Object]:
+    """The rows of a table, each with what our benches measured, and what was published, by model."""
     rows: list[Object] = []
     for part in table.parts:
         for row, name in part.rows.items():
             published = {model: part.figures(model, row, len(table.metrics)) for model in part.published}
             ours = _ours(part, row, table.metrics, outcomes)
             rows.append({"part": part.label, "row": row, "name": name, "ours": ours, "published": published})
-    return {"table": table.name, "title": table.title, "metrics": table.metrics, "rows": rows}
+    return rows
 
 
 def _ours(part: TablePart, row: str, metrics: Sequence[str], outcomes: Mapping[str, Outcome]) -> list[float | None]:
@@ -315,22 +301,17 @@ def _ours(part: TablePart, row: str, metrics: Sequence[str], outcomes: Mapping[s
     return means
 
 
-def _shown(paper: Paper, table: PaperTable, outcomes: Mapping[str, Outcome], model: str) -> Table:
+def _shown(title: str, rows: Sequence[Object], model: str) -> Table:
     """A table for people: ours, and what was published of each model."""
     from hepm.evals.report import table_of
 
-    published = list(dict.fromkeys(name for part in table.parts for name in part.published))
-    title = f"{paper.title}, {table.printed_name}: {table.title} ({' / '.join(table.metrics)})"
+    published = list(dict.fromkeys(name for row in rows for name in row["published"]))
     shown = table_of(title, "", "", model, *(f"{name} (paper)" for name in published))
-    for part in table.parts:
-        for row, name in part.rows.items():
-            figures = [_figures(_ours(part, row, table.metrics, outcomes))]
-            for other in published:
-                known = part.figures(other, row, len(table.metrics)) if other in part.published else []
-                figures.append(_figures(known))
-            shown.add_row(part.label, name, *figures)
+    for row in rows:
+        others = [_figures(row["published"].get(name, ())) for name in published]
+        shown.add_row(row["part"], row["name"], _figures(row["ours"]), *others)
     return shown
 
 
 def _figures(values: Sequence[float | None]) -> str:
-    return " / ".join("–" if value is None or math.isnan(value) else f"{value:.3f}" for value in values) or "–"
+    return " / ".join("–" if value is None else f"{value:.3f}" for value in values) or "–"

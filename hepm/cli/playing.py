@@ -95,6 +95,7 @@ def played(
     stack: ExitStack,
     bar: Bar,
     play: Callable[[Model], object],
+    judge: Endpoint | None = None,
 ) -> tuple[Model, Exception | None]:
     """Open the models and play.
 
@@ -104,7 +105,8 @@ def played(
 
     budget, prices = limits
     user = user_of(bench.environment)
-    opened = open_model(bench.endpoint, bench.folder, budget=budget, prices=prices, environment=bench.environment)
+    about: Object = {"budget": budget, "prices": prices, "environment": bench.environment, "judge": judge}
+    opened = open_model(bench.endpoint, bench.folder, **about)
     model = stack.enter_context(opened)
     ending: Exception | None = None
     with bar:

@@ -38,6 +38,7 @@ class Model:
     Attributes:
         complete: Answers the requests of a run of a task.
         client: Asks for reflections and verdicts; None where no model is asked.
+        judge: Asks another model for verdicts, where there is one.
         user: Answers the requests of the model that plays the user, where one does.
         paid_before: How many answers came from the folder.
         stop: Set when no further request is to be sent.
@@ -49,6 +50,7 @@ class Model:
     budget: Budget = field(default_factory=Budget)
     prices: Prices | None = None
     user: Complete | None = None
+    judge: Client | None = None
     paid_before: int = 0
     stop: Event = field(default_factory=Event)
     _longest: int = 0
@@ -139,6 +141,7 @@ def open_model(
     budget: Budget,
     prices: Prices | None,
     environment: Environment | None = None,
+    judge: Endpoint | None = None,
 ) -> Generator[Model]:
     """The model at an endpoint; `GOLD`, `NONE` and `SCRIPTED` need none.
 
@@ -158,8 +161,11 @@ def open_model(
             yield Model(lambda task: _none, folder, None, budget, prices, user_model)
             return
         chat = stack.enter_context(ChatModel(endpoint))
-        client = stack.enter_context(Client(endpoint, ledger=folder, budget=budget, prices=prices))
-        yield Model(lambda task: chat, folder, client, budget, prices, user_model)
+        asked = [
+            stack.enter_context(Client(known, ledger=folder, budget=budget, prices=prices))
+            for known in (endpoint, judge or endpoint)
+        ]
+        yield Model(lambda task: chat, folder, asked[0], budget, prices, user_model, asked[1])
 
 
 def _scripted(environment: Environment | None) -> Callable[[Task | None], Complete]:

@@ -18,7 +18,7 @@ from hepm.lab.bench.arms import ARMS, reflection_on
 from hepm.lab.bench.explore import Exploration
 from hepm.lab.bench.folder import Folder, Key
 from hepm.lab.bench.play import Bench
-from hepm.lab.environments import Task
+from hepm.lab.environments import Task, place_of
 from hepm.llm import Usage
 
 MOST_TASKS: Final = 12
@@ -123,16 +123,18 @@ def _learned(bench: Bench) -> int:
 
 
 def small_exploration(exploration: Exploration, folder: Folder) -> Exploration:
-    """As many rounds, with few episodes each; those of the first round are the whole one's first."""
+    """As many rounds, with few episodes of each environment."""
     bench = exploration.bench
     made = Bench(bench.environment, bench.tested, folder, bench.endpoint, bench.options)
-    return Exploration(made, episodes=len(first_of(exploration)), rounds=len(exploration.plan))
+    places = {place_of(bench.environment, task) for task in bench.tested}
+    episodes = max(1, pilot_tasks(len(exploration.plan[0])) // len(places))
+    rounds = len(exploration.plan)
+    return Exploration(made, episodes=episodes, rounds=rounds, prune_below=exploration.prune_below)
 
 
-def first_of(exploration: Exploration) -> Sequence[Key]:
-    """The runs of its first round that a small one makes alike: no lesson is known then."""
-    keys = exploration.plan[0]
-    return keys[: pilot_tasks(len(keys))]
+def first_of(exploration: Exploration, small: Exploration) -> list[Key]:
+    """The runs of a small one that the whole one makes alike: in their first rounds no lesson is known."""
+    return [key for key in small.plan[0] if key in exploration.plan[0]]
 
 
 def explored_rest(exploration: Exploration, small: Exploration, known: Collection[Key]) -> Usage:
@@ -140,12 +142,15 @@ def explored_rest(exploration: Exploration, small: Exploration, known: Collectio
 
     The client that distills for the small one keeps its answers in its folder, too.
     """
-    made = len(small.bench.ended)
-    if not made:
-        reason = next(iter(small.bench.failed.values()), "there is no run")
-        raise InputError(f"the cost cannot be estimated, as no run of a pilot was finished: {reason}")
     waiting = sum(key not in known for key in chain.from_iterable(exploration.plan))
-    return times(small.folder.total(), waiting / made)
+    return rest_alike(small.folder, waiting, len(small.bench.ended))
+
+
+def rest_alike(folder: Folder, waiting: int, made: int) -> Usage:
+    """What so many runs take, as those did that were made, with all that was asked around them; else InputError."""
+    if not made:
+        raise InputError("the cost cannot be estimated, as no run of a pilot was finished: see what broke off.")
+    return times(folder.total(), waiting / made)
 
 
 def times(usage: Usage, factor: float) -> Usage:

@@ -216,14 +216,6 @@ class UserBench:
             usage += user.most(len(self.arms) * self.sessions, self.max_turns)
         return sessions * len(self.arms), usage
 
-    def rest(self) -> tuple[int, Usage]:
-        """How many sessions of all users are to be made, and about what they take, as those that are there did."""
-        total = len(self.users) * len(self.arms) * self.sessions
-        waiting = total - len(self.ended)
-        used = self.folder.total()
-        parts = (used.calls, used.input_tokens, used.cached_input_tokens, used.output_tokens)
-        return waiting, Usage(*(round(part * waiting / len(self.ended)) for part in parts), estimated=True)
-
     def _sessions(self, arm: str, user: User) -> list[PlayedSession]:
         """The sessions of a user, one after another, up to one that breaks off."""
         done: list[PlayedSession] = []

@@ -57,6 +57,7 @@ one with "difference" in it also plays the arm `off`. Published shares are in [0
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -102,8 +103,8 @@ class TablePart:
         """Those that make its rows."""
         return self.mean_of or (self.bench,)
 
-    def figures(self, model: str, row: str, metrics: int) -> list[float]:
-        """What was published of a row."""
+    def figures(self, model: str, row: str, metrics: int) -> list[float | None]:
+        """What was published of a row; None for what was not."""
         figure: Any = self.published[model][list(self.rows).index(row)]
         return [figure] if metrics == 1 else list(figure)
 
@@ -211,12 +212,22 @@ def _read(name: str, document: Object) -> Paper:
     known: dict[str, PaperTable] = {}
     for record in cast("list[Object]", document["table"]):
         like = record.pop("like", None)
-        parts = [TablePart(**part) for part in record.pop("part", ())]
+        parts = [TablePart(**_without_nan(part)) for part in record.pop("part", ())]
         if like is not None:
             parts = [replace(part, published={}) for part in known[like].parts]
             record["metrics"] = known[like].metrics
         known[record["name"]] = PaperTable(**record, parts=parts)
     return Paper(name=name, title=document["title"], benches=document.get("bench", {}), tables=[*known.values()])
+
+
+def _without_nan(value: Any) -> Any:
+    """A value of TOML, which has no null, with None where it has nan: JSON has no nan."""
+    if isinstance(value, dict):
+        return {key: _without_nan(part) for key, part in cast("Object", value).items()}
+    if isinstance(value, list):
+        return [_without_nan(part) for part in cast("list[Any]", value)]
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return None if is_nan else value
 
 
 def records_of(document: Object) -> Mapping[str, Object]:

@@ -167,3 +167,38 @@ def test_a_budget_that_the_rest_would_go_beyond_ends_after_the_pilot_which_is_ke
     again = quick(*known, "--budget", "120 calls")
     assert again.code == 1
     assert len(loopback.requests) == asked_by_pilot
+
+
+JUDGED = """
+title = "A desk that learns online"
+[bench.desk]
+env = "tests.lab.bench.parcels:Parcels"
+learn-from = "online-judged"
+tasks = "8"
+[[table]]
+name = "6"
+title = "Success"
+state = "model"
+metrics = ["success"]
+[[table.part]]
+bench = "desk"
+label = "desk"
+rows = {off = "Base model", explicit = "H-EPM", toolnet = "ToolNet"}
+published = {"GPT-4o" = [0.484, 0.503, nan]}
+"""
+
+
+@pytest.mark.exhaustive
+def test_another_model_judges_each_run_that_is_learned_from_online(
+    loopback: Loopback,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "desk.toml"
+    file.write_text(JUDGED)
+    found = small(loopback, tmp_path, file, "--judge", "judge")
+    judged = [request for request in loopback.requests if request.body["model"] == "judge"]
+    # Two arms learn, in two trials (H-EPM, C.1); equal runs ask the same.
+    assert 0 < len(judged) <= 2 * 2 * 8
+    assert all("tools" not in request.body for request in judged)
+    # What was not published is null, as JSON has no nan.
+    assert [row["published"]["GPT-4o"] for row in found["tables"][0]["rows"]] == [[0.484], [0.503], [None]]
