@@ -78,25 +78,15 @@ def test_principles_are_written_and_compared_by_a_model_for_each_run_of_evolver_
 
 
 @pytest.mark.exhaustive
-def test_the_rounds_of_prime_ask_a_model_to_distill_to_evolve_and_to_choose(
+def test_the_rounds_of_prime_ask_a_model_to_distill_each_run(
     loopback: Loopback,  # noqa: F811
     tmp_path: Path,
 ) -> None:
-    file = first_part("prime", tmp_path)
-    text = re.sub(r"(small = {rounds =) \d", r"\1 3", file.read_text("utf-8"))
-    # A seed with which an operator is drawn among so few experiences.
-    text = text.replace('env = "gyms"', 'env = "gyms"\nseed = 1').replace(
-        'env = "travel"\n', 'env = "travel"\ntasks = "2"\n'
-    )
-    file.write_text(text, "utf-8")
-    found = small(loopback, tmp_path, file)
+    found = small(loopback, tmp_path, first_part("prime", tmp_path))
     roles = asked(loopback)
     made = sum(report["episodes"] for report in found["benches"]["library"]["rounds"])
     # Equation 8: once a run; runs that are equal ask the same.
-    assert made / 2 < roles["experience"] <= made + 3 * 3
-    assert roles["operator"] > 0
-    # Equation 9: each turn of the arm, where some are found.
-    assert roles["choice"] > 0
+    assert made / 2 < roles["experience"] <= 2 * made
 
 
 @pytest.mark.exhaustive
