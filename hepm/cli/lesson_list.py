@@ -381,20 +381,28 @@ def _with_ids(memory: Memory, namespace: str) -> list[StoredLesson]:
 
 
 def lesson_json(stored: StoredLesson) -> dict[str, Any]:
-    """A stored lesson for `--json`."""
-    from hepm.experience.exchange import document_of
+    """A stored lesson for `--json`; empty members of experiences and principles are left out."""
     from hepm.experience.lessons import Notes
 
-    if stored.row.kind == "notes":
-        document: dict[str, Any] = {"kind": "note", "id": stored.row.id, **asdict(Notes.of(stored.row))}
-        if stored.row.retired:
-            document["retired"] = stored.row.retired
+    row = stored.row
+    if row.kind == "notes":
+        document: dict[str, Any] = {"kind": "note", "id": row.id, **asdict(Notes.of(row))}
+        if row.retired:
+            document["retired"] = row.retired
         return document
-    document = dict(document_of(stored))
-    # These are for files alone.
-    for key in ("hepm", "version", "digest"):
-        document.pop(key, None)
-    return document
+    own = dict(row.properties)
+    turns = [own.pop("first_turn"), own.pop("last_turn")]
+    if row.kind == "principle":
+        own = {"text": row.text, "principle": own.pop("kind"), "triples": [*map(list, row.triples)], **own}
+    document = {"kind": row.kind, "id": row.id, **own, "turns": turns if any(turns) else []}
+    document |= {
+        "tools": row.tools,
+        "sources": [source._asdict() for source in row.sources],
+        "parents": [parent._asdict() for parent in row.parents],
+        "uses": stored.uses._asdict(),
+        "retired": row.retired,
+    }
+    return {name: value for name, value in document.items() if value not in ("", [], (), None)}
 
 
 def _age_json(age: Age) -> dict[str, str]:

@@ -88,7 +88,7 @@ def _write_page(memory: Memory, found: Report, target: Path) -> None:
 
 def _write_lessons(memory: Memory, place: StorePlace, target: Path) -> None:
     """Count the lessons of the runs, and write those that a file for agents gets."""
-    from hepm.cli.lesson_exchange import write_for_agents
+    from hepm.cli.agents_file import write_for_agents
     from hepm.experience.counted import learn_by_counting
 
     learn_by_counting(memory.lessons, namespace=place.namespace)

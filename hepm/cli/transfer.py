@@ -13,16 +13,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import click
 
 from hepm.cli import options
+from hepm.cli.agents_file import LessonExport, export_for_agents, lesson_export_options
 from hepm.cli.commands import argument, command, option
 from hepm.cli.ingest import store_runs
-from hepm.cli.lesson_exchange import (
-    LessonExport,
-    export_lessons_alone,
-    holds_lessons,
-    import_lessons_alone,
-    lesson_export_options,
-)
-from hepm.cli.lesson_list import LessonKind
 from hepm.cli.options import Bar, StorePlace, json_option, place_options, refuse, tell
 from hepm.graph.open_store import embedded_file
 from hepm.text import count_of
@@ -50,20 +43,19 @@ TrainingForm: TypeAlias = Literal["chats", "hinted", "tagged"]
 @place_options
 @lesson_export_options
 def export(place: StorePlace, lessons: LessonExport, path: str, sft: TrainingForm | None) -> None:
-    """Write the runs and lessons of a namespace as lines of hepm's own JSON, or lessons alone, to read and edit.
+    """Write the runs and lessons of a namespace as lines of hepm's own JSON, or lessons alone, for agents to read.
 
-    Lessons alone go to names in .md such as AGENTS.md (a section; the rest of the file stays);
-    --form or --kind writes them to any file.
+    Lessons alone go to names in .md such as AGENTS.md: a section; the rest of the file stays.
 
     Example: `hepm export runs.jsonl --namespace retail`
     """
-    form = lessons.form_for(path)
-    refuse(form is not None and sft is not None, "", "--sft writes runs, and this is an export of lessons alone.")
+    for_agents = lessons.is_for(path)
+    refuse(for_agents and sft is not None, "", "--sft writes runs, and this is an export of lessons alone.")
     refuse(sft == "tagged" and path == "-", "", "--sft tagged needs a file: settings are written beside it")
     if path != "-":
         options.check_target(Path(path), place.store)
-    if form is not None:
-        export_lessons_alone(place, path, form, lessons)
+    if for_agents:
+        export_for_agents(place, path, lessons)
         return
     if sft == "tagged":
         _export_cold_start(place, Path(path))
@@ -127,22 +119,14 @@ def _export_cold_start(place: StorePlace, path: Path) -> None:
 @command("import")
 @argument(
     "paths",
-    "Files that `hepm export` wrote, edited or not; - reads stdin.",
+    "Files that `hepm export` wrote; - reads stdin.",
     nargs=-1,
     required=True,
 )
-@option(
-    "--retire-missing",
-    "Retire lessons of this kind that a file of lessons lacks; repeatable.",
-    one_of=get_args(LessonKind),
-    multiple=True,
-)
 @json_option
 @place_options
-def import_(place: StorePlace, paths: tuple[str, ...], retire_missing: tuple[LessonKind, ...], as_json: bool) -> None:
-    """Read an export back: runs, counts, lessons and credit; or a file of lessons alone, all or none.
-
-    An edited lesson replaces the original and keeps its uses.
+def import_(place: StorePlace, paths: tuple[str, ...], as_json: bool) -> None:
+    """Read an export back: runs, counts, lessons and credit.
 
     Example: `hepm import runs.jsonl --store other.hepm`
     """
@@ -150,12 +134,6 @@ def import_(place: StorePlace, paths: tuple[str, ...], retire_missing: tuple[Les
     from hepm.ingest.prepare import IngestOptions
 
     options.check_sources(paths, "PATHS")
-    if any(holds_lessons(path) for path in paths):
-        path, *others = paths
-        refuse(others, "", "name one file of lessons alone, and runs in a command of their own.")
-        import_lessons_alone(place, path, retire_missing, as_json=as_json)
-        return
-    refuse(retire_missing, "", "--retire-missing is for a file of lessons alone.")
     # Not redacted again: secrets were removed when the runs were first stored.
     report = store_runs(place, ReadOptions("hepm"), IngestOptions(redactor=None), paths, (), {}, as_json=as_json)
     if not report.read:

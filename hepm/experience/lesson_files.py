@@ -20,11 +20,11 @@ from hepm.experience.age import Age, freshest
 from hepm.experience.comparison import says_nothing
 from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.equal_lessons import EqualLessons
-from hepm.experience.exchange import Read, import_lessons
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, FOLLOWED_BY, HAND, Experience, Principle
 from hepm.experience.principles import let_down
-from hepm.graph.lessons.rows import PENDING, UNUSED, Kind, LessonRow, StoredLesson, Triple
+from hepm.graph.lessons.rows import PENDING, UNUSED, Kind, LessonRow, Parent, StoredLesson, Triple
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.text import CUT, count_of, in_markdown, quoted
 
 # Agents read the file as it is: markers are comments of Markdown.
@@ -434,9 +434,20 @@ def edit_lesson(bank: LessonBank, row: LessonRow, text: str, *, namespace: str) 
         same: list[str] = []
         for lessons in bank.equal(bank.list(row.kind, namespace=namespace), namespace=namespace):
             if lessons.key == former.key:
-                same += [stored.row.id for stored in lessons.lessons if stored.row.id != row.id]
-        import_lessons(bank, [Read(edited, row.id, "")], namespace=namespace, deleted=same, approved=True)
+                same += [stored.row.id for stored in lessons.lessons]
+        _supersede(bank, row.id, edited, same, namespace=namespace)
     return edited
+
+
+def _supersede(bank: LessonBank, former: str, edited: LessonRow, same: Iterable[str], *, namespace: str) -> None:
+    """Store an edited lesson with the uses of the former one, which is retired with those that said the same."""
+    known = bank.lessons(namespace)
+    stored = known.get(former)
+    uses = UNUSED if stored is None else stored.uses
+    retire = {former: "superseded", **{id: "deleted" for id in same if id not in (former, edited.id)}}
+    put = replace(edited, parents=(Parent(former, "edit"),), prior=uses)
+    revive = [edited.id] if known.get(edited.id) is not None else []
+    bank.change(LessonChange(put=[put], retire=retire, revive=revive, imported=True), namespace=namespace)
 
 
 def named_in(text: str, tools: Iterable[str]) -> tuple[str, ...]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,11 +9,8 @@ from hypothesis import strategies as st
 from hepm.evidence.decisions import CALLED
 from hepm.evidence.facts import FactTest
 from hepm.experience.conditions import ALWAYS, Conditions, FactCondition
-from hepm.experience.exchange import document_of, read_documents, write_documents
 from hepm.experience.lessons import Principle
 from hepm.graph.lessons.rows import from_record, to_record
-from hepm.graph.lessons.transaction import LessonChange
-from hepm.memory import Memory
 from hepm.types import SAID, START
 
 SHIPPED = FactCondition(FactTest("get_order", "status=shipped", 0.5))
@@ -114,11 +109,3 @@ def test_lessons_of_before_hold_always() -> None:
     old = record.replace('"after":[],', "").replace('"tried":14,', "").replace('"condition":"",', "")
     assert "after" not in old
     assert Principle.of(from_record(old)).conditions == ALWAYS
-
-
-def test_an_export_and_its_import_keep_conditions_and_counts(tmp_path: Path) -> None:
-    with Memory.open(tmp_path / "m") as memory:
-        memory.lessons.change(LessonChange(put=[rule(CANCELLATION).row()], imported=True), namespace="default")
-        (stored,) = memory.lessons.list("principle")
-        (read,) = read_documents(write_documents([document_of(stored)]), "file")
-    assert Principle.of(read.row) == rule(CANCELLATION)

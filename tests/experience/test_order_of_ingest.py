@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
-from hepm.experience.exchange import export_lessons, write_documents
 from hepm.experience.lesson_files import lessons_for_file, section_of
 
 NS = "default"
@@ -39,11 +38,11 @@ def exported(runs: list[Trajectory]) -> list[str]:
         memory.experiences.distill()
         memory.principles.distill()
         chosen = lessons_for_file(memory.lessons, namespace=NS, kinds=("principle", "experience"), every=True)
-        documents = [*export_lessons(memory.lessons, namespace=NS)]
+        lessons = [line for line in memory.export(namespace=NS) if line.startswith('{"hepm":2,"lesson"')]
         told = memory.prompt([{"role": "user", "content": "Please buy order 3 now"}], after="look").text
         return [
             section_of(chosen.lessons, memory.lessons, namespace=NS),
-            *write_documents(documents),
+            *lessons,
             told,
         ]
 
