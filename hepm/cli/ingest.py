@@ -197,7 +197,7 @@ def _print_report(report: IngestReport, runs: Sequence[str]) -> None:
 
 def _remarks_on(report: IngestReport, runs: Sequence[str]) -> Iterator[str]:
     """What to know of the runs that were stored: which of them teach nothing, and who labelled them."""
-    if not report.read and not report.rejected:
+    if not report.read and not report.rejected and not report.lessons:
         if report.empty:
             others = "" if len(report.empty) == 1 else f" (as {len(report.empty) - 1:,} more files)"
             yield f"{report.empty[0].file}{others}: {report.empty[0].reason}"

@@ -29,7 +29,7 @@ from hepm.cli.options import (
 )
 from hepm.cli.tool import remarks
 from hepm.errors import StoreDamagedError
-from hepm.graph.open_store import mend_store
+from hepm.graph.open_store import embedded_file
 from hepm.text import count_of
 from hepm.types import Object, ToolName
 
@@ -248,8 +248,7 @@ def doctor(
     # Before it is opened, which a damaged store may refuse.
     if repair:
         options.check_store(store)
-        for what in mend_store(store):
-            remark(f"hepm: reset: {what}")
+        _reset_damage(store)
     with options.open_existing(store) as memory:
         listed = [options.known_namespace(memory, name, store) for name in namespace or memory.namespaces()]
         # A store with damaged names lists none.
@@ -268,6 +267,17 @@ def doctor(
     _print_findings(by_namespace, as_json=as_json)
     if any(by_namespace.values()):
         raise click.exceptions.Exit(1)
+
+
+def _reset_damage(store: str) -> None:
+    """Reset what a file holds that no column may hold, and say what that was."""
+    file = embedded_file(store)
+    if file is None:
+        return
+    from hepm.graph.sqlite.store import mend_file
+
+    for what in mend_file(file):
+        remark(f"hepm: reset: {what}")
 
 
 def _print_findings(by_namespace: Mapping[str, Sequence[Finding]], *, as_json: bool) -> None:

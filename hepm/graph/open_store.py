@@ -40,18 +40,6 @@ def open_store(
     return SQLiteStore(_path(address), counting=counting)
 
 
-def mend_store(location: str | os.PathLike[str]) -> list[str]:
-    """Reset what a store holds that no column and no property may hold; sentences on what that was."""
-    file = embedded_file(location)
-    if file is not None:
-        from hepm.graph.sqlite.store import mend_file
-
-        return mend_file(file)
-    from hepm.graph.neo4j.damage import mend_server
-
-    return mend_server(Login.from_environment(os.fspath(location)))
-
-
 def is_address(location: object) -> bool:
     """Whether a store is named by the address of a server, and not by a path."""
     return isinstance(location, str) and location.partition("://")[0] in SCHEMES and "://" in location

@@ -250,7 +250,8 @@ class Memory:
         _, first = damage[0]
         if len(damage) > 1:
             first += f", and {len(damage) - 1} more"
-        raise StoreDamagedError(f"the memory holds damaged values: {first}. Run `hepm doctor --repair`.") from error
+        mend = "Correct them on the server." if self.store.remote else "Run `hepm doctor --repair`."
+        raise StoreDamagedError(f"the memory holds damaged values: {first}. {mend}") from error
 
     # Parts
 

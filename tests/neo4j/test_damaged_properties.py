@@ -1,4 +1,4 @@
-"""A damaged property on a server ends no command in a traceback: it is named, and what is derived is mended."""
+"""A damaged property on a server ends no command in a traceback: it is named, for whoever corrects it there."""
 
 from __future__ import annotations
 
@@ -91,27 +91,20 @@ def make(neo4j_server: Neo4jServer, tmp_path: Path) -> Iterator[Callable[[], Dam
         for n, case in enumerate(CASES)
     ],
 )
-def test_a_damaged_property_is_named_and_mended_and_no_command_ends_in_a_traceback(
+def test_a_damaged_property_is_named_and_no_command_ends_in_a_traceback(
     make: Callable[[], Damaged], number: int, label: str, name: str, damage: str
 ) -> None:
     memory = make()
     if not memory.damage(label, name, DAMAGES[damage]):
         return
-    found = memory.ask("doctor")
+    found = memory.ask("doctor", "--repair")
     if damage in NEVER_RIGHT:
         assert found.code == 1
         assert f"the {name} of the {label.lower()} " in found.out + found.err
+        assert "correct" in (found.out + found.err).lower()
     answer = memory.ask(*COMMANDS[number // DRAWN % len(COMMANDS)])
     if answer.code and not answer.out:
-        assert one_sentence(answer).count("Run `hepm doctor") <= 1
-    repaired = memory.ask("doctor", "--repair")
-    if (label, name) == ("Trajectory", "record") and repaired.code:
-        assert "`hepm forget --trajectory` removes it" in repaired.out
-        run = repaired.out.partition("the record of the run '")[2].partition("'")[0]
-        assert memory.ask("forget", "--trajectory", run).code == 0
-        repaired = memory.ask("doctor", "--repair")
-    assert (repaired.code, repaired.out) == (0, "all is well\n"), (found.out, repaired.out, repaired.err)
-    assert memory.ask("stats").code == 0
+        one_sentence(answer)
 
 
 def test_every_property_of_the_model_is_compared() -> None:
@@ -131,20 +124,15 @@ def test_every_property_of_the_model_is_compared() -> None:
         pytest.param("states_per_move", None, "its states_per_move is missing", marks=pytest.mark.exhaustive),
     ],
 )
-def test_a_damaged_header_of_a_server_is_one_sentence_and_a_repair_mends_it(
+def test_a_damaged_header_of_a_server_is_one_sentence(
     make: Callable[[], Damaged], name: str, value: Any, said: str
 ) -> None:
     memory = make()
-    before = memory.ask("export").out
     memory.change(f"MATCH (m:Memory) SET m.{name} = $value", value=value)
-    for command in (("stats",), ("doctor",)):
+    for command in (("stats",), ("doctor",), ("doctor", "--repair")):
         complaint = one_sentence(memory.ask(*command))
         assert said in complaint
-        assert "Run `hepm doctor --repair`" in complaint
-    repaired = memory.ask("doctor", "--repair")
-    assert (repaired.code, repaired.out) == (0, "all is well\n"), repaired.err
-    assert f"hepm: reset: the header: {said[:20]}" in repaired.err
-    assert memory.ask("export").out == before
+        assert "Correct its node :Memory" in complaint
 
 
 def test_nodes_of_others_with_labels_of_the_model_are_no_damage(make: Callable[[], Damaged]) -> None:

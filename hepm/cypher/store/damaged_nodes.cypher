@@ -1,8 +1,7 @@
 // Nodes of hepm with properties that their label has otherwise: of another type, missing, below their least value, or
 // vectors of another size. A node is hepm's if it has two of the properties that all of its label have.
 // Params:  $model map of maps of maps {types, least, size}, $own map of lists of strings, $most int
-// Returns: element string, label string, names list of strings, held list of strings, owner string, namespace string,
-//          space string, record string
+// Returns: label string, names list of strings, held list of strings, owner string, namespace string
 MATCH (n)
 UNWIND [label IN labels(n) WHERE $model[label] IS NOT NULL] AS label
 WITH n, label, $model[label] AS properties
@@ -18,9 +17,9 @@ WITH n, label, [name IN keys(properties) WHERE
            OR coalesce(properties[name].least IS NOT NULL AND n[name] <> n[name], false)
     END] AS names
 WHERE size(names) > 0
-RETURN elementId(n) AS element, label, names,
+RETURN label, names,
        [name IN names | CASE WHEN n[name] IS NULL THEN null WHEN n[name] IS :: LIST<ANY> THEN 'a list'
                         ELSE left(toStringOrNull(n[name]), 60) END] AS held,
        toStringOrNull(coalesce(n.id, n.name, n.run, n.key, n.revision)) AS owner,
-       toStringOrNull(n.namespace) AS namespace, toStringOrNull(n.space) AS space, toStringOrNull(n.record) AS record
+       toStringOrNull(n.namespace) AS namespace
 LIMIT $most

@@ -126,7 +126,10 @@ def _damage(store: Store, namespace: str) -> list[Finding]:
         if damaged_namespace == namespace or (is_first and damaged_namespace not in names):
             sentences.append(sentence)
     # A damaged file may hold millions of such values.
-    findings = [Finding(sentence) for sentence in sentences[:_SHOWN_CELLS]]
+    findings: list[Finding] = []
+    for sentence in sentences[:_SHOWN_CELLS]:
+        # A file is reset before it is opened; a server's properties are their owner's to correct.
+        findings.append(Finding(f"{sentence}; correct it on the server", "") if store.remote else Finding(sentence))
     if len(sentences) > _SHOWN_CELLS:
         findings.append(Finding(f"and {len(sentences) - _SHOWN_CELLS:,} more such values"))
     return findings
