@@ -35,8 +35,7 @@ from hepm.graph.neo4j_local import LocalServer
 from hepm.graph.stored_vectors import to_bytes
 from hepm.ingest import ReadOptions
 from hepm.ingest.pipeline import embed_texts, replay_with
-from hepm.ingest.prepare import IngestOptions
-from hepm.ingest.workers.parallel import prepare
+from hepm.ingest.prepare import IngestOptions, prepare
 
 SEED = 7
 BATCH = 500
@@ -121,7 +120,7 @@ def server() -> Iterator[Server]:
 
 def recorded(folder: Path, count: int) -> list[RunRecord]:
     runs: list[RunRecord] = []
-    for _, item in prepare([str(folder)], ReadOptions(), IngestOptions(processes=1)):
+    for _, item in prepare([str(folder)], ReadOptions(), IngestOptions()):
         if isinstance(item, RunRecord) and item.transitions:
             runs.append(item)
         if len(runs) == count:

@@ -55,7 +55,6 @@ class Preparing:
 
     assume_success: bool
     distrust: tuple[str, ...]
-    processes: int | None
 
     def options(self, config: ConfigFile) -> IngestOptions:
         """The options of the library."""
@@ -67,7 +66,6 @@ class Preparing:
         return IngestOptions(
             redactor=config.redaction.redactor(),
             assume_success=self.assume_success,
-            processes=self.processes,
             trusted=trusted,
             outcome_by=config.outcome_by,
         )
@@ -83,7 +81,6 @@ preparing_options = options_as(
         multiple=True,
         metavar="KEY[=VALUE]",
     ),
-    option("--processes", "Processes that read files. Default: automatic.", least=1),
 )
 
 

@@ -226,11 +226,6 @@ class CachedEmbedder:
             self._keep(keys, embedded_ND)
         return vectors_ND
 
-    def keep(self, texts: Sequence[str], vectors_ND: Float32Array) -> None:
-        """Know the vectors of texts that the inner embedder made elsewhere."""
-        check_vectors(vectors_ND, dimensions=self.dimensions, name=self.name)
-        self._keep([_key(text) for text in texts], vectors_ND)
-
     def _keep(self, keys: Sequence[bytes], vectors_ND: Float32Array) -> None:
         with self._lock:
             for key, vector in zip(keys, vectors_ND, strict=True):

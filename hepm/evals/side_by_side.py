@@ -5,6 +5,7 @@ The copies know all that this process knows, and only answers are sent: a memory
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Callable, Generator, Sequence
@@ -19,6 +20,13 @@ _Part = TypeVar("_Part")
 _Answer = TypeVar("_Answer")
 # In a copy: what answers, the parts, and the event that ends it early.
 _work: list[Any] = []
+
+
+def usable_cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # on Linux; a container may have fewer than the machine
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def answers_in_order(

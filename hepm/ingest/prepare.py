@@ -9,19 +9,19 @@ from dataclasses import asdict, dataclass, field, replace
 from operator import is_
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self, TypeAlias, TypeVar, cast
+from typing import Any, Final, Self, TypeAlias, TypeVar, cast
 
 from hepm.errors import InputError
 from hepm.graph.delta import RunRecord
 from hepm.graph.rows import Aliases, no_text
 from hepm.graph.tool_life import with_own_names
 from hepm.ingest.fields import is_list, is_object
-from hepm.ingest.files.source_file import Lines
+from hepm.ingest.files.sources import regular_files
 from hepm.ingest.formats.hepm import write_run
 from hepm.ingest.inner_tools import set_inner_tools
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT, check_rules, verdict_of
-from hepm.ingest.reading import read_lines, read_runs, read_value
-from hepm.ingest.records import MAX_LABEL, MAX_NAME, ReadOptions, RecordError, Rejection, content_digest
+from hepm.ingest.reading import read_runs, read_value
+from hepm.ingest.records import MAX_LABEL, MAX_NAME, ReadOptions, RecordError, Rejection, content_digest, is_record
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import transitions, without_hints
 from hepm.text import CUT
@@ -29,13 +29,6 @@ from hepm.types import DISTRUSTED, OWN_STATES, Outcome, Tool, ToolCall, Trajecto
 
 RunSource: TypeAlias = str | PathLike[str] | Trajectory | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """A file, folder, glob, archive or "-"; a run itself; or a record or all that a file may hold, in Python's values."""
-
-
-class FileLines(NamedTuple):
-    """Some lines of a file, of which each is a run."""
-
-    file: str
-    lines: Lines
 
 
 Prepared: TypeAlias = tuple[str | None, RunRecord | Rejection]
@@ -56,7 +49,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class TrustByTags:
-    """Trusts every run but those with one of some tags. Unlike a function, worker processes can use it.
+    """Trusts every run but those with one of some tags.
 
     Attributes:
         distrusted: Keys of tags, each with a value; None for any.
@@ -88,10 +81,9 @@ class IngestOptions:
     Attributes:
         redactor: Removes secrets from every text; None stores texts as they are.
         assume_success: Take runs of unknown outcome for successes (gold sequences, logs of a system that works).
-        processes: Number of processes that read files; None for as many as are useful, 1 for this one alone.
         trusted: Whether a run, as it was read, may count; None trusts all. A run that may not is stored without its
             label, which goes into a tag: nothing is suggested or distilled from it. If it was stored with a label
-            before, that is retracted; stored again as trusted, it counts. Worker processes need `TrustByTags`.
+            before, that is retracted; stored again as trusted, it counts.
         own_states: Keep only the agents' own summaries as states, as H-EPM does; else an extract of the conversation
             replaces a missing one. A run keeps to how it was first stored; a tag records it.
         outcome_by: Rules that label runs without an outcome (see `hepm.ingest.outcome.RULES`); the first one that
@@ -101,7 +93,6 @@ class IngestOptions:
 
     redactor: Redactor | None = field(default_factory=Redactor)
     assume_success: bool = False
-    processes: int | None = None
     trusted: Callable[[Trajectory], bool] | None = None
     own_states: bool = False
     outcome_by: tuple[str, ...] = OUTCOME_BY_DEFAULT
@@ -111,27 +102,55 @@ class IngestOptions:
         check_rules(self.outcome_by)
 
 
-def prepare_in_process(
-    sources: Iterable[RunSource | FileLines], reading: ReadOptions, options: IngestOptions
+def prepare(
+    source: RunSource | Iterable[RunSource], reading: ReadOptions, options: IngestOptions
 ) -> Iterator[Prepared]:
-    """Every run of the sources, in this process and one at a time."""
+    """Every run of the sources, in a fixed order and one at a time.
+
+    Raises:
+        InputError: `source` is a list of messages; else as `read_runs`.
+    """
+    sources = _listed(source)
+    if isinstance(sources, list | tuple) and any(map(_is_message, sources[:1])):
+        raise InputError(
+            "these are the messages of one run: call ingest(from_messages(...)), or pass each run as a list"
+        )
     preparer = _Preparer(options)
     set_inner_tools(reading.inner_tool)
-    for number, source in enumerate(sources, 1):
-        if isinstance(source, Trajectory):
-            yield preparer.prepare("python", source)
+    for number, one in enumerate(sources, 1):
+        if isinstance(one, Trajectory):
+            yield preparer.prepare("python", one)
             continue
-        if isinstance(source, FileLines):
-            items = read_lines(Path(source.file), source.lines, reading)
-        elif isinstance(source, str | PathLike):
-            items = read_runs([source], reading)
+        if isinstance(one, str | PathLike):
+            items = read_runs([one], reading)
         else:
-            items = read_value(source, number, reading)
+            items = read_value(one, number, reading)
         for format_name, item in items:
             if isinstance(item, Rejection):
                 yield None, item
             else:
                 yield preparer.prepare(format_name, item)
+
+
+def files_of(source: RunSource | Iterable[RunSource]) -> list[Path] | None:
+    """The files that are to be read; None if anything else is, too."""
+    sources = _listed(source)
+    if not isinstance(sources, list | tuple):  # an iterator can be gone through only once
+        return None
+    return regular_files(sources)
+
+
+def _listed(source: RunSource | Iterable[RunSource]) -> Iterable[RunSource]:
+    if isinstance(source, (str, PathLike)) or is_record(source):
+        return [cast("RunSource", source)]
+    return cast("Iterable[RunSource]", source)
+
+
+def _is_message(value: object) -> bool:
+    if isinstance(value, Mapping):
+        record = cast("Mapping[str, object]", value)
+        return type(record.get("role")) is str and "messages" not in record
+    return is_record(value) and type(getattr(value, "role", None)) is str
 
 
 def batches(items: Iterable[T], most: int, most_chars: int) -> Iterator[list[T]]:

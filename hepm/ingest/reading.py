@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import IO, Final
+from typing import Final
 
 from hepm.errors import FormatError, InputError
 from hepm.ingest.fields import is_object
-from hepm.ingest.files.source_file import Lines, SourceFile, printable
+from hepm.ingest.files.source_file import SourceFile
 from hepm.ingest.files.sources import open_source
 from hepm.ingest.formats import (
     agentdojo,
@@ -140,12 +140,6 @@ def _told(items: Iterator[tuple[str, Item]]) -> Iterator[tuple[str, Item]]:
         yield empty
 
 
-def read_lines(file: Path, lines: Lines, options: ReadOptions) -> Iterator[tuple[str, Item]]:
-    """The runs in some lines of a file that `is_by_line`, with its name of the format."""
-    with file.open("rb") as stream:
-        yield from _read_one(_part_of(file, stream, lines), _chosen(options.format), options, RECORD_LIMIT)
-
-
 def keys_like_outcomes(sources: Iterable[str]) -> list[str]:
     """Keys under which the first records of some files may hold an outcome: "score", "metadata.passed"."""
     keys: set[str] = set()
@@ -169,24 +163,6 @@ def _outcome_keys(record: Object, within: str = "") -> Iterator[str]:
             yield from _outcome_keys(value, f"{key}.")
         elif isinstance(value, bool | int | float | str) and _LIKE_OUTCOME.search(key):
             yield within + key
-
-
-def is_by_line(file: Path, options: ReadOptions) -> bool:
-    """Whether `read_lines` of all parts of an uncompressed file gives what `read_runs` of the file gives."""
-
-    readers = _chosen(options.format)
-    with file.open("rb") as stream:
-        try:
-            # No lines at all: the head is enough to recognise a format.
-            document = Document(_part_of(file, stream, Lines(0, 0, 1)))
-        except UnreadableError:
-            return False
-        reader = _reader_of(document, readers)
-        return reader is not None and reader.by_line and document.is_lines
-
-
-def _part_of(file: Path, stream: IO[bytes], lines: Lines) -> SourceFile:
-    return SourceFile(printable(str(file)), PurePosixPath(file.absolute()), stream, lines=lines)
 
 
 def _reader_of(document: Document, readers: Sequence[Reader]) -> Reader | None:

@@ -349,9 +349,8 @@ class Memory:
             InputError: `tools` are invalid, or `source` is the bare messages of one run.
         """
         from hepm.ingest.pipeline import Pipeline
-        from hepm.ingest.prepare import IngestOptions
+        from hepm.ingest.prepare import IngestOptions, files_of, prepare
         from hepm.ingest.seen_files import SeenFiles
-        from hepm.ingest.workers.parallel import files_of, prepare
 
         if not namespace:
             raise InputError("a namespace needs a name")
@@ -375,11 +374,11 @@ class Memory:
         try:
             files = files_of(source) if self._seen_files is not None else None
             if files is None or self._seen_files is None:
-                return pipeline.run(prepare(source, reading, options, embedder), tools=described, on_batch=on_batch)
+                return pipeline.run(prepare(source, reading, options), tools=described, on_batch=on_batch)
             seen = SeenFiles(self._seen_files, namespace, reading, options)
             fresh, same = seen.split(files, lambda ids: self.store.find_known(ids, namespace=namespace))
             pipeline.report.add_seen(same)
-            read = seen.watch(prepare(fresh, reading, options, embedder))
+            read = seen.watch(prepare(fresh, reading, options))
             report = pipeline.run(read, tools=described, on_batch=seen.keep_and(on_batch))
             seen.keep(done=True)
             return report

@@ -19,7 +19,7 @@ from hepm.experience.lesson_lines import SENTENCE_TOKENS, LessonLine
 from hepm.experience.lessons import Notes
 from hepm.experience.prompt import ITEM_CHARS, PromptOptions, Recollection, render, without_repeats
 from hepm.graph.lessons.rows import Uses
-from hepm.ingest.prepare import IngestOptions, prepare_in_process
+from hepm.ingest.prepare import IngestOptions, prepare
 from hepm.ingest.records import ReadOptions
 from hepm.llm.usage import estimate_tokens
 from hepm.types import BLOCK_END, BLOCK_START, HINT, Suggestion, Suggestions
@@ -369,7 +369,7 @@ def a_run(*turns: Turn) -> Trajectory:
 )
 def test_what_memory_told_is_not_learned_back(place: Callable[[str], list[Turn]], told: str, tmp_path: Path) -> None:
     run = a_run(*place(told))
-    ((_, prepared),) = prepare_in_process([run], ReadOptions(), IngestOptions())
+    ((_, prepared),) = prepare([run], ReadOptions(), IngestOptions())
     known = "\n".join((prepared.said, *(t.summary for t in prepared.transitions)))  # type: ignore[union-attr]
     assert "zebra" not in known
     assert all(word in known for word in ("I want", "red shoes"))

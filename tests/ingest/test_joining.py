@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 
 from hepm import Memory
 from hepm.ingest.joining import joined
-from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.reading import read_value
 from hepm.ingest.records import ReadOptions
-from hepm.ingest.workers import parallel
 from hepm.types import Trajectory
 from tests.ingest import traces
 from tests.ingest.samples import write
@@ -41,17 +39,13 @@ def request(number: int, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("order", [(2, 0, 1), pytest.param((0, 1, 2), marks=pytest.mark.exhaustive)])
-@pytest.mark.parametrize("way", ["one command", "several commands", "worker processes"])
-def test_traces_of_a_session_in_several_files_are_one_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[int, ...], way: str
-):
-    monkeypatch.setattr(parallel, "WORTH_BYTES", 0)
+@pytest.mark.parametrize("way", ["one command", "several commands"])
+def test_traces_of_a_session_in_several_files_are_one_run(tmp_path: Path, order: tuple[int, ...], way: str):
     files = [write(tmp_path / f"{number}.json", request(number)) for number in order]
     commands = [[file] for file in files] if way == "several commands" else [files]
-    options = IngestOptions(processes=2 if way == "worker processes" else 1)
     with Memory.open(tmp_path / "m.hepm") as memory:
         for command in commands:
-            assert memory.ingest(command, options=options).rejected == []
+            assert memory.ingest(command).rejected == []
         [run] = memory.runs()
         assert [turn.text or turn.calls[0].name for turn in run.turns] == [
             "And the next?", "look_0", "And the next?", "look_1", "And the next?", "look_2",

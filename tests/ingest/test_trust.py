@@ -18,9 +18,7 @@ from hepm.cli.commands import app
 from hepm.errors import InputError
 from hepm.ingest import ReadOptions
 from hepm.ingest.formats.hepm import parse_run, write_run
-from hepm.ingest.prepare import IngestOptions, TrustByTags, exclude, prepare_in_process
-from hepm.ingest.workers import parallel
-from hepm.ingest.workers.parallel import prepare, workers_for
+from hepm.ingest.prepare import IngestOptions, TrustByTags, exclude, prepare
 from hepm.policy import POLICIES
 from hepm.types import DISTRUSTED, Tool
 from tests.runs import trajectory
@@ -238,40 +236,16 @@ def test_rebuilding_exporting_and_copying_keep_it_distrusted(tmp_path: Path) -> 
             assert copy.ingest(runs, options=BUT_ATTACKED).duplicates == 2
 
 
-# Several processes
-
-
-@pytest.fixture
-def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(parallel, "WORTH_BYTES", 0)
-    folder = tmp_path / "logs"
-    folder.mkdir()
-    for number in range(4):
-        runs = [trajectory(f"{number}-{i}", "look", f"do{i % 7}") for i in range(100)]
-        marked = [attacked(run) if i % 3 == 0 else run for i, run in enumerate(runs)]
-        (folder / f"{number}.jsonl").write_text("".join(write_run(run) + "\n" for run in marked))
-    return folder
-
-
-def test_processes_of_their_own_distrust_the_same_runs(logs: Path) -> None:
-    options = replace(BUT_ATTACKED, processes=2)
-    assert workers_for(sorted(map(str, logs.iterdir())), options) == 2
-    alone = list(prepare_in_process([str(logs)], ReadOptions(), options))
-    assert list(prepare([logs], ReadOptions(), options)) == alone
-    assert sum(not run.trusted for _, run in alone) == 4 * 34  # type: ignore[union-attr]
-
-
-def test_a_function_of_the_users_is_asked_in_this_process(logs: Path) -> None:
+def test_a_function_of_the_users_is_asked_about_each_run() -> None:
     asked: list[str] = []
 
     def trusted(run: Trajectory) -> bool:
         asked.append(run.id)
         return False
 
-    options = IngestOptions(processes=2, trusted=trusted)
-    assert workers_for(sorted(map(str, logs.iterdir())), options) == 0
-    assert all(not run.trusted for _, run in prepare([logs], ReadOptions(), options))  # type: ignore[union-attr]
-    assert len(asked) == 4 * 100
+    runs = [trajectory(f"r{number}", "look") for number in range(4)]
+    assert all(not run.trusted for _, run in prepare(runs, ReadOptions(), IngestOptions(trusted=trusted)))  # type: ignore[union-attr]
+    assert asked == ["r0", "r1", "r2", "r3"]
 
 
 # Command line

@@ -55,12 +55,6 @@ def _paths(files: FileSystem, path: str, wanted: Callable[[str], bool]) -> list[
     return []
 
 
-def remote_size(name: str) -> int:
-    """Size of a file in bytes; 0 if the service does not say."""
-    files, path = _located(name)
-    return files.size(path) or 0
-
-
 @contextmanager
 def open_remote(name: str) -> Generator[tuple[IO[bytes], str, Callable[[str], bytes | None]]]:
     """The bytes of a file, its path, and what reads another file by its path; OSError if it cannot be read."""

@@ -20,20 +20,6 @@ def printable(name: str) -> str:
     return name.encode("utf-8", "replace").decode()
 
 
-@dataclass(frozen=True, slots=True)
-class Lines:
-    """Some lines of a file of JSON lines.
-
-    Attributes:
-        start, stop: The bytes that hold them, from the beginning of the file; `stop` is behind the last one.
-        first: Number of the first one in the file, from 1.
-    """
-
-    start: int
-    stop: int
-    first: int
-
-
 @dataclass(slots=True)
 class SourceFile:
     """One document that can be read once, as bytes.
@@ -42,7 +28,6 @@ class SourceFile:
         path: Where it lies in its folder or archive, without suffixes of compression.
         stream: The decompressed bytes after `head`, the first bytes, if these were read already.
         read_beside: Reads another file of the folder or archive by its path; None if there is none.
-        lines: Which of its lines are read; None for all. Then `stream` can seek.
     """
 
     name: str
@@ -50,7 +35,6 @@ class SourceFile:
     stream: IO[bytes]
     read_beside: Callable[[str], bytes | None] = lambda _: None
     head: bytes = b""
-    lines: Lines | None = None
 
     def begins_with(self, magic: bytes) -> bool:
         """Whether it is a file with these first bytes; they will be read again."""

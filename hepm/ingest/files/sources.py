@@ -58,20 +58,6 @@ def regular_files(names: Sequence[object]) -> list[Path] | None:
     return regular
 
 
-def workable_files(names: Sequence[object]) -> list[str] | None:
-    """The files behind names, also at addresses, which workers can open; None if anything is something else."""
-    workable: list[str] = []
-    for name in names:
-        if isinstance(name, str) and is_remote(name):
-            files: Sequence[object] | None = remote_files(name, is_data)
-        else:
-            files = regular_files([name])
-        if not files:
-            return None
-        workable += map(str, files)
-    return workable
-
-
 def open_source(name: str) -> Iterator[Opened]:
     """Every document behind a source, in a fixed order; a name without files comes back as a Rejection."""
     if name == STDIN:

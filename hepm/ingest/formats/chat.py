@@ -118,4 +118,4 @@ def verdict(value: Any, key: str) -> bool | None:
 
 
 # ShareGPT's records (conversations) are rejected by name.
-READER: Final = Reader("chat", _recognises, _read, by_line=True)
+READER: Final = Reader("chat", _recognises, _read)

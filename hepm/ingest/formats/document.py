@@ -8,7 +8,6 @@ from __future__ import annotations
 import codecs
 import io
 import json
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import suppress
@@ -272,11 +271,6 @@ class _Bytes(io.RawIOBase):
         self.unread(head)
         return head
 
-    def go_to(self, offset: int) -> None:
-        """Go on at a byte of the file."""
-        self._stream.seek(offset)
-        self._head, self._ended = io.BytesIO(), False
-
     def unread(self, head: bytes) -> None:
         """Put bytes before the ones that were not read yet."""
         self._head = io.BytesIO(head)
@@ -340,10 +334,8 @@ class Document(RunOrigin):
         self._bytes = _Bytes(source)
         # One byte more than is decoded at once tells a document of that size from a longer one.
         self._looks = WHOLE + 1
-        if source.lines is not None:
-            self._looks = _CHUNK
         head = self._bytes.look(self._looks)
-        self._complete = source.lines is None and len(head) <= WHOLE
+        self._complete = len(head) <= WHOLE
         if head.startswith(codecs.BOM_UTF8):
             head = head[3:]
             self._bytes.unread(head)
@@ -355,7 +347,7 @@ class Document(RunOrigin):
 
     @property
     def is_lines(self) -> bool:
-        """Whether it is JSON lines, of which some may be read alone (`SourceFile.lines`)."""
+        """Whether it is JSON lines."""
         return self._lines
 
     @property
@@ -541,23 +533,15 @@ class Document(RunOrigin):
     def _line_records(self) -> Iterator[tuple[int, Any]]:
         reader = io.BufferedReader(self._bytes, _CHUNK)
         number = 0
-        left = math.inf  # bytes of the part that is to be read
-        lines = self.source.lines
-        if lines is not None:
-            self._bytes.go_to(lines.start)
-            number = lines.first - 1
-            left = lines.stop - lines.start
-        while left > 0:
+        while True:
             number += 1
             line = reader.readline(self._limit + 1)
             if not line:
                 break
-            left -= len(line)
             if len(line) > self._limit and line[-1:] != b"\n":
                 yield number, RecordError(f"it is longer than {self._limit:,} bytes, the limit for one record")
                 while line and line[-1:] != b"\n":
                     line = reader.readline(_CHUNK)
-                    left -= len(line)
             elif not line.isspace():
                 value = RecordError(_TOO_MANY) if _too_many(line, (b"[", b"{")) else _decoded_line(line)
                 if self._bytes.reason and isinstance(value, RecordError) and line[-1:] != b"\n":
@@ -573,23 +557,19 @@ class Reader:
 
     Attributes:
         command_names: Whether its shell calls are named by their programs, unless the user says otherwise.
-        by_line: Whether each of JSON lines is a run by itself, whatever the other lines hold.
     """
 
     name: str
     recognises: Callable[[Document], bool]
     read: Callable[[Document], Items]
     command_names: bool = False
-    by_line: bool = False
 
 
 def record_reader(
     name: str, recognises: Callable[[Document], bool], build: Callable[[Object, Document], Trajectory]
 ) -> Reader:
     """The reader of a format in which each record is a run."""
-    return Reader(
-        name, recognises, lambda document: document.each(lambda record: build(record, document)), by_line=True
-    )
+    return Reader(name, recognises, lambda document: document.each(lambda record: build(record, document)))
 
 
 def _decoded_line(line: bytes) -> Any:

@@ -171,4 +171,4 @@ _KEYS: Final[Mapping[type, str]] = {
     Answer: "answer",
 }
 
-READER: Final = Reader("hepm", lambda document: "hepm" in document.keys, _read, by_line=True)
+READER: Final = Reader("hepm", lambda document: "hepm" in document.keys, _read)

@@ -1,1 +1,0 @@
-"""Preparation of many files side by side: in processes of this machine."""
