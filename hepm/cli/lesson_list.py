@@ -30,13 +30,6 @@ _ENOUGH: Final = 1_000_000  # a limit that cuts no search
 _NOT_FOUND: Final = -2.0  # below every cosine
 
 
-def stored_kind(kind: LessonKind) -> Kind:
-    """The name of a kind in stores and files."""
-    if kind == "note":
-        return "notes"
-    return kind
-
-
 def remark_pending(memory: Memory, namespace: str) -> None:
     """Say how many lessons wait for approval, if any."""
     waiting = memory.lessons.pending(namespace=namespace)

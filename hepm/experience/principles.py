@@ -16,7 +16,6 @@ from hepm.experience.comparison import says_nothing
 from hepm.experience.content import ContentHere
 from hepm.experience.counted import CountedReport, learn_by_counting, uncounted
 from hepm.experience.distilling import Distiller, DistillReport, Progress, check_kind, distill_into
-from hepm.experience.for_request import principles_for
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lesson_lines import LessonWriter
 from hepm.experience.lessons import Principle, applies_in, in_brackets
@@ -224,15 +223,6 @@ class Principles:
         for principle in (*similar, *of_last_tools):
             found.setdefault(principle.id, principle)
         return list(found.values())[:k]
-
-    def for_request(
-        self, request: str, *, namespace: str = DEFAULT_NAMESPACE, environment: str = "", k: int = RETRIEVED
-    ) -> list[FoundPrinciple]:
-        """What to know before a task begins, the most telling first (see `hepm.experience.for_request`)."""
-        if k < 1:
-            raise InputError(f"k is {k}: ask for at least one principle.")
-        stored = principles_for(self._bank, request, namespace=namespace, environment=environment, k=k)
-        return list(map(FoundPrinciple.of, stored))
 
     def at(
         self,

@@ -47,7 +47,6 @@ def told(memory: Memory) -> str:
     texts = [memory.prompt(MESSAGES, options=options).text, memory.prompt(MESSAGES).text]
     texts += [found.principle.text for found in memory.principles.search(EVIL, floor=-1.0)]
     texts += [found.principle.text for found in memory.principles.at(["get_order"])]
-    texts += [found.principle.text for found in memory.principles.for_request(EVIL)]
     texts += [found.experience.lesson for found in memory.experiences.search(EVIL, floor=-1.0)]
     for every in (False, True):
         texts += [

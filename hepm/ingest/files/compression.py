@@ -42,11 +42,6 @@ def uncompressed_name(name: str) -> str:
     return split_compression(name)[0]
 
 
-def is_compressed(name: str) -> bool:
-    """Whether a file's name says that it is compressed."""
-    return bool(split_compression(name)[1])
-
-
 def is_archive(name: str) -> bool:
     """Whether a name is that of an archive, compressed or not."""
     return uncompressed_name(name).lower().endswith(_ARCHIVE_SUFFIXES)
