@@ -14,7 +14,6 @@ import pytest
 from hepm.errors import FormatError
 from hepm.ingest import READERS, ReadOptions, read_runs
 from hepm.ingest.formats.document import WHOLE
-from hepm.ingest.prepare import IngestOptions, prepare
 from hepm.types import Trajectory
 from tests.ingest.samples import AGENTDOJO, CHAT, ONE_DOCUMENT, SIMULATION, TAU, read, read_one, read_reason, write
 
@@ -200,17 +199,3 @@ def test_no_reader_takes_a_file_of_settings_for_runs(tmp_path: Path, name: str):
     for content in ({"colour": "red"}, [{"colour": "red"}], [3, [], None]):
         path = write(tmp_path / "settings.json", content)
         assert f"it is not of the format '{name}'" in read(path, options=ReadOptions(format=name))[1][0].reason
-
-
-def test_an_address_is_read_like_the_path_behind_it(tmp_path: Path) -> None:
-    runs = tmp_path / "runs"
-    runs.mkdir()
-    for name, before in (("a.jsonl", ""), ("b.jsonl", "{damaged\n"), (".hidden.jsonl", "")):
-        (runs / name).write_text(before + json.dumps({**CHAT, "id": name}))
-    by_path = list(prepare([str(runs)], ReadOptions(), IngestOptions()))
-    for address in (runs.as_uri(), f"{runs.as_uri()}/*.jsonl"):
-        found = list(prepare([address], ReadOptions(), IngestOptions()))
-        assert [getattr(item, "id", None) for _, item in found] == [getattr(item, "id", None) for _, item in by_path]
-        assert getattr(found[1][1], "file", "").endswith("/runs/b.jsonl")
-    [(_, missing)] = prepare([f"{runs.as_uri()}/none.jsonl"], ReadOptions(), IngestOptions())
-    assert "no such file" in getattr(missing, "reason", "")

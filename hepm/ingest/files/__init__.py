@@ -1,1 +1,1 @@
-"""From the names of files, folders, archives and addresses to open files."""
+"""From the names of files, folders and archives to open files."""

@@ -1,4 +1,4 @@
-"""From the names of files, folders, globs and addresses to open documents."""
+"""From the names of files, folders and globs to open documents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Final
 
 from hepm.ingest.files.archives import read_companion
 from hepm.ingest.files.compression import COMPRESSION_SUFFIXES, NO_DATA, is_data, open_file
-from hepm.ingest.files.remote import is_remote, open_remote, remote_files
 from hepm.ingest.files.source_file import Opened, printable
 from hepm.ingest.files.streams import open_stream
 from hepm.ingest.files.unreadable import why_unreadable
@@ -63,9 +62,6 @@ def open_source(name: str) -> Iterator[Opened]:
     if name == STDIN:
         yield from open_stream("<stdin>", "stdin", sys.stdin.buffer)
         return
-    if is_remote(name):
-        yield from _open_remote(name)
-        return
     files = named_files(name)
     if not files:
         yield Rejection(name, None, _why_no_files(name))
@@ -88,18 +84,6 @@ def _why_no_files(name: str) -> str:
     if glob.has_magic(name):
         return "no file matches this pattern"
     return "there is no such file or folder"
-
-
-def _open_remote(name: str) -> Iterator[Opened]:
-    files = remote_files(name, is_data)
-    if not files:
-        yield Rejection(name, None, "there is no such file, or the folder holds none to read")
-    for file in files:
-        try:
-            with open_remote(file) as (stream, path, beside):
-                yield from open_stream(file, path, stream, beside)
-        except OSError as error:
-            yield Rejection(file, None, why_unreadable(error))
 
 
 def _read_file(path: str) -> bytes | None:
