@@ -15,7 +15,6 @@ from hepm.text import count_of
 from hepm.types import StateSummary
 
 if TYPE_CHECKING:
-    from hepm.experience.age import Age
     from hepm.experience.equal_lessons import EqualLessons
     from hepm.graph.lessons.rows import Kind, LessonRow, Source, StoredLesson
     from hepm.memory import Memory
@@ -155,8 +154,8 @@ def _in_order(memory: Memory, kind: LessonKind, lessons: list[StoredLesson], lim
         shown, shown_equal = lessons[-limit:], equal[-limit:]
     return _Listing(
         total=len(lessons),
-        documents=_documents(memory, shown, equal, namespace),
-        lines=_lines(memory, shown_equal, namespace),
+        documents=_documents(shown, equal),
+        lines=list(map(_line, shown_equal)),
         left_out=len(equal) - len(shown_equal),
     )
 
@@ -195,13 +194,13 @@ def _by_similarity(
     # A search gives one of the lessons that differ in numbers alone; a line has all of them.
     equal = [each for each in memory.lessons.equal(lessons, namespace=namespace) if nearest(each) > _NOT_FOUND]
     equal.sort(key=nearest, reverse=True)
-    documents = _documents(memory, [lesson for lesson, _ in matches[:limit]], equal, namespace)
+    documents = _documents([lesson for lesson, _ in matches[:limit]], equal)
     for document in documents:
         document["similarity"] = similarity[document["id"]]
     shown = equal[:limit]
     lines: list[str] = []
-    for each, line in zip(shown, _lines(memory, shown, namespace), strict=True):
-        lines.append(f"{nearest(each):.2f}  {line}")
+    for each in shown:
+        lines.append(f"{nearest(each):.2f}  {_line(each)}")
     remark = ""
     least = memory.lessons.floor
     if equal and nearest(equal[0]) < least:
@@ -211,34 +210,20 @@ def _by_similarity(
     )
 
 
-def _documents(
-    memory: Memory, lessons: Sequence[StoredLesson], equal: Sequence[EqualLessons], namespace: str
-) -> list[dict[str, Any]]:
+def _documents(lessons: Sequence[StoredLesson], equal: Sequence[EqualLessons]) -> list[dict[str, Any]]:
     """Each lesson by itself, with the sentence by which it is listed."""
     listed_as: dict[str, EqualLessons] = {}
     for each in equal:
         for lesson in each.lessons:
             listed_as[lesson.row.id] = each
-    ages = memory.lessons.ages(namespace).of([lesson.row for lesson in lessons])
     documents: list[dict[str, Any]] = []
-    for lesson, age in zip(lessons, ages, strict=True):
+    for lesson in lessons:
         same = listed_as[lesson.row.id]
-        documents.append(lesson_json(lesson) | {"sentence": same.text, "held_back": same.held_back} | _age_json(age))
+        documents.append(lesson_json(lesson) | {"sentence": same.text, "held_back": same.held_back})
     return documents
 
 
-def _lines(memory: Memory, equal: Sequence[EqualLessons], namespace: str) -> list[str]:
-    from hepm.experience.age import freshest
-
-    ages = memory.lessons.ages(namespace)
-    lines: list[str] = []
-    for each in equal:
-        age = freshest(ages.of([lesson.row for lesson in each.lessons]))
-        lines.append(_line(each, age))
-    return lines
-
-
-def _line(equal: EqualLessons, age: Age) -> str:
+def _line(equal: EqualLessons) -> str:
     """`p-1f3a  guiding, 4 runs, score 0.75 (in 2 of 2 uses): Call get_order first.`"""
     row, uses = equal.first.row, equal.uses
     parts = [*equal.labels, count_of(len(equal.sources), "run")]
@@ -251,10 +236,7 @@ def _line(equal: EqualLessons, age: Age) -> str:
         parts.append(f"{uses.successes} of {uses.uses} uses went well")
     if row.retired:
         parts.append(row.retired)
-    line = f"{row.id}  {', '.join(parts)}: {equal.line}"
-    if age.note:
-        line += f" ({age.note})"
-    return line
+    return f"{row.id}  {', '.join(parts)}: {equal.line}"
 
 
 def _notes_listing(memory: Memory, only: LessonFilter, query: str | None, limit: int, namespace: str) -> _Listing:
@@ -308,8 +290,7 @@ def show(place: StorePlace, lesson: str, as_json: bool) -> None:
             return
         # Runs that a prompt showed the lesson to, with their outcomes.
         shown_in = memory.lessons.shown_in(stored.row.id, namespace=place.namespace)
-        (age,) = memory.lessons.ages(place.namespace).of([stored.row])
-    members = {**lesson_json(stored), "score": round(stored.uses.score, 6), **_age_json(age), "shown_in": shown_in}
+    members = {**lesson_json(stored), "score": round(stored.uses.score, 6), "shown_in": shown_in}
     if as_json:
         print_json(members)
         return
@@ -396,10 +377,6 @@ def lesson_json(stored: StoredLesson) -> dict[str, Any]:
         "retired": row.retired,
     }
     return {name: value for name, value in document.items() if value not in ("", [], (), None)}
-
-
-def _age_json(age: Age) -> dict[str, str]:
-    return {"supported_on": age.supported_on, "fades": age.note}
 
 
 def _plain(value: Any) -> str:

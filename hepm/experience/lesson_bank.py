@@ -19,7 +19,6 @@ from hepm.errors import StoreError
 from hepm.evidence.decisions import FactNumbers, LabelledRun
 from hepm.evidence.nearest import Requests
 from hepm.evidence.rules import ToolRule
-from hepm.experience.age import Ages
 from hepm.experience.comparison import says_nothing
 from hepm.experience.equal_lessons import EqualLessons, equal_lessons
 from hepm.experience.lessons import EXTRACTIVE, HAND, applies_in, lesson_key
@@ -88,7 +87,6 @@ class LessonBank:
         self._waiting: list[Callable[[], object]] = []  # exposures and outcomes that are not written yet
         self._failing = False
         self._lock = Lock()
-        self._ages: dict[str, Ages] = {}
         self._token: str | None = None
 
     def told_to(self, token: str) -> LessonBank:
@@ -125,10 +123,9 @@ class LessonBank:
         """Other names of tools, and retired tools."""
         return self._mirror.namespace(namespace).marks
 
-    def ages(self, namespace: str) -> Ages:
-        """How old the lessons of a namespace are."""
-        mirror = self._mirror.namespace(namespace)
-        return self._ages.setdefault(namespace, Ages(mirror))
+    def latest_end(self, runs: Iterable[str], *, namespace: str) -> float | None:
+        """When the latest of some runs ended, Unix seconds; None if that is known of none."""
+        return max(self.store.ends_of(list(runs), namespace=namespace).values(), default=None)
 
     def rules(self, namespace: str, *, anew: bool = True) -> builtins.list[ToolRule]:
         """What worked and what failed where, in runs of any task (see `hepm.evidence.upkeep.LiveEvidence.rules`)."""

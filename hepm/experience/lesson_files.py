@@ -13,10 +13,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Final, NamedTuple, Self
 
 from hepm.errors import InputError
-from hepm.experience.age import Age, freshest
 from hepm.experience.comparison import says_nothing
 from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.equal_lessons import EqualLessons
@@ -57,7 +57,6 @@ class FileLesson(NamedTuple):
     """A line of a file: what one or more lessons say."""
 
     equal: EqualLessons
-    age: Age
 
     @property
     def row(self) -> LessonRow:
@@ -71,8 +70,6 @@ class FileLesson(NamedTuple):
     @property
     def shown(self) -> bool:
         """Whether a prompt would show it where it holds."""
-        if not self.age.weight:
-            return False
         return self.by_hand or not (self.equal.held_back or let_down(self.equal.uses))
 
     @property
@@ -84,13 +81,13 @@ class FileLesson(NamedTuple):
 
     @property
     def evidence(self) -> str:
-        """Why to believe it, in a few words: "9 of 10 runs", "from 3 runs; get_order changed since"."""
+        """Why to believe it, in a few words: "9 of 10 runs", "from 3 runs; pending"."""
         support = self.equal.evidence
         if self.by_hand:
             support = "by hand"
         elif not support and self.equal.sources:
             support = f"from {count_of(len(self.equal.sources), 'run')}"
-        return "; ".join(filter(None, (support, self.age.note, self.row.retired)))
+        return "; ".join(filter(None, (support, self.row.retired)))
 
 
 class Chosen(NamedTuple):
@@ -110,9 +107,8 @@ def lessons_for_file(
 ) -> Chosen:
     """The lessons to write: those that a prompt would show where they hold.
 
-    Left out are lessons for one user alone, since a file is for all, those that are too old (see `Ages`) or let runs
-    down, counted ones that hold where a word is said, which their readers distrust, and what a person deleted or edited
-    before.
+    Left out are lessons for one user alone, since a file is for all, those that let runs down, counted ones that hold
+    where a word is said, which their readers distrust, and what a person deleted or edited before.
 
     Args:
         kinds: Notes are not written: they are about one user.
@@ -121,14 +117,10 @@ def lessons_for_file(
     """
     equal = _equal(bank, kinds, namespace, ("", PENDING) if pending else ("",))
     refused = {lessons.key for lessons in _equal(bank, kinds, namespace, ("deleted", "superseded"))}
-    # Asked of all at once: their runs are read together.
-    rows = [stored.row for lessons in equal for stored in lessons.lessons]
-    age_of = dict(zip([row.id for row in rows], bank.ages(namespace).of(rows), strict=True))
     kept: list[FileLesson] = []
     left_out = 0
     for lessons in equal:
-        age = freshest(age_of[stored.row.id] for stored in lessons.lessons)
-        lesson = FileLesson(lessons, age)
+        lesson = FileLesson(lessons)
         if lessons.key in refused and not lesson.by_hand:
             continue
         if every or (lesson.shown and not lesson.needs_a_word):
@@ -256,7 +248,7 @@ def section_of(
     body = [
         _TITLE,
         "",
-        f"{_summary(written)} Lines that you change or delete stay so.",
+        f"{_summary(written, bank, namespace)} Lines that you change or delete stay so.",
         "",
     ]
     for works in (True, False):
@@ -340,7 +332,7 @@ def _find(text: str, name: str) -> tuple[int, int] | None:
     return begin.start(), end + len(END)
 
 
-def _summary(lessons: Sequence[FileLesson]) -> str:
+def _summary(lessons: Sequence[FileLesson], bank: LessonBank, namespace: str) -> str:
     """Such as "2 lessons from 14 runs, the latest of 2025-03-01."."""
     if not lessons:
         return "None at present."
@@ -348,9 +340,9 @@ def _summary(lessons: Sequence[FileLesson]) -> str:
     for lesson in lessons:
         runs.update(*(stored.row.run_ids for stored in lesson.equal.lessons))
     text = f"{count_of(len(lessons), 'lesson')} from {count_of(len(runs), 'run')}"
-    latest = max(lesson.age.supported_on for lesson in lessons)
-    if latest:
-        text += f", the latest of {latest}"
+    latest = bank.latest_end(runs, namespace=namespace)
+    if latest is not None:
+        text += f", the latest of {datetime.fromtimestamp(latest, UTC).date()}"
     return f"{text}."
 
 

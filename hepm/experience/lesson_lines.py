@@ -6,7 +6,7 @@ A lesson that counting found is written as the advice that it gives here, with t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -113,17 +113,15 @@ class LessonWriter:
                 return False
         return lesson.conditions.holds(self._known, self._here.after, environment=self._environment, user=self._user)
 
-    def lines(
-        self, found: Iterable[Principle | Experience], suggestions: Suggestions, fading: Mapping[str, str]
-    ) -> list[LessonLine]:
+    def lines(self, found: Iterable[Principle | Experience], suggestions: Suggestions) -> list[LessonLine]:
         """The lessons as sentences, the surest first: each thing once, nothing that `suggestions` says already.
 
-        A line that speaks against a surer one is left out. `fading` says by id why a lesson is no longer fresh.
+        A line that speaks against a surer one is left out.
         """
         # By the tools that are advised, or by the words of a lesson that advises none.
         by_meaning: dict[str | frozenset[ToolName], LessonLine] = {}
         for lesson in found:
-            line = self._line(lesson, fading.get(lesson.id, ""))
+            line = self._line(lesson)
             # What is advised makes the condition: "call a" and "call a rather than b" are one.
             meaning = line.advice.better or line.text
             if meaning in by_meaning:
@@ -156,10 +154,10 @@ class LessonWriter:
                 worse |= advice.worse
         return chosen[:k]
 
-    def _line(self, lesson: Principle | Experience, fading: str) -> LessonLine:
+    def _line(self, lesson: Principle | Experience) -> LessonLine:
         runs = lesson.run_ids
         if isinstance(lesson, Principle) and is_content(lesson):
-            return LessonLine(in_brackets(lesson.row()), fading, (lesson.id,), runs, sure=1.0)
+            return LessonLine(in_brackets(lesson.row()), "", (lesson.id,), runs, sure=1.0)
         # A lesson that nothing counts has only the number of its runs.
         evidence = f"from {count_of(len(runs), 'run')}" if runs else ""
         text = _with_situation(lesson) if self._as_written else in_own_words(lesson)
@@ -169,7 +167,6 @@ class LessonWriter:
             # In the agent's own names of its tools.
             if any(advice):
                 text = advice_sentence(lesson.conditions.when, advice)
-        evidence = "; ".join(filter(None, (evidence, fading)))
         reasoned = lesson.conditions.checked
         return LessonLine(text, evidence, (lesson.id,), runs, advice, _sureness(lesson), reasoned)
 

@@ -17,7 +17,6 @@ from typing import Final, NamedTuple
 
 from hepm.errors import LlmError
 from hepm.experience.advice import AdviceHere
-from hepm.experience.age import Age
 from hepm.experience.content import Where
 from hepm.experience.experiences import RETRIEVED, Experiences
 from hepm.experience.lesson_bank import LessonBank
@@ -274,21 +273,11 @@ class Recollector:
             notes = Preferences(self._bank).notes(self._user, namespace=self._namespace)
             if notes is not None and options.recalled:
                 recalled = self._recalled()
-        # Lessons that are too old are left out; fading ones come last.
-        ids = [lesson.id for lesson in (*rules, *experiences)]
-        ages = self._bank.ages(self._namespace).by_id(ids, self._bank.lessons(self._namespace))
-
-        def weight(lesson: Principle | Experience) -> float:
-            return ages.get(lesson.id, Age()).weight
-
-        found: list[Principle | Experience] = []
-        for lessons in (rules, experiences):
-            found += sorted(filter(weight, lessons), key=weight, reverse=True)
         shown = Suggestions()
         if options.suggestions:
             shown = self._suggestions
         # The lines need the suggestion that is shown: none of them repeats it.
-        lines = self._writer.lines(found, shown, {id: age.note for id, age in ages.items()})
+        lines = self._writer.lines((*rules, *experiences), shown)
         fitting_lines = fitting(lines, options.lesson_tokens)
         omitted: list[str] = []
         for line in lines:

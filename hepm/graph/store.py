@@ -364,11 +364,6 @@ class Store(Backend):
         """The names of the tokens that recorded stored runs at a server, by id; without runs that none recorded."""
         return dict(self.read("tokens_of", namespace=namespace, ids=ids))
 
-    def latest_ends(self, *, namespace: str, most: int) -> list[float]:
-        """When the `most` runs that were stored last ended, Unix seconds; those of unknown end are left out."""
-        rows = self.read("latest_ends", namespace=namespace, most=most)
-        return [ended_at for (ended_at,) in rows if ended_at is not None]
-
     def latest_records(self, *, namespace: str, before: int, limit: int) -> list[tuple[int, str, str]]:
         """Row number, id and record of runs stored before row `before`, the latest first."""
         rows = self.read("latest_records", namespace=namespace, before=before, limit=limit)
@@ -526,25 +521,6 @@ class Store(Backend):
         for source, target, numbers in rows:
             latest[source, target] = _from_json(numbers)
         return latest
-
-    def latest_ends_on(
-        self, edges: Sequence[Edge], *, namespace: str, most: int
-    ) -> dict[Edge, list[tuple[float, bool | None]]]:
-        """When the latest runs that took each edge ended, Unix seconds, and whether they succeeded.
-
-        Of those stored last, `most` of each edge; those of unknown end are left out.
-        """
-        latest = self._latest_on(edges, namespace=namespace, most=most)
-        seqs: set[int] = set()
-        for numbers in latest.values():
-            seqs.update(numbers)
-        ends: dict[int, tuple[float, bool | None]] = {}
-        for seq, ended_at, success in self.read("ends_at", namespace=namespace, seqs=sorted(seqs)):
-            ends[seq] = ended_at, as_bool(success)
-        by_edge: dict[Edge, list[tuple[float, bool | None]]] = {}
-        for edge, numbers in latest.items():
-            by_edge[edge] = [ends[seq] for seq in numbers if seq in ends]
-        return by_edge
 
     def runs_at(self, seqs: Sequence[int], *, namespace: str) -> list[RunRow]:
         """Those of the runs that are labelled and count, by row number, without their vectors."""

@@ -95,10 +95,6 @@ READS: dict[str, Callable[[Store, str], Any]] = {
     "models": lambda store, ns: store.models(namespace=ns, most=9),
     "requests_before": lambda store, ns: store.requests_before(namespace=ns, most=9),
     "ends_of": lambda store, ns: sorted(store.ends_of(["r1", "r2", "r3"], namespace=ns).items()),
-    "latest_ends": lambda store, ns: store.latest_ends(namespace=ns, most=9),
-    "latest_ends_on": lambda store, ns: [
-        ends for ends in store.latest_ends_on([(START, "a")], namespace=ns, most=9).values() if ends
-    ],
     "latest_records": lambda store, ns: store.latest_records(namespace=ns, before=1 << 62, limit=9),
     "largest_tasks": lambda store, ns: store.largest_tasks(namespace=ns, most=9),
     "lone_runs": lambda store, ns: [count for count in store.lone_runs(namespace=ns) if count],

@@ -385,15 +385,3 @@ def test_the_ends_of_runs_are_known_where_they_were_recorded(store: Store) -> No
     add(store, Shelf(trajectory("b", "look", ended_at=20.0), trajectory("a", "look"), trajectory("c", "look")))
     add(store, Shelf(trajectory("d", "look", ended_at=10.0)))
     assert store.ends_of(["a", "b", "d", "gone"], namespace=NS) == {"b": 20.0, "d": 10.0}
-    assert sorted(store.latest_ends(namespace=NS, most=4)) == [10.0, 20.0]
-    assert store.latest_ends(namespace=NS, most=1) == [10.0]
-    assert store.latest_ends(namespace="other", most=4) == []
-
-
-def test_the_ends_of_the_latest_runs_on_an_edge_come_with_their_outcomes(store: Store) -> None:
-    runs = [trajectory("a", "look", "buy", ended_at=10.0), trajectory("b", "look", "buy", success=False, ended_at=20.0)]
-    add(store, Shelf(*runs, trajectory("c", "look", "buy"), trajectory("d", "look", "buy", success=None, ended_at=5.0)))
-    edges = [("look", "buy"), ("buy", "look")]
-    found = store.latest_ends_on(edges, namespace=NS, most=8)
-    assert found == {edges[0]: [(5.0, None), (20.0, False), (10.0, True)], edges[1]: []}
-    assert store.latest_ends_on(edges[:1], namespace=NS, most=1) == {edges[0]: [(5.0, None)]}

@@ -263,13 +263,6 @@ SELECT DISTINCT model FROM (
 SELECT id, token FROM trajectory
 WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids)) AND token <> '';
 
--- name: ends_at
-SELECT seq, ended_at, success FROM trajectory
-WHERE namespace = :namespace AND seq IN (SELECT value FROM json_each(:seqs)) AND ended_at IS NOT NULL;
-
--- name: latest_ends
-SELECT ended_at FROM trajectory WHERE namespace = :namespace ORDER BY seq DESC LIMIT :most;
-
 -- name: runs_holding
 -- Labelled runs on an edge with one of the texts in their sequence, or all of them if no text is given.
 SELECT t.id, coalesce(t.ended_at, 0.0), t.success, t.sequence
