@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 
-import neo4j  # so that no time below is that of loading it
 import pytest
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
@@ -22,16 +21,14 @@ from hepm.errors import (
     StoreUnavailableError,
     StoreVersionError,
 )
-from hepm.graph.neo4j.connection import OLDEST, Connection, Sender, check_version, uid
+from hepm.graph.neo4j.connection import OLDEST, Connection, check_version, uid
 from hepm.graph.neo4j.login import Login
 from hepm.graph.neo4j.store import Neo4jStore
-from hepm.graph.neo4j.warming import warm_up
 from hepm.graph.open_store import is_address
-from hepm.ingest import write_run
-from hepm.ingest.prepare import IngestOptions, TrustByTags, run_of
+from hepm.ingest.prepare import IngestOptions, TrustByTags
 from hepm.types import SUMMARY_TOOL
 from tests.faults.command import quick
-from tests.neo4j_server import Neo4jServer, emptied
+from tests.neo4j_server import Neo4jServer
 from tests.runs import trajectory
 
 SECRET = "correct-horse-battery"
@@ -53,36 +50,6 @@ def free_port() -> int:
     with closing(socket.socket()) as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
-
-
-def test_a_rehearsed_ingest_leaves_indexes_and_nothing_else(
-    neo4j_server: Neo4jServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server, sent = emptied(neo4j_server), list[str]()
-    send = Sender.send
-
-    def recording(sender: Sender, name: str, /, **values: object) -> neo4j.Result:
-        sent.append(name)
-        return send(sender, name, **values)
-
-    monkeypatch.setattr(Sender, "send", recording)
-    runs = [trajectory(f"r{n}", "a", "b", "c", task=f"t{n}", success=n > 2) for n in range(6)]
-    auth = (server.username, server.password)
-    prepared = [run_of(one, write_run(one)) for one in runs]
-    warm_up(login(server), prepared)
-    rehearsed = set(sent)
-    with closing(Connection(login(server))) as connection:
-        assert connection.ask("MATCH (n) RETURN count(n)", {}, timeout_s=9, limit=9).rows == ((0,),)
-        indexed = dict(connection.read("find_embeddings", "schema"))
-        assert indexed == {"state_embedding": 512, "lesson_embedding": 512}  # as the default embedder needs them
-    sent.clear()
-    with Memory.open(server.uri, auth=auth, speak="weighed") as memory:
-        memory.ingest(runs)
-        assert set(sent) == rehearsed
-        before = sorted(memory.export())
-        warm_up(login(server), prepared)  # as when a server with runs is started again
-        assert sorted(memory.export()) == before
-        assert memory.namespaces() == ["default"]
 
 
 @pytest.mark.parametrize("scheme", ["bolt", "neo4j"])
@@ -235,21 +202,6 @@ def test_a_store_of_before_gets_the_new_reading_of_rewards_and_no_word_of_distru
         assert (memory.totals().successes, memory.totals().failures) == (1, 1)
         assert memory.examine() == []
         assert memory.store.latest_outcomes(["refund"], namespace="default") == {"refund": "11"}
-
-
-def test_a_server_of_before_finds_the_failed_runs_of_a_task(server: Neo4jServer) -> None:
-    auth = (server.username, server.password)
-    with Memory.open(server.uri, auth=auth, speak="weighed") as memory:
-        memory.ingest([trajectory(f"r{at}", "look", success=at > 1, task="t") for at in range(4)])
-    store = Neo4jStore(login(server))
-    older = "MATCH (t:Trajectory) WHERE NOT t.success SET t.task_uid = null"
-    store._connection.write(lambda tx: tx.run(older).consume())
-    assert len(store.runs_beside(["r3"], namespace="default", latest=9)) == 2
-    store._connection.write(lambda tx: tx.run("MATCH (m:Memory) SET m.schema_version = 10").consume())
-    store.close()
-    with Memory.open(server.uri, auth=auth, speak="weighed") as memory:
-        assert len(memory.lessons.store.runs_beside(["r0"], namespace="default", latest=9)) == 4
-        assert memory.examine() == []
 
 
 def test_a_server_of_before_drops_the_tool_of_the_agents_own_summaries(server: Neo4jServer) -> None:
