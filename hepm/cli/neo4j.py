@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +11,7 @@ import click
 
 from hepm.cli.commands import PATH, flag, group, option
 from hepm.cli.options import Bar, StorePlace, chosen_by, json_option, place_options, print_json, remark, tell
-from hepm.errors import LocalServerError, StoreError
+from hepm.errors import LocalServerError
 from hepm.graph.neo4j.login import Login
 from hepm.graph.open_store import embedded_file
 from hepm.types import Object
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from hepm.graph.neo4j_local import LocalServer, Status
 
 FOLDER: Final = Path("neo4j")
-_REHEARSED_RUNS: Final = 100
 folder_option = option(
     "--folder", "Folder of the server's data, logs, settings and password.", type=PATH, default=FOLDER
 )
@@ -38,23 +36,11 @@ def start(folder: Path, version: str | None, bolt_port: int | None, heap: str | 
     """Start a server in a folder and wait until it answers. The first start downloads 160 to 190 MB.
     Example: `hepm neo4j start`
     """
-    from hepm.graph.neo4j.warming import warm_up
-    from hepm.ingest import write_run
-    from hepm.ingest.prepare import run_of
-    from hepm.lab.desks.service_desk import desk_and_runs
-
     # The first start fetches a server, later ones find it in the cache.
     with Bar("jars of Neo4j fetched") as bar:
         server = _server(folder, version=version, bolt_port=bolt_port, heap=heap, say=remark, report=bar.show)
         started = server.start()
     server_status = server.status()
-    if started and server_status.uri is not None:
-        remark("the server rehearses an ingest, so that the first one is fast")
-        _, trajectories = desk_and_runs()
-        runs = [run_of(trajectory, write_run(trajectory)) for trajectory in trajectories[:_REHEARSED_RUNS]]
-        # It only saves time: a rehearsal that fails is no failure.
-        with contextlib.suppress(StoreError):
-            warm_up(Login(server_status.uri, server_status.username, server.password), runs)
     state = "runs" if started else "is running already"
     tell(f"Neo4j {server_status.version} {state} in {server_status.folder}")
     _print_addresses(server_status)
@@ -133,7 +119,6 @@ def paint(place: StorePlace, clear: bool) -> None:
         sentence += " neo4j://localhost:7687, or set HEPM_STORE. `hepm view` draws an embedded store."
         raise click.BadParameter(sentence, param_hint="--store")
     from hepm.graph.neo4j.connection import paint
-    from hepm.graph.neo4j.login import Login
 
     # Reports a wrong address or namespace.
     place.open().close()

@@ -207,21 +207,6 @@ class ToolSpan(NamedTuple):
     runs: int
 
 
-class TaskRow(NamedTuple):
-    """A task with several labelled runs: the id of one of them, and how many succeeded and failed."""
-
-    environment: str
-    task: str
-    run: str
-    successes: int
-    failures: int
-
-    @property
-    def runs(self) -> int:
-        """How many labelled runs it has."""
-        return self.successes + self.failures
-
-
 class Marks(NamedTuple):
     """Aliases of tools, and the tools that are retired."""
 

@@ -31,7 +31,6 @@ from hepm.graph.rows import (
     Selection,
     StateBatch,
     StateRow,
-    TaskRow,
     TextEmbedder,
     ToolRow,
     ToolSpan,
@@ -331,10 +330,6 @@ class Store(Backend):
         """Environment, task ("" for none) and id of every stored run with an outcome, in that order."""
         return self.read("runs_by_task", namespace=namespace)
 
-    def runs_beside(self, runs: Sequence[str], *, namespace: str, latest: int) -> list[tuple[Any, ...]]:
-        """The same of the stored ones of `runs` and of their tasks' runs, the `latest` last stored of each outcome."""
-        return self.read("runs_beside", namespace=namespace, ids=runs, latest=latest)
-
     def ends_of(self, ids: Sequence[str], *, namespace: str) -> dict[str, float]:
         """When those of the runs ended that are stored and whose end is known, Unix seconds, by id."""
         return dict(self.read("ends_of", namespace=namespace, ids=ids))
@@ -368,15 +363,6 @@ class Store(Backend):
         """Row number, id and record of runs stored before row `before`, the latest first."""
         rows = self.read("latest_records", namespace=namespace, before=before, limit=limit)
         return [(seq, name, record) for seq, name, record in rows]
-
-    def largest_tasks(self, *, namespace: str, most: int) -> list[TaskRow]:
-        """The tasks with most labelled runs, of those with more than one."""
-        return list(map(TaskRow._make, self.read("largest_tasks", namespace=namespace, most=most)))
-
-    def lone_runs(self, *, namespace: str) -> tuple[int, int]:
-        """How many labelled runs no other one shares its task with, and how many labelled runs there are."""
-        ((alone, runs),) = self.read("lone_runs", namespace=namespace)
-        return alone, runs
 
     def tool_spans(self, tools: Sequence[ToolName], *, namespace: str) -> dict[ToolName, ToolSpan]:
         """When runs called each of the tools; those that no run called are left out. O(calls of these tools)."""

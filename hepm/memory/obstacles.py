@@ -14,13 +14,12 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from hepm.errors import StoreDamagedError
-from hepm.experience.likeness import Named, group_requests, members_of, same_task
-from hepm.graph.rows import TaskRow, ToolRow
+from hepm.graph.rows import ToolRow
 from hepm.ingest.formats.hepm import parse_stored
 from hepm.ingest.outcome import verdict_of
 from hepm.memory.levels import CHANCES, FEWEST, SILENT, GuardState
-from hepm.memory.survey import LAST_ROW, LIKE_RUNS, MOST_CHARS, RUNS_OF_KIND, SeenRun, Surveyed
-from hepm.text import count_of, quoted
+from hepm.memory.survey import LAST_ROW, LIKE_RUNS, MOST_CHARS, SeenRun, Surveyed
+from hepm.text import count_of
 from hepm.types import REMOVED, ToolName, Trajectory
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ MOST_LINES: Final = 10
 # From where on something is worth a line; ours.
 _UNLABELLED_READ: Final = 200  # runs without an outcome that are read
 _SHARE_UNLABELLED: Final = 0.05  # of all runs
-_FEWEST_LONE: Final = 20
 _HINTED_TURNS: Final = 30
 _HINTED_RUNS: Final = 5
 _FOLLOWED: Final = 0.1  # share of hinted turns in which the agent called what the hint named
@@ -43,7 +41,6 @@ _SURE: Final = 0.95
 _RULES_TRIED: Final = ("tests", "exit-code")  # words of users mislead
 _RULE_LABELS: Final = 0.2  # share of the runs read that rules must label for the command to be worth it
 _IDS_SHOWN: Final = 3
-_TEXT_SHOWN: Final = 50
 
 # The words of "searchFlights", "search_flights_v2".
 _NAME_PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+\d*|\d+")
@@ -51,7 +48,7 @@ _NAME_PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+\d*|\d+")
 _VERSION: Final = re.compile(r"v?\d+|new|old|legacy|deprecated|beta")
 
 ObstacleKind: TypeAlias = Literal[
-    "unlabelled", "labels", "task-is-kind", "lone-runs", "hints-ignored", "renamed", "hints-hurt", "lessons-unseen",
+    "unlabelled", "labels", "hints-ignored", "renamed", "hints-hurt", "lessons-unseen",
     "secrets",
 ]  # fmt: skip
 
@@ -84,8 +81,7 @@ class Obstacle:
 def obstacles(memory: Memory, *, namespace: str | None = None) -> list[Obstacle]:
     """What keeps memory from helping, each with the command that mends it: what concerns most runs first.
 
-    At most `MOST_LINES`. Reads the latest thousand runs of a namespace and some runs of its largest tasks, whatever it
-    holds; some seconds.
+    At most `MOST_LINES`. Reads the latest thousand runs of a namespace, whatever it holds; some seconds.
 
     Args:
         namespace: Only this one; None for all.
@@ -157,20 +153,19 @@ def _unlabelled_runs(here: Surveyed) -> tuple[int, list[Trajectory]]:
 
 def _wrong_labels(here: Surveyed) -> Iterator[Obstacle]:
     """Runs that ended otherwise than all of at least `LIKE_RUNS` like ones."""
-    read = here.read
-    odd = _odd_runs(read)
+    odd = _odd_runs(here.latest)
     if not odd:
         return
     shown = ", ".join(f"{run.id} against {others}" for run, others in odd[:_IDS_SHOWN])
     more = ", …" if len(odd) > _IDS_SHOWN else ""
     what = (
-        f"{count_of(len(odd), 'run')} of {len(read):,} looked at ended otherwise than all runs of the same request "
+        f"{count_of(len(odd), 'run')} among {here.among_latest} ended otherwise than all runs of the same request "
         f"with the same calls and results ({shown}{more})"
     )
     mend = "look at the label" if len(odd) == 1 else "look at the labels, one after the other"
     first, _ = odd[0]
     command = f"hepm label {quote(first.id)} {_option(here.namespace)}"
-    yield Obstacle(here.namespace, "labels", what, mend, command, len(odd), len(read))
+    yield Obstacle(here.namespace, "labels", what, mend, command, len(odd), here.sample)
 
 
 def _odd_runs(read: Sequence[SeenRun]) -> list[tuple[SeenRun, int]]:
@@ -187,73 +182,6 @@ def _odd_runs(read: Sequence[SeenRun]) -> list[tuple[SeenRun, int]]:
         if len(rarer) == 1 and len(runs) > LIKE_RUNS:
             odd.append((rarer[0], len(runs) - 1))
     return sorted(odd, key=lambda pair: (-pair[1], pair[0].id))
-
-
-def _tasks_that_are_kinds(here: Surveyed) -> Iterator[Obstacle]:
-    """Tasks of whose runs most are about different things, so that they are not compared."""
-    kinds: list[tuple[TaskRow, list[SeenRun]]] = []
-    for row, runs_of_task in here.by_task.items():
-        known = [run for run in runs_of_task if run.trusted and (run.named.goal or run.named.things)]
-        if len(known) >= RUNS_OF_KIND and len(_of_one_task(known)) > len(known) / 2:
-            kinds.append((row, known))
-    if not kinds:
-        return
-    runs = read = 0
-    for row, known in kinds:
-        runs += row.runs
-        read += len(known)
-    named = ", ".join(quoted(row.task, _TEXT_SHOWN) for row, _ in kinds[:_IDS_SHOWN])
-    more = f" and {len(kinds) - _IDS_SHOWN:,} more" if len(kinds) > _IDS_SHOWN else ""
-    holds = f"the task {named} holds" if len(kinds) == 1 else f"the tasks {named}{more} hold"
-    # Two requests of the first task, as an example; there are such, as most of its runs differ.
-    first, *others = kinds[0][1]
-    other = next(run for run in others if not same_task(run.named, first.named))
-    example = f"{quoted(first.request, _TEXT_SHOWN)} and {quoted(other.request, _TEXT_SHOWN)}"
-    what = f"{holds} {count_of(runs, 'run')} of unlike requests, such as {example}: hardly any two are compared"
-    mend = "give runs of one request one task, or none, and like requests are found by their words; in a new store"
-    option = _option(here.namespace)
-    command = f"hepm export {option} | jq -c 'del(.task)' | hepm import - --store new.hepm {option}"
-    yield Obstacle(here.namespace, "task-is-kind", what, mend, command, runs, 0 if read == runs else read)
-
-
-def _of_one_task(runs: Sequence[SeenRun]) -> list[Named]:
-    """One of each set of runs that `same_task` takes for one, in order."""
-    leaders: list[Named] = []
-    for run in runs:
-        if not any(same_task(run.named, leader) for leader in leaders):
-            leaders.append(run.named)
-    return leaders
-
-
-def _lone_runs(here: Surveyed) -> Iterator[Obstacle]:
-    """Runs of tasks with one run each, if most of them have no like request either."""
-    alone, labelled = here.store.lone_runs(namespace=here.namespace)
-    if alone < _FEWEST_LONE or 2 * alone < labelled:
-        return
-    shared = {row.task for row in here.tasks}
-    requests: defaultdict[str, dict[str, str]] = defaultdict(dict)
-    read = 0
-    for run in here.latest:
-        if run.success is not None and run.trusted and run.task not in shared:
-            requests[run.environment][run.id] = run.request
-            read += 1
-    if read < _FEWEST_LONE:
-        return
-    unlike = 0
-    for of_environment in requests.values():
-        groups = members_of(group_requests(of_environment))
-        unlike += sum(len(members) == 1 for members in groups.values())
-    if 2 * unlike < read:
-        return
-    which = f"of the latest {read:,} of them" if here.sample else "of them"
-    what = (
-        f"{alone:,} of {count_of(labelled, 'labelled run')} are the only one of their task, and {unlike:,} {which} "
-        "have no like request: there is nothing to compare them with"
-    )
-    mend = "give runs of one request the same task, in records or in sessions, and let agents do it again"
-    command = 'memory.session(task="refund parcel 7")'
-    runs = round(alone * unlike / read)
-    yield Obstacle(here.namespace, "lone-runs", what, mend, command, runs, here.sample)
 
 
 def _ignored_hints(here: Surveyed) -> Iterator[Obstacle]:
@@ -395,8 +323,6 @@ def _removed_secrets(here: Surveyed) -> Iterator[Obstacle]:
 _LOOKS: Final[Sequence[Callable[[Surveyed], Iterator[Obstacle]]]] = (
     _unlabelled,
     _wrong_labels,
-    _tasks_that_are_kinds,
-    _lone_runs,
     _ignored_hints,
     _renamed_tools,
     _unseen_lessons,

@@ -1,18 +1,17 @@
-"""A bounded look at what a namespace holds: its latest runs, and some runs of its largest tasks."""
+"""A bounded look at what a namespace holds: its latest runs."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, NamedTuple, Self
 
 from hepm.errors import StoreDamagedError
-from hepm.experience.likeness import Named, named_in, request_of
-from hepm.graph.rows import TaskRow, Totals
+from hepm.experience.likeness import request_of
+from hepm.graph.rows import Totals
 from hepm.graph.store import Store
 from hepm.ingest.formats.hepm import parse_stored
 from hepm.text import count_of
@@ -20,20 +19,12 @@ from hepm.types import LEVEL, ToolName, Trajectory, Turn
 
 LATEST_RUNS: Final = 1_000
 MOST_CHARS: Final = 48_000_000
-"""Characters of records that are read of the latest runs, and as many of tasks."""
+"""Characters of records that are read of them."""
 LIKE_RUNS: Final = 5
 """Like runs that all ended otherwise, from which on a label looks wrong."""
-RUNS_OF_KIND: Final = 5
-"""Runs of a task from which on it may be a kind of task."""
 LAST_ROW: Final = (1 << 63) - 1  # after every row number
 
-_TASKS_COUNTED: Final = 1_000
-_TASKS_READ: Final = 30
-"""Of the largest tasks, and of those with hardly a run that ended otherwise."""
-# Runs of one task that are read, of successes and of failures.
-_OF_EACH_OUTCOME: Final = 12
 _READ_AT_ONCE: Final = 50
-_REQUEST_CHARS: Final = 300
 # "[redacted:api-key]" in a stored record.
 _REDACTED: Final = re.compile(r"\[redacted:([\w-]+)\]")
 _DIGITS: Final = re.compile(r"\d+")
@@ -45,7 +36,6 @@ class SeenRun(NamedTuple):
     Attributes:
         like: Equal for runs of one request with the same calls, arguments and results, apart from digits in these; ""
             without a call.
-        named: What its request is about.
         hinted, followed: Turns with calls before which a hint had named tools, and those of them that called one.
         ignored: What was called before the turns in which no hint was followed.
         secrets: Kinds of secrets that were removed from it.
@@ -53,10 +43,6 @@ class SeenRun(NamedTuple):
     """
 
     id: str
-    environment: str
-    task: str
-    request: str
-    named: Named
     success: bool | None
     trusted: bool
     like: str
@@ -74,17 +60,11 @@ class SeenRun(NamedTuple):
             if turn.hinted and turn.calls:
                 hinted += 1
                 followed += _follows(turn)
-        request = request_of(run)
-        named = named_in(run)
         return cls(
             run.id,
-            run.environment,
-            run.task,
-            request[:_REQUEST_CHARS],
-            named._replace(goal=named.goal[:_REQUEST_CHARS]),
             run.outcome.success,
             run.trusted,
-            _like(run, request),
+            _like(run, request_of(run)),
             hinted,
             followed,
             tuple(_before_ignored(run)),
@@ -130,35 +110,21 @@ class Surveyed:
 
     Attributes:
         latest: The latest runs, the last stored first.
-        tasks: Those with most labelled runs.
-        by_task: Some runs of some of them.
     """
 
     store: Store
     namespace: str
     totals: Totals
     latest: Sequence[SeenRun]
-    tasks: Sequence[TaskRow]
-    by_task: Mapping[TaskRow, Sequence[SeenRun]]
 
     @classmethod
     def of(cls, store: Store, namespace: str) -> Self:
-        """Read the latest runs and some of tasks, no more than `MOST_CHARS` of either."""
+        """Read the latest runs, no more than `MOST_CHARS`."""
         # Counts of the store are exact; of records no more is read than is bounded here.
         totals = store.totals(namespace=namespace)
         success_from = store.header.success_from
         latest = list(_read(latest_records(store, namespace, LATEST_RUNS), success_from))
-        tasks = store.largest_tasks(namespace=namespace, most=_TASKS_COUNTED)
-        by_task = _runs_of(store, namespace, _tasks_to_read(tasks), success_from)
-        return cls(store, namespace, totals, latest, tasks, by_task)
-
-    @property
-    def read(self) -> list[SeenRun]:
-        """Every run that was read, once."""
-        by_id: dict[str, SeenRun] = {}
-        for runs in (self.latest, *self.by_task.values()):
-            by_id.update({run.id: run for run in runs})
-        return list(by_id.values())
+        return cls(store, namespace, totals, latest)
 
     @property
     def among_latest(self) -> str:
@@ -205,31 +171,3 @@ def latest_records(store: Store, namespace: str, most: int) -> Iterator[tuple[st
             yield name, record
             before = row_number
         left -= len(rows)
-
-
-def _tasks_to_read(tasks: Sequence[TaskRow]) -> list[TaskRow]:
-    """The largest tasks, and those of which a few runs ended otherwise than all others, in turn."""
-    # A label that stands against at least `LIKE_RUNS` others may be wrong.
-    uneven = [row for row in tasks if 0 < min(row.successes, row.failures) <= row.runs / (LIKE_RUNS + 1)]
-    largest = [row for row in tasks if row.runs >= RUNS_OF_KIND]
-    return list(dict.fromkeys([*largest[:_TASKS_READ], *uneven[:_TASKS_READ]]))
-
-
-def _runs_of(
-    store: Store, namespace: str, tasks: Sequence[TaskRow], success_from: float
-) -> dict[TaskRow, list[SeenRun]]:
-    """Some runs of each outcome of these tasks, up to `MOST_CHARS`."""
-    if not tasks:
-        return {}
-    known = {(row.environment, row.task): row for row in tasks}
-    beside = store.runs_beside([row.run for row in tasks], namespace=namespace, latest=_OF_EACH_OUTCOME)
-    ids = [run for _, _, run in beside]
-
-    def records() -> Iterator[tuple[str, str]]:
-        for start in range(0, len(ids), _READ_AT_ONCE):
-            yield from store.records_of(ids[start : start + _READ_AT_ONCE], namespace=namespace).items()
-
-    by_task: defaultdict[TaskRow, list[SeenRun]] = defaultdict(list)
-    for run in _read(records(), success_from):
-        by_task[known[run.environment, run.task]].append(run)
-    return dict(by_task)

@@ -40,7 +40,6 @@ READS: dict[str, Callable[[Store, str], Any]] = {
     "find_known": lambda store, ns: store.find_known(["r1", "r2", "r3", "r4"], namespace=ns),
     "iter_records": lambda store, ns: list(store.iter_records(namespace=ns)),
     "runs_by_task": lambda store, ns: store.runs_by_task(namespace=ns),
-    "runs_beside": lambda store, ns: store.runs_beside(["r1", "r2", "r3"], namespace=ns, latest=9),
     "records_of": lambda store, ns: store.records_of(["r1", "r2", "r3"], namespace=ns),
     "edges": lambda store, ns: (
         store.edges(namespace=ns),
@@ -96,8 +95,6 @@ READS: dict[str, Callable[[Store, str], Any]] = {
     "requests_before": lambda store, ns: store.requests_before(namespace=ns, most=9),
     "ends_of": lambda store, ns: sorted(store.ends_of(["r1", "r2", "r3"], namespace=ns).items()),
     "latest_records": lambda store, ns: store.latest_records(namespace=ns, before=1 << 62, limit=9),
-    "largest_tasks": lambda store, ns: store.largest_tasks(namespace=ns, most=9),
-    "lone_runs": lambda store, ns: [count for count in store.lone_runs(namespace=ns) if count],
     "tool_spans": lambda store, ns: sorted(store.tool_spans(["a", "b"], namespace=ns).items()),
     "near": lambda store, ns: [row[:10] for row in store.near(VECTOR, ns, 9)],
     "drifts": lambda store, ns: [one for one in store.drifts(["a", "b"], namespace=ns).values() if one],

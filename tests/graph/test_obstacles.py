@@ -17,15 +17,6 @@ from hepm.memory.obstacles import MOST_LINES, Obstacle, obstacles
 from hepm.types import DEFAULT_NAMESPACE, LEVEL
 from tests.runs import trajectory
 
-WISHES = (
-    "Book a flight to Lisbon", "My kitchen lamp flickers", "Cancel the newspaper", "Translate this contract",
-    "Where is the nearest vet", "Rename all photographs", "Plot rainfall against harvest", "Order forty blue chairs",
-    "Summarise the meeting", "Which museum opens late", "Water bill seems too high", "Compile the driver again",
-    "Swap shifts with Anna", "Find cheaper insurance", "Repair a torn jacket", "Draft an apology letter",
-    "Count parked bicycles", "Tune the old piano", "Ship honey abroad", "Prune apple trees", "Teach me chess openings",
-    "Sharpen garden scissors", "Print wedding cards", "Reset router password",
-)  # fmt: skip
-
 
 def advice(memory: Memory, kind: str) -> Obstacle | None:
     """The line of a kind, if it came."""
@@ -95,7 +86,7 @@ def test_a_few_distrusted_or_deliberately_unlabelled_runs_are_no_obstacle(memory
 def test_a_run_that_ended_otherwise_than_five_equal_ones_looks_wrong(memory: Memory) -> None:
     memory.ingest([*runs(5), *runs(1, prefix="odd", success=False)])
     found = line(memory, "labels")
-    assert "1 run of 6 looked at ended otherwise" in found.what
+    assert "1 run among 6 runs ended otherwise" in found.what
     assert "(odd0 against 5)" in found.what
     assert (found.runs, found.command) == (1, "hepm label odd0 --namespace default")
 
@@ -110,45 +101,6 @@ def test_no_label_looks_wrong_where_a_result_an_argument_or_two_of_the_runs_diff
     memory.ingest(replace(other, turns=(*other.turns[:-1], asked)))
     memory.ingest([*runs(9, prefix="s", task="other"), *runs(2, prefix="f", success=False, task="other")])
     assert advice(memory, "labels") is None
-
-
-# Tasks
-
-
-def test_a_task_that_is_a_kind_of_request_is_named_with_two_unlike_ones(memory: Memory) -> None:
-    wishes = [f"Return order #W{at}{at}{at}1234, please" for at in range(1, 9)]
-    memory.ingest([trajectory(f"r{at}", "look", task="return", goal=wish) for at, wish in enumerate(wishes)])
-    found = line(memory, "task-is-kind")
-    assert found.what.startswith('the task "return" holds 8 runs of unlike requests, such as "Return order #W')
-    assert found.runs == 8
-    assert "jq -c 'del(.task)'" in found.command
-
-
-@pytest.mark.above_stores
-def test_a_task_whose_runs_are_about_one_thing_is_no_kind(memory: Memory) -> None:
-    wishes = ["Return order #W1231234", "Hello", "I want my money for #W1231234 back", "#W1231234 is broken"]
-    given = ToolCall("get_order", {"id": "#W1231234"}, "delivered")
-    for at, wish in enumerate(wishes * 2):
-        run = trajectory(f"r{at}", "look", task="return 123", goal=wish)
-        memory.ingest(replace(run, turns=(*run.turns, Turn("assistant", "", (given,)))))
-    memory.ingest([trajectory(f"m{at}", "look", task="milk", goal=f"Buy milk {at}") for at in range(6)])
-    assert advice(memory, "task-is-kind") is None
-
-
-def test_runs_that_are_alone_with_unlike_requests_have_nothing_to_be_compared_with(memory: Memory) -> None:
-    memory.ingest([trajectory(f"r{at}", "look", task=f"t{at}", goal=wish) for at, wish in enumerate(WISHES)])
-    found = line(memory, "lone-runs")
-    assert found.what.startswith(f"{len(WISHES)} of {len(WISHES)} labelled runs are the only one of their task")
-    assert found.runs >= len(WISHES) - 2
-
-
-@pytest.mark.above_stores
-def test_runs_that_are_alone_with_like_requests_or_in_pairs_can_be_compared(memory: Memory) -> None:
-    memory.ingest([trajectory(f"r{at}", "look", goal=f"Refund parcel {at}, it is broken") for at in range(40)])
-    assert advice(memory, "lone-runs") is None
-    pairs = [trajectory(f"p{at}", "look", task=f"t{at // 2}", goal=WISHES[at // 2]) for at in range(2 * len(WISHES))]
-    memory.ingest(pairs)
-    assert advice(memory, "lone-runs") is None
 
 
 # Hints
@@ -221,7 +173,7 @@ def test_tools_that_are_called_at_the_same_time_or_elsewhere_are_not_renamed(mem
 
 
 def add_lessons(memory: Memory) -> list[str]:
-    sentences = [f"Call look before: {wish}." for wish in WISHES[:10]]
+    sentences = [f"Call look before: {number} wishes." for number in range(10)]
     rows = [Principle("guiding", sentence, (), (Source("r0", 1.0),), ("look",)).row() for sentence in sentences]
     memory.lessons.change(LessonChange(put=rows))
     return [row.id for row in rows]

@@ -355,23 +355,6 @@ def check_order(make_two_stores: MakeStore, counting: str, drawn: Drawn, data: s
     assert everything(other, namespace) == everything(one, fresh)
 
 
-def test_beside_runs_are_those_of_their_tasks_and_of_many_the_last_of_each_outcome(store: Store) -> None:
-    kept = [trajectory(f"won {number}", "a", task="t") for number in (3, 1, 2)]
-    lost = trajectory("lost", "a", task="t", success=False)
-    unlabelled = trajectory("open", "a", task="t", success=None)
-    others = [
-        trajectory("elsewhere", "a", task="t", environment="office"),
-        trajectory("other", "a", task="u"),
-        trajectory("alone", "a"),
-        trajectory("alone too", "a"),
-    ]
-    add(store, Shelf(lost, *kept, unlabelled, *others))
-    found = store.runs_beside(["lost", "alone", "gone"], namespace=NS, latest=2)
-    of_task = [("shop", "t", name) for name in ("lost", "won 1", "won 2")]
-    assert found == [("shop", "", "alone"), *of_task]
-    assert store.runs_beside([], namespace=NS, latest=2) == []
-
-
 def test_runs_are_told_by_task_and_their_records_are_found_by_id(store: Store) -> None:
     shelf = Shelf(trajectory("b", "a", task="t2"), trajectory("a", "a", task="t2"), trajectory("c", "a"))
     add(store, shelf)

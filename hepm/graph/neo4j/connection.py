@@ -289,7 +289,6 @@ _BY_UID: Final[Mapping[str, tuple[str, str]]] = {
     "find_runs": ("ids", "run"),
     "records_of": ("ids", "run"),
     "stored_runs": ("ids", "run"),
-    "runs_beside": ("ids", "run"),
     "find_answers": ("keys", "answer"),
     "showings_in": ("runs", "showing"),
     "told_outcomes_of": ("runs", "showing"),

@@ -68,7 +68,7 @@ _ORPHANS: Final = (
     ("journal_ahead", "runs or states are ahead of their counters"),
 )
 # A server compares texts by UTF-16, Python and SQLite by code points: these are sorted here.
-_SORTED: Final = ("edges", "edges_from", "tools", "runs_by_task", "runs_beside")
+_SORTED: Final = ("edges", "edges_from", "tools", "runs_by_task")
 
 
 class Neo4jStore(Store):

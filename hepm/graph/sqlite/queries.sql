@@ -187,40 +187,9 @@ SELECT environment, task, id FROM trajectory
 WHERE namespace = :namespace AND (success IS NOT NULL OR reward IS NOT NULL)
 ORDER BY environment, task, id;
 
--- name: runs_beside
--- CROSS JOIN keeps SQLite from reading all runs of the namespace.
-WITH asked AS (
-    SELECT DISTINCT t.environment, t.task, t.id FROM json_each(:ids) j
-    CROSS JOIN trajectory t ON t.namespace = :namespace AND t.id = j.value
-)
-SELECT t.environment, t.task, t.id FROM asked a
-CROSS JOIN trajectory t ON t.namespace = :namespace AND t.id = a.id
-WHERE a.task = '' AND (t.success IS NOT NULL OR t.reward IS NOT NULL)
-UNION ALL
-SELECT environment, task, id FROM (
-    SELECT t.environment, t.task, t.id,
-           row_number() OVER (PARTITION BY t.environment, t.task, t.success ORDER BY t.seq DESC) AS age
-    FROM (SELECT DISTINCT environment, task FROM asked WHERE task <> '') a
-    CROSS JOIN trajectory t ON t.namespace = :namespace AND t.environment = a.environment AND t.task = a.task
-    WHERE t.success IS NOT NULL OR t.reward IS NOT NULL
-) WHERE age <= :latest
-ORDER BY 1, 2, 3;
-
 -- name: latest_records
 -- Runs stored before a row, the latest first.
 SELECT seq, id, record FROM trajectory WHERE namespace = :namespace AND seq < :before ORDER BY seq DESC LIMIT :limit;
-
--- name: largest_tasks
--- Tasks by the number of their labelled runs: one of these, how many succeeded and how many failed.
-SELECT environment, task, min(id), sum(success = 1), sum(success = 0) FROM trajectory
-WHERE namespace = :namespace AND task <> '' AND success IS NOT NULL
-GROUP BY environment, task HAVING count(*) > 1 ORDER BY count(*) DESC, environment, task LIMIT :most;
-
--- name: lone_runs
--- How many labelled runs no other one shares its task with, and how many labelled runs there are.
-SELECT coalesce(sum(CASE WHEN task = '' OR runs = 1 THEN runs END), 0), coalesce(sum(runs), 0)
-FROM (SELECT task, count(*) AS runs FROM trajectory
-      WHERE namespace = :namespace AND success IS NOT NULL GROUP BY environment, task);
 
 -- name: records_of
 SELECT id, record FROM trajectory WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids));
