@@ -209,7 +209,7 @@ GROUPS: Final = {
         "ingest": ("ingest:ingest", "Read recorded runs and remember them."),
         "label": ("label:label", "Label runs of unknown outcome: by hand, by rule, or by a model."),
         "forget": ("stores:forget", "Forget runs and everything they added."),
-        "export": ("transfer:export", "Write the runs and lessons as lines of JSON, or lessons as a file."),
+        "export": ("transfer:export", "Write the runs and lessons as lines of JSON, or lessons for agents."),
         "import": ("transfer:import_", "Read an export back."),
         "copy": ("transfer:copy", "Copy a memory between files and Neo4j."),
     },
@@ -255,7 +255,6 @@ RARE: Final = {
     "bench": (
         "base_url concurrency distiller embedder learn_from max_turns namespace option prices prune_below seed rollouts"
     ),
-    "ingest": "processes",
     "papers": "base_url prices",
     "prompt": "k environment",
 }
