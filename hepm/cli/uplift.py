@@ -70,14 +70,6 @@ def _remarks(report: UpliftReport) -> Iterator[str]:
     if waiting:
         by_arm = ", ".join(f"{number:,} {arm}" for arm, number in report.without_outcome.items())
         yield f"{count_of(waiting, 'session')} without an outcome count for nothing ({by_arm})"
-    hinted = report.followed
-    if hinted.followed and hinted.others:
-        followed_share = hinted.followed_successes / hinted.followed
-        other_share = hinted.other_successes / hinted.others
-        yield (
-            f"hints were followed in {count_of(hinted.followed, 'session')}, of which {followed_share:.0%} succeeded, "
-            f"and not in {hinted.others:,}, of which {other_share:.0%} did: no proof, as agents choose what they follow"
-        )
     # Credits of tools and lessons that were left out at random, the surest first.
     measured = [credit for credit in report.credits if credit.effect is not None]
     for credit in measured[:_SHOWN_CREDITS]:

@@ -25,8 +25,6 @@ from hepm.uplift.sequence import (
     Effect,
     FloatArray,
     IntArray,
-    effect_between,
-    expected,
     path_of,
     paths,
     scores,
@@ -55,15 +53,6 @@ class Credit(NamedTuple):
         if self.effect is None:
             return effect_sentence(None, self.shown + self.left_out)
         return effect_sentence(self.effect, self.effect.sessions, who="it")
-
-
-class Followed(NamedTuple):
-    """Sessions with memory by whether they did what hints said, at half of the turns or more: no proof of anything."""
-
-    followed: int
-    followed_successes: int
-    others: int
-    other_successes: int
 
 
 class ShadowLevel(NamedTuple):
@@ -137,8 +126,7 @@ class UpliftReport:
         without_outcome: Sessions of each arm that have no outcome; they count for nothing.
         success, raw: The difference of success, adjusted for the kinds of requests, and as it is.
         measures: Success, turns, failed calls and tokens of memory, in both arms.
-        parts: Success by whether the request was recognised, and by the guard's level. Levels are not drawn evenly
-            over time: their rows are no experiment of their own.
+        parts: Success by whether the request was recognised.
         points: How the difference of success became known.
         credits: What lessons and hinted tools do, the surest first.
         shadow: What sessions under a holdout of 1 show; None if there are none.
@@ -154,7 +142,6 @@ class UpliftReport:
     measures: tuple[MeasuredInBothArms, ...]
     parts: tuple[MeasuredInBothArms, ...]
     points: tuple[PlotPoint, ...]
-    followed: Followed
     credits: tuple[Credit, ...]
     shadow: Shadow | None
 
@@ -186,7 +173,6 @@ class UpliftReport:
         values["success"] = _effect_json(self.success)
         values["raw"] = _effect_json(self.raw)
         values["points"] = [point._asdict() for point in self.points]
-        values["followed"] = self.followed._asdict()
         values["credits"] = [_credit_json(credit) for credit in self.credits]
         if self.shadow is not None:
             levels = [level._asdict() for level in self.shadow.levels]
@@ -241,8 +227,6 @@ def uplift_of(
     path = path_of(success_T, treated_T, chances_T, kinds.kind_T)
     one_kind = np.zeros_like(kinds.kind_T)  # no adjustment
     raw = path_of(success_T, treated_T, chances_T, one_kind)
-    recognised = _recognised(success_T, treated_T, chances_T, kinds)
-    levels = _levels(ended, success_T, treated_T, kinds)
     with_memory = [session for session in ended if session.arm == MEMORY]
     shadow = None
     if shadows:
@@ -256,9 +240,8 @@ def uplift_of(
         success=path.last,
         raw=raw.last,
         measures=tuple(_measures(ended, treated_T, chances_T, kinds.kind_T, path.last)),
-        parts=(*recognised, *levels),
+        parts=tuple(_recognised(success_T, treated_T, chances_T, kinds)),
         points=_points(ended, path),
-        followed=_followed(with_memory),
         credits=_credits(with_memory, kinds.kind_T[treated_T], left_out),
         shadow=shadow,
     )
@@ -331,41 +314,6 @@ def _recognised(
             effect = path.of_stream(0).last
             measures.append(MeasuredInBothArms(name, *_means(success_T[part_T], treated_T[part_T]), effect, share=True))
     return measures
-
-
-def _levels(
-    ended: Sequence[TrialSession], success_T: FloatArray, treated_T: BoolArray, kinds: Kinds
-) -> list[MeasuredInBothArms]:
-    """Success of the sessions at each of the guard's levels beside that of controls, less what their kinds expect."""
-    if not len(success_T):
-        return []
-    _, without_T = expected(success_T, treated_T, kinds.kind_T, np.zeros_like(kinds.kind_T))
-    beyond_T = success_T - without_T
-    names = {session.level for session in ended if session.level}
-    measures: list[MeasuredInBothArms] = []
-    for level in sorted(names, key=lambda name: (name != "silent", name)):
-        at_level_T = np.array([session.level == level for session in ended], dtype=np.bool_)
-        effect = effect_between(beyond_T[at_level_T], beyond_T[~treated_T])
-        # The sessions of the level and all controls.
-        compared_T = at_level_T | ~treated_T
-        means = _means(success_T[compared_T], treated_T[compared_T])
-        measures.append(MeasuredInBothArms(f"level {level}", *means, effect, share=True))
-    return measures
-
-
-def _followed(with_memory: Sequence[TrialSession]) -> Followed:
-    """Success of sessions that followed most hints beside others: no effect, as the agent chose to follow."""
-    counts: Counter[tuple[bool, bool]] = Counter()  # by (followed, success)
-    for session in with_memory:
-        if session.hints:
-            share = fmean(followed for _, followed in session.hints)
-            counts[share >= 0.5, bool(session.success)] += 1
-    return Followed(
-        followed=counts[True, True] + counts[True, False],
-        followed_successes=counts[True, True],
-        others=counts[False, True] + counts[False, False],
-        other_successes=counts[False, True],
-    )
 
 
 def _credits(with_memory: Sequence[TrialSession], kind_T: IntArray, left_out: float) -> tuple[Credit, ...]:

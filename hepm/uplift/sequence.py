@@ -232,22 +232,3 @@ def path_of(
         guess = float(outcomes_T.mean())
     f_1T = scores(outcomes_T[None], treated_T[None], chances_T[None], kinds_T[None], guess=guess)
     return paths(f_1T, chances_T[None], spread).of_stream(0)
-
-
-def effect_between(with_N: FloatArray, without_N: FloatArray, spread: float = 0.5) -> Effect | None:
-    """The difference of the means of two groups, each independent of the other; None if either is too small.
-
-    The interval is the same sequence, as of n1 + n0 values with the variance of the difference.
-    """
-    n1, n0 = len(with_N), len(without_N)
-    if n1 < 2 or n0 < 2 or n1 + n0 < FEWEST:
-        return None
-
-    def variance(values_N: FloatArray) -> float:
-        squares = float(((values_N - values_N.mean()) ** 2).sum())
-        return (squares + 2 * spread**2) / (len(values_N) + 2) / len(values_N)
-
-    sd = math.sqrt((n1 + n0) * (variance(with_N) + variance(without_N)))
-    value = float(with_N.mean() - without_N.mean())
-    half = sd * float(margins(np.array([n1 + n0], dtype=np.float64))[0])
-    return Effect(value, value - half, value + half, n1 + n0, sd)

@@ -237,7 +237,6 @@ class _Page:
             "columns": COLUMNS,
             "adjusted": ADJUSTED,
             "points": [point._asdict() for point in uplift.points],
-            "followed": uplift.followed._asdict(),
             "shadow": shadow and shadow.sentence,
             "holdout": self._memory.holdout,
         }

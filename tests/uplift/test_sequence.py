@@ -12,7 +12,6 @@ from hepm.uplift.sequence import (
     BoolArray,
     FloatArray,
     IntArray,
-    effect_between,
     expected,
     margins,
     path_of,
@@ -124,11 +123,3 @@ def test_the_number_of_sessions_that_shows_a_difference_is_the_smallest_by_the_f
 
     found = sessions_for(difference, 1.5)
     assert half(found) <= difference < half(found - 1)
-
-
-def test_two_groups_are_compared_with_the_spread_of_both() -> None:
-    found = effect_between(np.repeat([1.0, 0.0], [80, 20]), np.repeat([1.0, 0.0], [50, 50]))
-    assert found is not None
-    assert found.value == pytest.approx(0.3)
-    assert found.sessions == 200
-    assert effect_between(np.ones(1), np.ones(50)) is None

@@ -24,12 +24,9 @@ function upliftFigure({ success, sure, figures, sessions, shadow, holdout }) {
   return figure("Uplift", "–", holdout || sessions ? `${plural(sessions, "session")} with an outcome` : "no session is held out");
 }
 
-/** How hints fared, with how the sessions ended: no proof, as agents choose what they follow. */
-function followedDetail(followed, judged, ended) {
-  const said = judged ? `${asCount(followed)} of the ${asCount(judged)} before a call` : "no call after a suggestion yet";
-  if (!ended.followed || !ended.others) return said;
-  const [did, others] = [shareOf(ended.followed_successes, ended.followed), shareOf(ended.other_successes, ended.others)];
-  return `${said}; ${did} succeeded where followed, ${others} where not (no proof)`;
+/** How often agents called what a hint named. */
+function followedDetail(followed, judged) {
+  return judged ? `${asCount(followed)} of the ${asCount(judged)} before a call` : "no call after a suggestion yet";
 }
 
 function fillUplift(uplift) {
