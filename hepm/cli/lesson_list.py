@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 import click
 
 from hepm.cli.commands import argument, command, flag, option, options_as
-from hepm.cli.options import StorePlace, json_option, place_options, print_json, refuse, remark, tell
+from hepm.cli.options import StorePlace, json_option, place_options, print_json, remark, tell
 from hepm.text import count_of
-from hepm.types import StateSummary
 
 if TYPE_CHECKING:
     from hepm.experience.equal_lessons import EqualLessons
-    from hepm.graph.lessons.rows import Kind, LessonRow, Source, StoredLesson
+    from hepm.graph.lessons.rows import LessonRow, Source, StoredLesson
     from hepm.memory import Memory
 
 LessonKind: TypeAlias = Literal["experience", "principle", "note"]
@@ -25,8 +24,6 @@ LESSON_KINDS: Final[tuple[LessonKind, ...]] = ("experience", "principle", "note"
 lesson_argument = argument("lesson", "Id of a lesson or its beginning, or a user: the notes on them.")
 
 _ENDINGS: Final = {True: "succeeded", False: "failed", None: "no outcome yet"}
-_ENOUGH: Final = 1_000_000  # a limit that cuts no search
-_NOT_FOUND: Final = -2.0  # below every cosine
 
 
 def remark_pending(memory: Memory, namespace: str) -> None:
@@ -72,24 +69,20 @@ lesson_filter_options = options_as(
 
 @command("list")
 @option("--kind", "Only this kind; repeatable. Default: all.", one_of=get_args(LessonKind), multiple=True)
-@option("--query", "List the most similar to this text first.")
 @option("--limit", "Maximum number of each kind.", least=1, default=20)
 @json_option
 @place_options
 @lesson_filter_options
-def list_(
-    place: StorePlace, only: LessonFilter, kind: tuple[LessonKind, ...], query: str | None, limit: int, as_json: bool
-) -> None:
+def list_(place: StorePlace, only: LessonFilter, kind: tuple[LessonKind, ...], limit: int, as_json: bool) -> None:
     """List lessons; experiences and principles that say the same are one line.
 
     Principles: the best supported first. Experiences: those that prompts show come last, the newest at the end.
 
     Example: `hepm lesson list --kind experience --zone warning --tool cancel_pending_order`
     """
-    refuse(query is not None and only.retired, "", "--retired goes without --query: retired lessons are not searched.")
     kinds = kind or LESSON_KINDS
     with place.open() as memory:
-        listings = [_listing(memory, each, only, query, limit, place.namespace) for each in kinds]
+        listings = [_listing(memory, each, only, limit, place.namespace) for each in kinds]
     # Of all kinds, also those above the limit.
     total = sum(listing.total for listing in listings)
     if as_json:
@@ -99,8 +92,6 @@ def list_(
         print_json({"total": total, "lessons": documents})
         return
     for listing in listings:
-        if listing.remark:
-            remark(listing.remark)
         for line in listing.lines:
             tell(line)
         if listing.left_out:
@@ -118,26 +109,20 @@ class _Listing:
         documents: Each by itself, up to the limit.
         lines: One for those that say the same, up to the limit.
         left_out: How many lines are above the limit.
-        remark: What to know of the lines, on stderr.
     """
 
     total: int
     documents: Sequence[dict[str, Any]]
     lines: Sequence[str]
     left_out: int = 0
-    remark: str = ""
 
 
-def _listing(
-    memory: Memory, kind: LessonKind, only: LessonFilter, query: str | None, limit: int, namespace: str
-) -> _Listing:
+def _listing(memory: Memory, kind: LessonKind, only: LessonFilter, limit: int, namespace: str) -> _Listing:
     if kind == "note":
-        return _notes_listing(memory, only, query, limit, namespace)
+        return _notes_listing(memory, only, limit, namespace)
     stored = memory.lessons.list(kind, namespace=namespace, retired=True)
     lessons = [lesson for lesson in stored if only.takes(lesson.row)]
-    if query is None:
-        return _in_order(memory, kind, lessons, limit, namespace)
-    return _by_similarity(memory, kind, lessons, query, limit, namespace)
+    return _in_order(memory, kind, lessons, limit, namespace)
 
 
 def _in_order(memory: Memory, kind: LessonKind, lessons: list[StoredLesson], limit: int, namespace: str) -> _Listing:
@@ -157,56 +142,6 @@ def _in_order(memory: Memory, kind: LessonKind, lessons: list[StoredLesson], lim
         documents=_documents(shown, equal),
         lines=list(map(_line, shown_equal)),
         left_out=len(equal) - len(shown_equal),
-    )
-
-
-def _by_similarity(
-    memory: Memory,
-    kind: Kind,
-    lessons: Sequence[StoredLesson],
-    query: str,
-    limit: int,
-    namespace: str,
-) -> _Listing:
-    """The most similar first, also below the similarity that a prompt asks for."""
-    from hepm.experience.transcript import situation_text
-
-    # Experiences are compared by their situations, which begin with the environment.
-    text = query
-    if kind == "experience":
-        text = situation_text("", StateSummary(said=(query,)))
-    ids = {lesson.row.id for lesson in lessons}
-    matches = memory.lessons.search(
-        text,
-        kind,
-        namespace=namespace,
-        # Cut below, after lessons that say the same became one.
-        limit=_ENOUGH,
-        floor=-1.0,
-        only=lambda lesson: lesson.row.id in ids,
-        pending=True,
-    )
-    similarity = {lesson.row.id: round(cosine, 6) for lesson, cosine in matches}
-
-    def nearest(each: EqualLessons) -> float:
-        return max(similarity.get(lesson.row.id, _NOT_FOUND) for lesson in each.lessons)
-
-    # A search gives one of the lessons that differ in numbers alone; a line has all of them.
-    equal = [each for each in memory.lessons.equal(lessons, namespace=namespace) if nearest(each) > _NOT_FOUND]
-    equal.sort(key=nearest, reverse=True)
-    documents = _documents([lesson for lesson, _ in matches[:limit]], equal)
-    for document in documents:
-        document["similarity"] = similarity[document["id"]]
-    shown = equal[:limit]
-    lines: list[str] = []
-    for each in shown:
-        lines.append(f"{nearest(each):.2f}  {_line(each)}")
-    remark = ""
-    least = memory.lessons.floor
-    if equal and nearest(equal[0]) < least:
-        remark = f"no {kind} reaches the similarity {least:g} that a prompt asks for; the nearest below it:"
-    return _Listing(
-        total=len(matches), documents=documents, lines=lines, left_out=len(equal) - len(lines), remark=remark
     )
 
 
@@ -239,24 +174,18 @@ def _line(equal: EqualLessons) -> str:
     return f"{row.id}  {', '.join(parts)}: {equal.line}"
 
 
-def _notes_listing(memory: Memory, only: LessonFilter, query: str | None, limit: int, namespace: str) -> _Listing:
-    """The newest notes on each user, by user; of a search only the lines that matter."""
+def _notes_listing(memory: Memory, only: LessonFilter, limit: int, namespace: str) -> _Listing:
+    """The newest notes on each user, by user."""
     stored = memory.lessons.list("notes", namespace=namespace, retired=only.retired)
     newest = [notes for notes in stored if only.takes(notes.row)]
     newest.sort(key=lambda notes: (notes.row.user, notes.seq))
     documents: list[dict[str, Any]] = []
     lines: list[str] = []
     for notes in newest:
-        user = notes.row.user
         document = lesson_json(notes)
-        wishes = document["text"].splitlines()
-        if query is not None:
-            wishes = memory.preferences.recall(user, query, namespace=namespace, k=limit)
-            document["lines"] = wishes
-        if wishes:
-            documents.append(document)
-            sentences = [wish.removeprefix("- ") for wish in wishes]
-            lines.append(f"{user}  {_writer(document)}: {'; '.join(sentences)}")
+        documents.append(document)
+        sentences = [wish.removeprefix("- ") for wish in document["text"].splitlines()]
+        lines.append(f"{notes.row.user}  {_writer(document)}: {'; '.join(sentences)}")
     return _Listing(len(documents), documents[:limit], lines[:limit], max(0, len(lines) - limit))
 
 

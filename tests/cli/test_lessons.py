@@ -99,19 +99,6 @@ def test_a_lesson_is_shown_by_the_beginning_of_its_id_with_the_runs_it_comes_fro
         assert f"no lesson is called {name!r}" in wrong.err
 
 
-def test_a_search_finds_the_lesson_of_a_like_wish_and_says_when_there_is_none(taught: Path) -> None:
-    wish = "I want to cancel order cancel-1, please."
-    query = ("lesson", "list", "--kind", "experience", "--query")
-    first = found(taught, *query, wish)["lessons"]
-    assert "cancel" in first[0]["situation"]
-    similarities = [one["similarity"] for one in first]
-    assert similarities == sorted(similarities, reverse=True)
-    below = quick(*query, "zebra", "--store", taught)
-    assert "no experience reaches the similarity 0.4" in below.err
-    assert float(below.out.split()[0]) < 0.4
-    assert quick(*query, "x", "--retired", "--store", taught).code == 2
-
-
 def lines(store: Path) -> list[str]:
     return quick("lesson", "list", "--kind", "principle", "--store", store).out.splitlines()
 
@@ -135,9 +122,8 @@ def test_principles_are_drawn_found_and_set_against_each_other(taught: Path) -> 
     listed = found(taught, "lesson", "list", "--kind", "principle", "--zone", "guiding")["lessons"]
     assert any("rather than give_up" in one["text"] for one in listed)
     assert re.match(r"p-\w+  \w+, \d+ runs?, score 0\.50 \(not shown yet\): ", listing := lines(taught)[0]), listing
-    query = ("--kind", "principle", "--query", "give_up after get_order")
-    best = found(taught, "lesson", "list", *query)["lessons"][0]
-    assert {"id", "kind", "text", "sources", "triples", "uses", "similarity"} <= best.keys()
+    best = listed[0]
+    assert {"id", "kind", "text", "sources", "triples", "uses"} <= best.keys()
     assert best["id"] in quick("lesson", "show", best["id"], "--store", taught).out
 
 
@@ -229,8 +215,6 @@ def test_notes_are_distilled_shown_searched_edited_restored_and_deleted_on_the_c
     assert (listed["kind"], listed["user"], listed["version"], listed["session"]) == ("note", "ann", 1, "r-ann")
     assert "one sentence" in found(store, "lesson", "show", "ann")["text"]
     assert "one sentence" in quick("lesson", "show", listed["id"], "--store", store).out
-    [searched] = found(store, "lesson", "list", "--user", "ann", "--query", "answer in one sentence")["lessons"]
-    assert searched["lines"]
     prompt = found(store, "prompt", "--state", "order", "--user", "ann")
     assert "one sentence" in prompt["stable"]
     assert quick("lesson", "edit", "ann", "short", "--store", store).code == 0
@@ -353,7 +337,6 @@ def test_pending_lessons_are_listed_searched_approved_and_rejected_in_scripts(ta
     listed = quick("lesson", "review", "--store", taught)
     assert f"{one}  Call wire_money.\n    principle by m\n" in listed.out
     assert "3 lessons are pending, and told to no agent: `hepm lesson review`" in listed.err
-    assert one in quick("lesson", "list", "--query", "wire_money", "--store", taught).out
     # What a person merged is approved, what they took out is not.
     file = tmp_path / "AGENTS.md"
     quick("export", file, "--all", "--store", taught)

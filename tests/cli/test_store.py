@@ -94,8 +94,6 @@ ASKED: list[list[str]] = [
     ["tool", "list", "--json"],
     ["label", "good-0", "--json"],
     ["lesson", "list"],
-    ["lesson", "list", "--query", "return an order"],
-    ["export", "-", "--form", "lessons"],
     ["export", "-"],
     ["cypher", "first_tools"],
     ["view", "page.html"],
