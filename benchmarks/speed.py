@@ -40,6 +40,7 @@ from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.mirror.lesson_mirror import LessonMirror
 from hepm.graph.sqlite import SQLiteStore
 from hepm.ingest.prepare import IngestOptions
+from hepm.ingest.side_by_side import usable_cores
 from hepm.policy import Episodic, Procedural, Query
 from hepm.policy.hybrid import Hybrid
 from hepm.policy.query import Floors
@@ -234,7 +235,7 @@ def part_ingest(arguments: argparse.Namespace) -> dict[str, object]:
         for vectors, times in ours.items():
             with tempfile.TemporaryDirectory() as folder, Memory.open(folder) as memory:
                 started = time.perf_counter()
-                stored = memory.ingest(arguments.runs, options=IngestOptions(vectors=vectors)).stored
+                stored = memory.ingest(arguments.runs, options=IngestOptions(vectors=vectors, processes=usable_cores())).stored
                 times.append(time.perf_counter() - started)
     base = statistics.median(plain)
     without, with_vectors = (statistics.median(ours[vectors]) for vectors in (False, True))

@@ -59,6 +59,7 @@ class Preparing:
     def options(self, config: ConfigFile) -> IngestOptions:
         """The options of the library."""
         from hepm.ingest.prepare import IngestOptions, TrustByTags
+        from hepm.ingest.side_by_side import usable_cores
 
         trusted = None
         if self.distrust:
@@ -66,6 +67,7 @@ class Preparing:
         return IngestOptions(
             redactor=config.redaction.redactor(),
             assume_success=self.assume_success,
+            processes=usable_cores(),
             trusted=trusted,
             outcome_by=config.outcome_by,
         )

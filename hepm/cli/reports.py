@@ -122,7 +122,7 @@ def eval_runs(
     from hepm.evals.evaluate import EvalOptions, evaluate
     from hepm.evals.methods import KS, all_methods, find_methods
     from hepm.evals.report import tables
-    from hepm.evals.side_by_side import usable_cores
+    from hepm.ingest.side_by_side import usable_cores
 
     # All misuse is said before anything is read, which may take minutes.
     split = source.split()

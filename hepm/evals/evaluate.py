@@ -37,7 +37,7 @@ from hepm.evals.report import (
     verdict,
 )
 from hepm.evals.sampling import FOLDS, Sample
-from hepm.evals.side_by_side import answers_in_order
+from hepm.ingest.side_by_side import answers_in_order
 
 HintsByK: TypeAlias = defaultdict[tuple[str, int], Hints]
 """By name of the method and maximum number of tools in a hint."""

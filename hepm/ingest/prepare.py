@@ -23,6 +23,7 @@ from hepm.ingest.outcome import OUTCOME_BY_DEFAULT, check_rules, verdict_of
 from hepm.ingest.reading import read_runs, read_value
 from hepm.ingest.records import MAX_LABEL, MAX_NAME, ReadOptions, RecordError, Rejection, content_digest, is_record
 from hepm.ingest.redact import Redactor
+from hepm.ingest.side_by_side import answers_in_order
 from hepm.ingest.transitions import transitions, without_hints
 from hepm.text import CUT
 from hepm.types import DISTRUSTED, OWN_STATES, Outcome, Tool, ToolCall, Trajectory, Turn
@@ -36,6 +37,18 @@ Prepared: TypeAlias = tuple[str | None, RunRecord | Rejection]
 
 MAX_EDGES: Final = 1 << 16
 """Most distinct pairs of tools in one run. Real runs have some tens; a made-up one could fill a store by itself."""
+
+MOST_PROCESSES: Final = 4
+"""Storing keeps up with about so many."""
+WORTH_BYTES: Final = 2_000_000
+"""Files together smaller than this are read before a process has started."""
+PART_BYTES: Final = 1 << 20
+"""Of the JSON that a process is given at a time."""
+MOST_BYTES: Final = 64 << 20
+"""Of a file that a process may read: it gives all of its runs back at once."""
+UNPACKED: Final = 16
+"""A compressed byte of recorded runs holds about so many."""
+PLAIN_SUFFIXES: Final = (".json", ".jsonl", ".ndjson", ".traj")
 
 SYSTEM_CHARS: Final = 300
 TEXT_CHARS: Final = 1000
@@ -81,6 +94,7 @@ class IngestOptions:
     Attributes:
         redactor: Removes secrets from every text; None stores texts as they are.
         assume_success: Take runs of unknown outcome for successes (gold sequences, logs of a system that works).
+        processes: How many processes read files, on Linux, where together these are worth it.
         trusted: Whether a run, as it was read, may count; None trusts all. A run that may not is stored without its
             label, which goes into a tag: nothing is suggested or distilled from it. If it was stored with a label
             before, that is retracted; stored again as trusted, it counts.
@@ -93,6 +107,7 @@ class IngestOptions:
 
     redactor: Redactor | None = field(default_factory=Redactor)
     assume_success: bool = False
+    processes: int = 1
     trusted: Callable[[Trajectory], bool] | None = None
     own_states: bool = False
     outcome_by: tuple[str, ...] = OUTCOME_BY_DEFAULT
@@ -115,6 +130,42 @@ def prepare(
         raise InputError(
             "these are the messages of one run: call ingest(from_messages(...)), or pass each run as a list"
         )
+    parts = _parts(sources, options)
+    if not parts:
+        yield from _prepared(sources, reading, options)
+        return
+
+    def prepared(part: Sequence[str]) -> list[Prepared]:
+        return list(_prepared(part, reading, options))
+
+    for items in answers_in_order(prepared, parts, processes=min(options.processes, MOST_PROCESSES)):
+        yield from items
+
+
+def _parts(sources: Iterable[RunSource], options: IngestOptions) -> list[list[str]]:
+    """The files behind the sources, some at a time, for several processes; none if this one is to read them."""
+    # What a function of the user's notes must be noted here.
+    own_hook = options.redactor is not None and options.redactor.hook is not None
+    own_function = not isinstance(options.trusted, TrustByTags | None)
+    if options.processes < 2 or own_hook or own_function or not isinstance(sources, list | tuple):
+        return []
+    parts: list[list[str]] = []
+    total = 0
+    left = 0
+    for file in regular_files(sources) or ():
+        size = file.stat().st_size * (1 if file.suffix in PLAIN_SUFFIXES else UNPACKED)
+        if size > MOST_BYTES:
+            return []
+        if left <= 0:
+            parts.append([])
+            left = PART_BYTES
+        parts[-1].append(str(file))
+        left -= size
+        total += size
+    return parts if total >= WORTH_BYTES else []
+
+
+def _prepared(sources: Iterable[RunSource], reading: ReadOptions, options: IngestOptions) -> Iterator[Prepared]:
     preparer = _Preparer(options)
     set_inner_tools(reading.inner_tool)
     for number, one in enumerate(sources, 1):

@@ -1,4 +1,4 @@
-"""Parts of one long computation, each in a copy of this process, so that all cores work on it.
+"""Parts of one long task, each in a copy of this process, so that all cores work on it.
 
 The copies know all that this process knows, and only answers are sent: a memory of many runs is never written out.
 """
@@ -6,11 +6,14 @@ The copies know all that this process knows, and only answers are sent: a memory
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import warnings
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
@@ -47,10 +50,14 @@ def answers_in_order(
         # Python warns where threads run; those of a progress bar hold nothing that a copy needs.
         warnings.simplefilter("ignore", DeprecationWarning)
         # A forked process gets its initial arguments as they are: neither they nor the parts need be picklable.
-        pool = ProcessPoolExecutor(processes, copying, _work.extend, ([answer, parts, stop],))
-        answers = pool.map(_answered, range(len(parts)))
+        pool = ProcessPoolExecutor(processes, copying, _begin, (answer, parts, stop))
+        numbers = iter(range(len(parts)))
+        # Not all at once: answers that nobody takes yet would fill the memory.
+        asked = deque(pool.submit(_answered, number) for number in islice(numbers, 2 * processes))
     try:
-        yield from answers
+        while asked:
+            yield asked.popleft().result()
+            asked.extend(pool.submit(_answered, number) for number in islice(numbers, 1))
     except BrokenProcessPool:
         raise InputError(
             "a process of this command ended before its work was done: too little memory is the likeliest reason. "
@@ -60,6 +67,12 @@ def answers_in_order(
         # A copy ends the part that it works on, so that it removes what it wrote.
         stop.set()
         pool.shutdown(cancel_futures=True)
+
+
+def _begin(*work: Any) -> None:
+    # Ctrl-C is for the process that was copied, which ends the copies.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _work.extend(work)
 
 
 def _answered(number: int) -> Any:

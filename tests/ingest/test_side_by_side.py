@@ -1,4 +1,4 @@
-"""An evaluation whose memories are asked in several processes."""
+"""Several processes read runs, or ask memories, and give what one gives."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from hepm.errors import InputError
 from hepm.evals.domains import domains_of
 from hepm.evals.evaluate import evaluate
 from hepm.evals.methods import find_methods
-from hepm.evals.side_by_side import answers_in_order
-from hepm.ingest import read_runs
+from hepm.ingest import ReadOptions, Rejection, read_runs
+from hepm.ingest import prepare as prepare_module
+from hepm.ingest.prepare import IngestOptions, prepare
+from hepm.ingest.side_by_side import answers_in_order
 from hepm.types import Trajectory
 from tests.cli.chats import chats, write
 
@@ -61,3 +63,29 @@ def test_a_command_that_stops_early_leaves_no_folder() -> None:
     next(answers)
     answers.close()
     assert not list(Path(tempfile.gettempdir()).glob("hepm-test-side-*"))
+
+
+def test_several_processes_give_the_runs_and_rejections_of_one_in_its_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepare_module, "WORTH_BYTES", 0)
+    monkeypatch.setattr(prepare_module, "PART_BYTES", 1)
+    for number in range(6):
+        write(tmp_path / f"{number}.jsonl", [{**one, "id": f"{number}-{at}"} for at, one in enumerate(chats(tasks=3))])
+    (tmp_path / "3.jsonl").write_text('{"messages": 3}\n{broken')
+    (tmp_path / "5.json").write_bytes(b"\x00\x01 no runs")
+    alone, together = (list(prepare([tmp_path], ReadOptions(), IngestOptions(processes=number))) for number in (1, 3))
+    assert together == alone
+    assert sum(isinstance(item, Rejection) for _, item in alone) == 3
+    monkeypatch.setattr(prepare_module, "MOST_BYTES", 1)
+    assert list(prepare([tmp_path], ReadOptions(), IngestOptions(processes=3))) == alone
+
+
+def test_a_function_of_the_users_is_asked_in_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prepare_module, "WORTH_BYTES", 0)
+    asked: list[str] = []
+    for number in range(3):
+        write(tmp_path / f"{number}.jsonl", chats(tasks=1))
+    options = IngestOptions(processes=2, trusted=lambda run: asked.append(run.id) is None)
+    list(prepare([tmp_path], ReadOptions(), options))
+    assert asked
