@@ -235,7 +235,9 @@ def part_ingest(arguments: argparse.Namespace) -> dict[str, object]:
         for vectors, times in ours.items():
             with tempfile.TemporaryDirectory() as folder, Memory.open(folder) as memory:
                 started = time.perf_counter()
-                stored = memory.ingest(arguments.runs, options=IngestOptions(vectors=vectors, processes=usable_cores())).stored
+                stored = memory.ingest(
+                    arguments.runs, options=IngestOptions(vectors=vectors, processes=usable_cores())
+                ).stored
                 times.append(time.perf_counter() - started)
     base = statistics.median(plain)
     without, with_vectors = (statistics.median(ours[vectors]) for vectors in (False, True))

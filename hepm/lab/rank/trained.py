@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from itertools import count
 from typing import Final
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -20,7 +19,6 @@ from hepm.lab.rank.train import TrainOptions, build
 from hepm.memory import Memory
 from hepm.policy import Hybrid
 from hepm.rank.checkpoint import Gate
-from hepm.rank.ranker import Ranker
 
 # Each fold trains a ranker of its own, which takes minutes.
 FOLDS: Final = 3
@@ -44,19 +42,12 @@ def measure(
     """
     domain = _domain(memory, namespace)
     number = count(1)
-    rankers: WeakKeyDictionary[Training, Ranker] = WeakKeyDictionary()
-
-    def ranker(training: Training) -> Ranker:
-        if training not in rankers:
-            on_fold(next(number))
-            filled = FilledMemory.of(training)
-            checkpoint = build(filled.mirror, filled.embedder, options)
-            rankers[training] = checkpoint.ranker({}, filled.embedder)
-        return rankers[training]
 
     def fit(training: Training) -> PolicyPredictor:
-        trained = ranker(training)
-        return PolicyPredictor(lambda floors: Hybrid(floors=floors, ranker=trained), training)
+        on_fold(next(number))
+        filled = FilledMemory.of(training)
+        ranker = build(filled.mirror, filled.embedder, options).ranker({}, filled.embedder)
+        return PolicyPredictor(lambda floors: Hybrid(floors=floors, ranker=ranker), training)
 
     methods = [
         Method(HYBRID, "the default policy", partial(PolicyPredictor, lambda floors: Hybrid(floors=floors))),
