@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from hepm.cypher.model import INTERNAL, LESSONS, NODES, OPTIONAL, RELATIONSHIPS, Properties, PropertyType
 from hepm.errors import StoreDamagedError
 from hepm.graph.rows import Header
-
-if TYPE_CHECKING:
-    pass
 
 Read: TypeAlias = Callable[..., Iterable[Sequence[Any]]]
 """Gives the rows of a named statement."""
