@@ -247,7 +247,6 @@ class LessonBank:
         limit: int,
         floor: float | None = None,
         only: Callable[[StoredLesson], bool] | None = None,
-        pending: bool = False,
     ) -> builtins.list[tuple[StoredLesson, float]]:
         """Live experiences or principles most similar to a text, with their cosines (see `LessonMirror.search`).
 
@@ -256,7 +255,6 @@ class LessonBank:
 
         Args:
             only: Which of these are searched; None for all.
-            pending: Include those that wait for approval: for people, not for agents.
         """
         lessons = self._mirror.lessons(namespace)
         if not (text.strip() and lessons.holds(kind)):
@@ -272,7 +270,7 @@ class LessonBank:
         if floor is None:
             floor = self.floor
         (vector,) = self._embedder().embed([text])
-        return lessons.search(vector, kind, limit=limit, floor=floor, keep=keep, group=lesson_key, pending=pending)
+        return lessons.search(vector, kind, limit=limit, floor=floor, keep=keep, group=lesson_key)
 
     # Exposures
 

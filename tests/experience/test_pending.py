@@ -78,8 +78,6 @@ def test_a_lesson_that_runs_did_not_teach_reaches_no_agent_before_it_is_approved
     assert "wire_money" not in told(memory)
     (waiting,) = memory.lessons.pending()
     assert waiting.row.text == EVIL
-    found = memory.lessons.search(EVIL, "principle", limit=3, floor=-1.0, pending=True)
-    assert [stored.row.id for stored, _ in found] == [waiting.row.id]
     memory.lessons.retire("principle", [waiting.row.id])
     assert (memory.lessons.pending(), "wire_money" in told(memory)) == ([], False)
     memory.lessons.revive("principle", [waiting.row.id])

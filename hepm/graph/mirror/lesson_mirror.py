@@ -193,11 +193,9 @@ class LessonMirror:
         floor: float = -1.0,
         keep: Callable[[StoredLesson], bool] | None = None,
         group: Callable[[StoredLesson], Hashable] | None = None,
-        pending: bool = False,
     ) -> list[tuple[StoredLesson, float]]:
         """Live lessons most similar to a vector of unit length, with their weighted cosines; ties by arrival.
 
-        With `pending`, those too that wait for approval: for people alone.
         With `group`, of those found in one group only the one with the highest score.
         """
         now = self._now
@@ -209,8 +207,7 @@ class LessonMirror:
         # Retired lessons are among them: more are sorted than are returned.
         for row in _best_first(cosines, 8 * limit, floor):
             lesson = now.lessons[kind][shelf.ids[row]]
-            found = not lesson.row.is_retired if pending else lesson.row.live
-            if found and (keep is None or keep(lesson)):
+            if lesson.row.live and (keep is None or keep(lesson)):
                 key = lesson.row.id if group is None else group(lesson)
                 if key not in best or lesson.uses.score > best[key][0].uses.score:
                     best[key] = lesson, float(cosines[row])
