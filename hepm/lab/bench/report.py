@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 from math import inf
-from typing import Final, TypeAlias
+from typing import Final
 
 from rich.table import Table
 from rich.text import Text
@@ -44,7 +44,6 @@ _SHARES: Final = ("success", "reward")
 _SHOWN: Final = 2  # won tasks, and lost ones, of each arm
 _SHOWN_STEPS: Final = 4  # of each of them
 _CHARS: Final = 300  # of a step
-_Means: TypeAlias = Mapping[str, SessionMean]  # by measure
 
 
 def report_on(
@@ -266,35 +265,23 @@ def _differences(report: BenchReport) -> Iterator[Table]:
 
 
 def _sessions(report: BenchReport) -> Iterator[Table]:
-    """Each measure by arm and file, and by arm and session, with its interval, and the differences to the reference."""
+    """Each measure by arm and file or session with its interval, and the differences to the reference."""
+    yield _by_session("by session, with 95 % intervals over users", report, _with_interval)
+    if len(report.arms) > 1:
+        title = f"difference to {report.reference} by session, paired by user and problem"
+        yield _by_session(title, report, lambda mean: mean.difference and f"{mean.difference.value:+.2f}")
 
-    def difference(mean: SessionMean) -> str | None:
-        return mean.difference and f"{mean.difference.value:+.2f}"
 
-    by_file = {arm: scores.files for arm, scores in report.arms.items()}
-    by_session: dict[str, Mapping[str, _Means]] = {}
+def _by_session(title: str, report: BenchReport, cell: Callable[[SessionMean], str | None]) -> Table:
+    table = table_of(title, "arm", "session", *[name.replace("_", " ") for name in SESSION_MEASURES])
     for arm, scores in report.arms.items():
-        by_session[arm] = {str(number): means for number, means in enumerate(scores.sessions, 1)}
-    for what, parts in {"file": by_file, "session": by_session}.items():
-        if not any(parts.values()):
-            continue
-        yield _means_table(f"by {what}, with 95 % intervals over users", what, parts, _with_interval)
-        if len(report.arms) > 1:
-            title = f"difference to {report.reference} by {what}, paired by user and problem"
-            yield _means_table(title, what, parts, difference)
-
-
-def _means_table(
-    title: str, what: str, parts: Mapping[str, Mapping[str, _Means]], cell: Callable[[SessionMean], str | None]
-) -> Table:
-    """By arm, and by part of its sessions."""
-    table = table_of(title, "arm", what, *[name.replace("_", " ") for name in SESSION_MEASURES])
-    for arm, means_of in parts.items():
         named = arm
-        for part, means in means_of.items():
+        numbered = [(str(number), means) for number, means in enumerate(scores.sessions, 1)]
+        # With several files of problems, first all sessions of each.
+        for part, means in (*scores.files.items(), *numbered):
             cells = [cell(means[measure]) for measure in SESSION_MEASURES]
             if None not in cells:
-                # Named once, above its parts.
+                # Named once, above its sessions.
                 table.add_row(named, part, *cells)
                 named = ""
     return table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import chain, product, zip_longest
+from itertools import chain, compress, product, zip_longest
 from math import comb
 from statistics import fmean, median
 from typing import Any, Final, TypeAlias
@@ -284,23 +284,19 @@ class Compared:
 
     def _by_file(self) -> Mapping[str, Mapping[str, SessionMean]]:
         """The means of all sessions by the file of their problems, as a task is FILE/USER, and over all files."""
-        places: defaultdict[str, list[int]] = defaultdict(list)
-        for place, task in enumerate(self.tasks):
-            places[task.rpartition("/")[0]].append(place)
-        if len(places) < 2:
-            return {}
-        return {file: self._only(some).session_means() for file, some in places.items()} | {
-            OVERALL: self.session_means()
-        }
+        files = [task.rpartition("/")[0] for task in self.tasks]
+        means: dict[str, Mapping[str, SessionMean]] = {}
+        for file in dict.fromkeys(files):
+            means[file] = self._only([file == other for other in files]).session_means()
+        return {**means, OVERALL: self.session_means()} if len(means) > 1 else {}
 
-    def _only(self, places: Sequence[int]) -> Compared:
+    def _only(self, kept: Sequence[bool]) -> Compared:
         """Some of the tasks alone."""
-        drawn = [self.drawn[place] for place in places]
-        others = self.others
-        if others is not None:
-            others = [others[place] for place in places]
-        tasks, runs = [self.tasks[place] for place in places], [self.runs[place] for place in places]
-        return Compared(tasks, drawn, runs, others, Bootstrap(drawn))
+        drawn = [*compress(self.drawn, kept)]
+        others = None
+        if self.others is not None:
+            others = [*compress(self.others, kept)]
+        return Compared([*compress(self.tasks, kept)], drawn, [*compress(self.runs, kept)], others, Bootstrap(drawn))
 
     def session_means(self) -> Mapping[str, SessionMean]:
         """By measure, the mean over sessions and users."""

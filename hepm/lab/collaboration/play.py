@@ -23,11 +23,11 @@ from hepm.lab.bench.folder import Ended, Facts, Folder, Key
 from hepm.lab.bench.models import SCRIPTED, Model, StoppedError, tokens_of
 from hepm.lab.collaboration.environment import SYSTEM, UserEpisode, UsersEnvironment, scores_of
 from hepm.lab.collaboration.mem0 import UserFacts
+from hepm.lab.collaboration.simulator import ModelUser
 from hepm.lab.collaboration.users import REPLY_TOKENS, User, UserTurn
-from hepm.lab.environments import Task
+from hepm.lab.environments import PlayedUser, Task
 from hepm.lab.rl.reflections import reflection_rows
 from hepm.llm import Budget, Client, Endpoint, Usage
-from hepm.llm.usage import estimate_tokens
 from hepm.memory import Memory
 from hepm.types import Outcome, Trajectory, Turn
 
@@ -89,11 +89,6 @@ class PlayedSession:
     def key(self) -> Key:
         """Its name in a folder."""
         return Key(self.arm, self.user, self.number - 1)
-
-    @property
-    def length(self) -> int:
-        """Messages without the greeting, with the one that ended the session: problem and answer alone are 2."""
-        return int(self.scores["length"])
 
 
 def _nothing(messages: Sequence[Object]) -> tuple[str, str]:
@@ -211,10 +206,13 @@ class UserBench:
             # mem0 asks the model for the facts of each turn.
             calls += turns
             tokens += turns * (UserFacts.PROMPT_TOKENS + 2 * REPLY_TOKENS)
-        usage = Usage(calls, tokens, estimated=True)
-        for user in self.users:
-            usage += user.most(len(self.arms) * self.sessions, self.max_turns)
-        return sessions * len(self.arms), usage
+        number = len(self.arms) * sessions
+        if isinstance(self.environment, PlayedUser):
+            # The opening, a turn of the user after each reply, and the judge.
+            asked = number * (self.max_turns + 2)
+            calls += asked
+            tokens += asked * (ModelUser.PROMPT_TOKENS + conversation)
+        return number, Usage(calls, tokens, estimated=True)
 
     def _sessions(self, arm: str, user: User) -> list[PlayedSession]:
         """The sessions of a user, one after another, up to one that breaks off."""
@@ -357,13 +355,9 @@ class UserBench:
 def _with_sizes(sessions: Sequence[PlayedSession], store: Memory) -> PlayedSession:
     """The last session with the tokens of all of them, and of the notes after them (table 6)."""
     texts = [turn.text for session in sessions for turn in session.messages]
-    last = sessions[-1]
-    notes = store.preferences.notes(last.user)
-    sizes = {
-        "history_tokens": estimate_tokens("\n".join(texts)),
-        "memory_tokens": estimate_tokens(notes.text if notes else ""),
-    }
-    return replace(last, scores={**last.scores, **sizes})
+    notes = store.preferences.notes(sessions[-1].user)
+    sizes = {"history_tokens": tokens_of(texts), "memory_tokens": tokens_of(notes.text if notes else "")}
+    return replace(sessions[-1], scores={**sessions[-1].scores, **sizes})
 
 
 def _system(arm: str, user: User, done: Sequence[PlayedSession]) -> str:

@@ -25,11 +25,6 @@ _ABBREVIATION: Final = re.compile(r"\b(?:e\.g|i\.e|etc|vs|Dr|Mr|Mrs|Ms|Prof|appr
 _SENTENCE: Final = re.compile(r"[.!?…]+[\"'”’)*_]*(?=\s|$)|\n\s*\n|[。！？]")
 # Pictographs, and the older signs and dingbats.
 _EMOJI: Final = re.compile("[\U0001f300-\U0001faff\u2600-\u27bf]")
-_SUMMARY: Final = re.compile(
-    r"\W*(?:in summary|summary|in short|to sum up|tl;?dr|zusammenfassung|kurz gesagt)\b", re.IGNORECASE
-)
-_GERMAN: Final = re.compile(r"(?:der|die|das|und|ist|nicht|eine?|mit|von|zu|auf|für|sie|wir|ich|es|de[mn]|im)")
-_ENGLISH: Final = re.compile(r"(?:the|and|is|not|an?|with|of|to|on|for|you|we|i|it|in|that|this|are|be)")
 
 
 def _prose(text: str) -> str:
@@ -45,65 +40,37 @@ def sentences(text: str) -> int:
     return sum(bool(re.search(r"\w", part)) for part in _SENTENCE.split(plain))
 
 
-def _german(replies: Sequence[str]) -> bool:
-    """Whether the last reply has more of the commonest German words than of the English ones."""
-    german = english = 0
-    for word in re.findall(r"\w+", _prose(replies[-1]).casefold()):
-        german += bool(_GERMAN.fullmatch(word))
-        english += bool(_ENGLISH.fullmatch(word))
-    return german > english
-
-
-def _asked_before_code(replies: Sequence[str]) -> bool:
-    if not _FENCE.search(replies[-1]):
-        return True
-    return any("?" in _prose(reply) for reply in replies[:-1])
-
-
-def _summarized(replies: Sequence[str]) -> bool:
-    paragraphs = re.split(r"\n\s*\n", _prose(replies[-1]))
-    return bool(_SUMMARY.match(paragraphs[-1]))
-
-
-def _ends_with_question(replies: Sequence[str]) -> bool:
-    return _prose(replies[-1]).rstrip("*_ \"'”)").endswith(("?", "？"))
-
-
 @dataclass(frozen=True, slots=True)
 class RulePreference:
     """A preference of a simulated user.
 
     Attributes:
-        kept: Whether the last of the assistant's messages, in order and at least one, keeps it.
+        kept: Whether a reply of the assistant keeps it.
         asked: What a sentence that asks for it contains, whatever its case.
         wordings: How the user enforces it.
     """
 
-    kept: Callable[[Sequence[str]], bool]
+    kept: Callable[[str], bool]
     asked: str
     wordings: tuple[str, ...]
 
 
-def _found(pattern: re.Pattern[str], *, absent: bool = False) -> Callable[[Sequence[str]], bool]:
-    """Whether the prose of the last reply has a pattern, or lacks it."""
-    return lambda replies: bool(pattern.search(_prose(replies[-1]))) is not absent
+def _found(pattern: re.Pattern[str], *, absent: bool = False) -> Callable[[str], bool]:
+    """Whether the prose of a reply has a pattern, or lacks it."""
+    return lambda reply: bool(pattern.search(_prose(reply))) is not absent
 
 
-_KEPT: Final[Mapping[str, Callable[[Sequence[str]], bool]]] = {
-    "three sentences": lambda replies: sentences(replies[-1]) <= 3,
+_KEPT: Final[Mapping[str, Callable[[str], bool]]] = {
+    "three sentences": lambda reply: sentences(reply) <= 3,
     "bullets": _found(_BULLET),
     "numbers": _found(_NUMBER),
     "no lists": _found(re.compile(f"{_BULLET.pattern}|{_NUMBER.pattern}", re.MULTILINE), absent=True),
     "headings": _found(_HEADING),
-    "summary": _summarized,
-    "German": _german,
-    "question first": _asked_before_code,
-    "no code": lambda replies: not _FENCE.search(replies[-1]),
+    "no code": lambda reply: not _FENCE.search(reply),
     "no emoji": _found(_EMOJI, absent=True),
     "no exclamation": _found(re.compile("[!！]"), absent=True),
-    "closing question": _ends_with_question,
     "bold": _found(re.compile(r"\*\*[^\s*][^*]*\*\*")),
-    "short": lambda replies: len(_prose(replies[-1]).split()) <= 50,
+    "short": lambda reply: len(_prose(reply).split()) <= 50,
 }
 PREFERENCES: Final[dict[str, RulePreference]] = {
     name: RulePreference(kept, WRITTEN["rules"][name]["asked"], tuple(WRITTEN["rules"][name]["wordings"]))
@@ -114,8 +81,6 @@ CONFLICTS: Final = (
     {"bullets", "numbers"},
     {"bullets", "no lists"},
     {"numbers", "no lists"},
-    {"question first", "no code"},
-    {"summary", "closing question"},
 )
 """Preferences that no message keeps together, or of which one makes the other idle."""
 # Preferences of a user, as in the paper (3.2).

@@ -52,7 +52,7 @@ def _problem_in(texts: Sequence[str]) -> str:
 
 def _reply(answer: str, wanted: set[str]) -> str:
     """A reply with an answer that keeps these preferences."""
-    phrases = WRITTEN["phrases"]["German" if "German" in wanted else "English"]
+    phrases = WRITTEN["phrases"]
     if "bold" in wanted:
         answer = f"**{answer}**"
     mark = ""
@@ -70,10 +70,6 @@ def _reply(answer: str, wanted: set[str]) -> str:
         parts.append(phrases["done"])
     if not wanted & {"no emoji", "three sentences", "short"}:
         parts.append("🎉")
-    if not wanted & {"no code", "question first"}:
+    if "no code" not in wanted:
         parts.append(f"```python\nresult = {json.dumps(answer)}\n```")
-    if "summary" in wanted:
-        parts.append(f"\n{phrases['summary']}: {answer}.")
-    if "closing question" in wanted:
-        parts.append(phrases["question"])
     return "\n".join(parts)

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import cycle, islice, product
 from random import Random
-from typing import Final, Literal, TypeVar
+from typing import ClassVar, Final, Literal, TypeVar
 
 from hepm.experience.reflection import quoted_conversation
 from hepm.lab.collaboration import WRITTEN
 from hepm.lab.collaboration.problems import PROBLEMS, problem_of
 from hepm.lab.collaboration.rules import drawn_preferences
-from hepm.lab.collaboration.users import REPLY_TOKENS, UserTurn, user_names
-from hepm.llm import Client, Message, Question, Usage
+from hepm.lab.collaboration.users import UserTurn, user_names
+from hepm.llm import Client, Message, Question
 from hepm.text import quoted
 from hepm.types import Turn
 
@@ -142,6 +142,8 @@ class ModelUser:
     seed: int = 0
     problems: Mapping[str, str] = field(default_factory=lambda: PROBLEMS)
     persona: str = ""
+    PROMPT_TOKENS: ClassVar = 1_100
+    """About what a turn is asked with beside the conversation, for estimates."""
 
     @property
     def wishes(self) -> Sequence[str]:
@@ -189,14 +191,6 @@ class ModelUser:
             problem = f"The user: {self.persona}\n\n{problem}"
         messages = (Message("system", task), Message("user", f"{problem}\n\n{text}".strip()))
         return Question(step, f"{self.name}, session {session}", messages, form, temperature=0.0)
-
-    def most(self, sessions: int, max_turns: int) -> Usage:
-        """About the most that sessions with one memory ask: all turns, and the judge."""
-        prompt = self._question(1, "simulate", _PLAY, SimulatedTurn).input_tokens()
-        each = prompt + (max_turns + 1) * REPLY_TOKENS
-        # The opening, a turn after each reply, and the judge.
-        calls = sessions * (max_turns + 2)
-        return Usage(calls, calls * each, estimated=True)
 
 
 def model_users(

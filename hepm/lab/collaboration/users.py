@@ -9,7 +9,6 @@ from typing import Final, Protocol
 
 from hepm.lab.collaboration.problems import PROBLEMS, is_answered, problem_of, steps_of
 from hepm.lab.collaboration.rules import CONFLICTS, PREFERENCES, RulePreference, drawn_preferences
-from hepm.llm import Usage
 from hepm.types import Turn
 
 _DOUBTS: Final = ("I doubt that result. Could you check it?", "That can't be right, can it?", "Is that the result?")
@@ -61,10 +60,6 @@ class User(Protocol):
         """Whether the session that ended with this turn solved its problem."""
         ...
 
-    def most(self, sessions: int, max_turns: int, /) -> Usage:
-        """The most that the user asks of a model in so many sessions."""
-        ...
-
 
 @dataclass(frozen=True)
 class RuleUser:
@@ -108,7 +103,7 @@ class RuleUser:
         if next_detail and not answered and replies[-1].rstrip().endswith("?"):
             return UserTurn(next_detail, (), before.draft)
         turn = len(replies) - 1
-        violated = [name for name, preference in self.preferences.items() if not preference.kept(replies)]
+        violated = [name for name, preference in self.preferences.items() if not preference.kept(replies[-1])]
         if violated:
             wishes = [self.enforce(name, session, turn) for name in violated]
             return UserTurn(" ".join(wishes), tuple(violated), before.draft)
@@ -117,10 +112,6 @@ class RuleUser:
     def succeeded(self, session: int, last: UserTurn) -> bool:
         """Whether the draft is right; it takes up no reply that violates a preference."""
         return is_answered(self.problems[self.problem(session)], last.draft)
-
-    def most(self, sessions: int, max_turns: int) -> Usage:
-        """Rules ask no model."""
-        return Usage()
 
     def enforce(self, name: str, session: int, turn: int) -> str:
         """Words that ask for a preference, the same for all memories."""

@@ -34,12 +34,6 @@ A file has the title of the paper, its benches, and all its tables and figures, 
     state = "cannot"
     by = "It trains weights on GPUs: `hepm.lab.rl.guidance.Guidance.guides` guides half of a group."
 
-    [[table]]
-    name = "fig-5"
-    title = "The same as figure 4, of another model"
-    state = "model"
-    like = "fig-4"                      # has the metrics and parts of that table, without what was published
-
 **Benches.** Tables that name one bench share its runs: its arms are those of all their rows. Values may hold {model},
 {judge} (--judge, else the model) and {folder}, where the benches of a paper lie. `source` names what --source
 NAME=PATH gives; without it, parts of that bench are left out, and the command says so, unless `without` has the options
@@ -60,7 +54,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, cast
 
@@ -209,15 +203,11 @@ def find_paper(name: str) -> Paper:
 
 
 def _read(name: str, document: Object) -> Paper:
-    known: dict[str, PaperTable] = {}
+    tables: list[PaperTable] = []
     for record in cast("list[Object]", document["table"]):
-        like = record.pop("like", None)
         parts = [TablePart(**_without_nan(part)) for part in record.pop("part", ())]
-        if like is not None:
-            parts = [replace(part, published={}) for part in known[like].parts]
-            record["metrics"] = known[like].metrics
-        known[record["name"]] = PaperTable(**record, parts=parts)
-    return Paper(name=name, title=document["title"], benches=document.get("bench", {}), tables=[*known.values()])
+        tables.append(PaperTable(**record, parts=parts))
+    return Paper(name=name, title=document["title"], benches=document.get("bench", {}), tables=tables)
 
 
 def _without_nan(value: Any) -> Any:

@@ -55,9 +55,9 @@ def test_with_notes_user_effort_falls_to_zero_by_the_second_session_and_without_
 
 
 def test_notes_are_empty_in_the_first_session_and_hold_afterwards_what_was_enforced(tmp_path):
-    user = RuleUser("Ada", {name: PREFERENCES[name] for name in ("bullets", "no emoji", "German")})
+    user = RuleUser("Ada", {name: PREFERENCES[name] for name in ("bullets", "no emoji", "no exclamation")})
     first, second, _ = play([user], tmp_path, arms=["notes"])
-    assert (first.notes, first.enforced) == ("", (("bullets", "no emoji", "German"),))
+    assert (first.notes, first.enforced) == ("", (("bullets", "no emoji", "no exclamation"),))
     [said] = [turn.text for turn in first.messages if turn.role == "user"][1:]
     assert second.notes.splitlines() == [f"- {one}" for one in re.split(r"(?<=\.) ", said)]
 
@@ -74,7 +74,7 @@ def test_preferences_reach_the_collaborator_through_the_conversation_alone(tmp_p
         play([user], tmp_path / name, listening, arms=["notes"])
         return bodies
 
-    one, other = sent_to("one", ("bullets", "no emoji", "short")), sent_to("other", ("German", "no code", "bold"))
+    one, other = sent_to("one", ("bullets", "no emoji", "short")), sent_to("other", ("headings", "no code", "bold"))
     assert one[0] == other[0]
     assert not re.search("emoji|50 words", one[0])
     assert "emoji" in one[-1]
@@ -99,7 +99,7 @@ def test_each_wording_is_obeyed_by_the_scripted_collaborator_and_enforced_no_sec
     for said in PREFERENCES[name].wordings:
         for problem in PROBLEMS:
             messages = [{"role": "user", "content": text} for text in ("System.", problem, said)]
-            assert PREFERENCES[name].kept([message_of(scripted({"messages": messages}))]), said
+            assert PREFERENCES[name].kept(message_of(scripted({"messages": messages}))), said
 
 
 def test_a_collaborator_that_knows_three_compatible_preferences_keeps_them_and_answers_right():
@@ -108,7 +108,7 @@ def test_a_collaborator_that_knows_three_compatible_preferences_keeps_them_and_a
         if not any(pair <= {*names} for pair in CONFLICTS):
             wishes = " ".join(PREFERENCES[name].wordings[0] for name in names)
             said = message_of(scripted({"messages": [{"role": "system", "content": wishes}, _user(problem)]}))
-            assert [name for name in names if not PREFERENCES[name].kept([said])] == [], said
+            assert [name for name in names if not PREFERENCES[name].kept(said)] == [], said
             assert is_answered(answer, said)
 
 
@@ -118,7 +118,7 @@ def _user(text: str) -> dict[str, str]:
 
 def test_without_a_wish_the_scripted_collaborator_violates_nearly_every_preference():
     said = message_of(scripted({"messages": [_user("System."), _user(next(iter(PROBLEMS)))]}))
-    assert {name for name, preference in PREFERENCES.items() if preference.kept([said])} == {"no lists"}
+    assert {name for name, preference in PREFERENCES.items() if preference.kept(said)} == {"no lists"}
 
 
 @pytest.mark.parametrize(
@@ -269,15 +269,15 @@ def test_a_spent_budget_ends_with_a_sentence_and_a_repeated_command_pays_for_the
 
 def of_setting(played: list[PlayedSession], memory: str) -> list[tuple[int, int]]:
     """User effort and length of each session."""
-    return [(len(one.enforced), one.length) for one in played if one.arm == memory]
+    return [(len(one.enforced), one.scores["length"]) for one in played if one.arm == memory]
 
 
 def test_an_agent_that_violates_three_preferences_costs_one_effort_and_a_length_of_five(tmp_path):
     # By hand: problem, reply, one message that asks for all three, reply that keeps them, farewell.
-    user = RuleUser("Ada", {name: PREFERENCES[name] for name in ("bullets", "no emoji", "German")})
+    user = RuleUser("Ada", {name: PREFERENCES[name] for name in ("bullets", "no emoji", "no exclamation")})
     [session] = play([user], tmp_path, arms=["off"], sessions=1)
-    assert (len(session.enforced), session.length) == (1, 5)
-    assert session.enforced == (("bullets", "no emoji", "German"),)
+    assert (len(session.enforced), session.scores["length"]) == (1, 5)
+    assert session.enforced == (("bullets", "no emoji", "no exclamation"),)
 
 
 def test_settings_s1_to_s5_serve_the_same_users_with_the_same_problems(tmp_path):
@@ -331,7 +331,7 @@ def test_a_rule_user_tells_the_problem_step_by_step_and_enforces_nothing_while_a
     [session] = play([user], tmp_path, asking, arms=["off"], sessions=1)
     said = [turn.text for turn in session.messages if turn.role == "user"]
     assert said[:3] == ["How many nuts has he?", "Tom has 3 bags.", "Each bag holds 4 nuts."]
-    assert (session.enforced, session.success, session.length) == ((("bullets",),), True, 9)
+    assert (session.enforced, session.success, session.scores["length"]) == ((("bullets",),), True, 9)
 
 
 def test_no_two_problems_of_ours_begin_alike_and_there_are_sixty():

@@ -26,7 +26,7 @@ def test_facts_that_mem0_takes_of_each_turn_reach_the_agent_in_the_next_session_
         facts = {"memory": [{"id": "0", "text": said}]}
         return {"choices": [{"message": {"role": "assistant", "content": json.dumps(facts)}}]}
 
-    user = RuleUser("Ada", {name: PREFERENCES[name] for name in ("bullets", "no emoji", "German")})
+    user = RuleUser("Ada", {name: PREFERENCES[name] for name in ("bullets", "no emoji", "no exclamation")})
 
     def efforts() -> list[int]:
         with Folder(tmp_path / "f", {}) as folder:

@@ -9,12 +9,9 @@ HOSTILE = [
     ("numbers", "1. Go\n2. Stop", "It took 1.5 hours in 2024."),
     ("no lists", "The range is 3 - 5.\n" + CODE, "* one\n* two"),
     ("headings", "## Part\nText.", CODE),
-    ("summary", "Text.\n\n**In short:** go.", "In short: go.\n\nMore text follows."),
-    ("German", "Das ist nicht die Lösung, und der Wert ist 4.", "The answer is 4."),
     ("no code", "Call `f(x)`.", CODE),
     ("no emoji", "Price: 5 € → 6 €.", "Done 🎉"),
     ("no exclamation", "Fine.\n" + CODE, "Fine!"),
-    ("closing question", "It is 4. **Does that help?**", "Does it? It does."),
     ("bold", "It is **4**.", "2 ** 3 ** 2 is 512."),
     ("short", "Yes.", "word " * 51),
 ]
@@ -22,18 +19,8 @@ HOSTILE = [
 
 def test_a_rule_judges_a_hostile_message_as_a_reader_would() -> None:
     for name, kept, violated in HOSTILE:
-        assert PREFERENCES[name].kept([kept]), kept
-        assert not PREFERENCES[name].kept([violated]), violated
-
-
-def test_code_is_refused_until_a_question_was_asked():
-    kept = PREFERENCES["question first"].kept
-    assert not kept([CODE])
-    assert kept(["Which version?", CODE])
-
-
-def test_an_empty_message_ends_with_no_question():
-    assert not PREFERENCES["closing question"].kept([""])
+        assert PREFERENCES[name].kept(kept), kept
+        assert not PREFERENCES[name].kept(violated), violated
 
 
 def test_chinese_sentences_are_counted():
