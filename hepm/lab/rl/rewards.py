@@ -201,17 +201,14 @@ def reflection_reward(
 
 def _reasoning_and_notes(reflection: str) -> tuple[str, str]:
     """The two parts of a reflection; without reasoning, and with all of it as notes, where it has another form."""
-    try:
+    with suppress(ValueError, RecursionError):
         # Without a thought of a model that thinks first.
         text = read_answer(str, reflection)
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return "", reflection
-    with suppress(ValueError):
-        checked = read_answer(RewrittenNotes, text)
-        lines = [note.text for note in checked.notes if note.text.strip()]
-        return checked.reasoning, text_of(lines)
-    with suppress(ValueError):
-        plain = read_answer(PlainReflection, text)
-        return plain.user_preferences_reasoning, plain.agent_notes
+        if isinstance(json.loads(text), dict):
+            with suppress(ValueError):
+                checked = read_answer(RewrittenNotes, text)
+                lines = [note.text for note in checked.notes if note.text.strip()]
+                return checked.reasoning, text_of(lines)
+            plain = read_answer(PlainReflection, text)
+            return plain.user_preferences_reasoning, plain.agent_notes
     return "", reflection

@@ -121,6 +121,7 @@ WELL_FORMED = {
 BROKEN = {
     "no JSON": "Be brief; no lists.",
     "words around it": f"Here it is: {json.dumps(PLAIN)}",
+    "a list": json.dumps([PLAIN]),
     "two objects": json.dumps(PLAIN) + "{}",
     "a field too many": json.dumps(PLAIN | {"more": 1}),
     "a field missing": json.dumps({"agent_notes": "Be brief."}),
