@@ -89,7 +89,6 @@ CHANGES: dict[str, Callable[[Any], object]] = {
     "of an edge": lambda graph: graph["look"]["buy"].update(support=99),
     "of an edge by its name": lambda graph: graph.edges["look", "buy"].__setitem__("weight", 0),
     "no property": lambda graph: graph.nodes["look"].pop("calls"),
-    "of the graph": lambda graph: graph.graph.setdefault("x", 1),
     "added in place": lambda graph: graph.nodes["look"].__ior__({"calls": 0}),
     "other names": lambda graph: nx.relabel_nodes(graph, {"look": "see"}, copy=False),
 }
@@ -162,6 +161,17 @@ def test_the_uses_of_a_lesson_are_those_of_now(tmp_path: Path) -> None:
 def test_labels_that_no_node_has_are_refused_with_those_that_nodes_have(tmp_path: Path, labels: Any) -> None:
     with Memory.open(tmp_path) as memory, pytest.raises(InputError, match="Tool, State, Experience, Principle, Notes"):
         memory.graph(labels=labels)
+
+
+def test_a_graph_of_tools_is_written_as_graphml_and_read_back(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.ingest([trajectory("r1", "look", "buy")])
+        nx.write_graphml_xml(memory.graph(), tmp_path / "graph.xml")
+        read = nx.read_graphml(tmp_path / "graph.xml")
+        assert (dict(read.nodes(data=True)), dict(read.adj)) == (
+            dict(memory.graph().nodes(data=True)),
+            dict(memory.graph().adj),
+        )
 
 
 def test_an_empty_namespace_is_an_empty_graph(tmp_path: Path) -> None:

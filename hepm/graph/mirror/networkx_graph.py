@@ -58,12 +58,13 @@ class NetworkXMirror:
             nodes[node], after[node] = attributes, outgoing
         before: dict[Any, _Outgoing] = {node: {} for node in nodes}
         for source, outgoing in after.items():
-            after[source] = {target: outgoing[target] for target in outgoing if target in nodes}
-            for target in after[source]:
-                before[target][source] = outgoing[target]
+            if not outgoing.keys() <= nodes.keys():
+                after[source] = {target: outgoing[target] for target in outgoing if target in nodes}
+            for target, attributes in after[source].items():
+                before[target][source] = attributes
         graph: nx.DiGraph[Any] = nx.DiGraph()
         # As NetworkX makes its own views: adding edges would copy their attributes.
-        about = Attributes(namespace=self._mirror.name, revision=revision, c=c)
+        about = {"namespace": self._mirror.name, "revision": revision, "c": c}  # writers of files pop from it
         vars(graph).update(_node=nodes, _adj=after, _succ=after, _pred=before, graph=about)
         nx.freeze(graph)  # pyright: ignore[reportUnknownMemberType]
         return graph
