@@ -45,37 +45,22 @@ def post(url: str, path: str, content: bytes, **headers: str) -> httpx2.Response
 # Sizes
 
 
-@pytest.mark.parametrize(
-    ("kind", "body"),
-    [
-        ("application/json", b'{"resourceSpans":[' + b"{}," * 600_000 + b"{}]}"),
-        ("application/json", b'{"resourceSpans":[{"scopeSpans":[' + b"[]," * 600_000 + b"[]]}]}"),
-        ("application/x-protobuf", b"\n\0" * 600_000),
-    ],
-    ids=["json", "nested json", "protobuf"],
-)
-def test_a_small_archive_of_millions_of_empty_spans_is_refused_unread(memory: Memory, kind: str, body: bytes) -> None:
-    packed = gzip.compress(body)
-    assert len(packed) < 20_000
-    with serving(memory) as (_, url):
-        answer = post(url, "/otlp/v1/traces", packed, content_type=kind, content_encoding="gzip")
-    assert answer.status_code == 413
-    assert b"more than 500,000 values" in answer.content
-
-
-@pytest.mark.parametrize("count", [20_001, 1_000_000])
-def test_a_conversation_of_too_many_messages_passes_unread(memory: Memory, endpoint: RawEndpoint, count: int) -> None:
-    raw = b'{"messages": [' + b"{}," * count + json.dumps(WISH).encode() + b"]}"
+def test_bodies_of_millions_of_values_are_refused_unread_and_a_conversation_passes_unread(
+    memory: Memory, endpoint: RawEndpoint
+) -> None:
+    spans = {"application/json": b'{"resourceSpans":[' + b"{}," * 600_000 + b"{}]}"}
+    spans["application/x-protobuf"] = b"\n\0" * 600_000
     with serving(memory, upstream=endpoint.url) as (server, url):
-        assert post(url, "/v1/chat/completions", raw).status_code == 200
-        assert server.runs.counts["failed", "default"] == 1
-        assert len(server.runs) == 0
-    assert endpoint.taken[0].body == raw
-
-
-def test_an_outcome_of_millions_of_values_is_refused(memory: Memory) -> None:
-    with serving(memory) as (_, url):
+        for kind, body in spans.items():
+            answer = post(url, "/otlp/v1/traces", gzip.compress(body), content_type=kind, content_encoding="gzip")
+            assert (answer.status_code, b"more than 500,000 values" in answer.content) == (413, True), kind
         assert post(url, "/outcome", b'{"session": "s", "x": [' + b"{}," * 600_000 + b"{}]}").status_code == 400
+        for passed, count in enumerate((20_001, 1_000_000), start=1):
+            raw = b'{"messages": [' + b"{}," * count + json.dumps(WISH).encode() + b"]}"
+            assert post(url, "/v1/chat/completions", raw).status_code == 200
+            assert server.runs.counts["failed", "default"] == passed
+            assert endpoint.taken[-1].body == raw
+        assert len(server.runs) == 0
 
 
 def test_notes_of_millions_of_lines_are_refused_at_once(memory: Memory) -> None:
@@ -116,7 +101,7 @@ def test_fields_are_counted_at_every_depth_and_in_groups() -> None:
 def test_bodies_without_an_end_are_closed_and_hold_no_other_request_up(
     memory: Memory, endpoint: RawEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "BODY_S", 2.0)
+    monkeypatch.setattr(protocol, "BODY_S", 1.0)
     head = request_bytes("/v1/chat/completions").replace(b"content-length: 0", b"content-length: 9000")
     with serving(memory, upstream=endpoint.url) as (server, url):
         held = [connected(url) for _ in range(300)]
@@ -138,53 +123,17 @@ def test_bodies_without_an_end_are_closed_and_hold_no_other_request_up(
 def test_a_slow_body_that_comes_on_passes(
     memory: Memory, endpoint: RawEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "BODY_S", 2.0)
+    monkeypatch.setattr(protocol, "BODY_S", 1.0)
     monkeypatch.setattr(protocol, "BODY_PART", 1_000)
     sent = request_bytes("/v1/files", b"x" * 6_000)
     with serving(memory, upstream=endpoint.url) as (_, url), connected(url) as connection:
         for at in range(0, len(sent), 1_000):
             connection.sendall(sent[at : at + 1_000])
-            time.sleep(0.4)
+            time.sleep(0.2)
         assert status_of(connection.recv(65_536)) == 200
 
 
-@pytest.mark.parametrize("part", [1 << 20, 9_000], ids=["at once", "in parts"])
-def test_a_head_above_its_limit_is_refused(memory: Memory, endpoint: RawEndpoint, part: int) -> None:
-    sent = request_bytes("/v1/models", b"", *(f"x-{n}: {'b' * 990}" for n in range(100)), method="GET")
-    with serving(memory, upstream=endpoint.url) as (_, url), connected(url) as connection:
-        with contextlib.suppress(OSError):
-            for at in range(0, len(sent), part):
-                connection.sendall(sent[at : at + part])
-                time.sleep(0.002)
-        with contextlib.suppress(ConnectionResetError):
-            assert status_of(connection.recv(65_536)) == 400
-    assert endpoint.taken == []
-
-
 # Pages
-
-OTHER_PAGES = [
-    "origin: http://127.0.0.1:3000",
-    "origin: http://localhost:{port}",
-    "origin: https://127.0.0.1",
-    "sec-fetch-site: same-site",
-    "sec-fetch-site: cross-site\r\nsec-fetch-mode: navigate",
-]
-
-
-def test_a_page_on_another_port_neither_writes_nor_spends(memory: Memory, endpoint: RawEndpoint) -> None:
-    event = {"session_id": "s", "hook_event_name": "UserPromptSubmit", "prompt": "x"}
-    bodies = {"/v1/chat/completions": CHAT, "/v1/embeddings": {"input": "x"}, "/hooks/claude-code": event}
-    bodies |= {"/outcome": {"session": "s", "success": True}, "/api/notes": {}, "/mcp": {}, "/desk/v1/responses": {}}
-    kinds = ("application/json", "text/plain")
-    with serving(memory, upstream=endpoint.url) as (server, url):
-        port = url.rpartition(":")[2]
-        for header, (path, body), kind in itertools.product(OTHER_PAGES, bodies.items(), kinds):
-            lines = (header.format(port=port), f"content-type: {kind}")
-            sent = request_bytes(path, json.dumps(body).encode(), *lines, host=f"127.0.0.1:{port}")
-            assert status_of(answer_to(url, sent)) == 403, (header, path, kind)
-        assert len(server.runs) == 0
-    assert endpoint.taken == []
 
 
 def test_what_a_page_may_send_without_asking_is_taken_at_no_door(memory: Memory, endpoint: RawEndpoint) -> None:
@@ -307,8 +256,9 @@ def test_a_stream_with_an_odd_index_is_recorded(memory: Memory, endpoint: RawEnd
             assert [(one.name, one.arguments) for one in stored.calls()] == [("get_order", {"n": 7})], index
 
 
-@pytest.mark.parametrize("text", ["data: [DONE]", '{"type": "response.completed"}'])
-@pytest.mark.parametrize("api", ["chat/completions", "responses"])
+@pytest.mark.parametrize(
+    ("api", "text"), [("chat/completions", "data: [DONE]"), ("responses", '{"type": "response.completed"}')]
+)
 def test_a_reply_that_speaks_of_the_end_of_its_stream_is_recorded_whole(
     memory: Memory, endpoint: RawEndpoint, api: str, text: str
 ) -> None:

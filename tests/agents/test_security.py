@@ -164,18 +164,7 @@ def two(memory: Memory) -> Memory:
 def test_a_token_neither_reads_nor_writes_another_namespace(two: Memory, endpoint: RawEndpoint) -> None:
     others = {name: list(two.export(namespace=name)) for name in ("shop", "Desk", "desk2", "default")}
     names = ["shop", "Desk", "DESK", "desk2", "default", "", "desk%00", "desk%20", "%64%65%73%6b2", "desk%2F..%2Fshop"]
-    names += [
-        "shop%2Fv1",
-        "desk/../shop",
-        "./shop",
-        "/shop",
-        "shop/",
-        "//shop",
-        "..",
-        "d%C3%AAsk",
-        "ｄesk",
-        "desk\u200b",
-    ]
+    names += ["desk/../shop", "/shop", "shop/", "..", "d%C3%AAsk", "desk\u200b"]
     body = CHAT | {"session": f"{SECRET}-0", "success": False, "session_id": f"{SECRET}-0"}
     body |= {"namespace": "shop", "hook_event_name": "UserPromptSubmit", "prompt": "x"}
     raw = json.dumps(body).encode()
@@ -268,26 +257,36 @@ def test_a_page_with_a_name_of_its_own_for_this_machine_is_refused(memory: Memor
     assert endpoint.taken == []
 
 
-def test_a_page_of_another_site_is_refused(memory: Memory, endpoint: RawEndpoint) -> None:
+def test_a_page_of_another_site_or_another_port_is_refused(memory: Memory, endpoint: RawEndpoint) -> None:
     headers = (
         "origin: https://evil.example",
         "origin: null",
         "origin: http://localhost.evil.example",
         "origin: http://127.0.0.1@evil.example",
+        "origin: http://127.0.0.1:3000",
+        "origin: http://localhost:{port}",
+        "origin: https://127.0.0.1",
         "sec-fetch-site: cross-site",
+        "sec-fetch-site: same-site",
+        "sec-fetch-site: cross-site\r\nsec-fetch-mode: navigate",
     )
     with serving(memory, upstream=endpoint.url) as (server, url):
+        port = url.rpartition(":")[2]
         for header, (path, method) in itertools.product(headers, routes(server)):
-            answer = answer_to(url, request_bytes(path, b"{}", header, method=method))
+            if "navigate" in header and method == "GET":  # a link
+                continue
+            line = header.format(port=port)
+            answer = answer_to(url, request_bytes(path, b"{}", line, method=method, host=f"127.0.0.1:{port}"))
             assert status_of(answer) == 403, (header, path, method, answer)
             assert b"access-control-allow" not in answer.lower()
+        assert len(server.runs) == 0
     assert endpoint.taken == []
 
 
 def test_an_upgrade_to_websocket_is_refused_in_a_sentence(memory: Memory, endpoint: RawEndpoint) -> None:
     upgrade = ("upgrade: websocket", "sec-websocket-version: 13", "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==")
-    with serving(memory, upstream=endpoint.url) as (server, url):
-        for path in {path for path, _ in routes(server)}:
+    with serving(memory, upstream=endpoint.url) as (_, url):
+        for path in ("/", "/v1/realtime", "/mcp", "/hooks/claude-code"):
             sent = request_bytes(path, b"", *upgrade, method="GET").replace(
                 b"connection: close", b"connection: Upgrade"
             )
@@ -479,8 +478,9 @@ def odd_bodies(count: int) -> Iterator[bytes]:
         yield raw
 
 
-def assert_odd_bodies_are_borne(
-    memory: Memory, endpoint: RawEndpoint, count: int, err: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("count", [400, pytest.param(10_000, marks=pytest.mark.exhaustive)])
+def test_odd_bodies_get_no_error_of_ours_and_reach_the_endpoint_unchanged(
+    memory: Memory, endpoint: RawEndpoint, count: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     doors = ["/v1/chat/completions", "/v1/responses", "/v1/embeddings", "/outcome", "/hooks/claude-code", "/mcp"]
     kinds = ["application/json", "application/xml", "application/json; charset=utf-16", "image/png", "\x01"]
@@ -504,7 +504,7 @@ def assert_odd_bodies_are_borne(
         assert ask(url, "/health", "GET").status_code == 200
         assert server.runs.counts["failed", "default"]
     assert changed
-    said = err.readouterr()
+    said = capfd.readouterr()
     assert "Traceback" not in said.out + said.err, said.err[-3_000:]
 
 
@@ -523,20 +523,3 @@ def assert_only_hinted(given: Any, sent: Any) -> None:
     for old, new in zip(before, sent[key], strict=False):
         added = json.dumps(new)
         assert json.dumps(old) == added or "Suggested next tools" in added
-
-
-def test_odd_bodies_get_no_error_of_ours_and_reach_the_endpoint_unchanged(
-    memory: Memory,
-    endpoint: RawEndpoint,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    assert_odd_bodies_are_borne(memory, endpoint, 400, capfd)
-
-
-@pytest.mark.exhaustive
-def test_ten_thousand_odd_bodies_get_no_error_of_ours(
-    memory: Memory,
-    endpoint: RawEndpoint,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    assert_odd_bodies_are_borne(memory, endpoint, 10_000, capfd)
