@@ -186,10 +186,8 @@ def line_run(task: str, result: str, tool: str, *, success: bool) -> Trajectory:
     return replace(run, turns=(user, replace(look, calls=(replace(look.calls[0], result=result),)), *others))
 
 
-@pytest.mark.parametrize("counts", [(14, 30, 6), (8, 60, 8)])
-def test_where_a_result_decides_no_lesson_of_a_prompt_contradicts_it(
-    memory: Memory, counts: tuple[int, int, int]
-) -> None:
+def test_where_a_result_decides_no_lesson_of_a_prompt_contradicts_it(memory: Memory) -> None:
+    counts = (14, 30, 6)
     memory.ingest(
         line_run(f"{kind}-{n}", result, tool, success=tool == right)
         for kind, (result, right, wrong) in enumerate(LINES)
@@ -253,7 +251,7 @@ def of_the_line(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("speak", ["sure", "weighed", "all"])
+@pytest.mark.parametrize("speak", ["sure", "all"])
 def test_the_suggestion_of_a_prompt_is_that_of_memory_whatever_lessons_say(of_the_line: Path, speak: Speak) -> None:
     told: set[str] = set()
     with Memory.open(of_the_line, speak=speak) as memory:
@@ -347,29 +345,6 @@ def test_what_a_model_wrote_is_told_whatever_its_words() -> None:
     words = "After look, calling no tool is right where the user asks for none."
     assert not says_nothing(Principle("guiding", words, distilled_by="small").row())
     assert not says_nothing(Experience("s", "a", "o", words, "golden", "exploration", 1.0, distilled_by="small").row())
-
-
-def test_in_the_airline_runs_no_suggestion_goes_against_a_lesson_beside_it(memory: Memory, recorded_runs: Path) -> None:
-    """After get_user_details all five runs that called search_direct_flight failed."""
-    suggested: list[str] = []
-    memory.ingest(recorded_runs / "tau-bench" / "historical_trajectories" / "gpt-4o-airline.json.xz")
-    memory.principles.distill(namespace=NS)
-    memory.experiences.distill(namespace=NS)
-    known = memory.lessons.list("principle", namespace=NS)
-    states = ("The user wants to change the flight of a basic economy reservation", "")
-    places = ("get_user_details", "get_reservation_details", "search_direct_flight")
-    for state, last in itertools.product(states, places):
-        told = memory.prompt(state=state, after=last, environment="airline")
-        here = AdviceHere((last,))
-        suggested_now = {one.tool for one in told.suggestions}
-        assert last != "get_user_details" or "search_direct_flight" not in suggested_now
-        warned = {one.tool for one in told.suggestions.warnings}
-        rules = [Principle.of(one.row) for one in known if one.row.id in told.lessons]
-        suggested += suggested_now
-        for one in rules:
-            assert not here.advice_of(one).better & warned
-            assert not here.advice_of(one).worse & (suggested_now - warned)
-    assert suggested
 
 
 def test_an_experience_about_what_comes_next_is_given_before_a_more_similar_one(memory: Memory) -> None:

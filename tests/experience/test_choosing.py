@@ -185,20 +185,6 @@ def test_a_prompt_can_ask_a_model_which_lines_of_the_notes_and_which_experiences
         assert recalled(plain.text).strip() == '- "Say whether a refund is free."'
 
 
-def test_a_prompt_falls_back_to_similarity_where_the_model_fails_and_the_log_says_so(
-    loopback: Loopback,  # noqa: F811
-    client: Client,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    with Memory.open(tmp_path / "runs.hepm") as memory:
-        memory.preferences.edit("ann", "Say whether a refund is free.\nUse metric units.")
-        loopback.script = lambda _: error(500)
-        told = memory.prompt(state=STATE, user="ann", options=PromptOptions(model=client))
-        assert "refund is free" in recalled(told.text)
-        assert "recalled by similarity" in caplog.text
-
-
 def test_of_lessons_that_differ_in_a_number_the_best_used_one_is_shown(tmp_path: Path) -> None:
     with Memory.open(tmp_path) as memory:
         for number in (17, 18, 19):

@@ -319,15 +319,6 @@ def test_an_undone_evolution_leaves_the_bank_as_it_was(bench: Bench) -> None:
     )
 
 
-def test_what_was_superseded_is_found_no_more_and_its_child_is(bench: Bench) -> None:
-    parent = experience("ask before you buy")
-    bench.put(parent)
-    bench.show(parent, "w0", "w1", "l0", "l1")
-    bench.evolve(MUTATE)
-    (found,) = bench.experiences.search(parent.text, namespace=NS)
-    assert found.experience.parents == (Parent(parent.id, "mutation"),)
-
-
 def test_an_evolution_that_a_later_one_built_on_is_undone_after_that(bench: Bench) -> None:
     parent, other = experience("ask before you buy"), experience("wait before you pay", "r1")
     bench.put(parent)
@@ -352,15 +343,6 @@ def test_undoing_what_is_unknown_names_what_is_known(bench: Bench) -> None:
     report = bench.evolve(MUTATE)
     with pytest.raises(InputError, match=report.id):
         bench.experiences.undo("v0009-abcdef", namespace=NS)
-
-
-def test_forgetting_a_parents_run_takes_its_child_too(bench: Bench) -> None:
-    parent = experience("ask before you buy", "r1")
-    bench.put(parent)
-    bench.show(parent, "w0", "w1", "l0", "l1")
-    bench.evolve(MUTATE)
-    forget(bench.bank, "r1")
-    assert bench.all() == []
 
 
 @pytest.mark.parametrize(
@@ -466,15 +448,6 @@ def test_equal_seeds_and_answers_give_equal_results_in_whatever_order_answers_co
     ]
     assert reports[0] == reports[1]
     assert reports[0].kept["mutation"] > 1
-
-
-def test_the_models_temperature_falls_with_the_iterations(
-    server: Loopback, bench: Bench, open_client: Callable[..., Client]
-) -> None:
-    many(bench)
-    bench.evolve(SOME, seed=5, model=open_client())
-    assert {request.body["temperature"] for request in server.requests} <= {1.0, 0.775, 0.55, 0.325, 0.1}
-    assert server.requests[0].body["temperature"] == 1.0
 
 
 def test_a_spent_budget_keeps_what_was_answered_and_a_second_call_goes_on(

@@ -177,11 +177,6 @@ def test_the_users_own_calls_and_the_agents_summaries_are_no_moves() -> None:
     assert (found.action, found.conditions.first_turn) == ("Called look().", 2)
 
 
-def test_environments_choose_how_turns_are_credited() -> None:
-    run = good("g", "a", "b", "c", "d")
-    assert distill([run], methods={"shop": "equalised"}) == distill([run])  # a final reward credits all alike anyway
-
-
 # Whatever the runs are
 
 nasty = st.text(max_size=60) | st.sampled_from(

@@ -3,15 +3,13 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm import Memory, Trajectory, Turn
@@ -21,17 +19,13 @@ from hepm.experience.lessons import Notes
 from hepm.experience.notes import NOTES_CHARS, covers, lines_of
 from hepm.experience.preferences import Preferences, ReflectReport
 from hepm.experience.reflection import CONVERSATION_CHARS, NoteLine, RewrittenNotes, quoted_conversation, vetted
-from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.rows import Selection
 from hepm.graph.store import Store
 from hepm.llm import Budget, Client, Endpoint
-from tests.experience.shelves import NS, bank_at_rest, bank_in, forget, open_bank, remember
+from tests.experience.shelves import NS, bank_in, forget, open_bank, remember
 from tests.graph.conftest import make_store, store  # noqa: F401
 from tests.loopback import Loopback, Reply, Request, completion, cut_off, error, loopback, refused  # noqa: F401
 from tests.runs import Shelf, trajectory
-
-PROGRAM = Path(__file__).with_name("reflecting.py")
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -112,17 +106,6 @@ def test_a_session_that_tells_nothing_new_makes_no_version(preferences: Preferen
     assert len(preferences.history("ann", namespace=NS)) == 1
 
 
-def test_many_versions_are_all_found_and_the_newest_first(preferences: Preferences, bank: LessonBank) -> None:
-    for number in range(40):
-        preferences.edit("ann", f"- number {number}", namespace=NS)
-        newest = preferences.notes("ann", namespace=NS)
-        assert newest is not None
-        assert (newest.version, newest.text) == (number + 1, f"- number {number}")
-    assert [notes.version for notes in preferences.history("ann", namespace=NS)] == list(range(1, 41))
-    fresh = Preferences(bank_at_rest(bank.store, bank._embedder()))
-    assert fresh.edit("ann", "- the last", namespace=NS).version == 41
-
-
 def test_a_hand_may_shorten_notes_and_restore_an_earlier_version(preferences: Preferences) -> None:
     preferences.reflect("ann", said("Please keep it short.", "No emojis please."), namespace=NS)
     edited = preferences.edit("ann", "  * No emojis please.  \n\n", namespace=NS, version=1)
@@ -183,19 +166,6 @@ def test_a_model_adds_what_the_user_said_and_its_notes_are_a_new_version(
     assert lines(noted) == [*BEFORE, "Put the price first in every list"]
     assert done.notes is not None
     assert done.notes.written_by == "small"
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [told(), told("Always answer in German."), told("Keep it short."), told(("all is well", "hello")), told("", " ")],
-)
-def test_an_empty_or_shrunken_rewrite_loses_no_line(
-    noted: Preferences, model: Client, server: Loopback, reply: Reply
-) -> None:
-    server.replies = [reply]
-    noted.reflect("ann", said("hello"), namespace=NS, model=model)
-    now = lines(noted)
-    assert all(any(covers(line, old) for line in now) for old in BEFORE)
 
 
 @pytest.mark.parametrize("reply", [refused(), cut_off(), error(400), completion("I will not")])
@@ -384,36 +354,6 @@ def test_reflections_at_the_same_time_lose_nothing(bank: LessonBank) -> None:
     preferences = Preferences(bank)
     assert sorted(lines(preferences)) == sorted(f"Always mention {word} first." for word in words)
     assert [notes.version for notes in preferences.history("ann", namespace=NS)] == list(range(1, len(words) + 1))
-
-
-def test_reflections_of_two_processes_lose_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "runs.hepm"
-    open_bank(path).store.close()
-    words = [[f"{colour}{n}" for n in range(12)] for colour in ("red", "blue")]
-    programs = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.experience.reflecting", str(path), *some],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for some in words
-    ]
-    for program in programs:
-        assert program.stdout is not None
-        assert program.stdout.readline() == "ready\n"
-    for program in programs:
-        assert program.stdin is not None
-        program.stdin.write("go\n")
-        program.stdin.flush()
-    for program in programs:
-        program.communicate(timeout=240)
-        assert program.returncode == 0
-    bank = open_bank(path)
-    expected = {f"Always mention {word} first." for some in words for word in some}
-    assert set(lines(Preferences(bank))) == expected
-    bank.store.close()
 
 
 def test_a_reflection_that_meets_newer_notes_reflects_once_more_on_those(
@@ -632,49 +572,6 @@ def test_a_model_is_asked_once_about_the_same_context_and_forgotten_with_the_use
     preferences.edit("ann", "\n".join(WISHES), namespace=NS)
     preferences.recall("ann", "cancel it", namespace=NS, model=model)
     assert len(server.requests) == 2
-
-
-STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(["reflect", "edit", "restore", "forget"]),
-        st.sampled_from(["ann", "bob"]),
-        st.sampled_from(["Keep it short.", "Be more detailed.", "No emojis please.", "hello", ""]),
-    ),
-    max_size=12,
-)
-
-
-@pytest.mark.above_stores
-@settings(
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-    max_examples=settings().max_examples * 2 // 5,  # on a server too
-)
-@given(steps=STEPS)
-def test_versions_have_no_gaps_and_memory_and_store_agree_whatever_happens(
-    make_store: Callable[..., Store],  # noqa: F811
-    steps: list[tuple[str, str, str]],
-) -> None:
-    store = make_store()  # noqa: F811
-    bank = bank_in(store)
-    preferences = Preferences(bank)
-    for what, user, text in steps:
-        if what == "reflect":
-            preferences.reflect(user, said(text), namespace=NS)
-        elif what == "edit" and (text or preferences.notes(user, namespace=NS)):
-            preferences.edit(user, text, namespace=NS)
-        elif what == "restore" and preferences.history(user, namespace=NS):
-            preferences.restore(user, 1, namespace=NS)
-        elif what == "forget":
-            preferences.forget(user, namespace=NS)
-    for user in ("ann", "bob"):
-        history = preferences.history(user, namespace=NS)
-        assert [notes.version for notes in history] == list(range(1, len(history) + 1))
-        assert preferences.notes(user, namespace=NS) == (history[-1] if history else None)
-        live = [one.row.id for one in bank.lessons(NS).all("notes") if one.row.user == user]
-        assert live == [notes.id for notes in history[-1:]]
-        preferences.forget(user, namespace=NS)
-    assert store.lessons.list(namespace=NS) == []
-    assert store.lessons.change(LessonChange(), {}, namespace=NS).new == ()
 
 
 def test_lessons_are_where_the_runs_are_when_no_namespace_is_named(tmp_path: Path) -> None:
