@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,17 +19,24 @@ from tests.runs import trajectory
 CASES = [(wish, status) for wish in WISHES for status in STATES]
 
 
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
+@pytest.fixture(scope="module")
+def distilled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Sixty runs, of which half did what is right for their wish and what they read."""
-    tools = ("cancel_order", "get_shipment", "get_stock")
-    with Memory.open(tmp_path) as opened:
+    tools, folder = ("cancel_order", "get_shipment", "get_stock"), tmp_path_factory.mktemp("distilled")
+    with Memory.open(folder) as opened:
         for number in range(60):
             wish, status = CASES[number % len(CASES)]
             tool = right_tool(wish, status) if number % 2 else tools[number // 7 % 3]
             opened.ingest([office_run(number, wish, status, tool)])
         opened.experiences.distill()
         opened.principles.distill()
+    return folder
+
+
+@pytest.fixture
+def memory(distilled: Path, tmp_path: Path) -> Iterator[Memory]:
+    shutil.copytree(distilled, tmp_path, dirs_exist_ok=True)
+    with Memory.open(tmp_path) as opened:
         yield opened
 
 

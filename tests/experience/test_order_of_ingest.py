@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
 import tempfile
-from functools import cache
 from pathlib import Path
-
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.experience.lesson_files import lessons_for_file, section_of
@@ -50,11 +47,7 @@ def exported(runs: list[Trajectory]) -> list[str]:
 RUNS = [run(number) for number in range(16)]
 
 
-@cache
-def expected() -> list[str]:
-    return exported(RUNS)
-
-
-@given(st.permutations(RUNS))
-def test_the_lessons_exported_do_not_depend_on_the_order_of_ingest(runs: list[Trajectory]) -> None:
-    assert exported(runs) == expected()
+def test_the_lessons_exported_do_not_depend_on_the_order_of_ingest() -> None:
+    expected = exported(RUNS)
+    for seed in range(5):
+        assert exported(random.Random(seed).sample(RUNS, len(RUNS))) == expected
