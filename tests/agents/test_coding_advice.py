@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,16 +17,23 @@ from hepm.types import BLOCK_START
 from tests.agents.made_up_repository import PROJECT, Session, sessions, write_transcripts
 
 
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
+@pytest.fixture(scope="module")
+def taught(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A memory of 30 transcripts."""
-    made = [*sessions(30, seed=1)]
-    write_transcripts(tmp_path / "transcripts", made)
-    with Memory.open(tmp_path / "runs.hepm") as memory:
-        memory.ingest(tmp_path / "transcripts")
+    made, folder = [*sessions(30, seed=1)], tmp_path_factory.mktemp("taught")
+    write_transcripts(folder / "transcripts", made)
+    with Memory.open(folder / "runs.hepm") as memory:
+        memory.ingest(folder / "transcripts")
         for session in made:
             memory.label(session.id, success=session.success)
         memory.principles.distill()
+    return folder
+
+
+@pytest.fixture
+def memory(taught: Path, tmp_path: Path) -> Iterator[Memory]:
+    shutil.copytree(taught, tmp_path, dirs_exist_ok=True)
+    with Memory.open(tmp_path / "runs.hepm") as memory:
         yield memory
 
 

@@ -23,7 +23,7 @@ from hepm.memory.session import HELD_OUT
 from hepm.types import HINT
 from tests.agents.made_up_repository import sessions
 from tests.agents.serving import serving
-from tests.agents.test_coding_advice import Hooks
+from tests.agents.test_coding_advice import Hooks, taught  # noqa: F401
 from tests.agents.test_coding_advice import memory as coding_memory  # noqa: F401
 from tests.agents.test_guarded import TEXT, converse
 from tests.agents.test_proxy import WISH
@@ -193,16 +193,6 @@ def test_mcp_leaves_out_what_chance_leaves_out_and_notes_it(memory: Memory) -> N
         got = asyncio.run(_talk(url, name))
     assert "refund" not in str(got["suggested"].structured_content["tools"])
     assert trial_of(memory, name).left_out == ("hint refund",)
-
-
-def test_mcp_computes_and_hides_what_a_shadow_session_would_be_told(memory: Memory) -> None:
-    memory.holdout = 1.0
-    with serving(memory) as (_, url):
-        got = asyncio.run(_talk(url, "s"))
-    assert got["suggested"].structured_content["no_opinion"] == HELD_OUT
-    assert got["searched"].structured_content == {"situations": [], "lessons": []}
-    [withheld] = trial_of(memory, "s").withheld
-    assert (withheld.calls, withheld.tools) == (1, ("refund",))
 
 
 @ARMS

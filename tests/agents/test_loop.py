@@ -241,34 +241,15 @@ def without_chances(text: str) -> str:
 
 
 @pytest.mark.parametrize("strategy", SENT)
-def test_each_request_ends_with_what_memory_says_now_and_holds_nothing_of_what_it_said_before(
-    memory: Memory,
-    loopback: Loopback,  # noqa: F811
-    strategy: str,
-) -> None:
-    done, _ = work(memory, loopback, STEPS[strategy], strategy=strategy)
-    requests = sent(loopback, done)
-    assert ("such cases)" in requests) == (strategy in ("hybrid", "implicit", "explicit"))
-    assert without_chances(requests) == SENT[strategy]
-
-
-@pytest.mark.parametrize("strategy", SENT)
-def test_with_memory_off_the_model_is_sent_the_same_without_what_memory_says(
-    memory: Memory,
-    loopback: Loopback,  # noqa: F811
-    strategy: str,
-) -> None:
-    done, _ = work(memory, loopback, STEPS[strategy], strategy=strategy, prompt_options=SILENT)
-    assert sent(loopback, done) == HINTS.sub("", SENT[strategy])
-
-
-@pytest.mark.parametrize("strategy", SENT)
-def test_the_run_is_stored_with_its_summary_and_without_hints_and_teaches(
+def test_each_request_ends_with_what_memory_says_now_and_the_run_is_stored_without_it_and_teaches(
     memory: Memory,
     loopback: Loopback,  # noqa: F811
     strategy: str,
 ) -> None:
     done, board = work(memory, loopback, STEPS[strategy], strategy=strategy)
+    requests = sent(loopback, done)
+    assert ("such cases)" in requests) == (strategy in ("hybrid", "implicit", "explicit"))
+    assert without_chances(requests) == SENT[strategy]
     stored = memory.run("now")
     assert stored is not None
     assert stored.outcome.success is True
@@ -280,6 +261,16 @@ def test_the_run_is_stored_with_its_summary_and_without_hints_and_teaches(
     assert (done.text, done.ended, done.turns) == ("Done.", "answered", len(done.messages) // 2)
     [state] = memory.search("Ada is user_1, and her task is not created yet.", k=1)
     assert (state.summary == "Ada is user_1, and her task is not created yet.") == bool(summaries)
+
+
+@pytest.mark.parametrize("strategy", ["implicit", "explicit", "hybrid"])
+def test_with_memory_off_the_model_is_sent_the_same_without_what_memory_says(
+    memory: Memory,
+    loopback: Loopback,  # noqa: F811
+    strategy: str,
+) -> None:
+    done, _ = work(memory, loopback, STEPS[strategy], strategy=strategy, prompt_options=SILENT)
+    assert sent(loopback, done) == HINTS.sub("", SENT[strategy])
 
 
 def go_on(*calls: str, summary: str = "") -> list[Reply]:

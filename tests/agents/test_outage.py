@@ -3,8 +3,6 @@
 # ruff: noqa: F811, as fixtures are arguments
 from __future__ import annotations
 
-import os
-import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from hepm import Memory
 from tests.agents.raw import RawEndpoint
 from tests.agents.serving import serving, until
 from tests.agents.test_proxy import TOOLS, WISH
-from tests.neo4j.conftest import Mortal, mortal  # noqa: F401
+from tests.neo4j.conftest import Fallible, fallible, mortal  # noqa: F401
 from tests.runs import trajectory
 
 
@@ -56,20 +54,21 @@ class Client:
         return httpx2.get(f"{self._url}/health", timeout=30).json()
 
 
-@pytest.mark.parametrize("frozen", [True, pytest.param(False, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("frozen", [False, pytest.param(True, marks=pytest.mark.soak)])
 def test_agents_go_on_while_neo4j_is_down_and_what_was_acknowledged_is_stored_after(
-    mortal: Mortal, endpoint: RawEndpoint, tmp_path: Path, frozen: bool
+    fallible: Fallible, endpoint: RawEndpoint, tmp_path: Path, frozen: bool
 ) -> None:
-    opened = Memory.open(mortal.uri, auth=mortal.auth, sessions=tmp_path / "sessions", poll_s=0.2, speak="weighed")
+    opened = Memory.open(fallible.uri, auth=fallible.auth, sessions=tmp_path / "sessions", poll_s=0.2, speak="weighed")
     with opened as memory, serving(memory, upstream=endpoint.url, idle_s=1_800, hint_s=1.0) as (_, url):
         memory.ingest([trajectory(f"run-{n}", "get_order", "refund", goal="Refund parcel 7.") for n in range(6)])
         client = Client(url)
         assert client.ask("before").status_code == 200
         assert client.hook("hooked", 0).status_code == 200
         assert client.health()["store"] == "ok"
-        pid = mortal.local.status().pid
-        assert pid is not None
-        os.kill(pid, signal.SIGSTOP if frozen else signal.SIGKILL)
+        if frozen:
+            fallible.freeze()
+        else:
+            fallible.kill()
         try:
             for number in range(2):  # before the silence is noticed, and after
                 if number == 1:
@@ -89,9 +88,7 @@ def test_agents_go_on_while_neo4j_is_down_and_what_was_acknowledged_is_stored_af
                     assert "does not answer" in refused.json()["error"]["message"]
             assert max(client.slowest.values()) < 1, client.slowest
         finally:
-            if frozen:
-                os.kill(pid, signal.SIGCONT)
-            mortal.start()
+            fallible.start()
         assert until(lambda: client.health()["store"] == "ok")
         runs = ["before", "hooked", "hooked-later", "mcp", "new-0"]
         for run in runs:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-import pytest
 
 from hepm import Memory
 from hepm.agents.guard import Access
@@ -57,24 +56,6 @@ def test_a_program_is_told_the_next_tool_and_its_run_is_stored_with_its_errors(m
     assert run.turns[-1].text == "Nothing can be refunded."
     assert (run.user, run.outcome.success) == ("ada", False)
     assert "Suggested" not in repr(run)
-
-
-@pytest.mark.soak
-def test_what_was_answered_outlasts_a_kill_of_the_server(memory: Memory, tmp_path: Path) -> None:
-    served = Served(tmp_path / "m.hepm", "http://127.0.0.1:1/v1")
-    try:
-        post(served.url, "/api/hint", [WISH])
-        post(served.url, "/api/record", FOUND[:2])
-        served.kill()
-        served.start()
-        assert "refund" in post(served.url, "/api/hint", FOUND)["present"]
-        post(served.url, "/outcome", success=True)
-    finally:
-        served.kill()
-    memory.refresh()
-    run = memory.run("ticket-7")
-    assert run is not None
-    assert [call.name for turn in run.turns for call in turn.calls] == ["get_order"]
 
 
 def test_a_server_says_on_standard_error_that_a_run_begins_and_is_stored_and_not_of_each_of_many(

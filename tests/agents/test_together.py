@@ -16,7 +16,6 @@ from hepm.ingest import write_run
 from tests.agents.raw import RawEndpoint, raw_endpoint
 from tests.faults.command import hepm
 from tests.faults.killing_servers import Agents, Served, answer
-from tests.neo4j_server import Neo4jServer, emptied
 from tests.runs import trajectory
 
 DEADLINE_S = 60.0
@@ -87,13 +86,3 @@ def test_two_servers_and_an_ingest_on_one_file_lose_double_and_mix_no_run(
     tmp_path: Path, endpoint: RawEndpoint, answers: int
 ) -> None:
     assert_nothing_is_lost_doubled_or_mixed(str(tmp_path / "m.hepm"), tmp_path, endpoint, answers)
-
-
-@pytest.mark.soak
-def test_two_servers_and_an_ingest_on_one_neo4j_lose_double_and_mix_no_run(
-    neo4j_server: Neo4jServer, tmp_path: Path, endpoint: RawEndpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server = emptied(neo4j_server)
-    monkeypatch.setenv("NEO4J_USERNAME", server.username)
-    monkeypatch.setenv("NEO4J_PASSWORD", server.password)
-    assert_nothing_is_lost_doubled_or_mixed(server.uri, tmp_path, endpoint, 1_000)

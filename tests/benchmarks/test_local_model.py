@@ -14,10 +14,7 @@ import openai
 import pytest
 
 from benchmarks.local_model.__main__ import main
-from benchmarks.local_model.model import SMALL, LocalModel, find_model, serve
-from hepm.agents.wire import with_hint
-from hepm.errors import InputError
-from hepm.user_cache import user_cache
+from benchmarks.local_model.model import LocalModel, serve
 from tests.faults.command import quick
 
 pytestmark = [
@@ -186,24 +183,3 @@ def test_without_its_packages_the_sentence_that_names_them_comes_first(
     monkeypatch.setitem(sys.modules, "torch", None)
     assert main([]) == 1
     assert capsys.readouterr().err == "local_model: a local model needs torch: pip install --group local.\n"
-
-
-@pytest.mark.soak
-def test_a_real_model_calls_the_hinted_tool_and_answers_a_question() -> None:
-    try:
-        model = LocalModel.load(find_model(SMALL), cache=user_cache() / "models", name=SMALL)
-    except InputError as error:
-        pytest.skip(str(error))
-    tools = [tool(name) for name in ("get_weather", "set_alarm", "send_mail", "list_files")]
-    body = {"messages": [{"role": "user", "content": "What is the weather like in Paris?"}], "tools": tools}
-    without = model.tool_probabilities(body["messages"], tools)
-    for name in ("get_weather", "set_alarm"):
-        hinted = with_hint("chat", body, stable="", present=f"Suggested next tools: {name}", placement="tail")
-        chances = model.tool_probabilities(hinted["messages"], tools)
-        assert chances[name] > max(without[name], 0.5), (name, without, chances)
-    assert (
-        "Paris"
-        in model.complete({"messages": [{"role": "user", "content": "What is the capital of France?"}]})["choices"][0][
-            "message"
-        ]["content"]
-    )

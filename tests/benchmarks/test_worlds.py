@@ -44,12 +44,6 @@ def at_branch(world: World, kind: str) -> Iterator[Progress]:
             yield progress
 
 
-def results(progress: Progress, tool: str) -> list[str]:
-    """What the calls of a tool returned."""
-    shown = [message["content"] for message in progress.messages if message["role"] == "tool"]
-    return [result for called, result in zip(progress.called, shown, strict=True) if called == tool]
-
-
 def test_an_agent_that_does_what_is_right_always_succeeds(world: World) -> None:
     assert all(run(world, task, KNOWS_ALL, silent).success for task in tasks(world))
 
@@ -87,38 +81,6 @@ def test_no_call_repairs_a_fatal_mistake(world: World) -> None:
                 assert not progress.success
 
 
-def test_three_in_a_hundred_labels_are_wrong(world: World) -> None:
-    assert 0.01 < sum(not task.true_label for task in tasks(world, 1000)) / 1000 < 0.05
-
-
-def test_alerts_are_decided_by_the_log_and_the_place_together() -> None:
-    right = {(True, True): "page_owner", (True, False): "restart_service"}
-    right |= {(False, True): "extend_volume", (False, False): "clean_cache"}
-    for progress in at_branch(OFFICE, "alert"):
-        logs = "".join(results(progress, "read_log"))
-        production = "production" in results(progress, "get_alert")[0]
-        assert progress.called[-2:] == ["read_log", "read_log"]
-        assert ("OutOfMemory" in logs) != ("no space left" in logs)
-        assert progress.right == {right["OutOfMemory" in logs, production]}
-
-
-def test_access_is_decided_by_two_results_of_one_turn() -> None:
-    right = {(True, True): "deny_access", (True, False): "grant_temporary"}
-    right |= {(False, True): "ask_manager", (False, False): "grant_access"}
-    for progress in at_branch(OFFICE, "access"):
-        external = "contract: external" in results(progress, "get_person")[0]
-        restricted = "class: restricted" in results(progress, "get_policy")[0]
-        turns = [message["tool_calls"] for message in progress.messages if "tool_calls" in message]
-        assert [len(calls) for calls in turns] == [2]
-        assert progress.right == {right[external, restricted]}
-
-
-def test_agents_with_habits_fail_about_as_often_as_they_should() -> None:
-    for world in WORLDS[:3]:
-        successes = sum(run(world, task, ERRS_BY_HABIT, silent).success for task in tasks(world))
-        assert 0.3 < successes / 200 < 0.75, world.name
-
-
 def suggest(tool: str, score: float = 0.95) -> Suggestions:
     return Suggestions((Suggestion(tool, score, 1, 0.0, None, ""),))
 
@@ -147,12 +109,6 @@ def test_an_agent_that_heeds_warnings_never_makes_a_warned_call() -> None:
     warned = Suggestions(warnings=(FailedWay("find_customer", 3, 4),))
     heeds = run(SHOP, SHOP.task("0"), Agent("heeds", skill=1.0, heed=1.0), lambda messages: warned)
     assert "find_customer" not in heeds.called
-
-
-def test_arms_have_the_same_tasks_and_draws() -> None:
-    agent = replace(ERRS_BY_HABIT, obedience=0.0, heed=0.0)
-    none, deaf = (learn_online(SHOP, agent, ARMS[arm], runs=6, seed=1) for arm in ("none", "sure"))
-    assert [one.messages for one in none] == [one.messages for one in deaf]
 
 
 def test_a_memory_learns_from_the_runs_before() -> None:

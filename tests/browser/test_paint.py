@@ -22,7 +22,6 @@ from tests.faults.command import Answer, one_sentence, quick
 from tests.neo4j_server import Neo4jServer
 
 Edge = tuple[str, str]
-TYPES = {f"{width}_{colour}" for width in ("MOSTLY", "OFTEN", "RARELY") for colour in ("WELL", "MIXED", "BADLY")}
 
 
 class Painted:
@@ -189,13 +188,6 @@ def test_painting_and_clearing_leave_lessons_as_they_are(painted: Painted):
 def test_the_start_alone_is_labelled(painted: Painted):
     painted.ingest(run_of("one", "find"))
     assert painted.ask("MATCH (t:Start {namespace: $ns}) RETURN t.name, t:Tool") == [[START, True]]
-
-
-def test_all_types_are_written_out_in_both_statements():
-    from hepm.cypher import statement
-
-    for text in (statement("paint", "browser"), statement("clear_paint", "browser")):
-        assert all(f"{type}|" in text or f"{type}]" in text for type in TYPES)
 
 
 def test_the_command_tells_how_many_and_what_to_do_next(painted: Painted):

@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -138,34 +139,20 @@ def test_a_model_labels_by_yes_and_no_and_no_answer_is_paid_for_twice(store: Pat
     assert "pytest -q" in sent
 
 
-@pytest.mark.parametrize(
-    ("said", "label"),
-    [
-        ('"Yes"', True),
-        ("'yes.'", True),
-        ("Answer: yes", True),
-        ("**Answer:** No.", False),
-        ("The answer is: no", False),
-        ('{"answer": "no"}', False),
-        ("Yes, all of it was done.", True),
-        ("Final verdict: **yes**", True),
-        ("No answer fits.", None),
-        ('"Yes" and "no" both fit.', None),
-        ("Yes and no", None),
-        ("The answer is unclear.", None),
-        ("Yesterday", None),
-        ("Not in full.", None),
-    ],
-)
-def test_a_judge_may_quote_its_word_or_say_that_it_is_the_answer(
-    store: Path,
-    loopback: Loopback,
-    said: str,
-    label: bool | None,
-) -> None:
-    loopback.script = lambda request: completion(said)
-    assert asked(store, loopback, "label", "--by", "judge", "--budget", "1 calls").code == 0
-    assert [found for found, by in labels(store).values() if by] == ([] if label is None else [label])
+SAID: dict[bool | None, tuple[str, ...]] = {
+    True: ('"Yes"', "'yes.'", "Answer: yes", "Yes, all of it was done.", "Final verdict: **yes**"),
+    False: ("**Answer:** No.", "The answer is: no", '{"answer": "no"}'),
+    None: ("No answer fits.", '"Yes" and "no" both fit.', "Yes and no", "The answer is unclear.", "Yesterday"),
+}
+
+
+def test_a_judge_may_quote_its_word_or_say_that_it_is_the_answer(store: Path, loopback: Loopback) -> None:
+    for label, texts in SAID.items():
+        for said in texts:
+            loopback.script = lambda request: completion(said)  # noqa: B023
+            place = Path(shutil.copy(store, store.with_name("asked.hepm")))
+            assert asked(place, loopback, "label", "--by", "judge", "--budget", "1 calls").code == 0
+            assert [found for found, by in labels(place).values() if by] == ([] if label is None else [label]), said
 
 
 def test_a_spent_budget_keeps_what_was_labelled_and_says_how_to_go_on(store: Path, loopback: Loopback) -> None:

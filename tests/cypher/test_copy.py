@@ -154,14 +154,6 @@ def test_what_happens_to_lessons_alone_is_seen_too(file: Path, learned: SQLiteSt
     assert [*counted(file)] == [RULE.id]
 
 
-def test_a_store_with_lessons_and_without_runs_has_a_copy(tmp_path: Path):
-    file = tmp_path / "lessons.hepm"
-    store = SQLiteStore(file)
-    store.lessons.change(LessonChange(put=[ADVICE.row(), RULE.row()], imported=True), {}, namespace=NS)
-    store.close()
-    assert counted(file) == {ADVICE.id: 0, RULE.id: 0}
-
-
 def test_a_property_of_a_lesson_that_is_of_another_type_than_the_model_says_is_left_out(tmp_path: Path):
     file = tmp_path / "odd.hepm"
     store = SQLiteStore(file)
@@ -180,13 +172,6 @@ def test_a_store_that_moved_on_is_copied_anew_and_the_old_copy_is_swept_away(fil
     assert ask(file).rows == ((3,),)
     assert len(copies(file)) == 1
     assert copies(file) != before
-
-
-def test_forgetting_is_seen_too(file: Path):
-    assert ask(file).rows == ((2,),)
-    with Memory.open(file) as memory:
-        memory.forget(trajectory="r1", namespace=NS)
-    assert ask(file).rows == ((1,),)
 
 
 def test_a_store_that_was_made_anew_in_the_same_place_is_not_mistaken_for_the_old_one(file: Path):
@@ -256,11 +241,6 @@ def test_the_calls_of_every_run_are_its_own_in_a_store_with_thousands_of_them(tm
     assert dict(found.rows) == called
 
 
-def test_an_empty_store_has_an_empty_copy(tmp_path: Path):
-    Memory.open(tmp_path / "empty.hepm").close()
-    assert ask(tmp_path / "empty.hepm", "MATCH (n) RETURN count(n)").rows == ((0,),)
-
-
 def test_a_record_that_cannot_be_read_is_left_out(file: Path):
     import sqlite3
 
@@ -306,9 +286,7 @@ open_projection([Path(sys.argv[1])], lambda: "killed", tables)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kills a process")
-@pytest.mark.parametrize(
-    "after_s", [0.1, *(pytest.param(one, marks=pytest.mark.exhaustive) for one in (0.35, 0.6, 0.85))]
-)
+@pytest.mark.parametrize("after_s", [0.1, pytest.param(0.6, marks=pytest.mark.exhaustive)])
 def test_a_build_that_is_killed_leaves_nothing_that_is_read(tmp_path: Path, after_s: float):
     with subprocess.Popen([sys.executable, "-c", BUILD, str(tmp_path)], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

@@ -35,11 +35,9 @@ from tests.cypher.remembered import (
     random_shop,
     shop,
 )  # fmt: skip
-from tests.faults.command import quick
 from tests.neo4j_server import Neo4jServer
 
 PAGE_ON_PICTURES = Path(__file__).parents[2] / "docs" / "use/browser.md"
-AIRLINE = "tau-bench/historical_trajectories/gpt-4o-airline.json.xz"
 
 
 class Engines:
@@ -149,23 +147,6 @@ def test_both_engines_answer_alike_on_random_memories(
                 drawn["from"], drawn["to"] = chance.sample([*called, "<START>"], 2)
                 answered |= compared(engines, name, limit=10_000, trajectory=f"r{chance.randint(1, 12)}", **drawn)
     assert set(questions()) - answered == set()
-
-
-@pytest.mark.exhaustive
-def test_both_engines_answer_alike_on_recorded_runs(
-    driver: neo4j.Driver, neo4j_server: Neo4jServer, tmp_path: Path, recorded_runs: Path
-):
-    file, namespace = tmp_path / "airline.hepm", fresh("airline")
-    with Memory.open(file) as memory:
-        memory.ingest(recorded_runs / AIRLINE, namespace=namespace)
-    for kind in ("experience", "principle"):
-        assert quick(kind, "distill", "--store", file, "--namespace", namespace).code == 0
-    store = SQLiteStore(file)
-    with Engines(store, driver, neo4j_server.database) as engines:
-        ways = {"tool": "get_reservation_details", "after": "get_user_details", "from": "get_user_details"}
-        [run] = engines.copy.ask("MATCH (t:Trajectory) WHERE t.success RETURN t.id AS id LIMIT 1", {}).rows[0]
-        answered = compared(engines, namespace, trajectory=run, to="update_reservation_flights", **ways)
-    assert len(answered) > 30
 
 
 def compared(engines: Engines, namespace: str, **values: Any) -> set[str]:

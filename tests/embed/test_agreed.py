@@ -42,15 +42,6 @@ def test_an_embedder_that_cannot_be_opened_leaves_the_memory_as_it_was(tmp_path:
         assert memory.examine() == []
 
 
-@pytest.mark.soak  # it is asked again for seconds
-def test_an_endpoint_that_does_not_answer_leaves_the_memory_as_it_was(tmp_path: Path) -> None:
-    with Memory.open(tmp_path, endpoint=("http://127.0.0.1:9/v1", None), speak="weighed") as memory:
-        memory.ingest(RUNS)
-        with pytest.raises(InputError, match="gave no vectors"):
-            memory.reembed("openai/small")
-        assert memory.examine() == []
-
-
 def test_what_lacks_a_vector_gets_one_and_the_vectors_of_another_process_stay(tmp_path: Path) -> None:
     with Memory.open(tmp_path, speak="weighed") as memory, Memory.open(tmp_path, speak="weighed") as other:
         memory.ingest(RUNS)

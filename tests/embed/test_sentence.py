@@ -1,6 +1,5 @@
 import subprocess
 import sys
-import threading
 import warnings
 from pathlib import Path
 
@@ -37,30 +36,9 @@ def test_texts_that_mean_the_same_lie_close_without_sharing_words(minilm: Senten
 
 
 @REAL_MODEL
-def test_the_vector_of_a_text_does_not_depend_on_its_batch(minilm: SentenceEmbedder):
-    together = minilm.embed([*TEXTS, "word " * 300])
-    assert all(np.allclose(minilm.embed([text])[0], together[i], atol=1e-5) for i, text in enumerate(TEXTS))
-
-
-@REAL_MODEL
 @pytest.mark.parametrize("text", ["", " \n\t", "\ud800", "?", "\x00"])
 def test_a_text_without_words_still_gets_a_vector(minilm: SentenceEmbedder, text: str):
     check_vectors(minilm.embed([text]), dimensions=384, name=minilm.name)
-
-
-@REAL_MODEL
-def test_threads_may_share_an_embedder(minilm: SentenceEmbedder):
-    expected = minilm.embed(TEXTS)
-    found: list[bool] = []
-    threads = [
-        threading.Thread(target=lambda: found.append(np.allclose(minilm.embed(TEXTS), expected, atol=1e-5)))
-        for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == [True] * 4
 
 
 def test_name_and_dimensions_of_the_default_model_need_no_torch():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -46,12 +45,6 @@ def test_few_runs_are_measured_whole(tmp_path: Path) -> None:
     del sample.json["settings"], every.json["settings"]
     assert sample.json["domains"] == every.json["domains"]
     assert sample.json["verdict"] == every.json["verdict"]
-
-
-def test_the_verdict_comes_before_the_tables(many: Path) -> None:
-    out = quick("eval", many, "--method", "first-order").out
-    assert out.startswith("Memory would")
-    assert out.index("This is a sample") < out.index("calls of")
 
 
 def test_reading_ends_where_it_would_take_long(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,15 +116,3 @@ def test_a_reading_that_is_cut_short_takes_as_much_of_each_source_and_says_how_m
     whole, every = read(100_000_000)
     assert whole.complete
     assert every == [run.id for _, run in read_runs([str(tmp_path)]) if isinstance(run, Trajectory)]
-
-
-def test_a_sample_of_a_folder_is_told_by_source_on_stderr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hepm.evals.sampling.READ_CHARS", 200_000)
-    for folder in ("first", "second"):
-        (tmp_path / folder).mkdir()
-        write(tmp_path / folder / "runs.jsonl", [{**one, "id": f"{folder} {one['id']}"} for one in chats(60)])
-    answer = quick("eval", tmp_path, "--method", "first-order", "--json")
-    assert answer.json["settings"]["runs"] < 120
-    assert re.search(r"a sample of \d+ runs was read \(first \d+, second \d+\), of a large", answer.err)
-    whole = quick("eval", tmp_path, "--method", "first-order", "--json", "--all")
-    assert (whole.json["settings"]["runs"], whole.err) == (240, "")

@@ -73,8 +73,9 @@ def asked(memory: Memory, turns: tuple[Turn, ...], *, user: str = "", **options:
     return memory.suggest(now.last, history=now.history, state=now.state(), user=user, **options)
 
 
-@pytest.mark.parametrize("often", [0.5, 0.15])
-@pytest.mark.parametrize("decides", PLACES)
+@pytest.mark.parametrize(
+    ("decides", "often"), [("a word of the last result", 0.5), *((decides, 0.15) for decides in PLACES)]
+)
 def test_the_first_suggestion_follows_the_fact_that_decides(tmp_path: Path, decides: str, often: float) -> None:
     """In half of the runs, and where one branch is of few of them."""
     random = Random(7)

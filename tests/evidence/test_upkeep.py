@@ -190,15 +190,13 @@ def test_a_file_is_not_used_once_the_store_has_a_quarter_more_runs(
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # numpy leaves a cut file open
-@pytest.mark.parametrize("damage", [b"", b"PK nonsense", None, "flipped"])
-def test_a_damaged_file_is_learned_again(memory: Memory, tmp_path: Path, damage: bytes | str | None) -> None:
+@pytest.mark.parametrize("damage", [None, "flipped"])
+def test_a_damaged_file_is_learned_again(memory: Memory, tmp_path: Path, damage: str | None) -> None:
     expected = ranked(memory)
     (file,) = kept(tmp_path)
     content = bytearray(file.read_bytes())
     if damage is None:
         file.write_bytes(content[:-80])
-    elif isinstance(damage, bytes):
-        file.write_bytes(damage)
     else:
         content[len(content) // 2] ^= 1
         file.write_bytes(content)

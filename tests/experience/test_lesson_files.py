@@ -40,7 +40,6 @@ def rather(better: str, worse: str, *runs: str, kind: PrincipleKind = "guiding")
 GOOD = rather("buy", "drop", "r0")
 BAD = rather("sing", "buy", "r0")
 SAID = GOOD.text
-SAID_OF_BAD = BAD.text
 
 
 @pytest.fixture

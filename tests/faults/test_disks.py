@@ -111,10 +111,8 @@ def test_a_full_output_is_told_in_a_sentence(store: Path) -> None:
 # Folders and files that can only be read
 
 
-@pytest.mark.parametrize(
-    "command", [READING[0], *(pytest.param(one, marks=pytest.mark.exhaustive) for one in READING[1:])], ids=" ".join
-)
-def test_a_store_in_a_folder_that_nobody_may_write_can_still_be_asked(store: Path, command: list[str]) -> None:
+def test_a_store_in_a_folder_that_nobody_may_write_can_still_be_asked(store: Path) -> None:
+    command = READING[0]
     expected = quick(*command, "--store", store)
     with unwritable(store.parent) as under:
         answer = hepm(*command, "--store", store, under=under)
@@ -172,10 +170,6 @@ def test_asking_a_store_that_is_not_there_makes_none(tmp_path: Path) -> None:
         for name in (tmp_path / "missing.hepm", tmp_path / "folder"):
             assert "hepm ingest" in one_sentence(quick(*command, "--store", name))
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
-
-
-def test_a_store_below_a_file_is_refused(store: Path, many: Path) -> None:
-    one_sentence(quick("ingest", many, "--store", store / "below.hepm"))
 
 
 def test_a_folder_stands_for_the_store_inside_it(store: Path, tmp_path: Path) -> None:
@@ -246,7 +240,7 @@ def test_a_store_cut_in_half_is_not_taken_for_a_good_one(store: Path) -> None:
     assert "store" in one_sentence(quick("doctor", "--store", store))
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(2, 12))])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_random_bytes_in_the_middle_of_a_store_give_sentences(store: Path, seed: int) -> None:
     draw = random.Random(seed)
     content = bytearray(store.read_bytes())
@@ -255,17 +249,6 @@ def test_random_bytes_in_the_middle_of_a_store_give_sentences(store: Path, seed:
     store.write_bytes(content)
     for answer in answers(store):
         assert_told_or_right(answer)
-
-
-def test_doctor_tells_of_a_record_that_was_changed_by_hand(store: Path) -> None:
-    with sqlite3.connect(store) as database:
-        database.execute("UPDATE trajectory SET record = substr(record, 1, 40) WHERE seq = 5")
-    database.close()
-    answer = quick("doctor", "--store", store)
-    assert_told_or_right(answer)
-    assert answer.code == 1
-    assert "run-00004" in answer.out + answer.err
-    assert_told_or_right(quick("doctor", "--repair", "--store", store))
 
 
 def test_a_torn_log_costs_only_what_was_never_acknowledged_whole(store: Path, tmp_path: Path) -> None:

@@ -47,13 +47,6 @@ def test_a_process_that_dies_while_it_writes_leaves_what_it_acknowledged(folder:
     assert tally.in_the_middle >= in_the_middle, "no kill hit the work itself: this test has tested nothing"
 
 
-@pytest.mark.soak
-def test_nothing_acknowledged_is_lost_or_doubled_when_a_server_dies(tmp_path: Path, endpoint: RawEndpoint) -> None:
-    agents = killed_under_load(tmp_path, endpoint, 50)
-    assert agents.faults == []
-    assert {run.kind for run in agents.runs if run.done} == {run.kind for run in agents.runs}
-
-
 @pytest.mark.parametrize("kills", [2, pytest.param(30, marks=pytest.mark.soak)])
 def test_no_session_is_lost_doubled_or_changes_its_arm_when_a_server_dies(
     tmp_path: Path, endpoint: RawEndpoint, kills: int

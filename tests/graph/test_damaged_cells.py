@@ -104,15 +104,11 @@ def test_no_column_takes_a_value_of_another_type(store: Path) -> None:
     "sql",
     [
         "UPDATE tool SET parameters = '{'",
-        "UPDATE tool SET aliases = '[7]'",
         "UPDATE state SET sources = '[7]'",
-        "UPDATE trajectory SET sequence = '['",
         "UPDATE change SET sources = 'x'",
-        "UPDATE answer SET usage = '[]'",
         "UPDATE lesson SET live = 7",
         "UPDATE trajectory SET success = -7",
         "UPDATE meta SET value = '-512' WHERE key = 'dimensions'",
-        "UPDATE meta SET value = 'al' WHERE key = 'counting'",
         "UPDATE meta SET value = '7' WHERE key = 'success_from'",
         "DELETE FROM meta WHERE key = 'states_per_move'",
     ],
@@ -167,7 +163,7 @@ def test_a_store_of_before_with_any_damaged_cell_is_opened_and_mended(store: Pat
                 assert "".join(memory.export()).count('"turns"') == runs.count('"turns"')
 
 
-@pytest.mark.parametrize("column", ["trajectory.record", "trajectory.user", "state.summary", "lesson.id", "meta.value"])
+@pytest.mark.parametrize("column", ["trajectory.record", "state.summary", "meta.value"])
 def test_text_that_is_not_utf_8_is_named_and_mended(store: Path, whole: Path, column: str) -> None:
     table, name = column.split(".")
     where = "key = 'embedder'" if table == "meta" else f"{name} = (SELECT max({name}) FROM {table})"

@@ -56,18 +56,12 @@ _NEXT = "MATCH (:Tool {name: 'look'})-[r:NEXT]->(:Tool {name: 'ask'}) SET r."
 EDITS = {
     # What stands beside the record of a run
     "user": Edit("UPDATE trajectory SET user = 'eve' WHERE id = 'one'", "user eve for bob", _RUN + "user = 'eve'"),
-    "task": Edit("UPDATE trajectory SET task = '9' WHERE id = 'one'", "task 9 for 1"),
     "reward": Edit("UPDATE trajectory SET reward = 0.5 WHERE id = 'one'", "reward 0.5 for 1.0"),
     "success": Edit(
         "UPDATE trajectory SET success = 0 WHERE id = 'one'", "'one' has success False for True", _RUN + "success = false"
     ),
     "ended_at": Edit("UPDATE trajectory SET ended_at = 7 WHERE id = 'two'", "ended at 7.0 for 5.0"),
-    "digest": Edit("UPDATE trajectory SET digest = 'x' WHERE id = 'one'", "digest x for", _RUN + "digest = 'x'"),
-    "sequence": Edit("UPDATE trajectory SET sequence = '[]' WHERE id = 'two'", "sequence [] for"),
     "said": Edit("UPDATE trajectory SET said = 'x' WHERE id = 'one'", "said x for red shoes"),
-    "not counted": Edit(
-        "UPDATE trajectory SET counted = 0 WHERE id = 'one'", "one has counted False for True", _RUN + "counted = false"
-    ),
     "renamed": Edit("UPDATE trajectory SET id = 'x' WHERE id = 'one'", "'x' has id x for one", _RUN + "id = 'x'"),
     "record": Edit(
         "UPDATE trajectory SET record = replace(record, 'red shoes', 'pink hats') WHERE id = 'one'",
@@ -82,7 +76,6 @@ EDITS = {
         "look -> ask has failures 7 for 1",
         _NEXT + "failures = 7",
     ),
-    "edge gone": Edit("DELETE FROM edge WHERE target = 'ask' AND source = 'look'", "look -> ask is missing"),
     "edge made up": Edit(
         "INSERT INTO edge VALUES ('default', 'buy', 'ask', 1, 1, 0, 0)", "buy -> ask is not among them"
     ),
@@ -92,15 +85,10 @@ EDITS = {
     "calls": Edit(
         "UPDATE tool SET calls = 9 WHERE name = 'buy'", "buy has calls 9 for 5", "MATCH (t:Tool {name: 'buy'}) SET t.calls = 9"
     ),
-    "tool gone": Edit("DELETE FROM tool WHERE name = 'buy'", "buy is missing"),
     "passages gone": Edit(
         "DELETE FROM passage WHERE target = 'buy'",
         "run edges differ from the stored records: ask -> buy -> five is missing",
         "MATCH (:Trajectory)-[p:TOOK]->(:Tool {name: 'buy'}) DELETE p",
-    ),
-    "passage of another run": Edit(
-        "UPDATE passage SET trajectory = 3 WHERE trajectory = 1 AND source = 'look' AND target = 'buy'",
-        "look -> buy -> three is not among them",
     ),
     "passage of no run": Edit("UPDATE passage SET trajectory = 99 WHERE trajectory = 1", "run edges lack their run"),
     # States
@@ -114,19 +102,11 @@ EDITS = {
         "seen 4.0 for 5.0",
         "MATCH (s:State {trajectory: 'two'}) SET s.seen = 4.0",
     ),
-    "state run": Edit(
-        "UPDATE state SET trajectory = 'x' WHERE trajectory = 'two'",
-        "trajectory x for two",
-        "MATCH (s:State {trajectory: 'two'}) SET s.trajectory = 'x'",
-    ),
     "state summary": Edit("UPDATE state SET summary = 'x' WHERE trajectory = 'three'", "summary x for U: my money"),
-    "state gone": Edit("DELETE FROM state WHERE trajectory = 'three'", "is missing"),
     "state elsewhere": Edit("UPDATE state SET targets = '[\"x\"]' WHERE trajectory = 'three'", "is not among them"),
-    "state key": Edit("UPDATE state SET key = id WHERE trajectory = 'three'", "is not among them"),
     "states after a tool gone": Edit(
         "DELETE FROM state_after WHERE tool = 'look'", "states lack a link", "MATCH (:State)-[r:AFTER]->(:Tool {name: 'look'}) DELETE r"
     ),
-    "states after another tool": Edit("UPDATE state_after SET tool = 'x' WHERE tool = 'look'", "gone or another tool's"),
     # Vectors
     "state vector of another": Edit(
         "UPDATE vector SET embedding = (SELECT embedding FROM vector WHERE state = 2) WHERE state = 1",
@@ -137,8 +117,6 @@ EDITS = {
         "UPDATE run_vector SET trajectory = -trajectory WHERE trajectory < 0",
         "2 runs have the vector of another text",
     ),
-    "vector of zeros": Edit("UPDATE vector SET embedding = zeroblob(1024) WHERE state = 1", "wrong size, zero or not"),
-    "run vector cut short": Edit("UPDATE run_vector SET embedding = x'00' WHERE trajectory = 1", "wrong size, zero"),
     "lesson vector cut short": Edit("UPDATE lesson SET embedding = x'00'", "wrong size, zero"),
     "lesson vector of another": Edit(
         "UPDATE lesson SET embedding = (SELECT embedding FROM vector WHERE state = 1) WHERE kind = 'notes'",
@@ -152,21 +130,17 @@ EDITS = {
     "lesson user": Edit(
         "UPDATE lesson SET user = 'eve' WHERE kind = 'notes'", "user eve for ann", "MATCH (l:Notes) SET l.user = 'eve'"
     ),
-    "lesson kind": Edit("UPDATE lesson SET kind = 'principle' WHERE kind = 'experience'", "kind principle for exp"),
     "lesson live": Edit("UPDATE lesson SET live = 0", "live False for True", "MATCH (l:Principle) SET l.live = false"),
     "lesson uses": Edit("UPDATE lesson SET uses = 9", "uses of 3 lessons", "MATCH (l:Lesson) SET l.uses = 9"),
-    "lesson source gone": Edit("DELETE FROM lesson_source WHERE run = 'one'", "runs [] for ['one']"),
     "lesson source of another run": Edit(
         "UPDATE lesson_source SET run = 'three' WHERE run = 'one'", "runs ['three'] for ['one']"
     ),
-    "lesson source of no lesson": Edit("UPDATE lesson_source SET lesson = 'x' WHERE run = 'one'", "a lesson that is gone"),
     "broken lesson": Edit(
         "UPDATE lesson SET record = substr(record, 1, 40) WHERE kind = 'experience'",
         f"the record of the lesson '{EXPERIENCE}' cannot be read",
         "MATCH (l:Experience) SET l.record = left(l.record, 40)",
     ),
     "showing gone": Edit("DELETE FROM showing WHERE run = 'one'", "uses of 1 lessons", "MATCH (s:Showing {run: 'one'}) DETACH DELETE s"),
-    "showing of another lesson": Edit("UPDATE showing SET lesson = 'x' WHERE run = 'one'", "exposures lack their lesson"),
     "showing not settled": Edit("UPDATE showing SET success = NULL WHERE run = 'one'", "outcomes of 1 exposures differ"),
     "answer about no run": Edit(
         "UPDATE answer SET run = 'x'",
@@ -244,12 +218,7 @@ def test_an_edit_by_hand_is_told_in_words_and_mended_by_what_is_offered(
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "hepm/hash-256",
-        "hepm/nonsense",
-        "openai/nothing",
-        pytest.param("no-such-owner/no-such-model", marks=pytest.mark.exhaustive),  # loads torch
-    ],
+    ["hepm/hash-256", "openai/nothing"],
 )
 def test_the_wrong_name_of_an_embedder_is_told(
     edited: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, name: str
@@ -278,7 +247,7 @@ def test_a_run_is_forgotten_with_its_own_user_once_it_is_mended(edited: Callable
 
 
 @pytest.mark.parametrize("command", ["doctor", "lesson list", "stats"])
-@pytest.mark.parametrize("record", ["{", "[1]", "{}", "null"])
+@pytest.mark.parametrize("record", ["{", "[1]"])
 def test_a_broken_lesson_ends_no_command_in_a_traceback(
     edited: Callable[[str], Path], command: str, record: str
 ) -> None:
@@ -355,11 +324,11 @@ def served(neo4j_server: Neo4jServer) -> Callable[[], Store]:
     return open_store
 
 
-@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.exhaustive) for part in range(1, 16))])
+@pytest.mark.exhaustive
 def test_edits_by_hand_on_a_server_are_told_and_mended_too(
-    served: Callable[[], Store], neo4j_server: Neo4jServer, part: int
+    served: Callable[[], Store], neo4j_server: Neo4jServer
 ) -> None:
-    edits = dict([(name, edit) for name, edit in {**EDITS, **ON_A_SERVER}.items() if edit.cypher][part::16])
+    edits = {name: edit for name, edit in {**EDITS, **ON_A_SERVER}.items() if edit.cypher}
     driver = neo4j.GraphDatabase.driver(neo4j_server.uri, auth=(neo4j_server.username, neo4j_server.password))
     with driver, Memory(served()) as memory:
         for name, edit in edits.items():

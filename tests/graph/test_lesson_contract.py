@@ -21,7 +21,7 @@ from hepm.experience.conditions import Conditions
 from hepm.experience.lessons import Experience, Notes, Principle
 from hepm.graph.examination.differences import differences
 from hepm.graph.lessons.rows import PENDING, Answer, LessonRow, Parent, Source, Triple, Uses
-from hepm.graph.lessons.transaction import LessonChange, recount
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.rows import Selection
 from hepm.graph.sqlite import SQLiteStore
@@ -360,43 +360,6 @@ def test_answers_about_a_user_are_kept_while_there_are_notes_and_go_with_them(fi
     assert filled.lessons.answers(["k"], namespace=NS) == [answer]
     filled.lessons.forget_user("ann", namespace=NS)
     assert filled.lessons.answers(["k"], namespace=NS) == []
-
-
-def test_lessons_survive_a_rebuild(filled: Store) -> None:
-    put(filled, experience("ask").row())
-    filled.rebuild(namespace=NS, replay=RUNS.replay)
-    assert len(names(filled)) == 1
-
-
-STEPS = st.lists(
-    st.tuples(st.sampled_from(["show", "settle", "forget"]), st.sampled_from(["won", "lost", "x", "y"]), st.booleans()),
-    max_size=12,
-)
-
-
-@settings(
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-    max_examples=settings().max_examples * 2 // 5,  # on a server too
-)
-@given(steps=STEPS)
-def test_uses_are_what_the_showings_say_whatever_happened_in_whatever_order(
-    make_store: Callable[..., Store], steps: Sequence[tuple[str, str, bool]]
-) -> None:
-    store = make_store()
-    runs = RUNS.runs()
-    store.add(runs, {}, namespace=NS, replay=RUNS.replay)
-    rows = [experience("ask", "open").row(), principle("Look.", "open").row()]
-    put(store, *rows)
-    for what, run, flag in steps:
-        if what == "show":
-            store.lessons.show(run, [rows[flag].id], namespace=NS)
-        elif what == "settle":
-            store.lessons.report_outcomes({run: flag}, namespace=NS)
-        else:
-            store.forget(Selection(trajectory=run), namespace=NS, replay=RUNS.replay)
-    counted = recount(store.lessons.exposures(namespace=NS))
-    assert {one.row.id: one.uses for one in store.lessons.list(namespace=NS) if any(one.uses)} == counted
-    store.forget(Selection(user="ann"), namespace=NS, replay=RUNS.replay)
 
 
 def test_a_copy_holds_every_lesson_with_what_was_shown_and_paid_for(make_two_stores: Callable[..., Store]) -> None:

@@ -6,7 +6,6 @@ import copy
 import gzip
 import json
 import random
-import tarfile
 import time
 import tracemalloc
 import zipfile
@@ -32,7 +31,6 @@ from tests.ingest.samples import (
     read_one,
     read_reason,
     write,
-    write_bfcl,
 )
 
 OTHERS: list[Any] = [None, True, 0, -1.5, "", "text", "\ud83d", [], [1], {}, {"a": []}, [[]], float("nan"), 10**30]
@@ -87,16 +85,6 @@ def scratch(factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-@given(seed=st.integers(0, 2**32))
-def test_records_with_wrong_values_are_read_or_rejected(tmp_path_factory: pytest.TempPathFactory, name: str, seed: int):
-    folder = scratch(tmp_path_factory)
-    path = write_bfcl(folder) if name == "bfcl" else folder / "run.json"
-    mutated = mutate(DOCUMENTS[name], random.Random(seed))
-    path.write_text(json.dumps(mutated))
-    assert check(path) >= (0 if mutated in ([], {}) or name in {"tau2", "tau2-sft", "bfcl"} else 1)
-
-
-@pytest.mark.parametrize("name", DOCUMENTS)
 @given(seed=st.integers(0, 2**32), indent=st.sampled_from([None, 1]))
 def test_damaged_bytes_are_read_or_rejected(
     tmp_path_factory: pytest.TempPathFactory, name: str, seed: int, indent: int | None
@@ -144,30 +132,6 @@ def test_streamed_lines_give_the_same_runs(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(documents, "WHOLE", 3000)
     monkeypatch.setattr(documents, "_CHUNK", 700)
     assert read(path) == (whole, [])
-
-
-def test_a_truncated_compressed_file_gives_what_it_still_holds(tmp_path: Path):
-    path = tmp_path / "runs.jsonl.gz"
-    chance = random.Random(1)
-    lines = [changed(CHAT, id=f"c{n}", user=str(chance.random())) for n in range(2000)]
-    packed = gzip.compress(write(tmp_path / "runs.jsonl", *lines).read_bytes())
-    path.write_bytes(packed[: len(packed) // 2])
-    runs, rejected = read(path)
-    assert 100 < len(runs) < 1900
-    assert "damaged" in rejected[-1].reason
-
-
-def test_a_truncated_archive_gives_what_it_still_holds(tmp_path: Path):
-    plain = write(tmp_path / "run.json", CHAT)
-    archive = tmp_path / "runs.tar"
-    with tarfile.open(archive, "w") as tar:
-        tar.add(plain, "a.json")
-        tar.add(plain, "b.json")
-    content = archive.read_bytes()
-    archive.write_bytes(content[: content.rindex(b'"messages"')])
-    runs, rejected = read(archive)
-    assert (len(runs), len(rejected)) == (1, 1)
-    assert "cut off" in rejected[0].reason
 
 
 @pytest.mark.parametrize(
@@ -233,23 +197,7 @@ def test_half_a_surrogate_pair_is_replaced_and_whole_ones_stay(tmp_path: Path):
     assert [(call.name, call.arguments) for call in run.calls()] == [("f?", {"k?": "?"})]
 
 
-def test_names_of_tools_may_hold_anything(tmp_path: Path):
-    names = ['say "hi"', "two\nlines", "\N{HAMMER}", "a'b", "\\", "x" * 10_000]
-    calls = [{"id": str(n), "function": {"name": name, "arguments": "{}"}} for n, name in enumerate(names)]
-    path = write(tmp_path / "run.json", {"messages": [{"role": "assistant", "tool_calls": calls}]})
-    assert [call.name for call in read_one(path).calls()] == names
-
-
-def test_arguments_nested_beyond_reason_are_rejected(tmp_path: Path):
-    nested: Any = "x"
-    for _ in range(150):
-        nested = {"a": nested}
-    call = {"id": "1", "function": {"name": "f", "arguments": nested}}
-    path = write(tmp_path / "run.json", {"messages": [{"role": "assistant", "tool_calls": [call]}]})
-    assert read_reason(path) == "the arguments of a call are nested deeper than 100"
-
-
-@pytest.mark.parametrize("depth", [98, 99, 100, 101, 300, 500, 900, 5000])
+@pytest.mark.parametrize("depth", [100, 101, 5000])
 def test_the_depth_of_arguments_is_the_same_limit_in_every_format(tmp_path: Path, depth: int):
     arguments = {"a": "@"}
     function = {"id": "1", "function": {"name": "f", "arguments": arguments}}
@@ -299,12 +247,6 @@ def test_many_flat_calls_are_not_mistaken_for_nested_ones(tmp_path: Path):
     assert len(list(read_one(path).calls())) == 10
 
 
-def test_duplicate_keys_take_the_last_value(tmp_path: Path):
-    path = tmp_path / "run.json"
-    path.write_text('{"reward": 0, "messages": [{"role": "user", "content": "x"}], "reward": 1}')
-    assert read_one(path).outcome.success is True
-
-
 @pytest.mark.parametrize("together", [True, False])
 def test_ten_thousand_calls_are_read_in_a_moment(tmp_path: Path, together: bool):
     calls = [{"id": str(n), "function": {"name": "f", "arguments": "{}"}} for n in range(10_000)]
@@ -344,7 +286,7 @@ def test_a_record_over_the_limit_is_rejected_within_bounded_memory(tmp_path: Pat
 def test_a_file_cut_off_in_a_record_is_told_once(tmp_path: Path):
     path = tmp_path / "log.jsonl.gz"
     packed = gzip.compress(b"".join(json.dumps({**CHAT, "id": str(n)}).encode() + b"\n" for n in range(500)))
-    for cut in range(8, len(packed) // 2, 97):
+    for cut in range(8, len(packed) // 2, 397):
         path.write_bytes(packed[:-cut])
         runs, rejected = read(path)
         assert len(rejected) == 1
@@ -361,9 +303,8 @@ def test_a_line_over_the_limit_is_rejected_wherever_it_ends(tmp_path: Path):
         assert [isinstance(item, Rejection) for item in items] == [False, spaces > 1, False]
 
 
-@pytest.mark.parametrize("name", ["log.jsonl", pytest.param("run.json", marks=pytest.mark.soak)])
-def test_a_record_of_more_lists_than_memory_should_hold_is_rejected(tmp_path: Path, name: str):
-    path = tmp_path / name
+def test_a_record_of_more_lists_than_memory_should_hold_is_rejected(tmp_path: Path):
+    path = tmp_path / "log.jsonl"
     path.write_text('{"messages": [' + "[]," * (6 << 20) + "0]}\n")
     assert read_reason(path) == "it holds more than 4,194,304 lists and objects, the limit for one record"
 

@@ -14,7 +14,6 @@ from uuid import UUID
 
 import numpy as np
 import pytest
-from openai import pydantic_function_tool
 from openai.types.chat import ChatCompletion, ChatCompletionMessage, ParsedChatCompletionMessage
 from openai.types.responses import FunctionTool
 from pydantic import BaseModel
@@ -197,12 +196,6 @@ def test_a_bare_list_of_messages_is_not_taken_for_many_runs(memory: Memory) -> N
             memory.ingest(messages)
 
 
-def test_the_same_messages_under_one_id_count_once(memory: Memory) -> None:
-    reports = [memory.ingest(from_messages(conversation(), id="run-1", success=True)) for _ in range(2)]
-    assert [(report.stored, report.duplicates) for report in reports] == [(1, 0), (0, 1)]
-    assert memory.totals().trajectories == 1
-
-
 def test_a_longer_version_under_a_known_id_is_rejected_until_the_shorter_one_is_forgotten(memory: Memory) -> None:
     memory.ingest(from_messages(conversation()[:4], id="run-1", success=True))
     (rejection,) = memory.ingest(from_messages(conversation(), id="run-1", success=True)).rejected
@@ -211,13 +204,6 @@ def test_a_longer_version_under_a_known_id_is_rejected_until_the_shorter_one_is_
     assert len(stored(memory)[0]["turns"]) == 2
     memory.forget(trajectory="run-1")
     assert memory.ingest(from_messages(conversation(), id="run-1", success=True)).stored == 1
-
-
-def test_an_outcome_that_comes_later_counts_the_run_anew(memory: Memory) -> None:
-    assert memory.ingest(from_messages(conversation(), id="run-1")).unlabelled == 1
-    assert not memory.suggest(after="get_order")
-    memory.ingest(from_messages(conversation(), id="run-1", success=True))
-    assert [suggestion.tool for suggestion in memory.suggest(after="get_order", policy="procedural")] == ["refund"]
 
 
 # Records
@@ -325,11 +311,6 @@ def test_tools_are_described_in_any_usual_form(memory: Memory, tool: Any) -> Non
     assert [found.tool for found in memory.suggest(tools=[tool])] == ["weather"]
     assert not memory.suggest(tools=["another"])
     assert "weather" in memory.prompt(tools=(one for one in [tool])).text
-
-
-def test_a_tool_made_of_a_pydantic_model_is_read(memory: Memory) -> None:
-    memory.ingest(from_messages(conversation(), success=True), tools=[pydantic_function_tool(Answer, name="refund")])
-    assert {row.name: bool(row.parameters != "{}") for row in memory.tools.list()}["refund"]
 
 
 def test_a_name_alone_takes_no_description_away(memory: Memory) -> None:

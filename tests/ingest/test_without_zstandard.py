@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tarfile
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -76,29 +74,3 @@ def test_zstandard_on_stdin_is_told(folder: Path, tmp_path: Path) -> None:
     packed = (folder / "b.json.zst").read_bytes()
     answer = quick("ingest", "-", folder / "a.json", "--store", tmp_path / "s.hepm", "--json", stdin=packed)
     assert said(answer) == (0, 1, [SENTENCE])
-
-
-@pytest.mark.usefixtures("base_install")
-def test_a_zstandard_member_keeps_no_other_one_of_an_archive_out(folder: Path, tmp_path: Path) -> None:
-    with tarfile.open(tmp_path / "runs.tar", "w") as archive:
-        archive.add(folder, "tar")
-    with zipfile.ZipFile(tmp_path / "runs.zip", "w") as archive:
-        for file in folder.iterdir():
-            archive.write(file, file.name)
-    tar = (tmp_path / "runs.tar").read_bytes()
-    (tmp_path / "runs.tar.zst").write_bytes(zstandard.ZstdCompressor().compress(tar))
-    for name, expected in (("runs.tar", (0, 2, [SENTENCE])), ("runs.zip", (0, 2, [SENTENCE]))):
-        store = tmp_path / f"{name}.hepm"
-        assert said(quick("ingest", tmp_path / name, "--store", store, "--json")) == expected
-    answer = quick("ingest", tmp_path / "runs.tar.zst", "--store", tmp_path / "s.hepm", "--json")
-    assert said(answer) == (1, 0, [SENTENCE])
-
-
-@pytest.mark.usefixtures("base_install")
-def test_eval_reads_the_other_files(tmp_path: Path) -> None:
-    runs = [{**CHAT, "id": f"{task}-{run}", "task": f"t{task}"} for task in range(8) for run in range(4)]
-    write(tmp_path / "runs" / "a.jsonl", *runs)
-    (tmp_path / "runs" / "b.jsonl.zst").write_bytes(zstandard.ZstdCompressor().compress(b"{}"))
-    answer = quick("eval", tmp_path / "runs", "--format", "chat")
-    assert answer.code == 0, answer.err
-    assert f"b.jsonl.zst: {SENTENCE}" in answer.err

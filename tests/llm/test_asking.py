@@ -17,7 +17,6 @@ from tests.loopback import (
     Reply,
     completion,
     cut_off,
-    dropped,
     error,
     refused,
     tool_call,
@@ -64,11 +63,8 @@ def test_fences_thoughts_and_words_around_the_json_are_looked_over(server: Loopb
     ("bad", "problem"),
     [
         ("I do not know.", "no JSON object"),
-        ('["look"]', "no JSON object"),
         ('{"text": "look", "kind": "guiding"', "no JSON object|delimiter"),
-        ('{"text": "look"}', "kind: Field required"),
         ('{"text": "look", "kind": "funny", "score": 1}', "kind: Input should be 'guiding' or 'cautionary'"),
-        ('{"text": 7, "kind": "guiding", "score": 1}', "text: Input should be a valid string"),
         ('{"text": "look", "kind": "guiding", "score": "0.5"}', "score: Input should be a valid number"),
         ('{"text": "look", "kind": "guiding", "score": 1, "mood": "good"}', "mood: Unexpected"),
         ('{"text": "", "kind": "guiding", "score": 1}', "the text is empty"),
@@ -106,17 +102,12 @@ def test_an_answer_that_stays_bad_is_an_error_with_step_and_subject_and_is_asked
     [
         (refused("I cannot help with that."), "the model refused: I cannot help"),
         (cut_off(), "cut off .* max_output_tokens"),
-        (cut_off(LESSON), "cut off"),
         (completion(None, finish_reason="content_filter"), "content filter"),
         (completion(""), "no text"),
-        (completion(None), "no text"),
         (tool_call("find_order"), "no text .*tool_calls"),
         (Reply({"choices": []}), "no choice"),
         (Reply({"choices": None, "error": {"message": "the model is overloaded"}}), "overloaded"),
         (Reply('{"id": "chatcmpl-0", "choi'), "not in the OpenAI format"),
-        (Reply(""), "not in the OpenAI format"),
-        (Reply("<html>welcome</html>"), "not in the OpenAI format"),
-        (Reply([]), "not in the OpenAI format"),
         (Reply({"choices": [{"message": {"content": 7}}]}), "not in the OpenAI format"),
     ],
 )
@@ -202,13 +193,6 @@ def test_limits_and_temperatures_are_named_as_the_server_wants_them(server: Loop
     assert len(server.requests) == (3 if limit == "max_tokens" else 4)
 
 
-def test_a_huge_message_goes_through(server: Loopback, client: Client):
-    text = "größer 你好 " * 200_000
-    server.script = lambda request: completion(str(len(request.said)))
-    question = Question("reflect", "u", (Message("user", text),), str)
-    assert client.ask(question) == str(len(text))
-
-
 def test_a_text_that_has_no_utf8_is_sent_with_a_mark_in_its_place(server: Loopback, client: Client):
     client.ask(Question("reflect", "u", (Message("user", "order \ud800 cancelled \x00"),), str))
     assert server.requests[0].said == "order ? cancelled \x00"
@@ -251,11 +235,6 @@ def test_an_answer_that_takes_too_long_is_an_error(server: Loopback, open_client
     server.replies = [completion().after(60)]
     with pytest.raises(EndpointError, match="timed out"):
         open_client(timeout_s=0.1, retries=0).ask(text_question())
-
-
-def test_a_connection_that_breaks_is_opened_again(server: Loopback, client: Client):
-    server.replies = [dropped(), completion("back")]
-    assert client.ask(text_question()) == "back"
 
 
 def test_a_closed_client_opens_new_connections_when_it_is_asked_again(server: Loopback, client: Client):

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import threading
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from hepm.errors import AnswerError
 from hepm.llm import Answered, Client, MemoryLedger, PaidAnswer, Prices, Question, Usage
 from tests.llm.conftest import LESSON, lesson_question, text_question
-from tests.loopback import Loopback, Reply, Request, completion, cut_off
-
-PROGRAM = Path(__file__).with_name("resumed.py")
+from tests.loopback import Loopback, completion, cut_off
 
 
 def test_an_answer_is_kept_with_its_subject_its_step_and_what_it_took(
@@ -111,32 +104,6 @@ def test_two_forms_with_one_schema_share_an_answer_and_each_reads_its_own(
     values = {type(one.value) for one in open_client().ask_all(asked) if isinstance(one, Answered)}
     assert values == {Rule, Note}
     assert len(server.requests) == 1
-
-
-def test_after_a_kill_no_answer_that_was_handed_on_is_paid_for_again(server: Loopback, tmp_path: Path):
-    killed = threading.Event()
-
-    def script(request: Request) -> Reply:
-        if len(server.requests) > 12:
-            killed.wait(240)  # so that the kill meets requests under way
-        return completion(f"of {request.said}")
-
-    server.script = script
-    program = [sys.executable, str(PROGRAM), server.url, str(tmp_path / "ledger.jsonl"), "24"]
-    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
-        handed_on = [child.stdout.readline().strip() for _ in range(7)]
-        child.kill()
-    killed.set()
-    assert len(server.requests) < 24
-    done = subprocess.run(program, capture_output=True, text=True, check=True, timeout=240)
-    assert sorted(done.stdout.split("\n")[:24]) == sorted(f"run-{place}" for place in range(24))
-    asked = Counter(request.said for request in server.requests)
-    assert {asked[name] for name in handed_on} == {1}
-    # Only what was under way at the kill, three at once, may have been asked twice.
-    assert len(asked) == 24
-    assert len(server.requests) <= 24 + 3
-    assert "paid for before)" in done.stdout
 
 
 def test_a_ledger_in_memory_gives_what_was_put_last():

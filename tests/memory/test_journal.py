@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -26,13 +27,19 @@ os.kill(os.getpid(), 9)
 """
 
 
-@pytest.fixture
-def crashed(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A memory beside which a killed process left a session."""
-    file = tmp_path / "m.hepm"
+    file = tmp_path_factory.mktemp("left") / "m.hepm"
     process = subprocess.run([sys.executable, "-c", CRASHES, str(file)], check=False)
     assert process.returncode == -9
     return file
+
+
+@pytest.fixture
+def crashed(left: Path, tmp_path: Path) -> Path:
+    shutil.copytree(left.parent, tmp_path, dirs_exist_ok=True)
+    return tmp_path / left.name
 
 
 @pytest.fixture

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 from itertools import count
@@ -199,43 +196,24 @@ def test_a_suggestion_and_a_prompt_without_a_session_are_not_guarded(file: Path)
         assert memory.suggest("get_order", messages=asked("get_order", wish=WISH))
 
 
-def test_the_level_is_on_disk_before_the_first_hint_and_neither_a_kill_nor_new_outcomes_change_it(file: Path) -> None:
-    dies = (
-        "import os, sys; from hepm import Memory; memory = Memory.open(sys.argv[1]);"
-        "session = memory.session(id=sys.argv[2]);"
-        "session.say('user', 'Refund parcel 7, the glass is broken'); session.hint();"
-        "print(session.level, flush=True); os.kill(os.getpid(), 9)"
-    )
-    for name in ("a", "b", "c", "d"):
-        died = subprocess.run([sys.executable, "-c", dies, file, name], check=False, capture_output=True, text=True)
-        level = died.stdout.strip()
-        assert level in LEVELS
-        with Memory.open(file) as memory:
-            # Outcomes by which it would draw another level.
-            add_sessions(memory, "0.95", *((0, 50) if level != SILENT else (50, 0)))
-            add_sessions(memory, SILENT, *((0, 50) if level == SILENT else (50, 0)))
-            session = memory.sessions.resume(name)
-            assert session is not None
-            session.hint()
-            assert session.level == level
-            session.finish(success=True)
-            stored = memory.run(name)
-            assert stored is not None
-            assert stored.tags[LEVEL] == level
-
-
-def test_two_memories_on_one_store_and_one_opened_again_draw_the_same_and_another_store_does_not(
-    file: Path, tmp_path: Path
-) -> None:
-    names = [f"s{number}" for number in range(50)]
-    with Memory.open(file) as one, Memory.open(file) as two, Memory.open(tmp_path / "other.hepm") as other:
-        drawn_by_one, drawn_by_two = ([memory.sessions.levels.draw(name) for name in names] for memory in (one, two))
-        elsewhere = [other.sessions.levels.draw(name) for name in names]
-        in_namespace = [one.sessions.levels.draw(name, namespace="team") for name in names]
-    with Memory.open(file) as again:
-        assert [again.sessions.levels.draw(name) for name in names] == drawn_by_one == drawn_by_two
-    assert elsewhere != drawn_by_one
-    assert in_namespace != drawn_by_one
+@pytest.mark.parametrize("level", [SILENT, "0.95"])
+def test_the_level_is_on_disk_before_the_first_hint_and_new_outcomes_do_not_change_it(file: Path, level: str) -> None:
+    with Memory.open(file) as left, Memory.open(file) as memory:
+        name = id_at(left, level)
+        begun = left.session(id=name)
+        begun.say("user", WISH)
+        begun.hint()
+        # Outcomes by which it would draw another level.
+        add_sessions(memory, "0.95", *((0, 50) if level != SILENT else (50, 0)))
+        add_sessions(memory, SILENT, *((0, 50) if level == SILENT else (50, 0)))
+        session = memory.sessions.resume(name)
+        assert session is not None
+        session.hint()
+        assert session.level == begun.level == level
+        session.finish(success=True)
+        stored = memory.run(name)
+        assert stored is not None
+        assert stored.tags[LEVEL] == level
 
 
 def test_a_run_that_rested_goes_on_at_its_level(file: Path) -> None:
@@ -249,28 +227,6 @@ def test_a_run_that_rested_goes_on_at_its_level(file: Path) -> None:
         session.go_on(stored)
         session.hint(asked("get_order", wish=WISH))
         assert session.level == SILENT
-
-
-def test_the_outcomes_by_level_follow_labels_forgetting_export_import_and_rebuild(file: Path, tmp_path: Path) -> None:
-    with Memory.open(file) as memory, Memory.open(tmp_path / "copy.hepm") as copy:
-        finish(memory, id_at(memory, SILENT), success=True)
-        loud = id_at(memory, "0.95")
-        finish(memory, loud, success=False)
-        unlabelled = id_at(memory, "0.95")
-        finish(memory, unlabelled, success=None)
-        assert memory.sessions.levels.outcomes()[SILENT] == (1, 1)
-        assert memory.sessions.levels.outcomes()["0.95"] == (0, 1)
-        memory.label(unlabelled, success=True)
-        assert memory.sessions.levels.outcomes()["0.95"] == (1, 2)
-        memory.label(loud, success=True)
-        assert memory.sessions.levels.outcomes()["0.95"] == (2, 2)
-        memory.rebuild()
-        assert memory.examine() == []
-        lines = [json.loads(line) for line in memory.export()]
-        copy.ingest(lines)
-        assert copy.sessions.levels.outcomes() == memory.sessions.levels.outcomes()
-        memory.forget(trajectory=unlabelled)
-        assert memory.sessions.levels.outcomes()["0.95"] == (1, 1)
 
 
 def test_stats_and_the_page_say_nothing_of_outcomes_of_distrusted_sessions(file: Path) -> None:

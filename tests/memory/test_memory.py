@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hepm
-from hepm import Memory, StateSummary
+from hepm import Memory
 from hepm.embed import HashingEmbedder
 from hepm.errors import EmbedderMismatchError, InputError
 from hepm.ingest.prepare import IngestOptions
@@ -29,10 +29,10 @@ def test_the_public_names_are_those_that_are_there() -> None:
     assert all(hasattr(hepm, name) for name in hepm.__all__)
 
 
-@pytest.mark.parametrize("heavy", ["numpy", "networkx", "torch", "openai", "httpx2", "sqlite3", "click"])
-def test_importing_hepm_loads_nothing_heavy(heavy: str) -> None:
-    code = f"import hepm, sys; sys.exit({heavy!r} in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+def test_importing_hepm_loads_nothing_heavy() -> None:
+    heavy = {"numpy", "networkx", "torch", "openai", "httpx2", "sqlite3", "click"}
+    code = f"import hepm, sys; print(sorted({heavy!r} & set(sys.modules)))"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
 
 
 def test_a_suggestion_names_the_tool_that_worked_next_with_its_support_and_its_runs(memory: Memory) -> None:
@@ -105,17 +105,6 @@ def test_a_conversation_in_chat_messages_can_be_asked_about_as_it_is(memory: Mem
     assert found[0].similarity == pytest.approx(1.0, abs=1e-3)
 
 
-def test_messages_that_are_none_are_refused_with_a_sentence(memory: Memory) -> None:
-    with pytest.raises(InputError, match="not OpenAI chat messages"):
-        memory.suggest(messages=[{"role": "assistant", "tool_calls": "what"}])
-
-
-def test_our_own_hint_in_a_run_is_not_learned_back(memory: Memory) -> None:
-    memory.ingest([trajectory("r", "look", goal="hello\nSuggested next tools: look, buy")])
-    (found,) = memory.suggest()
-    assert all("Suggested next tools" not in summary for summary in found.summaries)
-
-
 @pytest.mark.parametrize(("options", "why"), [({"k": 0}, "k is 0"), ({"policy": "clever"}, "no policy is called")])
 def test_an_impossible_question_is_refused(memory: Memory, options: dict[str, object], why: str) -> None:
     with pytest.raises(InputError, match=why):
@@ -132,13 +121,6 @@ def test_the_mirror_after_many_small_writes_equals_one_that_is_read_afresh(tmp_p
             for policy in ("procedural", "episodic", "hybrid"):
                 one, other = (m.suggest("look", state="goal xx", policy=policy) for m in (memory, fresh))
                 assert [(s.tool, round(s.score, 5)) for s in one] == [(s.tool, round(s.score, 5)) for s in other]
-
-
-def test_another_embedder_is_refused_with_the_way_out(tmp_path: Path) -> None:
-    with Memory.open(tmp_path, speak="weighed") as memory:
-        memory.ingest([trajectory("r", "look")])
-    with pytest.raises(EmbedderMismatchError, match="hepm reembed"):
-        Memory.open(tmp_path, embedder="hash-64")
 
 
 def test_a_memory_follows_another_process_to_its_new_embedder_and_never_drops_its_vectors(tmp_path: Path) -> None:
@@ -162,46 +144,6 @@ def test_reembedding_lets_the_states_be_compared_again(tmp_path: Path) -> None:
     with Memory.open(tmp_path, speak="weighed") as memory:
         assert memory.header.dimensions == 64
         assert memory.suggest("look", state="please help", policy="episodic")[0].tool == "buy"
-
-
-def test_what_export_writes_ingest_reads_back_the_same(tmp_path: Path) -> None:
-    runs = [
-        trajectory("r1", "a+b", "c", user="ann"),
-        trajectory("r2", "a", success=False),
-        trajectory("r3", "b", success=None),
-    ]
-    with (
-        Memory.open(tmp_path / "one.hepm", speak="weighed") as one,
-        Memory.open(tmp_path / "two.hepm", speak="weighed") as two,
-    ):
-        one.ingest(runs)
-        (tmp_path / "runs.jsonl").write_text("\n".join(one.export()) + "\n", encoding="utf-8")
-        report = two.ingest(tmp_path / "runs.jsonl")
-        assert (report.stored, report.rejected) == (3, [])
-        assert list(two.export()) == list(one.export())
-        assert two.totals() == one.totals()
-
-
-def test_a_secret_in_a_run_is_not_stored(tmp_path: Path) -> None:
-    secret = "sk-proj-abcdefghijklmnopqrstuvwx0123456789"
-    with Memory.open(tmp_path, speak="weighed") as memory:
-        memory.ingest([trajectory("r", "look", goal=f"my key is {secret}")])
-        assert all(secret not in line for line in memory.export())
-    assert all(secret.encode() not in file.read_bytes() for file in tmp_path.iterdir())
-
-
-def test_equal_questions_get_equal_answers_from_memories_filled_in_any_order(tmp_path: Path) -> None:
-    runs = [
-        trajectory(f"r{i}", "look", tool, goal=goal)
-        for i, (tool, goal) in enumerate(zip("abcabd", "pqrpqs", strict=True))
-    ]
-    answers: list[list[tuple[str, float]]] = []
-    for name, order in (("one", runs), ("two", runs[::-1])):
-        with Memory.open(tmp_path / f"{name}.hepm", speak="weighed") as memory:
-            memory.ingest(order)
-            found = memory.suggest("look", state=StateSummary(said=("p",)), k=4)
-            answers.append([(s.tool, round(s.score, 5)) for s in found])
-    assert answers[0] == answers[1]
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])

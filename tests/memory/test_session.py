@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -138,7 +137,7 @@ def test_a_retried_turn_is_not_doubled(memory: Memory) -> None:
     assert [call.name for call in run.calls()] == ["get_order"]
 
 
-@pytest.mark.parametrize("place", ["system", "its own message", "user", "result"])
+@pytest.mark.parametrize("place", ["its own message", "user", "result"])
 def test_what_memory_told_is_not_in_the_stored_run_wherever_the_caller_put_it(taught: Memory, place: str) -> None:
     memory = taught
     messages = [{"role": "system", "content": "Be kind."}, *asked("get_order")]
@@ -148,7 +147,7 @@ def test_what_memory_told_is_not_in_the_stored_run_wherever_the_caller_put_it(ta
         if place == "its own message":
             messages.append({"role": "system", "content": hint})
         else:
-            at = {"system": 0, "user": 1, "result": 3}[place]
+            at = {"user": 1, "result": 3}[place]
             messages[at]["content"] += f"\n{hint}"
         assert session.hint(messages) == hint
         messages += called("refund")
@@ -512,29 +511,6 @@ def test_an_async_session_that_is_cancelled_keeps_its_run(memory: Memory) -> Non
     assert [run.id for run in runs_in(memory)] == ["cancelled"]
 
 
-def test_a_killed_process_loses_the_session_under_way_and_no_other(tmp_path: Path) -> None:
-    store = tmp_path / "store.hepm"
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.memory.sessions", str(store)], stdout=subprocess.PIPE, text=True
-    ) as child:
-        assert child.stdout is not None
-        finished = []
-        for line in child.stdout:
-            finished.append(line.strip())
-            if len(finished) == 20:
-                child.send_signal(signal.SIGKILL)
-    with Memory.open(store, speak="weighed") as memory:
-        stored = {run.id for run in runs_in(memory)}
-        assert set(finished) <= stored
-        assert len(stored) <= len(finished) + 1
-        assert memory.examine(namespace=NS) == []
-        # What was not counted then is with the next count.
-        run_once(memory, "get_order", "refund", success=True)
-        memory.principles.distill(namespace=NS)
-        taught = {source.run for one in lessons_in(memory) for source in one.row.sources}
-        assert stored <= taught
-
-
 def test_an_agent_on_a_real_client_gets_better_from_run_to_run(memory: Memory, loopback: Loopback) -> None:  # noqa: F811
     """The served model closes the ticket unless the system message suggests a refund; now and then it tries one."""
     tries = iter(["close_ticket", "close_ticket", "refund", "close_ticket", "close_ticket", "close_ticket"])
@@ -645,9 +621,9 @@ def test_a_process_with_one_session_counts_again_only_once_a_tenth_of_the_runs_a
     tmp_path: Path, counted: list[int]
 ) -> None:
     """As a hook has a process of its own for each session."""
-    for number in range(14):
+    for number in range(6):
         with Memory.open(tmp_path / "store.hepm") as memory:
             if not number:
                 memory.ingest(FORKED, namespace=NS)
             run_once(memory, "get_order", "refund", success=True, task=f"t{number}")
-    assert counted == [13, 15, 17, 19, 21, 24]
+    assert counted == [13, 15, 17]

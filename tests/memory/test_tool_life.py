@@ -138,16 +138,6 @@ def test_tools_keep_their_names_and_marks_through_export_copy_and_an_import(memo
             assert one.examine() == []
 
 
-def test_a_store_of_before_is_opened_with_the_outcomes_of_its_runs(tmp_path: Path) -> None:
-    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
-        memory.ingest([flight(n, broken=n % 2 == 0) for n in range(4)])
-    with sqlite3.connect(tmp_path / "m.hepm") as database:
-        database.executescript(TO_VERSION_3)
-    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
-        assert memory.examine() == []
-        assert memory.store.latest_outcomes(["search_api"], namespace="default") == {"search_api": "0101"}
-
-
 def test_runs_that_an_older_hepm_counted_by_other_rules_are_counted_again_on_opening(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import time
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
@@ -57,17 +54,16 @@ def add_world(memory: Memory, *, sessions: int, control: float, memory_rate: flo
 def test_arms_have_their_share_and_depend_on_neither_kind_nor_user_nor_hour(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "m.hepm") as memory:
         arms = np.array(
-            [memory.sessions.lots.arm(f"session-{n}", 0.1, namespace="default") == CONTROL for n in range(100_000)]
+            [memory.sessions.lots.arm(f"session-{n}", 0.1, namespace="default") == CONTROL for n in range(20_000)]
         )
         levels = np.array(
             [memory.sessions.lots.dice("level", f"session-{n}", namespace="default").random() for n in range(20_000)]
         )
     # Each test draws a secret: within five standard deviations but for one time in a million.
-    assert abs(arms.mean() - 0.1) <= 0.0048
-    numbers = np.arange(100_000)
-    for about in (numbers % 7, numbers // 4_200 % 24, numbers % 1_000, numbers):
-        assert abs(np.corrcoef(arms, about)[0, 1]) < 0.016
-    assert abs(np.corrcoef(arms[:20_000], levels)[0, 1]) < 0.036
+    assert abs(arms.mean() - 0.1) <= 0.0107
+    numbers = np.arange(20_000)
+    for about in (numbers % 7, numbers // 840 % 24, numbers % 1_000, numbers, levels):
+        assert abs(np.corrcoef(arms, about)[0, 1]) < 0.036
 
 
 def test_two_doors_and_a_restart_give_the_same_arm_and_other_stores_and_namespaces_do_not(tmp_path: Path) -> None:
@@ -144,21 +140,16 @@ def test_a_run_that_was_told_before_the_experiment_stays_outside_of_it(file: Pat
         later.discard()
 
 
-def test_kills_change_no_arm_and_count_no_session_twice(file: Path) -> None:  # noqa: F811
-    dies = (
-        "import os, sys; from hepm import Memory; memory = Memory.open(sys.argv[1], holdout=.5)\n"
-        "for name in sys.argv[2:]:\n"
-        "    session = memory.session(id=name)\n"
-        "    session.say('user', 'Refund parcel 7, the glass is broken'); session.hint()\n"
-        "    print(name, session.trial.arm, flush=True)\n"
-        "os.kill(os.getpid(), 9)"
-    )
-    names = [f"k{number}" for number in range(8)]
-    died = subprocess.run([sys.executable, "-c", dies, file, *names], check=False, capture_output=True, text=True)
-    drawn = dict(line.split() for line in died.stdout.splitlines())
-    assert set(drawn) == set(names)
-    assert set(drawn.values()) == {CONTROL, MEMORY}
-    with Memory.open(file) as memory:  # without a holdout of its own
+def test_another_process_changes_no_arm_and_counts_no_session_twice(file: Path) -> None:  # noqa: F811
+    drawn: dict[str, str] = {}
+    with Memory.open(file, holdout=0.5) as left, Memory.open(file) as memory:  # this one has no holdout of its own
+        names = [id_in(left, CONTROL), id_in(left, MEMORY)]
+        for name in names:
+            begun = left.session(id=name)
+            begun.say("user", WISH)
+            begun.hint()
+            assert begun.trial is not None
+            drawn[name] = begun.trial.arm
         for name in names:
             session = memory.sessions.resume(name)
             assert session is not None
@@ -297,17 +288,3 @@ def test_export_and_import_keep_the_experiment(tmp_path: Path) -> None:
         copy.ingest([json.loads(line) for line in memory.export()])
         assert copy.sessions.uplift().to_json() == memory.sessions.uplift().to_json()
         assert memory.examine() == []
-
-
-def test_a_control_waits_for_memory_less_than_a_fifth_of_a_millisecond(file: Path) -> None:  # noqa: F811
-    messages = asked("get_order", wish=WISH)
-    taken: list[float] = []
-    with Memory.open(file, holdout=0.99) as memory:
-        for number in range(60):
-            session = memory.session(id=f"f{number}")
-            session.prompt(messages, keep=False)  # draws the arm, and writes it down
-            began = time.perf_counter()
-            session.prompt(messages, keep=False)
-            taken.append(time.perf_counter() - began)
-            session.discard()
-    assert sorted(taken)[len(taken) // 2] < 0.000_2

@@ -27,6 +27,8 @@ class Fallible(Protocol):
 
     def kill(self) -> None: ...
 
+    def freeze(self) -> None: ...
+
 
 class Mortal:
     """A server that tests may kill and start again."""
@@ -43,25 +45,43 @@ class Mortal:
         return self.local.status().username, self.local.password
 
     def start(self) -> None:
+        if self.local.status().pid is not None:
+            self._send(signal.SIGCONT)
         self.local.start(timeout_s=240)
 
     def kill(self) -> None:
+        self._send(signal.SIGKILL)
+
+    def freeze(self) -> None:
+        self._send(signal.SIGSTOP)
+
+    def _send(self, number: signal.Signals) -> None:
         pid = self.local.status().pid
         assert pid is not None
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
 
 
 class Relay:
-    """A port before a server; `kill` closes it with all its connections, which clients cannot tell from its death."""
+    """A port before a server; `kill` closes it with all its connections, which clients cannot tell from its death.
+
+    While it is frozen, it carries nothing.
+    """
 
     def __init__(self, server: Neo4jServer) -> None:
         self.auth = (server.username, server.password)
         host, _, port = server.uri.rpartition("/")[2].rpartition(":")
         self._behind, self._port = (host, int(port)), 0
+        self._flows = threading.Event()
         self.start()
         self.uri = f"bolt://127.0.0.1:{self._port}"
 
+    def freeze(self) -> None:
+        self._flows.clear()
+
     def start(self) -> None:
+        self._flows.set()
+        if self._port and self._listening.fileno() >= 0:
+            return
         self._open: list[socket.socket] = []
         self._listening = socket.create_server(("127.0.0.1", self._port))
         self._port = self._listening.getsockname()[1]
@@ -84,6 +104,7 @@ class Relay:
     def _carry(self, source: socket.socket, target: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while part := source.recv(65_536):
+                self._flows.wait()
                 target.sendall(part)
         with contextlib.suppress(OSError):
             target.shutdown(socket.SHUT_RDWR)

@@ -127,26 +127,6 @@ def test_a_folder_in_a_repository_is_not_committed(local: LocalServer, tmp_path:
 # Kills
 
 
-@pytest.mark.soak
-def test_a_killed_server_keeps_its_data_and_a_stale_pid_is_no_server(local: LocalServer):
-    with driver_of(local) as driver:
-        driver.execute_query("CREATE (:Kept {by: $by})", by="a committed transaction")
-    pid, folder = local.status().pid, folder_of(local)
-    assert pid is not None
-    os.kill(pid, 9)
-    while local.status().running:
-        time.sleep(0.05)
-    (folder / "run" / "server.pid").write_text(str(os.getpid()))  # the system gave the number to somebody else
-    stopped = quick("neo4j", "status", "--json", "--folder", folder)
-    assert stopped.code == 3
-    assert (stopped.json["running"], stopped.json["pid"]) == (False, None)
-    assert "was not running" in quick("neo4j", "stop", "--folder", folder).out
-    local.start()
-    with driver_of(local) as driver:
-        found = driver.execute_query("MATCH (k:Kept) WITH k, k.by AS by DELETE k RETURN by").records
-    assert [row["by"] for row in found] == ["a committed transaction"]
-
-
 def start_twice_at_once(folder: Path) -> None:
     """Two processes, which make one server."""
     command = [HEPM, "neo4j", "start", "--version", RELEASE.name, "--folder", str(folder)]
@@ -183,15 +163,6 @@ def test_a_stopped_server_keeps_its_data_and_two_starts_at_once_make_one_that_ou
     with driver_of(local) as driver:
         found = driver.execute_query("MATCH (k:Kept) WITH k, k.by AS by DELETE k RETURN by").records
     assert [row["by"] for row in found] == ["a committed transaction"]
-
-
-@pytest.mark.soak
-def test_two_first_starts_at_once_make_one_server(tmp_path: Path):
-    folder = tmp_path / "a b"  # nor does a space harm
-    try:
-        start_twice_at_once(folder)
-    finally:
-        stop(folder)
 
 
 @pytest.mark.soak

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks.parts.simulator import first_tools
 from hepm import FailedWay, Memory, Outcome, Suggestions, ToolCall, Trajectory, Turn
 from hepm.ingest.prepare import IngestOptions
 from hepm.policy import Floors, Hybrid, Query, floors_of
@@ -65,22 +63,6 @@ def test_the_refund_case_is_answered_with_what_worked_and_a_warning_of_what_fail
     assert list(answer(tmp_path / "sure", runs, "Refund parcel 77, broken glass", speak="sure")) == []
 
 
-def test_on_service_desks_the_first_tool_is_the_one_that_worked_there() -> None:
-    found = first_tools("hybrid", seeds=range(4))
-    assert found["even"].right >= 0.9
-    assert found["rare"].right >= 0.7
-    assert max(part.failed for part in found.values()) <= 0.05
-    assert (
-        found["all_failed"].warned >= 0.25
-    )  # only where like runs succeeded with something else, and nothing speaks for it
-
-
-def test_twelve_failures_are_warned_of_and_the_other_way_is_named(tmp_path: Path) -> None:
-    found = ask(tmp_path, calls("close", "broken", lost=12) + calls("refund", "broken", won=6), "broken")
-    assert [s.tool for s in found] == ["refund"]
-    assert [way.tool for way in found.warnings] == ["close"]
-
-
 def test_a_way_that_mostly_failed_is_not_named_though_no_like_run_did_better(tmp_path: Path) -> None:
     asked = "read the parcel news"
     with Memory.open(tmp_path / "runs.hepm", speak="weighed") as memory:
@@ -92,11 +74,6 @@ def test_a_way_that_mostly_failed_is_not_named_though_no_like_run_did_better(tmp
         )
         found = memory.suggest("look", state=asked)
         assert "read" not in {one.tool for one in found}
-
-
-def test_one_failure_warns_of_nothing(tmp_path: Path) -> None:
-    found = ask(tmp_path, calls("close", "broken", won=6, lost=1) + calls("refund", "broken", won=6), "broken")
-    assert found.warnings == ()
 
 
 def test_two_failures_warn_and_say_what_worked(tmp_path: Path) -> None:
@@ -282,62 +259,6 @@ def test_without_a_state_the_most_frequent_way_that_does_not_fail_is_named(tmp_p
         assert [(way.tool, way.failures, way.runs) for way in found.warnings] == [("close", 30, 36)]
 
 
-KINDS = (
-    ("broken glass in my parcel, I want my money back", "refund", "close_ticket"),
-    ("the courier came while I was out, bring the parcel again please", "redeliver", "refund"),
-    ("I wrote you twice about this, forget the second message", "close_ticket", "redeliver"),
-)
-"""What users want, what works, and what fails: each tool works for one kind and fails for another."""
-REWORDED = {
-    "refund": """
-        my parcel arrived broken, give me the money
-        the vase came in pieces, I want a refund
-        glass was shattered when I opened the box; money back please
-        the item is damaged and I would like to be reimbursed
-        everything in the package is broken glass
-        your parcel had a cracked bottle in it, return my money
-    """,
-    "redeliver": """
-        nobody was at home when the courier rang
-        I missed the delivery, please bring it again
-        the driver came but I was at work, can you deliver once more
-        please send the courier again tomorrow, I was out
-        missed parcel, new delivery please
-        I was away when they tried to bring the parcel
-    """,
-    "close_ticket": """
-        ignore the second message, it is the same
-        I sent this twice by mistake
-        please forget my other message
-        this is a duplicate of my earlier mail
-        you already have my first message, drop this one
-        my second mail can be forgotten, sorry
-    """,
-}
-
-
-def test_in_other_words_than_any_known_request_a_third_of_the_hints_come_and_none_is_sure_of_a_wrong_tool(
-    tmp_path: Path,
-) -> None:
-    """Each kind was always asked for in the same words, so that single words predict its outcome perfectly."""
-    with Memory.open(tmp_path, speak="weighed") as memory:
-        memory.ingest(
-            trajectory(f"{tool}{at}-{n}", "get_order", tool, goal=f"Order {n}: {goal}", success=tool == right)
-            for at, (goal, right, wrong) in enumerate(KINDS)
-            for n in range(6 + 4 * at)
-            for tool in (right, wrong)
-        )
-        found = {
-            (tool, now): memory.suggest("get_order", state=now.strip())
-            for tool, requests in REWORDED.items()
-            for now in requests.strip().splitlines()
-        }
-    assert len(found) == 18
-    first = [(hint[0].tool == tool, hint[0].score) for (tool, _), hint in found.items() if hint]
-    assert sum(right for right, _ in first) >= 5
-    assert len([score for right, score in first if not right and score > 0.5]) <= 1  # without a word of any known one
-
-
 def test_a_certain_suggestion_says_what_speaks_for_it(tmp_path: Path) -> None:
     runs = [*calls("refund", "broken", won=12), *calls("close", "broken", lost=12), *calls("resend", "late", won=12)]
     found = ask(tmp_path, runs, "broken", k=3)
@@ -346,37 +267,6 @@ def test_a_certain_suggestion_says_what_speaks_for_it(tmp_path: Path) -> None:
     assert found[0].reason.startswith(
         'the user\'s last message says "broken" (12 of 12 such runs succeeded with it, 0 of 12 with close); '
     )
-
-
-def test_a_rare_situation_that_is_known_is_answered_with_what_worked_there_though_another_tool_works_more_often(
-    tmp_path: Path,
-) -> None:
-    situations = (
-        ("Outage in the area, crew on site", "inform", "restart", 4),
-        ("No outage, the modem does not answer", "restart", "inform", 60),
-        ("Account blocked, the invoice is unpaid", "send_invoice", "inform", 4),
-    )
-    runs: list[Trajectory] = []
-    for result, right, wrong, number in situations:
-        for n in range(number):
-            for tool in (right, wrong)[: 1 + n % 2]:
-                goal = f"My internet is down, customer {n}"
-                run = trajectory(f"{result} {n} {tool}", "get_order", tool, goal=goal, success=tool == right)
-                user, look, *others = run.turns
-                calls = (replace(look.calls[0], result=result),)
-                runs.append(replace(run, turns=(user, replace(look, calls=calls), *others)))
-    with Memory.open(tmp_path, speak="weighed") as memory:
-        memory.ingest(runs)
-        for result, right, _, _ in situations:
-            messages = [
-                {"role": "user", "content": "My internet is down, customer 99"},
-                {
-                    "role": "assistant",
-                    "tool_calls": [{"id": "1", "function": {"name": "get_order", "arguments": "{}"}}],
-                },
-                {"role": "tool", "tool_call_id": "1", "content": result},
-            ]
-            assert memory.suggest(messages=messages)[0].tool == right
 
 
 def contract(number: int, country: str, annex: str, tool: str, *, well: bool) -> Trajectory:

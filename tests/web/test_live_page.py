@@ -21,7 +21,6 @@ from hepm.graph.trials import CONTROL, MEMORY, Trial
 from hepm.types import TRIAL
 from tests.agents.serving import serving, until
 from tests.loopback import Loopback, completion, tool_call
-from tests.neo4j_server import Neo4jServer, emptied
 from tests.report.desk import desk_runs
 from tests.web.test_graph_page import HOSTILE
 
@@ -375,43 +374,6 @@ def test_a_narrow_window_needs_no_scrolling_sideways(live: Live, sheet: Callable
     page = sheet(live.url, view, width=360, scheme="dark")
     page.wait_for_function("() => document.querySelectorAll('#namespace option').length === 3")
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
-
-
-@pytest.mark.exhaustive
-def test_five_thousand_tools_are_found_by_name_and_drawn_with_their_neighbours(
-    sheet: Callable[..., Any], tmp_path: Path
-):
-    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
-        memory.ingest([run_of(n, *(f"tool_{(n * 50 + k) % 5_000}" for k in range(51))) for n in range(100)])
-        with serving(memory) as (_, url):
-            page = sheet(url)
-            page.wait_for_function("() => TOOLS.length === 201")
-            assert "4,800 more tools left out" in page.inner_text("#over")
-            page.keyboard.press("/")
-            page.keyboard.type("tool_4321")
-            page.keyboard.press("Enter")
-            page.wait_for_function("() => TOOLS.length === 3 && TOOLS.some((tool) => tool.name === 'tool_4321')")
-            page.get_by_role("button", name="Whole graph").click()
-            page.wait_for_function("() => TOOLS.length === 201")
-
-
-@pytest.mark.exhaustive
-def test_a_store_on_a_server_gives_the_page_the_same_as_a_file(neo4j_server: Neo4jServer, tmp_path: Path):
-    emptied(neo4j_server)
-    answers: list[list[Any]] = []
-    for place, auth in (
-        (tmp_path / "m.hepm", None),
-        (neo4j_server.uri, (neo4j_server.username, neo4j_server.password)),
-    ):
-        with Memory.open(place, auth=auth, speak="weighed") as memory, serving(memory) as (_, url):
-            memory.ingest([run_of(n, "get_order", "refund") for n in range(2)])
-            memory.lessons.change(LessonChange(put=[RULE.row()]))
-            httpx2.post(f"{url}/api/lessons", json={"kind": "principle", "ids": [RULE.id], "retired": True})
-            asked = ("now", "graph", "edge?source=get_order&target=refund", "lessons?kind=principle&retired=true")
-            found = [httpx2.get(f"{url}/api/{route}") for route in asked]
-            assert [one.status_code for one in found] == [200] * 4
-            answers.append([{**one.json(), "revision": 0} for one in found])
-    assert answers[0] == answers[1]
 
 
 def test_the_document_holds_no_data_and_its_policy_allows_its_own_scripts_alone(live: Live):

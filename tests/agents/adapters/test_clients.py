@@ -6,8 +6,6 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,29 +17,19 @@ from mcp import Client, StdioServerParameters
 from hepm import Memory, Trajectory
 from hepm.types import BLOCK_END, BLOCK_START, HINT
 from tests.agents.adapters import clients
-from tests.agents.adapters.frameworks import drive
 from tests.agents.adapters.test_frameworks import runs_in, script, seed
 from tests.agents.serving import serving
 from tests.loopback import Loopback, Reply, Request
 
-WAYS = {
-    "": ("openai_chat", "openai_chat_stream", "openai_async", "openai_responses", "openai_responses_stream",
-         "openai_responses_unstored", "openai_previous_response"),
-    "pydantic_ai": ("pydantic_ai_chat", "pydantic_ai_chat_stream", "pydantic_ai_responses",
-                    "pydantic_ai_responses_stream"),
-    "openai_agents": ("agents_chat", "agents_chat_stream", "agents_responses", "agents_responses_stream"),
-    "langchain": ("langchain_chat", "langchain_chat_stream", "langchain_responses", "langchain_responses_stream"),
-    "litellm": ("litellm_chat", "litellm_chat_stream"),
-}  # fmt: skip
-CLIENTS = [
-    pytest.param(
-        way,
-        framework,
-        marks=[pytest.mark.xdist_group(f"{framework} client"), *([pytest.mark.exhaustive] if framework else [])],
-    )
-    for framework, ways in WAYS.items()
-    for way in ways
-]
+WAYS = (
+    "openai_chat",
+    "openai_chat_stream",
+    "openai_async",
+    "openai_responses",
+    "openai_responses_stream",
+    "openai_responses_unstored",
+    "openai_previous_response",
+)
 
 
 def numbered(results: int, reply: Reply) -> Reply:
@@ -79,46 +67,22 @@ class Spoken(NamedTuple):
     runs: list[Trajectory]
 
 
-@pytest.fixture(scope="module")
-def spoken(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Spoken]]:
-    """All ways of a framework in one process."""
-    known: dict[str, dict[str, Spoken]] = {}
-
-    def speak(framework: str) -> dict[str, Spoken]:
-        if framework not in known:
-            known[framework] = speak_all(framework, tmp_path_factory.mktemp("clients"))
-        return known[framework]
-
-    return speak
-
-
-def speak_all(framework: str, folder: Path) -> dict[str, Spoken]:
-    models: dict[str, tuple[Model, Model]] = {}
-    urls: dict[str, dict[str, str]] = {}
-    found: dict[str, Any] = {}
-    with ExitStack() as stack:
-        for way in WAYS[framework]:
-            seed(folder / f"{way}.hepm")
-            models[way] = Model(), Model()
-            for model in models[way]:
-                stack.callback(model.stop)
-            memory = stack.enter_context(Memory.open(folder / f"{way}.hepm", speak="weighed"))
-            _, url = stack.enter_context(serving(memory, upstream=models[way][1].url))
-            urls[way] = {"direct": models[way][0].url, "served": f"{url}/v1"}
-        if framework:
-            reported = drive(framework, "clients", urls)
-            found = {name: one["returned"] for name, one in reported.items()}
-        else:
-            for way, address in urls.items():
-                for place in address:
-                    found[f"{way} {place}"] = json.loads(json.dumps(getattr(clients, way)(address[place]), default=str))
-    result: dict[str, Spoken] = {}
-    for way, (direct, served) in models.items():
-        with Memory.open(folder / f"{way}.hepm", speak="weighed") as memory:
-            memory.sessions.store_abandoned(idle_s=0)
-        got = found[f"{way} direct"], found[f"{way} served"]
-        result[way] = Spoken(direct.requests, served.requests, *got, runs_in(folder / f"{way}.hepm"))
-    return result
+def speak(way: str, folder: Path) -> Spoken:
+    seed(folder / "m.hepm")
+    direct, served = Model(), Model()
+    try:
+        with (
+            Memory.open(folder / "m.hepm", speak="weighed") as memory,
+            serving(memory, upstream=served.url) as (_, url),
+        ):
+            ask = getattr(clients, way)
+            got = [json.loads(json.dumps(ask(address), default=str)) for address in (direct.url, f"{url}/v1")]
+    finally:
+        direct.stop()
+        served.stop()
+    with Memory.open(folder / "m.hepm", speak="weighed") as memory:
+        memory.sessions.store_abandoned(idle_s=0)
+    return Spoken(direct.requests, served.requests, *got, runs_in(folder / "m.hepm"))
 
 
 def without_hint(value: Any) -> Any:
@@ -134,9 +98,9 @@ def without_hint(value: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize(("way", "framework"), CLIENTS)
-def test_a_client_speaks_through_hepm_as_without_it_but_for_the_hint(spoken: Any, way: str, framework: str) -> None:
-    it: Spoken = spoken(framework)[way]
+@pytest.mark.parametrize("way", WAYS)
+def test_a_client_speaks_through_hepm_as_without_it_but_for_the_hint(tmp_path: Path, way: str) -> None:
+    it = speak(way, tmp_path)
     assert len(it.direct) == len(it.served) == 3
     hints = [json.dumps(hinted.body).count(HINT) for hinted in it.served]
     assert hints == [1, 1, 0]  # in the end, no tool is left that was not called
@@ -174,16 +138,13 @@ def test_the_bytes_of_a_reply_are_the_upstreams(tmp_path: Path, path: str, strea
         assert served.content == direct.content
 
 
-@pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.exhaustive)])
-def test_the_client_of_mcp_asks_and_records_over_standard_input(tmp_path: Path, mode: str) -> None:
+def test_the_client_of_mcp_asks_and_records_over_standard_input(tmp_path: Path) -> None:
     seed(tmp_path / "m.hepm")
     (tmp_path / "hepm.toml").write_text('[serve]\nspeak = "weighed"\n')
 
     async def talk() -> tuple[str, Any]:
         command = [sys.executable, "-m", "hepm", "mcp", "--store", str(tmp_path / "m.hepm")]
-        async with Client(
-            StdioServerParameters(command=command[0], args=command[1:], cwd=tmp_path), mode=mode
-        ) as client:
+        async with Client(StdioServerParameters(command=command[0], args=command[1:], cwd=tmp_path)) as client:
             asked = {"session_id": "s1", "history": ["get_order", "get_photo"]}
             found = await client.call_tool("suggest_next_tools", asked)
             done = {"session_id": "s1", "success": True, "calls": ["get_order", "refund"]}
@@ -191,7 +152,7 @@ def test_the_client_of_mcp_asks_and_records_over_standard_input(tmp_path: Path, 
             return client.protocol_version, found.structured_content
 
     version, found = asyncio.run(talk())
-    assert (version >= "2026-07-28") == (mode == "auto")
+    assert version >= "2026-07-28"
     assert found["tools"][0]["tool"] == "refund"
     [run] = runs_in(tmp_path / "m.hepm")
     assert [call.name for call in run.calls()] == ["get_order", "refund"]
