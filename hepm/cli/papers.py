@@ -175,7 +175,7 @@ class PapersCommand:
                 playable[name] = rows
         alike = [name for name in playable if self.paper.stands_in(name, given)]
         if alike:
-            remark(f"{', '.join(alike)}: look-alikes of our own, as their --source NAME=PATH is not given")
+            remark(f"{', '.join(alike)}: look-alikes of our own, for want of a --source or of a key")
         for source, names in missing.items():
             remark(f"{', '.join(names)} left out: give --source {source}=PATH")
         if not playable:
@@ -195,7 +195,7 @@ class PapersCommand:
         sources = self._sources()
         options = self.paper.options(name, small=self.small, sources=sources)
         source = self.paper.benches[name].get("source", "")
-        if source in sources:
+        if source in sources and not self.paper.stands_in(name, sources):
             options["source"] = sources[source]
         if "rounds" not in options:
             options.setdefault("trials", self.trials)

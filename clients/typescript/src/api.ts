@@ -179,7 +179,7 @@ export interface Now {
  */
 export interface Obstacle {
   namespace: string;
-  kind: "unlabelled" | "labels" | "task-is-kind" | "lone-runs" | "hints-ignored" | "renamed" | "hints-hurt" | "lessons-unseen" | "secrets";
+  kind: "unlabelled" | "labels" | "hints-ignored" | "renamed" | "hints-hurt" | "lessons-unseen" | "secrets";
   what: string;
   mend: string;
   command: string;

@@ -36,9 +36,10 @@ A file has the title of the paper, its benches, and all its tables and figures, 
 
 **Benches.** Tables that name one bench share its runs: its arms are those of all their rows. Values may hold {model},
 {judge} (--judge, else the model) and {folder}, where the benches of a paper lie. `source` names what --source
-NAME=PATH gives; without it, parts of that bench are left out, and the command says so, unless `without` has the options
-of a look-alike that then stands in: {env = "gyms"}. `after` names a bench that is
-played first, say the rounds that fill the store of `memory`. `trials` is --trials, unless the bench has its own.
+NAME=PATH gives; without it, parts of that bench are left out, and the command says so. If the bench has `without`,
+options of a look-alike such as {env = "gyms"}, that stands in, also where the variable that `needs` names is not set.
+`after` names a bench that is played first, say the rounds that fill the store of `memory`. `trials` is --trials, unless
+the bench has its own.
 
 **Rows.** Of a bench that compares arms, rows are arms, or with users an arm and a session ("notes 3"). Of rounds they
 are numbers of rounds ("5"), or a round and an environment ("5 travel"). A metric is "success", "reward" or another
@@ -52,6 +53,7 @@ one with "difference" in it also plays the arm `off`. Published shares are in [0
 from __future__ import annotations
 
 import math
+import os
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -70,7 +72,7 @@ STATES: Final[Mapping[State, str]] = {
 PAPERS: Final = ("h-epm", "prime", "evolver", "multisessioncollab")
 ALIASES: Final = {"msc": "multisessioncollab"}
 _REFERENCE: Final = "off"  # the arm that differences are to
-_BENCH_ONLY: Final = ("small", "source", "without", "after")
+_BENCH_ONLY: Final = ("small", "source", "without", "needs", "after")
 """Keys of a bench that are no options of `hepm bench`."""
 
 
@@ -175,9 +177,11 @@ class Paper:
         return needed
 
     def stands_in(self, bench: str, sources: Collection[str]) -> bool:
-        """Whether a look-alike is played, as the source of a bench is not given."""
+        """Whether a look-alike is played, as the source of a bench or the variable that it needs is not given."""
         about = self.benches[bench]
-        return "without" in about and about["source"] not in sources
+        needs = about.get("needs")
+        lacks = about.get("source") not in sources or (needs is not None and needs not in os.environ)
+        return "without" in about and lacks
 
     def options(self, bench: str, *, small: bool, sources: Collection[str] = ()) -> Object:
         """The options of `hepm bench` for one of them, as the file gives them."""

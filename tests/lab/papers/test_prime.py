@@ -7,6 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hepm.lab.environments import find_environment
 from hepm.lab.papers import find_paper
 from tests.faults.command import quick
@@ -138,8 +140,13 @@ def test_libraries_are_written_by_the_judge_and_chosen_from_by_the_agent_who_is_
     assert f"IntentionGym, look-alike  PRIME  {chosen[0]:.3f} / {chosen[1]:.3f}" in shown.out
 
 
-def test_the_benches_of_prime_are_set_as_in_its_tables_2_and_3_and_play_userrl_where_it_is_given() -> None:
+def test_the_benches_of_prime_are_set_as_in_its_tables_2_and_3_and_play_userrl_where_it_is_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     prime = find_paper("prime")
+    monkeypatch.delenv("SERPER_API_KEY", raising=False)
+    assert prime.options("search", small=False, sources=["userrl"])["env"] == "search"
+    monkeypatch.setenv("SERPER_API_KEY", "x")
     for name in ("library", "larger-library"):
         made = prime.options(name, small=False, sources=["userrl"])
         assert (made["env"], made["rounds"], made["arms"], made["distiller"]) == ("userrl", 5, "chosen", "{judge}")
