@@ -210,6 +210,9 @@ class PapersCommand:
         for key, value in options.items():
             if isinstance(value, str):
                 options[key] = value.format(**places)
+        if not options.get("model"):
+            # Of a bench of another model where none is asked: the same one plays it.
+            options["model"] = self.choice.model
         given: Object = {
             "model": self.choice.model,
             "budget": self.choice.budget,

@@ -22,7 +22,7 @@ PRINTED = {
     "multisessioncollab": (range(1, 9), [*map(str, range(1, 11))]),
 }
 """The tables and figures that the papers print."""
-OTHERS = {"ours", "ours-2", "ours-7", "1-grpo", "1-trained"}
+OTHERS = {"ours", "ours-2", "ours-7", "1-grpo", "1-raw", "1-trained"}
 """Tables of our own, and parts of printed ones."""
 
 

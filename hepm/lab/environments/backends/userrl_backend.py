@@ -87,20 +87,33 @@ def tasks(part: str) -> list[dict[str, Any]]:
     return records
 
 
+@cache
+def _package(gym: str) -> Any:
+    """The gym's package."""
+    folder = _GYMS[gym][0]
+    sys.path[:0] = [str(_ROOT / "gyms" / folder)]
+    if gym == "tau":
+        if not _TAU.is_dir():
+            raise FileNotFoundError(f"tau-bench is not in {_TAU}: clone it there, as install_gyms.sh does")
+        sys.path[:0] = [str(_TAU)]
+    package = importlib.import_module(folder.lower())
+    data = sys.modules.get(f"{folder.lower()}.env.task_data")
+    if data is not None:
+        # Some gyms read all their tasks for each run, and shuffle options as they read.
+        tasks: Any = data.__dict__["load_tasks"]()
+        data.__dict__["load_tasks"] = lambda: tasks
+    return package
+
+
 class UserRLEpisode:
     """A run: an environment of UserRL, of which an agent knows one tool."""
 
     def __init__(self, gym: str, row: dict[str, Any], seed: int) -> None:
-        folder, name, _, settings = _GYMS[gym]
-        sys.path[:0] = [str(_ROOT / "gyms" / folder)]
-        if gym == "tau":
-            if not _TAU.is_dir():
-                raise FileNotFoundError(f"tau-bench is not in {_TAU}: clone it there, as install_gyms.sh does")
-            sys.path[:0] = [str(_TAU)]
+        _, name, _, settings = _GYMS[gym]
+        package = _package(gym)
         self._gym = gym
         self._rewards: list[tuple[str, float]] = []
         self._over = self._begun = False
-        package = importlib.import_module(folder.lower())
         config = package.get_default_config()
         known = row["reward_model"]
         source = str(known.get("id") or known["title"])
