@@ -416,6 +416,7 @@ def explore_tables(exploration: Exploration) -> list[Table | Text]:
     if rounds:
         title = f"{bench.environment.name} with {bench.endpoint.model}: {count_of(len(rounds), 'round')}"
         names = f"experiences by zone: {', '.join(ZONES)}; by stage: {', '.join(STAGES)}, one of two in both"
+        names += f"; success: a reward of {bench.options.success_from:g} or more"
         parts += [_runs_by_round(title, rounds), _library_by_round(rounds), Text(names, style="dim")]
     if exploration.arm.tagged and rounds:
         parts.append(_actions_and_quality(exploration))

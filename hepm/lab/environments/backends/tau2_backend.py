@@ -29,8 +29,9 @@ ask: Any = None
 
 def _complete(*, model: str, caching: bool = False, **body: Any) -> Any:
     """Takes the place of `litellm.completion` in the package: hepm knows the model, and keeps its answers."""
-    del model, caching
-    return _llm.ModelResponse(**ask({name: value for name, value in body.items() if value is not None}))
+    del caching
+    answer = ask({name: value for name, value in body.items() if value is not None})
+    return _llm.ModelResponse(**{"model": model, **answer})  # some endpoints name none, which the package reads
 
 
 _llm.completion = _complete
