@@ -63,7 +63,7 @@ def test_all_tables_are_listed_with_their_state_and_one_that_cannot_be_run_says_
     refused = quick("papers", "h-epm", "--table", "3", "--model", "small")
     assert refused.code == 1
     assert "table 3 of H-EPM cannot be run here: it trains" in refused.err
-    assert "there are 1, 2, 3" in quick("papers", "prime", "--table", "99", "--model", "small").err
+    assert "there are 1, 1-raw, 2" in quick("papers", "prime", "--table", "99", "--model", "small").err
     unnamed = quick("papers", "msc", "--table", "1", "--model", "small")
     assert "nothing can be played without --source math-500" in unnamed.err
 
