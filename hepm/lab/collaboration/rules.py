@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cache
-from itertools import combinations
 from random import Random
 from typing import Final
 
@@ -88,17 +86,12 @@ PER_USER: Final = 3
 
 
 def drawn_preferences(
-    user: str, names: Iterable[str], conflicts: Collection[Set[str]], *, seed: int = 0
+    user: str, names: Sequence[str], conflicts: Collection[Set[str]], *, seed: int = 0
 ) -> tuple[str, ...]:
     """Three compatible preferences, drawn for a user."""
     # By name and seed: a user has the same ones in each arm and however many users there are.
-    return Random(f"{seed}/{user}").choice(_compatible(tuple(names), frozenset(map(frozenset, conflicts))))
-
-
-@cache  # the same for all users
-def _compatible(names: Sequence[str], conflicts: Set[Set[str]]) -> Sequence[tuple[str, ...]]:
-    compatible: list[tuple[str, ...]] = []
-    for chosen in combinations(names, PER_USER):
+    random = Random(f"{seed}/{user}")
+    while True:
+        chosen = random.sample(names, PER_USER)
         if not any(pair <= {*chosen} for pair in conflicts):
-            compatible.append(chosen)
-    return compatible
+            return tuple(chosen)

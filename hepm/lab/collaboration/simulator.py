@@ -199,7 +199,7 @@ def model_users(
     """Users with a persona of their own and three compatible preferences each."""
     users: list[ModelUser] = []
     for name, persona in zip(user_names(number), personas(number, seed=seed), strict=True):
-        preferences = drawn_preferences(name, PREFERENCES, CONFLICTS, seed=seed)
+        preferences = drawn_preferences(name, [*PREFERENCES], CONFLICTS, seed=seed)
         users.append(ModelUser(name, preferences, client, seed, problems, persona))
     return users
 

@@ -124,7 +124,7 @@ def users_of(number: int, *, seed: int = 0, problems: Mapping[str, str] = PROBLE
     """Users with three compatible preferences each."""
     users: list[RuleUser] = []
     for name in user_names(number):
-        drawn = drawn_preferences(name, PREFERENCES, CONFLICTS, seed=seed)
+        drawn = drawn_preferences(name, [*PREFERENCES], CONFLICTS, seed=seed)
         preferences = {key: PREFERENCES[key] for key in drawn}
         users.append(RuleUser(name, preferences, seed, problems))
     return users

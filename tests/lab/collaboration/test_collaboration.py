@@ -195,7 +195,7 @@ def test_one_session_of_a_user_is_an_episode_like_any_other():
     environment = UsersEnvironment()
     task = environment.tasks()[0]
     episode = environment.start(task)
-    opening = episode.answer("")
+    opening = episode.answer("") or ""
     agent = environment.scripted(task)
     messages = [{"role": "system", "content": task.system}, _user(opening)]
     while True:
@@ -267,7 +267,7 @@ def test_a_spent_budget_ends_with_a_sentence_and_a_repeated_command_pays_for_the
     assert max(asked.values()) <= 2  # without memory, both sessions of a problem may begin alike
 
 
-def of_setting(played: list[PlayedSession], memory: str) -> list[tuple[int, int]]:
+def of_setting(played: list[PlayedSession], memory: str) -> list[tuple[int, float]]:
     """User effort and length of each session."""
     return [(len(one.enforced), one.scores["length"]) for one in played if one.arm == memory]
 
