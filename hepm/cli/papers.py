@@ -207,9 +207,19 @@ class PapersCommand:
             "judge": self.judge or writer,
             "folder": self.folder / self.paper.name,
         }
+        known = {parameter.name: parameter for parameter in bench.params}
         for key, value in options.items():
-            if isinstance(value, str):
-                options[key] = value.format(**places)
+            filled = value
+            try:
+                if isinstance(value, str):
+                    filled = value.format(**places)
+                # Values of a file are text where the option is a number, or the other way round.
+                options[key] = known[key].type_cast_value(click.get_current_context(), filled)
+            except (LookupError, ValueError) as error:
+                raise InputError(
+                    f"the bench {name} of {self.paper.title} has {key} = {value!r}: its keys are the options of "
+                    f"`hepm bench`, and its places {', '.join(places)}."
+                ) from error
         if not options.get("model"):
             # Of a bench of another model where none is asked: the same one plays it.
             options["model"] = self.choice.model

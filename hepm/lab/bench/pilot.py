@@ -6,15 +6,14 @@ by a rehearsal (`hepm.lab.bench.rehearsal`), it asks nothing.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from statistics import fmean
 from typing import Final
 
 from hepm.errors import InputError
-from hepm.lab.bench.arms import ARMS, reflection_on
+from hepm.lab.bench.arms import ARMS
 from hepm.lab.bench.explore import Exploration
 from hepm.lab.bench.folder import Folder, Key
 from hepm.lab.bench.play import Bench
@@ -25,12 +24,12 @@ MOST_TASKS: Final = 12
 """Tasks, or episodes of a round, of a pilot."""
 ANSWER_TOKENS: Final = 200
 """About what a model answers to a question about a run."""
-_OF_RUNS: Final[Mapping[str, Callable[[str], object]]] = {
-    "plan": lambda arm: ARMS[arm].plans,
-    "choose": lambda arm: ARMS[arm].chooses,
-    "reflexion": lambda arm: ARMS[arm].reflects,
+_OF_RUNS: Final[Mapping[str, Callable[[Key], object]]] = {
+    "plan": lambda key: ARMS[key.arm].plans,
+    "choose": lambda key: ARMS[key.arm].chooses,
+    "reflexion": lambda key: ARMS[key.arm].reflects and key.trial,
 }
-"""Steps of questions that are asked in runs of some arms; others are asked of each run that memory learns from."""
+"""Steps of questions that some runs ask; others are asked of each run that memory learns from."""
 
 
 def pilot_tasks(number: int) -> int:
@@ -44,11 +43,12 @@ def pilot_users(number: int) -> int:
 
 
 class SmallBench(Bench):
-    """A few tasks of a bench, one trial each; at most so many, spread evenly."""
+    """A few tasks of a bench, spread evenly, in one trial each, or two where an arm reflects on the first."""
 
     def __init__(self, bench: Bench, folder: Folder, most: Callable[[int], int] = pilot_tasks) -> None:
         self._most = most
-        options = replace(bench.options, trials=1, rollouts=min(bench.options.rollouts, 1))
+        trials = 1 + any(arm.reflects for arm in bench.options.arms)
+        options = replace(bench.options, trials=trials, rollouts=min(bench.options.rollouts, 1))
         tested = self._some(bench.tested)
         if options.learn == "online" and bench.given is None:
             # Runs online depend on those before them.
@@ -79,36 +79,23 @@ def rest_of(bench: Bench, small: Bench, known: Collection[Key]) -> Usage:
     """
     first, second = bench.plan()
     waiting = [key for key in (*first, *second) if key not in known]
-    if not waiting:
-        return Usage(estimated=True)
-    by_arm, by_step = small.folder.asked()
-    runs: defaultdict[str, int] = defaultdict(int)
-    for key in small.ended:
-        runs[key.arm] += 1
-    if not runs:
+    made = [*small.ended]
+    if waiting and not made:
         reason = next(iter(small.failed.values()), "there is no run")
         raise InputError(f"the cost cannot be estimated, as no run of a pilot was finished: {reason}")
+    by_arm, by_step = small.folder.asked()
     total = Usage(estimated=True)
-    for arm in dict.fromkeys(key.arm for key in waiting):
-        number = sum(key.arm == arm for key in waiting)
+    for arm, number in Counter(key.arm for key in waiting).items():
         # An arm whose pilot broke off is taken for the mean of the others.
-        arms = [arm] if runs[arm] else [name for name in runs if runs[name]]
-        took = [by_arm.get(name, Usage()) + by_arm.get(f"{name}, user", Usage()) for name in arms]
-        total += times(sum(took, Usage()), number / sum(runs[name] for name in arms))
-        if ARMS[arm].reflects:
-            # A reflection after each trial but the last, if it fails.
-            about = fmean(reflection_on(ended.run).input_tokens() for ended in small.ended.values())
-            again = sum(key.arm == arm and key.trial > 0 for key in waiting)
-            total += Usage(again, round(again * about), 0, again * ANSWER_TOKENS)
+        alike = [key.arm for key in made if key.arm == arm] or [key.arm for key in made]
+        took = [by_arm.get(name, Usage()) + by_arm.get(f"{name}, user", Usage()) for name in {*alike}]
+        total += times(sum(took, Usage()), number / len(alike))
     for step, took in by_step.items():
-        asks = _OF_RUNS.get(step)
-        if asks is not None:
-            number = sum(bool(asks(key.arm)) for key in waiting)
-            made = sum(bool(asks(key.arm)) for key in small.ended)
+        if step in _OF_RUNS:
+            number, of = (sum(bool(_OF_RUNS[step](key)) for key in keys) for keys in (waiting, made))
         else:
-            number = _learned(bench) if {*second} & {*waiting} else 0
-            made = _learned(small)
-        total += times(took, number / max(made, 1))
+            number, of = _learned(bench) if {*second} & {*waiting} else 0, _learned(small)
+        total += times(took, number / max(of, 1))
     return total
 
 

@@ -208,10 +208,15 @@ def find_paper(name: str) -> Paper:
 
 def _read(name: str, document: Object) -> Paper:
     tables: list[PaperTable] = []
+    benches: Mapping[str, Object] = document.get("bench", {})
     for record in cast("list[Object]", document["table"]):
         parts = [TablePart(**_without_nan(part)) for part in record.pop("part", ())]
+        for part in parts:
+            unknown = {*part.benches} - {*benches}
+            if unknown:
+                raise ValueError(f"table {record['name']} names the bench {', '.join(unknown)}, which is none")
         tables.append(PaperTable(**record, parts=parts))
-    return Paper(name=name, title=document["title"], benches=document.get("bench", {}), tables=tables)
+    return Paper(name=name, title=document["title"], benches=benches, tables=tables)
 
 
 def _without_nan(value: Any) -> Any:

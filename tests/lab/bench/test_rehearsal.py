@@ -42,6 +42,7 @@ def answering(request: Request) -> Reply:
         ("off,hybrid", ("--learn-from", "judged"), SPLIT),
         pytest.param("off,hybrid", ("--learn-from", "online"), SPLIT, marks=pytest.mark.exhaustive),
         ("off", (), TALKING),
+        pytest.param("off,reflexion", ("--trials", "3"), SPLIT, marks=pytest.mark.exhaustive),
     ],
 )
 def test_a_dry_run_says_within_a_fifth_what_a_model_is_then_asked(

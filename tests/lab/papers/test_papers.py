@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -157,3 +158,24 @@ def test_a_bench_whose_rounds_lack_a_source_is_left_out_with_them(tmp_path: Path
     rows = {(row["part"], row["row"]): row["ours"] for row in answer.json["tables"][0]["rows"]}
     assert rows["NQ", "tagged-alone"] != [None]
     assert rows["NQ", "tagged"] == [None]
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ('bench = "nope"', "table 1 names the bench nope, which is none"),
+        ("foo = 1", "the bench one of Two desks of users has foo = 1: its keys are the options of"),
+        ('tasks = "{oops}"', "its places model, judge, folder"),
+        ('trials = "many"', "'many' is not a valid integer range"),
+        ("title", "holds no tables as `hepm.lab.papers` describes them"),
+    ],
+)
+def test_a_file_of_tables_that_cannot_be_played_is_one_sentence(changed: str, said: str, tmp_path: Path) -> None:
+    key = changed.partition(" ")[0]
+    text = re.sub(rf"^{key} = .*\n", "", MADE, count=1, flags=re.MULTILINE)
+    place = "[[table.part]]\n" if key == "bench" else "[bench.one]\n"
+    (tmp_path / "users.toml").write_text(text.replace(place, f"{place}{changed}\n", 1))
+    answer = quick("papers", "users.toml", "--table", "1", "--model", "scripted", cwd=tmp_path)
+    assert answer.code in (1, 2)
+    assert said in " ".join(answer.err.split())
+    assert "Traceback" not in answer.err
