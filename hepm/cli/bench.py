@@ -355,7 +355,6 @@ class BenchCommand:
 
     def _explore(self) -> Outcome:
         """Make rounds of runs, each with the lessons of the rounds before, and report on each round."""
-        from hepm.experience.principles import PRUNED_BELOW
         from hepm.lab.bench.explore import Exploration, explore_tables
         from hepm.lab.bench.pilot import first_of, small_exploration
         from hepm.lab.bench.play import Bench
@@ -375,7 +374,7 @@ class BenchCommand:
             made,
             episodes=options.rollouts,
             rounds=self.rounds,
-            prune_below=PRUNED_BELOW if self.learning.prune_below is None else self.learning.prune_below,
+            prune_below=self.learning.prune_below,
         )
         if self.dry_run:
             scratch = self.stack.enter_context(TemporaryDirectory(prefix="hepm-bench-"))

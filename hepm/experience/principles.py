@@ -278,24 +278,25 @@ class Principles:
         self,
         *,
         namespace: str = DEFAULT_NAMESPACE,
-        below: float = PRUNED_BELOW,
-        min_uses: int = FEWEST_USES,
+        below: float | None = None,
         dry_run: bool = False,
     ) -> list[FoundPrinciple]:
-        """Retire principles with a low score after enough uses; worst first, ties by id. `revive` undoes it."""
+        """Retire principles with a low score; worst first, ties by id. `revive` undoes it.
+
+        Args:
+            below: θ_prune, whatever the uses, as in EvolveR. By default `PRUNED_BELOW`, from `FEWEST_USES` on.
+        """
+        fewest = 0
+        if below is None:
+            below, fewest = PRUNED_BELOW, FEWEST_USES
         low: list[FoundPrinciple] = []
         for stored in self._bank.lessons(namespace).all("principle"):
-            if stored.uses.uses >= min_uses and stored.uses.score < below:
+            if stored.uses.uses >= fewest and stored.uses.score < below:
                 low.append(FoundPrinciple.of(stored))
         if low and not dry_run:
             retire = {found.id: "pruned" for found in low}
             self._bank.change(LessonChange(retire=retire), namespace=namespace)
         return sorted(low, key=lambda found: (found.score, found.id))
-
-    def sweep(self, below: float, *, namespace: str = DEFAULT_NAMESPACE) -> list[FoundPrinciple]:
-        """Prune by another θ_prune than the default as the paper does: by score alone, whatever the uses (EvolveR)."""
-        fewest = FEWEST_USES if below == PRUNED_BELOW else 0
-        return self.prune(namespace=namespace, below=below, min_uses=fewest)
 
 
 class _Places:

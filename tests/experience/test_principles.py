@@ -568,9 +568,9 @@ def test_what_is_pruned_is_not_found_stays_to_be_looked_at_and_may_be_revived(se
     used(searched, first.id, 0, 2)
     searched._mirror.refresh()
     assert principles.prune(namespace=NS) == []
-    (told,) = principles.prune(namespace=NS, min_uses=2, dry_run=True)
+    (told,) = principles.prune(namespace=NS, below=0.3, dry_run=True)
     assert first.id in [one.id for one in principles.search("cancelling an order", namespace=NS)]
-    (pruned,) = principles.prune(namespace=NS, min_uses=2)
+    (pruned,) = principles.prune(namespace=NS, below=0.3)
     assert (pruned.id, pruned.score, told) == (first.id, 0.25, pruned)
     assert first.id not in [one.id for one in principles.search("cancelling an order", namespace=NS)]
     (stored_now,) = [one for one in searched.lessons(NS).all("principle", retired=True) if not one.row.live]

@@ -6,7 +6,7 @@ evolve by one iteration. Runs are in the folder before they are stored, so a rou
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -27,7 +27,6 @@ from hepm.experience.evolution import ITERATIONS, EvolutionSettings
 from hepm.experience.lessons import STAGES, ZONES
 from hepm.experience.matching import ModelJudge
 from hepm.experience.model_distiller import ModelDistiller
-from hepm.experience.principles import PRUNED_BELOW
 from hepm.graph.lessons.rows import Uses
 from hepm.lab.bench.arms import KnownMemory
 from hepm.lab.bench.folder import Ended, Key
@@ -35,7 +34,7 @@ from hepm.lab.bench.models import Model
 from hepm.lab.bench.play import Bench
 from hepm.lab.environments import place_of
 from hepm.lab.environments.gyms import CREDIT
-from hepm.lab.rl.rewards import ActionCounts, count_actions
+from hepm.lab.rl.rewards import count_actions
 from hepm.llm import Client, Usage
 from hepm.text import count_of, on_one_line
 from hepm.types import Trajectory
@@ -54,8 +53,7 @@ class RoundReport:
         evolved: What evolution made, by operator, and what it pruned.
         environments: Of each environment that the tasks are from, its runs, their success and reward, and the
             experiences that apply there by zone (PRIME, tables 1 and 2).
-        actions: Of an agent that acts by tags, the mean number in a run of thoughts, searches of principles and
-            searches of knowledge (EvolveR, figure 5).
+        actions: Of an agent that acts by tags, the mean number in a run of each of `ActionCounts` (EvolveR, figure 5).
     """
 
     number: int
@@ -86,7 +84,7 @@ class Exploration:
             "tagged": the agent searches principles (EvolveR); experiences are then neither distilled nor evolved.
         episodes: Runs in a round in each environment that the tasks are from.
         rounds: Rounds of runs, distilling and one iteration of evolution each (PRIME, table 3).
-        prune_below: θ_prune, after each round; see `hepm.experience.principles.Principles.sweep`.
+        prune_below: θ_prune, after each round; see `hepm.experience.principles.Principles.prune`.
 
     Attributes:
         plan: The runs of each round. Tasks are dealt in an order drawn with the seed, each as often as another.
@@ -96,7 +94,7 @@ class Exploration:
     """
 
     def __init__(
-        self, bench: Bench, *, episodes: int, rounds: int = ITERATIONS, prune_below: float = PRUNED_BELOW
+        self, bench: Bench, *, episodes: int, rounds: int = ITERATIONS, prune_below: float | None = None
     ) -> None:
         self.bench = bench
         self.folder = bench.folder
@@ -238,7 +236,7 @@ class Exploration:
         evolved: Mapping[str, int] = {}
         if "experience" in self._kinds:
             evolved = self._evolve(number, memory, distiller)
-        memory.principles.sweep(self.prune_below, namespace=namespace)
+        memory.principles.prune(below=self.prune_below, namespace=namespace)
         memory.refresh()
         memory.follow_now()
         return self._report(number, ended, memory, left_out, evolved)
@@ -285,31 +283,23 @@ class Exploration:
     def _actions(self, ended: Sequence[Ended]) -> Mapping[str, float]:
         if not self.arm.tagged:
             return {}
-        counts: list[ActionCounts] = []
+        counts: list[Mapping[str, float]] = []
         for run in ended:
-            counts.append(count_actions([turn.text for turn in run.run.turns if turn.is_step]))
-        return {
-            "think": fmean(one.think for one in counts),
-            "search_experience": fmean(one.experience for one in counts),
-            "search_knowledge": fmean(one.knowledge for one in counts),
-        }
+            counts.append(asdict(count_actions([turn.text for turn in run.run.turns if turn.is_step])))
+        return {name: fmean(one[name] for one in counts) for name in counts[0]}
 
     def _quality(self, memory: KnownMemory) -> dict[int, Mapping[str, float]]:
         round_of: dict[str, int] = {}
         for number, keys in enumerate(self.plan, 1):
             round_of |= dict.fromkeys([self._id(str(key)) for key in keys], number)
-        taught: dict[int, list[Uses]] = {}
+        taught: defaultdict[int, list[Uses]] = defaultdict(list)
         for principle in memory.lessons.list("principle", namespace=memory.namespace):
             rounds = [round_of[run] for run in principle.row.run_ids if run in round_of]
-            if rounds:
-                taught.setdefault(min(rounds), []).append(principle.uses)
+            taught[min(rounds, default=0)].append(principle.uses)  # 0: it was there before
         quality: dict[int, Mapping[str, float]] = {}
-        for number, uses in sorted(taught.items()):
-            quality[number] = {
-                "principles": len(uses),
-                "score": fmean(one.score for one in uses),
-                "uses": fmean(one.uses for one in uses),
-            }
+        for number, uses in taught.items():
+            score, read = fmean(one.score for one in uses), fmean(one.uses for one in uses)
+            quality[number] = {"principles": len(uses), "score": score, "uses": read}
         return quality
 
     def _environments(
@@ -418,8 +408,6 @@ def explore_tables(exploration: Exploration) -> list[Table | Text]:
         names = f"experiences by zone: {', '.join(ZONES)}; by stage: {', '.join(STAGES)}, one of two in both"
         names += f"; success: a reward of {bench.options.success_from:g} or more"
         parts += [_runs_by_round(title, rounds), _library_by_round(rounds), Text(names, style="dim")]
-    if exploration.arm.tagged and rounds:
-        parts.append(_actions_and_quality(exploration))
     if any(len(report.environments) > 1 for report in rounds):
         for measure in ("success", "reward"):
             parts.append(_by_environment(f"{measure} by environment", rounds, partial(_measure, measure)))
@@ -462,20 +450,6 @@ def _library_by_round(rounds: Sequence[RoundReport]) -> Table:
             str(report.supported),
             ", ".join(made) or "–",
         )
-    return table
-
-
-def _actions_and_quality(exploration: Exploration) -> Table:
-    """What a run did, and what became of the principles of a round (EvolveR, figure 5 and table 7)."""
-    columns = ("thoughts", "searches of principles", "of knowledge", "principles left", "score", "uses")
-    table = table_of("actions of a run, and the principles that a round taught first", "round", *columns)
-    for report in exploration.rounds:
-        actions = [f"{count:.1f}" for count in report.actions.values()]
-        cells = ["–", "–", "–"]
-        quality = exploration.quality.get(report.number)
-        if quality:
-            cells = [f"{quality['principles']:.0f}", f"{quality['score']:.2f}", f"{quality['uses']:.1f}"]
-        table.add_row(str(report.number), *(actions or ["–"] * 3), *cells)
     return table
 
 

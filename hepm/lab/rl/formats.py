@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol, cast
 
-from hepm.agents.tagged import NO_FLOOR, TaggedAction, Writer, observe, principles_text, read_action, tag_instructions
-from hepm.experience.principles import RETRIEVED
+from hepm.agents.tagged import NO_FLOOR, TaggedAction, observe, principles_text, read_action, tag_instructions
+from hepm.experience.principles import FoundPrinciple
 from hepm.lab.environments import Episode, Schema, ToolFailed
 from hepm.lab.rl.spans import SpanKind, TokenSpan
 from hepm.llm.dialect import Dialect, ModelReply
@@ -49,6 +49,8 @@ class Heard:
         turn: The message in the record, with what was called.
         answer: What the user reads; None if it acted, or was cut.
         messages: What comes back of its actions, as messages of the conversation, written by `by`.
+        recalled: What memory answered, at the end of the last of them: tokens of its own, so that these alone can be
+            absorbed.
         cut: Whether it was cut by the limit of tokens: an action may be half written.
     """
 
@@ -57,6 +59,7 @@ class Heard:
     answer: str | None = None
     messages: Sequence[dict[str, Any]] = ()
     by: SpanKind = "tool"
+    recalled: str = ""
     cut: bool = False
 
 
@@ -103,9 +106,6 @@ class ToolCalls:
         return Heard(wrote, turn, messages=[_tool_message(call) for call in calls], by="summary" if summary else "tool")
 
 
-_WRITERS: Final[dict[Writer, SpanKind]] = {"memory": "hint", "tool": "tool", "prompt": "user"}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Tags:
     """The model acts by tags in its text (EvolveR 3.1; see `hepm.agents.tagged`), also in evaluation.
@@ -116,13 +116,11 @@ class Tags:
     Attributes:
         memory: Answers searches of principles; None for an agent that cannot search them (EvolveR, table 3).
         environment: Whose principles are found; those that name no environment always are.
-        k: k_e, principles of a search (EvolveR, A.2).
     """
 
     memory: Memory | None = None
     namespace: str = DEFAULT_NAMESPACE
     environment: str = ""
-    k: int = RETRIEVED
 
     def opening(self, system: str, tools: Sequence[Schema]) -> tuple[str, list[Schema]]:
         """See `Format`: tools are described in the system prompt."""
@@ -141,37 +139,30 @@ class Tags:
             wrote.append(TokenSpan("user", tuple(dialect.write(ModelReply("")))))
         if action.name == "answer":
             return Heard(wrote, Turn("assistant", action.text), answer=action.query)
-        acted = _Acted(self, episode, turns)
-        recall = acted.recall if self.memory is not None else None
-        text, by = observe(action, episode.tools, recall=recall, call=acted.call)
+        recalled: list[str] = []
+        calls: list[ToolCall] = []
+
+        def recall(query: str) -> str:
+            found = self._search(query, turns)
+            recalled.extend(principle.id for principle in found)
+            return principles_text(found, None)
+
+        def call(name: str, arguments: str) -> str:
+            calls.append(_call(episode, name, arguments))
+            return calls[-1].result or ""
+
+        text, by = observe(action, episode.tools, recall=None if self.memory is None else recall, call=call)
         read = "" if by == "tool" else text
-        turn = Turn("assistant", action.text, tuple(acted.calls), recalled=tuple(acted.recalled), read=read)
-        return Heard(wrote, turn, messages=[{"role": "user", "content": text}], by=_WRITERS[by])
+        turn = Turn("assistant", action.text, tuple(calls), recalled=tuple(recalled), read=read)
+        if by == "memory":
+            return Heard(wrote, turn, messages=[{"role": "user", "content": ""}], by="user", recalled=text)
+        return Heard(wrote, turn, messages=[{"role": "user", "content": text}], by="tool" if by == "tool" else "user")
 
-
-@dataclass
-class _Acted:
-    """What an action of a tagged agent did."""
-
-    format: Tags
-    episode: Episode
-    turns: Sequence[Turn]
-    recalled: list[str] = field(default_factory=list[str])
-    calls: list[ToolCall] = field(default_factory=list[ToolCall])
-
-    def recall(self, query: str) -> str:
-        own = self.format
-        assert own.memory is not None
-        found = own.memory.principles.for_query(
-            query, self.turns, namespace=own.namespace, environment=own.environment, k=own.k, floor=NO_FLOOR
-        )
-        self.recalled += [principle.id for principle in found]
-        return principles_text(found, None)
-
-    def call(self, name: str, arguments: str) -> str:
-        made = _call(self.episode, name, arguments)
-        self.calls.append(made)
-        return made.result or ""
+    def _search(self, query: str, turns: Sequence[Turn]) -> Sequence[FoundPrinciple]:
+        if self.memory is None:
+            return ()
+        about = {"namespace": self.namespace, "environment": self.environment}
+        return self.memory.principles.for_query(query, turns, floor=NO_FLOOR, **about)
 
 
 def _parts(action: TaggedAction, sampled: Sampled, dialect: Dialect, *, most: int) -> list[TokenSpan]:
@@ -183,15 +174,11 @@ def _parts(action: TaggedAction, sampled: Sampled, dialect: Dialect, *, most: in
         return bisect_left(range(len(ids)), len(text), key=lambda count: len(dialect.read(ids[:count]).text))
 
     # Line ends between the two are the action's: texts are read without those at their end.
-    begin = tokens_of(action.text[: action.begin].rstrip())
-    end = len(ids)
+    begin, end = tokens_of(action.text[: action.begin].rstrip()), len(ids)
     if len(action.text) < most:
         end = tokens_of(action.text)
-    spans: list[TokenSpan] = []
-    for part, first, last in (("think", 0, begin), (action.name, begin, end)):
-        if first < last:
-            spans.append(TokenSpan("model", tuple(ids[first:last]), tuple(sampled.logprobs[first:last]), part))
-    return spans
+    parts = (("think", slice(0, begin)), (action.name, slice(begin, end)))
+    return [TokenSpan("model", tuple(ids[at]), tuple(sampled.logprobs[at]), part) for part, at in parts if ids[at]]
 
 
 def _call(episode: Episode, name: str, text: str, *, summary: bool = False) -> ToolCall:

@@ -12,7 +12,6 @@ from typing import Final
 
 from hepm.experience.distilling import Distiller
 from hepm.experience.matching import Judge
-from hepm.experience.principles import PRUNED_BELOW
 from hepm.lab.rl.rollout import Rollout
 from hepm.memory import Memory
 from hepm.memory.query import as_tools
@@ -87,12 +86,12 @@ class PrincipleLearner(Learner):
     Attributes:
         distiller, judge: Write principles, and compare them; the paper's are the policy's own model, served beside the
             training. Without, principles are found by counting.
-        prune_below: θ_prune; see `hepm.experience.principles.Principles.sweep`.
+        prune_below: θ_prune; see `hepm.experience.principles.Principles.prune`.
     """
 
     distiller: Distiller | None = None
     judge: Judge | None = None
-    prune_below: float = PRUNED_BELOW
+    prune_below: float | None = None
 
     def wants(self, run: Trajectory) -> bool:
         """All are."""
@@ -109,6 +108,6 @@ class PrincipleLearner(Learner):
         principles = self.memory.principles
         ids = [run.id for run in batch]
         principles.distill(namespace=self.namespace, distiller=self.distiller, judge=self.judge, runs=ids)
-        principles.sweep(self.prune_below, namespace=self.namespace)
+        principles.prune(below=self.prune_below, namespace=self.namespace)
         self.memory.refresh()
         return report.stored

@@ -166,10 +166,11 @@ class _Stream:
                 break  # trainers take a row that ends in a result for a message that was cut
             framed = self.player.dialect.following(messages)
             # Without the hint that memory may add.
-            length = len(self._tokens()) + len(framed.before) + len(framed.after)
+            recalled = self.player.dialect.encode(heard.recalled)
+            length = len(self._tokens()) + len(framed.before) + len(recalled) + len(framed.after)
             if length > self.player.max_tokens:
                 return "tokens"
-            self._hear(framed, kind)
+            self._hear(framed, kind, recalled)
         return "turns"
 
     def _tokens(self) -> list[int]:
@@ -192,13 +193,15 @@ class _Stream:
         messages.append({"role": "user", "content": disarmed(request)})
         self._hear(self.player.dialect.opening(messages, tools), "user")
 
-    def _hear(self, framed: Framed, kind: SpanKind) -> None:
+    def _hear(self, framed: Framed, kind: SpanKind, recalled: Sequence[int] = ()) -> None:
         """Add messages, and what memory says at the end of the last one."""
         self.hint = Guided()
         if self.guidance is not None:
             tools = [tool["function"]["name"] for tool in self.episode.tools]
             self.hint = self.guidance.hint(self.turns, tools, self.attempt.task.id, self.attempt.index)
         self._add(kind, framed.before)
+        if recalled:
+            self._add("hint", recalled)
         # A span of its own, so that it can stay out of the loss.
         if self.hint.text:
             self._add("hint", self.player.dialect.encode(f"\n\n{self.hint.text}"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from hepm.errors import InputError
@@ -28,7 +29,7 @@ class MemoryRollouts:
         tasks: Those that the datasets name.
         learner: Learns from a batch after it; None leaves memory as it is.
         added, absorb: See `hepm.lab.rl.spans.row_of`.
-        reward: What a rollout is trained with, such as `hepm.lab.rl.rewards.tagged_reward`; None for the environment's.
+        reward: What a rollout is trained with, say `hepm.lab.rl.rewards.tagged_reward`; the environment's by default.
 
     Attributes:
         last: The latest batch.
@@ -42,7 +43,7 @@ class MemoryRollouts:
         learner: Learner | None = None,
         added: Added = "mask",
         absorb: bool = False,
-        reward: Callable[[Rollout], float] | None = None,
+        reward: Callable[[Rollout], float] = attrgetter("reward"),
     ) -> None:
         self.player = player
         self.learner = learner
@@ -105,7 +106,7 @@ class MemoryRollouts:
             # TRL fails on an empty completion: of a rollout that only summarised, "discard" leaves nothing.
             fields["completion_ids"].append(list(row.completion) or [filler])
             fields["env_mask"].append(list(row.mask) or [0])
-            fields["reward"].append(rollout.reward if self.reward is None else self.reward(rollout))
+            fields["reward"].append(self.reward(rollout))
             if row.logprobs is None:
                 fields["logprobs"] = None  # those of a batch are complete, or are computed by TRL
             elif fields["logprobs"] is not None:

@@ -13,6 +13,7 @@ import fcntl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -40,7 +41,7 @@ class VerlRollouts:
     spool: Path | None = None
     added: Added = "mask"
     absorb: bool = False
-    reward: Callable[[Rollout], float] | None = None
+    reward: Callable[[Rollout], float] = attrgetter("reward")
 
     @cached_property
     def tasks(self) -> Mapping[str, Task]:
@@ -85,7 +86,7 @@ class VerlRollouts:
             "response_ids": list(row.completion),
             "response_mask": list(row.mask),
             "response_logprobs": logprobs,
-            "reward_score": rollout.reward if self.reward is None else self.reward(rollout),
+            "reward_score": self.reward(rollout),
             "num_turns": len(rollout.turns),
             "extra_fields": {"reward_extra_info": {"guided": float(rollout.guided)}},
         }

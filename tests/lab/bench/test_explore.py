@@ -191,7 +191,7 @@ def test_one_model_acts_writes_principles_of_both_kinds_and_judges_twins_and_sim
     assert len(written) <= 6
     assert sum(len(row.sources) for row in written) == 3 * 6
     assert read
-    assert [one["actions"]["search_experience"] for one in found] == [1, 1, 1]
+    assert [one["actions"]["experience"] for one in found] == [1, 1, 1]
     assert found[0]["quality"]["principles"] > 0
     assert max(one["quality"].get("uses", 0) for one in found) > 0
 

@@ -83,6 +83,9 @@ def test_thoughts_and_actions_are_spans_of_their_own_and_what_came_back_is_out_o
         if not absorb:
             assert trained == f"{RECALL} {SEARCH} {ANSWER}"
             assert row.logprobs is not None
+        # Neither what frames a principle nor the mark behind which the model goes on.
+        assert "<user>" not in trained
+        assert "<agent>" not in trained
 
 
 def test_the_record_of_a_rollout_is_that_of_a_tagged_agent_with_the_principles_it_read(memory: Memory):
