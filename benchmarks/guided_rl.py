@@ -226,7 +226,7 @@ def cold_started(options: argparse.Namespace, tokenizer: Any) -> str:
     place = f"{options.out}/cold"
     trainer = SFTTrainer(
         model=options.model,
-        args=SFTConfig(output_dir=place, **(COLD_START | {"assistant_only_loss": False})),
+        args=SFTConfig(output_dir=place, **{**COLD_START, "assistant_only_loss": False}),
         train_dataset=Dataset.from_list(rows),
         processing_class=tokenizer,
         peft_config=LoraConfig(r=64, target_modules="all-linear"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import pytest
 
@@ -95,7 +96,7 @@ def test_evolvers_agent_learns_its_form_from_a_cold_start_and_then_by_its_reward
             cold.learn(cold.run_of(one, 0) for one in player.play([Attempt(task)], lambda _, said=said: [next(said)]))
         rows = [masked_row(example, words) for example in cold_start(memory)]
         new_model(words).save_pretrained(tmp_path / "base")
-        settings = COLD_START | {"assistant_only_loss": False, "num_train_epochs": 100, "learning_rate": 1e-2}
+        settings: Any = {**COLD_START, "assistant_only_loss": False, "num_train_epochs": 100, "learning_rate": 1e-2}
         quiet = {"use_cpu": True, "bf16": False, "report_to": "none", "save_strategy": "no", "disable_tqdm": True}
         tuning = SFTTrainer(
             model=str(tmp_path / "base"),
@@ -106,7 +107,8 @@ def test_evolvers_agent_learns_its_form_from_a_cold_start_and_then_by_its_reward
         batch = next(iter(tuning.get_train_dataloader()))
         assert int((batch["labels"] != -100).sum()) == sum(sum(row["assistant_masks"]) for row in rows)
         tuning.train()
-        tuning.model.save_pretrained(tmp_path / "cold")
+        tuned: Any = tuning.model
+        tuned.save_pretrained(tmp_path / "cold")
         learner = PrincipleLearner(memory=memory, name="rl", environment=environment.name)
         rollouts = MemoryRollouts(player, tasks, learner=learner, reward=tagged_reward)
         settings = {"per_device_train_batch_size": 16, "max_completion_length": 40, "beta": 0.0}
