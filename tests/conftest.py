@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.browser.chromium import chromium  # noqa: F401
+from tests.loopback import loopback  # noqa: F401
 from tests.neo4j_server import ON_SERVER, neo4j_server, servers_end_with_us  # noqa: F401
 
 ROOT = Path(__file__).parent.parent

@@ -31,7 +31,7 @@ from hepm.types import BLOCK_START, HINT
 from tests.agents.raw import RawEndpoint, answer_to, request_bytes, status_of
 from tests.agents.serving import serving
 from tests.agents.test_proxy import memory  # noqa: F401
-from tests.loopback import Loopback, completion, error, loopback, tool_call  # noqa: F401
+from tests.loopback import Loopback, completion, error, tool_call
 
 TOOLS: list[Any] = [
     {"name": name, "description": f"To {name}.", "input_schema": {"type": "object"}}

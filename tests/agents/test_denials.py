@@ -21,7 +21,7 @@ from hepm.llm import Endpoint
 from hepm.types import DENIED, RECORDED_BY
 from tests.agents.serving import serving
 from tests.agents.test_proxy import TOOLS, WISH
-from tests.loopback import Loopback, completion, error, loopback, tool_call  # noqa: F401
+from tests.loopback import Loopback, completion, error, tool_call
 
 
 def conversation(number: int, tool: str) -> list[Any]:
@@ -71,8 +71,7 @@ def ask(url: str, messages: list[Any] = LOOKED_UP, **about: Any) -> Any:
 
 
 def test_the_proxy_answers_a_call_that_is_known_to_fail_itself_and_the_client_sees_what_the_model_calls_then(
-    memory: Memory,
-    loopback: Loopback,  # noqa: F811
+    memory: Memory, loopback: Loopback
 ) -> None:
     taught(memory)
     loopback.replies = [tool_call("close_ticket", {"parcel": 7}), tool_call("refund", {"parcel": 7})]
@@ -103,9 +102,7 @@ def test_the_proxy_answers_a_call_that_is_known_to_fail_itself_and_the_client_se
 
 @pytest.mark.parametrize("why", ["off", "control", "stream", "refused", "other call", "unlike"])
 def test_the_proxy_passes_a_reply_on_where_nothing_is_to_be_denied(
-    memory: Memory,
-    loopback: Loopback,  # noqa: F811
-    why: str,
+    memory: Memory, loopback: Loopback, why: str
 ) -> None:
     taught(memory)
     memory.deny = why != "off"
@@ -123,10 +120,7 @@ def test_the_proxy_passes_a_reply_on_where_nothing_is_to_be_denied(
     assert any(call.denied for turn in stored.turns for call in turn.calls) is (why == "refused")
 
 
-def test_anthropics_model_is_denied_a_call_and_reads_its_own_thoughts_again(
-    memory: Memory,
-    loopback: Loopback,  # noqa: F811
-) -> None:
+def test_anthropics_model_is_denied_a_call_and_reads_its_own_thoughts_again(memory: Memory, loopback: Loopback) -> None:
     taught(memory)
     loopback.replies = [tool_call("close_ticket", {"parcel": 7}), tool_call("refund", {"parcel": 7})]
     tools: list[Any] = [{"name": tool["function"]["name"], "input_schema": {"type": "object"}} for tool in TOOLS]
@@ -231,8 +225,7 @@ def test_an_adapter_reads_why_a_call_is_denied_and_the_denial_alone_is_recorded(
 
 
 def test_the_agent_of_hepm_does_not_make_a_denied_call_and_goes_on_with_what_worked(
-    memory: Memory,
-    loopback: Loopback,  # noqa: F811
+    memory: Memory, loopback: Loopback
 ) -> None:
     taught(memory)
     made: list[str] = []

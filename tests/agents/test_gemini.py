@@ -18,7 +18,7 @@ from hepm.types import BLOCK_START, HINT
 from tests.agents.raw import RawEndpoint, answer_to, request_bytes, status_of
 from tests.agents.serving import serving
 from tests.agents.test_proxy import memory  # noqa: F401
-from tests.loopback import Loopback, completion, loopback, tool_call  # noqa: F401
+from tests.loopback import Loopback, completion, tool_call
 
 WISH = "Refund parcel 7, the glass is broken."
 TOOLS = types.Tool(

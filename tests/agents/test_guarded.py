@@ -19,7 +19,7 @@ from hepm.memory.levels import LEVELS, SILENT
 from hepm.types import HINT, LEVEL
 from tests.agents.serving import serving
 from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401
-from tests.loopback import Loopback, completion, loopback, tool_call  # noqa: F401
+from tests.loopback import Loopback, completion, tool_call
 from tests.memory.test_session import asked, called
 
 TEXT = WISH["content"]
@@ -59,7 +59,7 @@ def converse(url: str, session: str, *, headers: dict[str, str] | None = None) -
 @pytest.mark.parametrize(("tool", "hinted"), [("get_order", ("get_order",)), ("close_ticket", ("get_order",))])
 def test_the_proxy_stores_what_its_hint_named_before_a_call(
     memory: Memory,  # noqa: F811
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     tool: str,
     hinted: tuple[str, ...],
 ) -> None:
@@ -117,9 +117,7 @@ def test_an_adapter_stores_what_its_hint_named_before_a_call(memory: Memory) -> 
 
 
 def test_a_client_stays_at_its_level_through_two_servers_and_a_restart_and_cannot_choose_another(
-    guarded: Memory,
-    loopback: Loopback,  # noqa: F811
-    tmp_path: Path,
+    guarded: Memory, loopback: Loopback, tmp_path: Path
 ) -> None:
     wishes = {"X-Hepm-Level": "0.6", "X-Hepm-Tags": '{"hepm:level": "0.6"}'}
     for expected in (SILENT, "0.95"):

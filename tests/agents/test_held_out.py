@@ -28,7 +28,7 @@ from tests.agents.test_coding_advice import memory as coding_memory  # noqa: F40
 from tests.agents.test_guarded import TEXT, converse
 from tests.agents.test_proxy import WISH
 from tests.agents.test_proxy import memory as told_memory  # noqa: F401
-from tests.loopback import Loopback, completion, loopback, tool_call  # noqa: F401
+from tests.loopback import Loopback, completion, tool_call
 from tests.memory.test_session import called
 
 HOLDOUT = 0.5

@@ -24,7 +24,7 @@ from hepm.graph.lessons.transaction import LessonChange
 from hepm.llm import Endpoint
 from tests.agents.serving import serving
 from tests.agents.tasks import TaskBoard
-from tests.loopback import Loopback, Reply, completion, error, loopback, tool_call  # noqa: F401
+from tests.loopback import Loopback, Reply, completion, error, tool_call
 
 SILENT = PromptOptions(suggestions=0, experiences=0, principles=0, recalled=0, notes=False)
 OWN = "create_task update_task_status get_users transfer_to_human_agents"
@@ -177,8 +177,7 @@ assistant: get_users({{}})
 
 
 def test_explicit_asks_once_a_turn_and_once_more_for_each_yes_and_implicit_adds_no_request(
-    memory: Memory,
-    loopback: Loopback,  # noqa: F811
+    memory: Memory, loopback: Loopback
 ) -> None:
     requests = {}
     for strategy, replies in STEPS.items():
@@ -192,9 +191,7 @@ def test_explicit_asks_once_a_turn_and_once_more_for_each_yes_and_implicit_adds_
 
 
 def test_edge_weights_alone_suggest_where_the_strategy_is_weight(
-    memory: Memory,
-    loopback: Loopback,  # noqa: F811
-    caplog: pytest.LogCaptureFixture,
+    memory: Memory, loopback: Loopback, caplog: pytest.LogCaptureFixture
 ) -> None:
     suggestions = PromptOptions(experiences=0, principles=0, recalled=0, notes=False, policy="no such policy")
     done, _ = work(memory, loopback, STEPS["weight"], strategy="weight", prompt_options=suggestions)
@@ -209,7 +206,7 @@ def test_edge_weights_alone_suggest_where_the_strategy_is_weight(
     assert not caplog.records
 
 
-def test_tools_may_change_between_steps(memory: Memory, loopback: Loopback) -> None:  # noqa: F811
+def test_tools_may_change_between_steps(memory: Memory, loopback: Loopback) -> None:
     board = TaskBoard()
     shown = iter([[board.get_users], [board.get_users, board.create_task], [board.create_task]])
     done, _ = work(memory, loopback, STEPS["hybrid"], tools=lambda: next(shown))
@@ -220,8 +217,7 @@ def test_tools_may_change_between_steps(memory: Memory, loopback: Loopback) -> N
 
 
 def test_of_equally_similar_experiences_the_one_of_this_part_of_the_run_is_shown(
-    tmp_path: Path,
-    loopback: Loopback,  # noqa: F811
+    tmp_path: Path, loopback: Loopback
 ) -> None:
     wish = 'Create the task "Pay rent" for Ada.'
     made = [
@@ -242,9 +238,7 @@ def without_chances(text: str) -> str:
 
 @pytest.mark.parametrize("strategy", SENT)
 def test_each_request_ends_with_what_memory_says_now_and_the_run_is_stored_without_it_and_teaches(
-    memory: Memory,
-    loopback: Loopback,  # noqa: F811
-    strategy: str,
+    memory: Memory, loopback: Loopback, strategy: str
 ) -> None:
     done, board = work(memory, loopback, STEPS[strategy], strategy=strategy)
     requests = sent(loopback, done)
@@ -265,9 +259,7 @@ def test_each_request_ends_with_what_memory_says_now_and_the_run_is_stored_witho
 
 @pytest.mark.parametrize("strategy", ["implicit", "explicit", "hybrid"])
 def test_with_memory_off_the_model_is_sent_the_same_without_what_memory_says(
-    memory: Memory,
-    loopback: Loopback,  # noqa: F811
-    strategy: str,
+    memory: Memory, loopback: Loopback, strategy: str
 ) -> None:
     done, _ = work(memory, loopback, STEPS[strategy], strategy=strategy, prompt_options=SILENT)
     assert sent(loopback, done) == HINTS.sub("", SENT[strategy])
@@ -279,7 +271,7 @@ def go_on(*calls: str, summary: str = "") -> list[Reply]:
     return [*first, *([tool_call("summarize_the_task", {"summary": summary})] if summary else []), last, DONE]
 
 
-def test_a_summary_is_stale_once_the_user_has_written_again(tmp_path: Path, loopback: Loopback) -> None:  # noqa: F811
+def test_a_summary_is_stale_once_the_user_has_written_again(tmp_path: Path, loopback: Loopback) -> None:
     options = PromptOptions(policy="adaptive", experiences=0, principles=0, recalled=0, notes=False)
     with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         for number, tool in enumerate(["create_task"] * 4 + ["update_task_status"] * 3):
@@ -304,9 +296,7 @@ def test_a_summary_is_stale_once_the_user_has_written_again(tmp_path: Path, loop
 
 
 def test_summaries_that_the_conversation_does_not_contain_are_no_turns(
-    memory: Memory,
-    loopback: Loopback,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
+    memory: Memory, loopback: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[int] = []
     search = Experiences.search
@@ -337,10 +327,7 @@ PLACED = {
 
 @pytest.mark.parametrize("placement", PLACED)
 def test_the_proxy_sends_what_the_loop_sends_with_the_hint_once_and_in_its_place(
-    memory: Memory,
-    loopback: Loopback,  # noqa: F811
-    placement: str,
-    tmp_path: Path,
+    memory: Memory, loopback: Loopback, placement: str, tmp_path: Path
 ) -> None:
     shutil.copy(tmp_path / "m.hepm", tmp_path / "proxy.hepm")
     work(memory, loopback, STEPS["hybrid"], placement=placement)
@@ -364,9 +351,7 @@ def masked(bodies: Sequence[dict[str, Any]]) -> str:
 
 @pytest.mark.parametrize("placement", ["tail", "behind", "message"])
 def test_all_but_the_last_message_stays_as_it_was_so_that_a_providers_cache_works(
-    memory: Memory,
-    loopback: Loopback,  # noqa: F811
-    placement: str,
+    memory: Memory, loopback: Loopback, placement: str
 ) -> None:
     memory.preferences.edit("ann", "- Wants short answers.")
     work(memory, loopback, STEPS["hybrid"], user="ann", placement=placement)
@@ -379,8 +364,7 @@ def test_all_but_the_last_message_stays_as_it_was_so_that_a_providers_cache_work
 
 
 def test_parallel_calls_are_one_turn_and_the_model_reads_what_was_wrong_with_a_call(
-    memory: Memory,
-    loopback: Loopback,  # noqa: F811
+    memory: Memory, loopback: Loopback
 ) -> None:
     calls = [
         ("create_task", {"user_id": "user_9", "title": "x"}),
@@ -415,7 +399,7 @@ def test_parallel_calls_are_one_turn_and_the_model_reads_what_was_wrong_with_a_c
     assert stored.outcome.success is False
 
 
-def test_a_user_may_answer_and_a_run_ends_at_its_limits(memory: Memory, loopback: Loopback) -> None:  # noqa: F811
+def test_a_user_may_answer_and_a_run_ends_at_its_limits(memory: Memory, loopback: Loopback) -> None:
     replies = [completion("For whom?"), USERS, create("user_1"), DONE]
     heard = iter(["For Ada."])
     done, board = work(memory, loopback, replies, "A task, please.", answer=lambda text: next(heard, None))
@@ -432,11 +416,7 @@ def test_a_user_may_answer_and_a_run_ends_at_its_limits(memory: Memory, loopback
     [(error(401, "no"), EndpointError, "OPENAI_API_KEY"), (Reply({"choices": []}), AnswerError, "without a choice")],
 )
 def test_a_run_whose_model_fails_is_stored_without_a_label(
-    memory: Memory,
-    loopback: Loopback,  # noqa: F811
-    reply: Reply,
-    kind: type[Exception],
-    message: str,
+    memory: Memory, loopback: Loopback, reply: Reply, kind: type[Exception], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
         work(memory, loopback, [USERS, reply])
@@ -447,9 +427,7 @@ def test_a_run_whose_model_fails_is_stored_without_a_label(
 
 
 def test_the_answer_is_given_though_the_store_cannot_be_written_and_the_run_waits_on_disk(
-    loopback: Loopback,  # noqa: F811
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
+    loopback: Loopback, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def damage(done: Done) -> bool:
         for file in tmp_path.glob("m.hepm*"):
@@ -465,10 +443,7 @@ def test_the_answer_is_given_though_the_store_cannot_be_written_and_the_run_wait
     assert "the run 'now' is not stored" in caplog.text
 
 
-def test_tools_may_be_specifications_with_a_function_that_calls_them(
-    memory: Memory,
-    loopback: Loopback,  # noqa: F811
-) -> None:
+def test_tools_may_be_specifications_with_a_function_that_calls_them(memory: Memory, loopback: Loopback) -> None:
     spec = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
     replies = [tool_call("add", {"a": 1}), DONE]
     done, _ = work(memory, loopback, replies, tools=[spec], execute=lambda name, arguments: [name, arguments])
@@ -491,10 +466,7 @@ async def later() -> None:
     ],
 )
 def test_a_tool_that_cannot_be_described_or_called_is_refused_in_a_sentence(
-    memory: Memory,
-    loopback: Loopback,  # noqa: F811
-    tools: list[Any],
-    message: str,
+    memory: Memory, loopback: Loopback, tools: list[Any], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
         work(memory, loopback, [], tools=tools)
@@ -502,10 +474,7 @@ def test_a_tool_that_cannot_be_described_or_called_is_refused_in_a_sentence(
 
 
 def test_the_agent_in_the_docs_runs_as_written(
-    loopback: Loopback,  # noqa: F811
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    loopback: Loopback, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = (Path(__file__).parents[2] / "docs" / "use/session.md").read_text("utf-8")
     [block] = [one for one in re.findall(r"```py\n(.*?)```", page, re.DOTALL) if "Agent(" in one]

@@ -15,7 +15,7 @@ from hepm.agents.runs import RECENT
 from hepm.agents.wire import messages_of, with_hint
 from hepm.types import BLOCK_END, BLOCK_START, HINT
 from tests.agents.serving import serving
-from tests.loopback import Loopback, Reply, Request, completion, error, loopback, tool_call  # noqa: F401
+from tests.loopback import Loopback, Reply, Request, completion, error, tool_call
 from tests.runs import trajectory
 
 TOOLS: list[Any] = [
@@ -41,9 +41,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_client_by_its_base_url_alone_is_told_the_next_tool_and_its_run_is_recorded(
-    memory: Memory,
-    loopback: Loopback,  # noqa: F811
-    stream: bool,
+    memory: Memory, loopback: Loopback, stream: bool
 ) -> None:
     loopback.replies = [tool_call("get_order", {"parcel": 7}), completion("refunded")]
     with serving(memory, upstream=loopback.url) as (_, url), openai.OpenAI(base_url=f"{url}/v1", api_key="k") as client:
@@ -94,9 +92,7 @@ def test_a_client_by_its_base_url_alone_is_told_the_next_tool_and_its_run_is_rec
 
 @pytest.mark.parametrize("header", [{}, {"X-Hepm-Session": "chat"}])
 def test_what_comes_after_an_outcome_in_a_conversation_is_a_run_of_its_own(
-    memory: Memory,
-    loopback: Loopback,  # noqa: F811
-    header: dict[str, str],
+    memory: Memory, loopback: Loopback, header: dict[str, str]
 ) -> None:
     def ask() -> str:
         got = httpx2.post(
@@ -177,9 +173,7 @@ def chat(url: str, messages: list[Any], **headers: str) -> httpx2.Response:
 
 @pytest.mark.parametrize("memory_says", ["a hint", "nothing", "an error", "too late"])
 def test_a_result_with_a_forged_hint_reaches_the_model_as_a_quotation_and_the_record_whole(
-    memory: Memory,
-    loopback: Loopback,  # noqa: F811
-    memory_says: str,
+    memory: Memory, loopback: Loopback, memory_says: str
 ) -> None:
     options: dict[str, Any] = {"placement": "tail"}  # where the hint ends the same message
     headers = {"x-hepm-session": "s", "x-hepm-namespace": "empty" if memory_says == "nothing" else "default"}
@@ -204,9 +198,7 @@ def test_a_result_with_a_forged_hint_reaches_the_model_as_a_quotation_and_the_re
 
 @pytest.mark.parametrize("placement", PLACES)
 def test_a_hint_is_a_message_of_its_own_behind_the_results_which_stay_as_they_came(
-    memory: Memory,
-    loopback: Loopback,  # noqa: F811
-    placement: str,
+    memory: Memory, loopback: Loopback, placement: str
 ) -> None:
     messages = called("delivered")
     with serving(memory, upstream=loopback.url, placement="auto" if placement == "behind" else placement) as (_, url):
@@ -231,9 +223,7 @@ def template(request: Request) -> Reply:
 
 @pytest.mark.parametrize("status", [400, 422])
 def test_a_model_that_refuses_twice_what_is_behind_a_result_gets_its_hints_in_the_result(
-    memory: Memory,
-    loopback: Loopback,  # noqa: F811
-    status: int,
+    memory: Memory, loopback: Loopback, status: int
 ) -> None:
     loopback.script = template
     body = {"model": "small", "messages": called("delivered"), "tools": TOOLS, "seed": status}
@@ -252,11 +242,7 @@ def test_a_model_that_refuses_twice_what_is_behind_a_result_gets_its_hints_in_th
 
 
 @pytest.mark.parametrize("statuses", [[503, 500, 502], [400, 200, 422]])
-def test_errors_that_pass_move_no_hint_into_results(
-    memory: Memory,
-    loopback: Loopback,  # noqa: F811
-    statuses: list[int],
-) -> None:
+def test_errors_that_pass_move_no_hint_into_results(memory: Memory, loopback: Loopback, statuses: list[int]) -> None:
     answers = [completion("Done.") if status == 200 else error(status, "busy") for status in statuses]
     # A refusal is followed by the same request with its hint in the result, which is taken.
     for place in reversed([at for at, status in enumerate(statuses) if status < 500 and status != 200]):
@@ -273,8 +259,7 @@ def test_errors_that_pass_move_no_hint_into_results(
 
 
 def test_the_next_try_of_a_client_after_an_error_of_the_endpoint_goes_without_a_hint(
-    memory: Memory,
-    loopback: Loopback,  # noqa: F811
+    memory: Memory, loopback: Loopback
 ) -> None:
     loopback.script = lambda request: template(request) if HINT in str(request.body) else completion("Done.")
     body = {"model": "small", "messages": called("delivered"), "tools": TOOLS, "seed": 500}
@@ -285,9 +270,7 @@ def test_the_next_try_of_a_client_after_an_error_of_the_endpoint_goes_without_a_
 
 @pytest.mark.parametrize("status", [400, 429])
 def test_an_error_that_no_hint_caused_comes_through_and_the_endpoint_is_asked_no_more_than_twice(
-    memory: Memory,
-    loopback: Loopback,  # noqa: F811
-    status: int,
+    memory: Memory, loopback: Loopback, status: int
 ) -> None:
     loopback.script = lambda request: error(status, "no")
     with serving(memory, upstream=loopback.url) as (_, url):

@@ -1,6 +1,5 @@
 """Shortlists over HTTP, over MCP and in the proxy: what a client gets, and what it is refused."""
 
-# ruff: noqa: F811, as fixtures are arguments
 from __future__ import annotations
 
 import asyncio
@@ -15,7 +14,7 @@ from mcp import Client
 
 from hepm import Memory
 from tests.agents.serving import serving
-from tests.loopback import Loopback, completion, error, loopback, tool_call  # noqa: F401
+from tests.loopback import Loopback, completion, error, tool_call
 from tests.memory.test_shortlist import TOOLS, run, tool
 
 

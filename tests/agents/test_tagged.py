@@ -13,7 +13,7 @@ from hepm.agents.tagged import TaggedAgent, read_action, spans_of
 from hepm.agents.toolbox import AnyTool
 from hepm.llm import Endpoint
 from hepm.types import BLOCK_START, Trajectory
-from tests.loopback import Loopback, completion, loopback  # noqa: F401
+from tests.loopback import Loopback, completion
 
 ASK = "<think>Has anyone done this?</think><search_experience>after search, open_page</search_experience>"
 ANSWER = "<think>That is it.</think><answer>Canberra</answer>"
@@ -84,7 +84,7 @@ def test_a_tag_that_a_stop_sequence_cut_off_is_closed() -> None:
     assert read_action(cut)[:3] == (f"{cut}</search_experience>", "search_experience", "a query")
 
 
-def test_principles_come_with_type_score_and_description_and_are_credited(memory: Memory, loopback: Loopback) -> None:  # noqa: F811
+def test_principles_come_with_type_score_and_description_and_are_credited(memory: Memory, loopback: Loopback) -> None:
     done, run = work(memory, loopback, [ASK, ANSWER])
     read = loopback.requests[-1].body["messages"][-1]["content"]
     assert 'guiding, score 0.50: "After search, call open_page rather than guess."' in read
@@ -99,8 +99,7 @@ def test_principles_come_with_type_score_and_description_and_are_credited(memory
 
 
 def test_a_question_that_no_principle_is_like_gets_those_about_the_tool_just_called(
-    memory: Memory,
-    loopback: Loopback,  # noqa: F811
+    memory: Memory, loopback: Loopback
 ) -> None:
     ask = "<search_experience>How do I solve it?</search_experience>"
     work(memory, loopback, [ask, "<search_knowledge>Australia</search_knowledge>", ask, ANSWER])
@@ -109,7 +108,7 @@ def test_a_question_that_no_principle_is_like_gets_those_about_the_tool_just_cal
     assert "call open_page rather than guess" in said[7]
 
 
-def test_one_search_tool_takes_the_query_and_other_tools_are_called_by_name(memory: Memory, loopback: Loopback) -> None:  # noqa: F811
+def test_one_search_tool_takes_the_query_and_other_tools_are_called_by_name(memory: Memory, loopback: Loopback) -> None:
     _, run = work(memory, loopback, ["<search_knowledge>Australia's capital</search_knowledge>", ANSWER])
     assert [(call.name, call.arguments, call.result) for call in run.calls()] == [
         ("search", {"query": "Australia's capital"}, "a page on Australia's capital")
@@ -129,8 +128,7 @@ def test_one_search_tool_takes_the_query_and_other_tools_are_called_by_name(memo
 
 
 def test_texts_without_an_action_are_counted_and_the_limit_of_turns_ends_them(
-    memory: Memory,
-    loopback: Loopback,  # noqa: F811
+    memory: Memory, loopback: Loopback
 ) -> None:
     done, run = work(memory, loopback, ["Well.", "I do not know."], max_turns=2)
     assert (done.ended, done.turns, done.malformed) == ("turns", 2, 2)
@@ -144,9 +142,7 @@ def test_texts_without_an_action_are_counted_and_the_limit_of_turns_ends_them(
 
 @pytest.mark.parametrize("absorb", [False, True])
 def test_the_spans_of_a_run_are_what_the_model_read_and_wrote_and_principles_are_trained_only_where_absorbed(
-    memory: Memory,
-    loopback: Loopback,  # noqa: F811
-    absorb: bool,
+    memory: Memory, loopback: Loopback, absorb: bool
 ) -> None:
     unlike = "<search_experience>zzz qqq</search_experience>"
     texts = [unlike, "I wonder.", "", ASK, "<search_knowledge>x</search_knowledge>", ANSWER]

@@ -21,7 +21,7 @@ from hepm.cli.coding_agents import CODING_AGENTS
 from hepm.cli.init import Client
 from tests.agents.serving import serving
 from tests.faults.command import Answer, one_sentence, quick
-from tests.loopback import Loopback, loopback  # noqa: F401
+from tests.loopback import Loopback
 
 SETTINGS = """\
 {
@@ -278,7 +278,7 @@ def test_the_lines_for_a_framework_open_the_memory_and_name_what_is_there(client
     ast.parse(init(client).out)
 
 
-def test_the_lines_for_openai_reach_the_server_with_its_namespace_and_token(loopback: Loopback) -> None:  # noqa: F811
+def test_the_lines_for_openai_reach_the_server_with_its_namespace_and_token(loopback: Loopback) -> None:
     lines = init("openai", "--server", loopback.url.removesuffix("/v1"), "--token-env", "HEPM_TOKEN").out
     names: dict[str, Any] = {}
     with pytest.MonkeyPatch.context() as environment:
@@ -334,9 +334,7 @@ def test_a_missing_value_names_the_command_whose_help_says_more() -> None:
 
 @pytest.mark.parametrize("client", ["anthropic", "gemini"])
 def test_the_lines_for_anthropic_and_gemini_name_the_task_and_reach_the_server(
-    client: str,
-    loopback: Loopback,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
+    client: str, loopback: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for key in ("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "HEPM_TOKEN"):
         monkeypatch.setenv(key, "key")

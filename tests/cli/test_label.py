@@ -17,9 +17,7 @@ import pytest
 from tests.cli.chats import write
 from tests.cli.test_lessons import asked, found
 from tests.faults.command import HEPM, one_sentence, quick
-from tests.loopback import Loopback, Request, completion, error, loopback
-
-__all__ = ["loopback"]
+from tests.loopback import Loopback, Request, completion, error
 
 PASSED = "............\n12 passed in 0.31s"
 

@@ -21,9 +21,7 @@ from hepm.experience.lessons import Principle
 from hepm.graph.lessons.rows import to_record
 from tests.cli.chats import chat, chats, write
 from tests.faults.command import HEPM, Answer, hepm, one_sentence, quick
-from tests.loopback import Loopback, Reply, Request, Rules, completion, loopback
-
-__all__ = ["loopback"]
+from tests.loopback import Loopback, Reply, Request, Rules, completion
 
 LESSON = {
     "situation": "A user wants to return an order.",

@@ -39,7 +39,6 @@ EXTRA_LABELS = (
 )
 
 Rows = list[tuple[Any, ...]]
-Tables = list[tuple[Table, Rows]]
 
 
 def table(name: str) -> Table:

@@ -10,7 +10,7 @@ from hepm import Memory
 from hepm.embed import HashingEmbedder
 from hepm.errors import EmbedderMismatchError, InputError
 from hepm.ingest.prepare import IngestOptions
-from tests.loopback import Loopback, loopback  # noqa: F401
+from tests.loopback import Loopback
 from tests.runs import trajectory
 
 RUNS = [trajectory(f"r{i}", "look", "buy", goal=goal) for i, goal in enumerate(["shoes", "a lamp", "a chair"])]
@@ -18,8 +18,7 @@ LATER = trajectory("later", "look", "leave", goal="a table")
 
 
 def test_a_memory_is_opened_with_an_endpoints_embedder_by_the_address_and_key_that_are_given(
-    tmp_path: Path,
-    loopback: Loopback,  # noqa: F811
+    tmp_path: Path, loopback: Loopback
 ) -> None:
     for _ in range(2):
         with Memory.open(
@@ -76,7 +75,7 @@ def test_runs_that_were_stored_without_vectors_can_be_forgotten_before_any_embed
         assert {finding.repair for finding in memory.examine()} <= {"reembed"}
 
 
-def test_examining_a_memory_asks_an_endpoint_for_the_vectors_of_a_few_texts(tmp_path: Path, loopback: Loopback) -> None:  # noqa: F811
+def test_examining_a_memory_asks_an_endpoint_for_the_vectors_of_a_few_texts(tmp_path: Path, loopback: Loopback) -> None:
     with Memory.open(tmp_path, embedder="openai/small", endpoint=(loopback.url, None), speak="weighed") as memory:
         memory.ingest(RUNS)
     asked = len(loopback.requests)

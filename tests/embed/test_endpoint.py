@@ -9,7 +9,7 @@ import pytest
 from hepm.embed import HashingEmbedder, check_vectors
 from hepm.embed.models import EndpointEmbedder
 from hepm.errors import ImplausibleVectorError, InputError
-from tests.loopback import Loopback, Reply, Request, Script, embeddings, error, loopback  # noqa: F401
+from tests.loopback import Loopback, Reply, Request, Script, embeddings, error
 
 KEY = "sk-secret-0123456789"
 
@@ -25,7 +25,7 @@ def changed(change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> S
 
 
 @pytest.fixture
-def server(loopback: Loopback) -> Loopback:  # noqa: F811
+def server(loopback: Loopback) -> Loopback:
     return loopback
 
 

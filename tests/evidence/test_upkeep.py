@@ -106,17 +106,6 @@ def test_what_was_added_run_by_run_is_suggested_as_if_learned_anew(memory: Memor
     assert added == [ranked(memory, f"{thing} blue")[0][0] for thing in ("lamp", "shoes")] == ["refund", "buy"]
 
 
-def test_a_run_that_failed_is_added_as_one_that_failed(memory: Memory, learnings: list[int]) -> None:
-    assert ranked(memory)
-    memory.ingest([trajectory("lost", "look", "buy", "cry", success=False, goal="shoes")])
-    memory.follow_now()
-    found = learned(memory)
-    assert found.failures["cry"] == 1
-    assert found.places[CallPlace("buy")].value_N[-1] == 0  # the last call of a failed run
-    assert 0 < found.places[CallPlace("look")].value_N[-1] < 1
-    assert learnings == [100]
-
-
 @pytest.mark.parametrize("by", ["trajectory", "task"])
 def test_a_forgotten_run_is_neither_suggested_nor_left_in_the_file(memory: Memory, tmp_path: Path, by: str) -> None:
     memory.ingest(songs(1, task="odd"))
@@ -174,19 +163,6 @@ def test_runs_that_are_newer_than_the_file_are_added_to_what_is_read(
     monkeypatch.setattr(upkeep, "learn", fails)
     with opened(tmp_path) as fresh:
         assert ranked(fresh, "sing a song")[0][0] == "sing"
-
-
-def test_a_file_is_not_used_once_the_store_has_a_quarter_more_runs(
-    memory: Memory, tmp_path: Path, learnings: list[int]
-) -> None:
-    assert ranked(memory)
-    memory.close()
-    with opened(tmp_path) as elsewhere:
-        elsewhere.ingest(runs(30, 100))
-    learnings.clear()
-    with opened(tmp_path) as fresh:
-        assert ranked(fresh)
-    assert learnings == [130]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # numpy leaves a cut file open

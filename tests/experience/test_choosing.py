@@ -18,7 +18,7 @@ from hepm.experience.prompt import PromptOptions
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.llm import Budget, Client, Endpoint
 from tests.experience.shelves import NS, open_bank
-from tests.loopback import Loopback, completion, error, loopback  # noqa: F401
+from tests.loopback import Loopback, completion, error
 from tests.runs import trajectory
 
 STATE = "the user wants a refund of an order"
@@ -55,7 +55,7 @@ def experiences(tmp_path: Path) -> Iterator[Experiences]:
 
 
 @pytest.fixture
-def client(loopback: Loopback) -> Iterator[Client]:  # noqa: F811
+def client(loopback: Loopback) -> Iterator[Client]:
     with Client(Endpoint("small", loopback.url), retries=0) as opened:
         yield opened
 
@@ -69,9 +69,7 @@ def calls(*lessons: Experience) -> list[tuple[str, dict[str, str]]]:
 
 
 def test_the_experiences_that_the_model_calls_are_found_in_its_order(
-    loopback: Loopback,  # noqa: F811
-    client: Client,
-    experiences: Experiences,
+    loopback: Loopback, client: Client, experiences: Experiences
 ) -> None:
     loopback.replies = [completion(None, tool_calls=calls(LESSONS[3], LESSONS[1], LESSONS[3]))]
     assert [one.experience for one in search(experiences, client)] == [LESSONS[3], LESSONS[1]]
@@ -81,9 +79,7 @@ def test_the_experiences_that_the_model_calls_are_found_in_its_order(
 
 
 def test_a_tool_says_when_it_applies_and_what_it_teaches_by_zone(
-    loopback: Loopback,  # noqa: F811
-    client: Client,
-    experiences: Experiences,
+    loopback: Loopback, client: Client, experiences: Experiences
 ) -> None:
     search(experiences, client)
     told = {tool["function"]["name"]: tool["function"]["description"] for tool in loopback.requests[0].body["tools"]}
@@ -100,28 +96,19 @@ def test_a_tools_description_is_bounded_whatever_the_experience_says() -> None:
 
 
 def test_names_that_were_not_offered_are_dropped_and_no_more_than_k_are_kept(
-    loopback: Loopback,  # noqa: F811
-    client: Client,
-    experiences: Experiences,
+    loopback: Loopback, client: Client, experiences: Experiences
 ) -> None:
     loopback.replies = [completion(None, tool_calls=[("e_unknown", {}), *calls(*LESSONS)])]
     assert [one.experience for one in search(experiences, client, k=2)] == LESSONS[:2]
 
 
-def test_where_the_model_calls_none_none_applies(
-    loopback: Loopback,  # noqa: F811
-    client: Client,
-    experiences: Experiences,
-) -> None:
+def test_where_the_model_calls_none_none_applies(loopback: Loopback, client: Client, experiences: Experiences) -> None:
     loopback.replies = [completion("None of these.")]
     assert search(experiences, client) == []
 
 
 def test_where_the_model_fails_similarity_chooses_and_the_log_says_so(
-    loopback: Loopback,  # noqa: F811
-    client: Client,
-    experiences: Experiences,
-    caplog: pytest.LogCaptureFixture,
+    loopback: Loopback, client: Client, experiences: Experiences, caplog: pytest.LogCaptureFixture
 ) -> None:
     loopback.script = lambda _: error(500)
     with caplog.at_level(logging.WARNING, logger="hepm"):
@@ -131,28 +118,19 @@ def test_where_the_model_fails_similarity_chooses_and_the_log_says_so(
     assert "chosen by similarity" in caplog.text
 
 
-def test_a_spent_budget_is_no_error_of_the_search(
-    loopback: Loopback,  # noqa: F811
-    experiences: Experiences,
-) -> None:
+def test_a_spent_budget_is_no_error_of_the_search(loopback: Loopback, experiences: Experiences) -> None:
     with Client(Endpoint("small", loopback.url), budget=Budget(calls=0)) as poor:
         assert len(search(experiences, poor)) == 3
     assert loopback.requests == []
 
 
-def test_without_candidates_nothing_is_asked(
-    loopback: Loopback,  # noqa: F811
-    client: Client,
-    experiences: Experiences,
-) -> None:
+def test_without_candidates_nothing_is_asked(loopback: Loopback, client: Client, experiences: Experiences) -> None:
     assert experiences.search(STATE, namespace="empty", model=client) == []
     assert loopback.requests == []
 
 
 def test_a_model_may_choose_what_no_word_of_the_state_is_in_and_similarity_alone_may_not(
-    loopback: Loopback,  # noqa: F811
-    client: Client,
-    experiences: Experiences,
+    loopback: Loopback, client: Client, experiences: Experiences
 ) -> None:
     loopback.replies = [completion(None, tool_calls=calls(LESSONS[0])), error(400, "too long")]
     found = [experiences.search(text, namespace=NS, model=client) for text in ("zzz", "qqq")]
@@ -167,9 +145,7 @@ def recalled(told: str) -> str:
 
 
 def test_a_prompt_can_ask_a_model_which_lines_of_the_notes_and_which_experiences_matter(
-    loopback: Loopback,  # noqa: F811
-    client: Client,
-    tmp_path: Path,
+    loopback: Loopback, client: Client, tmp_path: Path
 ) -> None:
     with Memory.open(tmp_path / "runs.hepm") as memory:
         memory.lessons.change(LessonChange(put=[one.row() for one in LESSONS], imported=True))

@@ -20,7 +20,7 @@ from hepm.experience.model_distiller import ModelDistiller
 from hepm.graph.lessons.rows import Kind
 from hepm.llm import Client, Endpoint
 from tests.experience.shelves import NS, open_bank, remember
-from tests.loopback import Loopback, completion, loopback  # noqa: F401
+from tests.loopback import Loopback, completion
 
 ORDER = '{"order_id": "ORD-77", "status": "shipped", "total": 120}'
 REFUSED = "Error: connection refused by 10.0.0.1"
@@ -53,7 +53,7 @@ def bank(tmp_path: Path) -> Iterator[LessonBank]:
 
 
 @pytest.fixture
-def distill(loopback: Loopback, bank: LessonBank) -> Iterator[Callable[..., DistillReport]]:  # noqa: F811
+def distill(loopback: Loopback, bank: LessonBank) -> Iterator[Callable[..., DistillReport]]:
     """Distills with a model that gives these answers in turn, the last one again and again."""
     with ExitStack() as opened:
         ledger = StoreLedger(bank.store.lessons, NS, "run")
@@ -72,8 +72,7 @@ def stored(bank: LessonBank) -> list[Principle]:
 
 
 def test_the_model_is_shown_the_conditions_of_the_run(
-    loopback: Loopback,  # noqa: F811
-    distill: Callable[..., DistillReport],
+    loopback: Loopback, distill: Callable[..., DistillReport]
 ) -> None:
     distill(principle())
     said = loopback.requests[0].said
@@ -151,9 +150,7 @@ def test_conditions_that_hold_are_stored_in_the_form_of_all_lessons(
 
 
 def test_the_model_reads_once_what_does_not_hold_and_may_mend_it(
-    loopback: Loopback,  # noqa: F811
-    bank: LessonBank,
-    distill: Callable[..., DistillReport],
+    loopback: Loopback, bank: LessonBank, distill: Callable[..., DistillReport]
 ) -> None:
     wrong = ("get_order", "followed_by", "cancel")
     right = ("get_order", "followed_by", "refund")

@@ -21,7 +21,7 @@ from hepm.graph.lessons.rows import Parent, Source, StoredLesson
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.llm import Budget, Client, Endpoint
 from tests.experience.shelves import NS, forget, open_bank, remember
-from tests.loopback import Loopback, Reply, Request, completion, error, loopback  # noqa: F401
+from tests.loopback import Loopback, Reply, Request, completion, error
 from tests.runs import trajectory
 
 MUTATE = EvolutionSettings(mutation=1, generalisation=0, crossover=0, prune_after=1000)
@@ -374,7 +374,7 @@ def rewording(request: Request) -> Reply:
 
 
 @pytest.fixture
-def server(loopback: Loopback) -> Loopback:  # noqa: F811
+def server(loopback: Loopback) -> Loopback:
     loopback.script = rewording
     return loopback
 

@@ -22,7 +22,7 @@ from hepm.experience.model_distiller import RUN_CHARS, ModelDistiller, quoted_ru
 from hepm.graph.lessons.rows import Kind, Triple
 from hepm.llm import Budget, Client, Endpoint
 from tests.experience.shelves import NS, forget, remember
-from tests.loopback import Loopback, Reply, Request, completion, error, loopback  # noqa: F401
+from tests.loopback import Loopback, Reply, Request, completion, error
 from tests.runs import trajectory
 
 
@@ -63,7 +63,7 @@ def alike(*runs: Trajectory) -> list[Trajectory]:
 
 
 @pytest.fixture
-def server(loopback: Loopback) -> Loopback:  # noqa: F811
+def server(loopback: Loopback) -> Loopback:
     loopback.script = answer
     return loopback
 

@@ -24,7 +24,7 @@ from hepm.graph.store import Store
 from hepm.llm import Budget, Client, Endpoint
 from tests.experience.shelves import NS, bank_in, forget, open_bank, remember
 from tests.graph.conftest import make_store, store  # noqa: F401
-from tests.loopback import Loopback, Reply, Request, completion, cut_off, error, loopback, refused  # noqa: F401
+from tests.loopback import Loopback, Reply, Request, completion, cut_off, error, refused
 from tests.runs import Shelf, trajectory
 
 
@@ -34,7 +34,7 @@ def preferences(bank: LessonBank) -> Preferences:
 
 
 @pytest.fixture
-def server(loopback: Loopback) -> Loopback:  # noqa: F811
+def server(loopback: Loopback) -> Loopback:
     return loopback
 
 

@@ -23,7 +23,7 @@ from hepm.graph.store import Store
 from hepm.llm import Budget, Client, Endpoint
 from tests.experience.shelves import NS, bank_at_rest, bank_in, forget, open_bank, remember
 from tests.graph.conftest import make_store, store  # noqa: F401
-from tests.loopback import Loopback, Reply, Request, completion, error, loopback  # noqa: F401
+from tests.loopback import Loopback, Reply, Request, completion, error
 from tests.runs import Shelf, trajectory
 
 pytestmark = pytest.mark.above_stores
@@ -366,7 +366,7 @@ def test_without_a_model_only_equal_words_or_equal_statements_about_the_same_too
 
 
 @pytest.fixture
-def server(loopback: Loopback) -> Loopback:  # noqa: F811
+def server(loopback: Loopback) -> Loopback:
     loopback.script = _first_words
     return loopback
 

@@ -72,7 +72,6 @@ JOBS: Final[dict[str, Callable[[Memory, Path], None]]] = {
     "reembed": _reembed,
 }
 CLI: Final = "cli"
-KINDS: Final = (*JOBS, CLI)
 
 
 def child(kind: str, store: Path, folder: Path) -> None:

@@ -281,7 +281,7 @@ def nested(depth: int, form: str) -> bytes:
     )
 
 
-@pytest.mark.parametrize("depth", [50, 101, 900, 100_000])
+@pytest.mark.parametrize("depth", [50, 101, 100_000])
 @pytest.mark.parametrize("form", ["list", "object"])
 def test_a_deeply_nested_record_is_stored_or_told_and_stops_nothing(ingest: Ingest, depth: int, form: str) -> None:
     name = ingest.write(

@@ -22,7 +22,7 @@ from hepm.experience.principles import Principles
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.types import BLOCK_END, BLOCK_START, HINT
-from tests.loopback import Loopback, Reply, Request, completion, loopback, tool_call  # noqa: F401
+from tests.loopback import Loopback, Reply, Request, completion, tool_call
 from tests.memory.refits import refits_held
 from tests.runs import exported_runs
 
@@ -511,7 +511,7 @@ def test_an_async_session_that_is_cancelled_keeps_its_run(memory: Memory) -> Non
     assert [run.id for run in runs_in(memory)] == ["cancelled"]
 
 
-def test_an_agent_on_a_real_client_gets_better_from_run_to_run(memory: Memory, loopback: Loopback) -> None:  # noqa: F811
+def test_an_agent_on_a_real_client_gets_better_from_run_to_run(memory: Memory, loopback: Loopback) -> None:
     """The served model closes the ticket unless the system message suggests a refund; now and then it tries one."""
     tries = iter(["close_ticket", "close_ticket", "refund", "close_ticket", "close_ticket", "close_ticket"])
 
