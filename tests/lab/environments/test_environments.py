@@ -193,6 +193,7 @@ def test_a_bench_keeps_and_counts_the_answers_of_the_user_of_tau2(
 
     loopback.script = both
     asked = ["bench", "tau2-retail-user", "--model", "small", "--folder", tmp_path / "bench", "--arms", "off"]
+    assert quick(*asked, "--tasks", "1", "--dry-run", "--json").json["runs"] == 1
     stopped = quick(*asked, "--tasks", "2", "--concurrency", "1", "--budget", "4 calls")
     assert "the budget of 4 calls is spent" in stopped.err
     assert len(loopback.requests) == 4  # the user begins, the agent answers, and the user ends

@@ -12,17 +12,8 @@ ask: Any = None
 """Asks the model that plays the user: `serve.py` sets it."""
 
 
-def _complete(*, messages: list[Any], **about: Any) -> Any:
-    """Takes the place of `litellm.completion` in the checkout: hepm knows the model, and keeps its answers."""
-    del about
-    message = ask({"messages": messages})["choices"][0]["message"]
-    said = {"role": "assistant", "content": message.get("content") or ""}
-    reply = SimpleNamespace(content=said["content"], model_dump=lambda: said)
-    return SimpleNamespace(choices=[SimpleNamespace(message=reply)], _hidden_params={"response_cost": 0.0})
-
-
-# Their only other package, of which they use this function alone.
-sys.modules["litellm"] = SimpleNamespace(completion=_complete)  # type: ignore[assignment]
+# Their only other package, with which their user asks its model: hepm asks instead, and keeps the answers.
+sys.modules["litellm"] = SimpleNamespace(completion=None)  # type: ignore[assignment]
 _retail: Any = importlib.import_module("tau_bench.envs.retail.env")
 _user: Any = importlib.import_module("tau_bench.envs.user")
 _action: Any = importlib.import_module("tau_bench.types").Action
@@ -32,8 +23,12 @@ class _PlayedUser(_user.LLMUserSimulationEnv):
     """The authors' user, which asks for no first message before it has a task."""
 
     def __init__(self) -> None:
-        self.model = self.provider = ""
         self.total_cost = 0.0
+
+    def generate_next_message(self, messages: list[Any]) -> str:
+        said: str = ask({"messages": messages})["choices"][0]["message"].get("content") or ""
+        self.messages.append({"role": "assistant", "content": said})
+        return said
 
 
 @cache
