@@ -210,9 +210,6 @@ def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
         makers[f"service-desk-{seed}"] = partial(desks.bench_desk, seed)
     for gym in gyms.GYMS:
         makers[gym] = partial(gyms.Gym, gym)
-    for gym in gyms.GYMS:
-        if gym != "search":  # its user only asks: there is nothing to listen for
-            makers[f"{gym}-user"] = partial(gyms.ListeningGym, gym)
     makers[gyms.ALL] = gyms.AllGyms
     return makers
 

@@ -9,14 +9,16 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from threading import Lock, Timer
 from typing import Any, Final
 
+from hepm.agents.loop import ChatModel
 from hepm.errors import EpisodeError
-from hepm.lab.environments import Ask, Call, GoldTurn, Schema, Task, ToolFailed
-from hepm.lab.environments.asked_user import AskedUser
+from hepm.lab.environments import Ask, Call, GoldTurn, Schema, Task, ToolFailed, endpoint_of_user
 from hepm.lab.environments.packages import Checkout, Package
+from hepm.llm import Endpoint
 
 _SERVE: Final = Path(__file__).with_name("backends") / "serve.py"
 _LIMIT_S: Final = 300.0
@@ -239,10 +241,29 @@ class WorkerEnvironment:
             self._workers.pop().close()
 
 
-class PlayedWorkerEnvironment(AskedUser, WorkerEnvironment):
-    """Tasks whose user a model plays: a `hepm.lab.environments.PlayedUser`."""
+class PlayedWorkerEnvironment(WorkerEnvironment):
+    """Tasks whose user a model plays: a `hepm.lab.environments.PlayedUser`.
 
-    does = "plays the user"
+    The model is asked at its own endpoint, which is opened when it is first asked, unless a bench answers for it.
+    """
+
+    @property
+    def user(self) -> Endpoint:
+        """HEPM_USER_MODEL, at `Endpoint.of_user`."""
+        return endpoint_of_user(self.name, "plays the user")
+
+    @cached_property
+    def chat(self) -> ChatModel:
+        """The model at its endpoint."""
+        return ChatModel(self.user)
+
+    def close(self) -> None:
+        """Close the connections, and end the workers."""
+        super().close()
+        # A cached property: in the instance once it was read.
+        chat = self.__dict__.pop("chat", None)
+        if chat:
+            chat.__exit__()
 
     def start(self, task: Task, *, seed: int = 0, ask: Ask | None = None) -> WorkerEpisode:
         """A fresh state; the seed is sent with each request to the model."""

@@ -22,21 +22,13 @@ _TURNS = 16
 """As in `eval/eval.sh`, and in PRIME."""
 _ROOT = Path(os.environ["PYTHONPATH"])
 _TAU = _ROOT / "gyms" / "utils" / "tau-bench"
-# Of each gym: its folder, its class, the folder of its tasks, and what their evaluation sets.
-_GYMS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
-    "travel": (
-        "TravelGym",
-        "TravelEnv",
-        "travel_multiturn_onechoice",
-        {"one_choice_per_aspect": True, "search_correct_reward": 0.2, "preference_correct_reward": 0.6},
-    ),
-    "turtle": ("TurtleGym", "StoryEnv", "turtle_multiturn", {"success_threshold": 1.0}),
-    "function": ("FunctionGym", "FunctionEnv", "function_multiturn", {}),
-    "tau": ("TauGym", "TauEnv", "tau_multiturn", {}),
-    "persuade": ("PersuadeGym", "PersuadeEnv", "persuasion_multiturn", {}),
-    "intention": ("IntentionGym", "IntentionEnv", "intention_multiturn", {}),
-    "telepathy": ("TelepathyGym", "TelepathyEnv", "telepathy_multiturn", {}),
-    "search": ("SearchGym", "SearchEnv", "bamboogle_multiturn", {"eval_method": "llm"}),
+_GYMS = ("travel", "turtle", "function", "tau", "persuade", "intention", "telepathy", "search")
+# Folders of tasks that are not called after their gym, and what the authors' evaluation sets.
+_DATA = {"travel": "travel_multiturn_onechoice", "persuade": "persuasion_multiturn", "search": "bamboogle_multiturn"}
+_SETTINGS: dict[str, dict[str, Any]] = {
+    "travel": {"one_choice_per_aspect": True, "search_correct_reward": 0.2, "preference_correct_reward": 0.6},
+    "turtle": {"success_threshold": 1.0},
+    "search": {"eval_method": "llm"},
 }
 
 
@@ -68,7 +60,7 @@ modules["litellm"] = SimpleNamespace(completion=_complete)
 @cache
 def _rows(gym: str, split: str) -> list[dict[str, Any]]:
     """The published tasks; none where a split is not published."""
-    file = _ROOT / "data" / _GYMS[gym][2] / f"{split}.parquet"
+    file = _ROOT / "data" / _DATA.get(gym, f"{gym}_multiturn") / f"{split}.parquet"
     return _parquet.ParquetFile(file).read().to_pylist() if file.is_file() else []
 
 
@@ -90,14 +82,13 @@ def tasks(part: str) -> list[dict[str, Any]]:
 @cache
 def _package(gym: str) -> Any:
     """The gym's package."""
-    folder = _GYMS[gym][0]
-    sys.path[:0] = [str(_ROOT / "gyms" / folder)]
+    sys.path.insert(0, str(_ROOT / "gyms" / f"{gym.capitalize()}Gym"))
     if gym == "tau":
         if not _TAU.is_dir():
             raise FileNotFoundError(f"tau-bench is not in {_TAU}: clone it there, as install_gyms.sh does")
-        sys.path[:0] = [str(_TAU)]
-    package = importlib.import_module(folder.lower())
-    data = sys.modules.get(f"{folder.lower()}.env.task_data")
+        sys.path.insert(0, str(_TAU))
+    package = importlib.import_module(f"{gym}gym")
+    data = sys.modules.get(f"{gym}gym.env.task_data")
     if data is not None:
         # Some gyms read all their tasks for each run, and shuffle options as they read.
         tasks: Any = data.__dict__["load_tasks"]()
@@ -109,7 +100,6 @@ class UserRLEpisode:
     """A run: an environment of UserRL, of which an agent knows one tool."""
 
     def __init__(self, gym: str, row: dict[str, Any], seed: int) -> None:
-        _, name, _, settings = _GYMS[gym]
         package = _package(gym)
         self._gym = gym
         self._rewards: list[tuple[str, float]] = []
@@ -117,7 +107,8 @@ class UserRLEpisode:
         config = package.get_default_config()
         known = row["reward_model"]
         source = str(known.get("id") or known["title"])
-        given = {"max_steps": _TURNS, "data_mode": "single", "data_source": source, **settings}
+        given = {"max_steps": _TURNS, "data_mode": "single", "data_source": source}
+        given |= _SETTINGS.get(gym, {})
         if gym == "tau":
             given["task_category"] = "retail" if "retail" in source else "airline"
             given["task_split"] = "train" if "train" in source else "test"
@@ -129,7 +120,8 @@ class UserRLEpisode:
         # What some gyms draw is not seeded by them.
         random.seed(seed)
         _numpy.random.seed(seed)
-        self._made = getattr(package, name)(config=config)
+        name = "Story" if gym == "turtle" else gym.capitalize()
+        self._made = getattr(package, f"{name}Env")(config=config)
 
     def tools(self) -> list[dict[str, Any]]:
         """The authors' one tool."""

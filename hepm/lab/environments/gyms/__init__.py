@@ -1,6 +1,6 @@
-"""The gyms of PRIME (4.1, appendix C), after UserRL (Qian et al., 2025), with data of our own: no package is needed.
+"""Look-alikes of UserRL's gyms (PRIME 4.1, appendix C; Qian et al., 2025), with data of our own: no package is needed.
 
-The user is a rule that hears words. In an environment whose name ends in "-user", a model listens instead.
+The user is a rule that hears words.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from hepm.experience.credit import CreditMethod
-from hepm.lab.environments import Ask, Call, Environment, Episode, GoldTurn, Task
-from hepm.lab.environments.asked_user import AskedUser
+from hepm.lab.environments import Call, Environment, Episode, GoldTurn, Task
 from hepm.lab.environments.gyms.episode import GymEpisode, records
 from hepm.lab.environments.gyms.functions import FunctionEnvironment
 from hepm.lab.environments.gyms.helped import PersuadeEpisode, SearchEpisode, TauEpisode
 from hepm.lab.environments.gyms.hidden import IntentionEpisode, TelepathyEpisode, TravelEpisode, TurtleEpisode
-from hepm.lab.environments.gyms.topics import FindTopics, by_model, by_words
 
 # The name of all gyms together.
 ALL: Final = "gyms"
@@ -60,30 +58,12 @@ class Gym:
     def start(self, task: Task, *, seed: int = 0) -> GymEpisode:
         """A run; nothing in it is drawn."""
         del seed
-        return self._run(task, by_words)
-
-    def _run(self, task: Task, find_topics: FindTopics) -> GymEpisode:
         # "turtle-7" is the task of line 7.
         number = int(task.id.rpartition("-")[2])
-        return GYMS[self.gym](records(self.gym)[number], find_topics)
+        return GYMS[self.gym](records(self.gym)[number])
 
     def close(self) -> None:
         """Nothing is held."""
-
-
-class ListeningGym(AskedUser, Gym):
-    """The same, where a model listens for the user: a `hepm.lab.environments.PlayedUser`."""
-
-    def __init__(self, gym: str) -> None:
-        super().__init__(gym)
-        self.name = f"{gym}-user"
-
-    does = "listens for the user"
-
-    def start(self, task: Task, *, seed: int = 0, ask: Ask | None = None) -> GymEpisode:
-        """A run whose user hears by the model."""
-        del seed
-        return self._run(task, by_model(ask or self.chat, self.user.model))
 
 
 class AllGyms:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hepm.lab.environments import Schema, ToolFailed, tool_schema
-from hepm.lab.environments.gyms.topics import FindTopics, Topic
+from hepm.lab.environments.gyms.topics import Topic, by_words
 
 _DATA: Final = Path(__file__).parents[1] / "data"
 _ABOUT: Final = {
@@ -62,17 +62,16 @@ class GymEpisode:
     argument: type = str
     form = "as texts"
 
-    def __init__(self, record: Mapping[str, Any], find_topics: FindTopics) -> None:
+    def __init__(self, record: Mapping[str, Any]) -> None:
         self.record = record
         self.topics: list[Topic] = []
         self.score = 0.0
         self.over = False
-        self._find_topics = find_topics
         self._reminded = False
 
     def heard(self, text: str) -> list[int]:
         """Positions of the topics that a message is about."""
-        return self._find_topics(self.own_words(text), self.topics)
+        return by_words(self.own_words(text), self.topics)
 
     def own_words(self, text: str) -> str:
         """A text without the sentences of the rules and of the request: who echoes them says nothing."""

@@ -12,7 +12,6 @@ from typing import Final
 
 from hepm.lab.environments import Call, GoldTurn, Task, ToolFailed, tool_schema
 from hepm.lab.environments.gyms.episode import GymEpisode
-from hepm.lab.environments.gyms.topics import by_words
 
 _Function = Callable[[int, int, int, int], int]
 
@@ -57,7 +56,7 @@ class FunctionEpisode(GymEpisode):
     form = "all integers"
 
     def __init__(self, function: _Function, test: tuple[int, ...]) -> None:
-        super().__init__({}, by_words)
+        super().__init__({})
         self._function = function
         self._test = test
         self._asked = 0

@@ -10,7 +10,7 @@ from typing import Any, Final
 from hepm.lab.environments import ToolFailed
 from hepm.lab.environments.answers import exact_match
 from hepm.lab.environments.gyms.episode import GymEpisode, action_tool, records
-from hepm.lab.environments.gyms.topics import FindTopics, Topic, matched
+from hepm.lab.environments.gyms.topics import Topic, matched
 from hepm.lab.environments.island import Paragraph, paragraphs
 from hepm.lab.environments.questions import Corpus
 
@@ -41,11 +41,11 @@ class PersuadeEpisode(GymEpisode):
     )
     tools = (action_tool("action"), action_tool("search"), action_tool("finish"))
 
-    def __init__(self, record: Mapping[str, Any], find_topics: FindTopics) -> None:
-        super().__init__(record, find_topics)
+    def __init__(self, record: Mapping[str, Any]) -> None:
+        super().__init__(record)
         self._answered = 0
-        for doubt, evidence, key in zip(record["doubts"], record["evidence"], record["key"], strict=True):
-            self.topics.append(Topic(f"{doubt} Against it: {evidence}", key, doubt))
+        for doubt, key in zip(record["doubts"], record["key"], strict=True):
+            self.topics.append(Topic(key, doubt))
 
     def do_action(self, text: str) -> str:
         """Hear an argument."""
@@ -118,15 +118,14 @@ class TauEpisode(GymEpisode):
         action_tool("finish"),
     )
 
-    def __init__(self, record: Mapping[str, Any], find_topics: FindTopics) -> None:
-        super().__init__(record, find_topics)
+    def __init__(self, record: Mapping[str, Any]) -> None:
+        super().__init__(record)
         self._changes: list[list[str]] = []
         self._seen = self._confirmed = self._refused = False
-        about = "the new address, the item, or the reason"
         self.topics = [
-            Topic("the number of the order", "number|which order|order id", f"It is {record['order']}."),
-            Topic(about, "address|item|which|reason|why|where", record["details"]),
-            Topic("whether the agent may go ahead with the change", _CONFIRMING, "Yes, please."),
+            Topic("number|which order|order id", f"It is {record['order']}."),
+            Topic("address|item|which|reason|why|where", record["details"]),
+            Topic(_CONFIRMING, "Yes, please."),
         ]
 
     def do_action(self, text: str) -> str:

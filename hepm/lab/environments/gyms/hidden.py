@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from hepm.lab.environments.answers import plain_answer
 from hepm.lab.environments.gyms.episode import GymEpisode, action_tool, records, words
-from hepm.lab.environments.gyms.topics import FindTopics, Topic, matched
+from hepm.lab.environments.gyms.topics import Topic, matched
 
 MOST_AT_ONCE: Final = 2
 """Questions of one message that a user answers: related ones may be paired (PRIME, figure 9), all at once may not."""
@@ -33,13 +33,13 @@ class TelepathyEpisode(GymEpisode):
     )
     tools = (action_tool("action"), action_tool("answer"))
 
-    def __init__(self, record: Mapping[str, Any], find_topics: FindTopics) -> None:
-        super().__init__(record, find_topics)
+    def __init__(self, record: Mapping[str, Any]) -> None:
+        super().__init__(record)
         self._questions = 0
         traits = record["traits"].split()
         for trait, pattern in words()["traits"].items():
             truth = "Yes." if trait in traits else "No."
-            self.topics.append(Topic(f"whether it is {trait}", pattern, truth))
+            self.topics.append(Topic(pattern, truth))
 
     def do_action(self, text: str) -> str:
         """Answer a question about one trait."""
@@ -73,12 +73,11 @@ class TurtleEpisode(GymEpisode):
     )
     tools = (action_tool("action"), action_tool("answer"))
 
-    def __init__(self, record: Mapping[str, Any], find_topics: FindTopics) -> None:
-        super().__init__(record, find_topics)
+    def __init__(self, record: Mapping[str, Any]) -> None:
+        super().__init__(record)
         for truth in ("yes", "no"):
             for pattern in record[truth]:
-                about = f"it has to do with one of these: {pattern}"
-                self.topics.append(Topic(about, pattern, f"{truth.capitalize()}."))
+                self.topics.append(Topic(pattern, f"{truth.capitalize()}."))
 
     def do_action(self, text: str) -> str:
         """Answer a question by yes or no."""
@@ -117,13 +116,13 @@ class IntentionEpisode(GymEpisode):
     )
     tools = (action_tool("action"), action_tool("finish"))
 
-    def __init__(self, record: Mapping[str, Any], find_topics: FindTopics) -> None:
-        super().__init__(record, find_topics)
+    def __init__(self, record: Mapping[str, Any]) -> None:
+        super().__init__(record)
         self._uncovered: set[int] = set()
         aspects = words()["aspects"]
         for name, detail in record.items():
             if name in aspects:
-                self.topics.append(Topic(f"{name}: {detail}", aspects[name], detail))
+                self.topics.append(Topic(aspects[name], detail))
 
     def do_action(self, text: str) -> str:
         """Answer up to two questions, and none of a message with more."""
@@ -146,11 +145,11 @@ class TravelEpisode(IntentionEpisode):
     )
     tools = (action_tool("action"), action_tool("search"), action_tool("finish"))
 
-    def __init__(self, record: Mapping[str, Any], find_topics: FindTopics) -> None:
-        super().__init__(record, find_topics)
+    def __init__(self, record: Mapping[str, Any]) -> None:
+        super().__init__(record)
         self._met = 0.0
         for name, wish in record["wished"].items():
-            self.topics.append(Topic(f"{name}: {wish}", words()["wishes"][name], f"For the {name}: {wish}."))
+            self.topics.append(Topic(words()["wishes"][name], f"For the {name}: {wish}."))
 
     def do_search(self, text: str) -> str:
         """List what there is to choose from."""
