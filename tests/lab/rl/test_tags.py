@@ -19,7 +19,7 @@ from hepm.lab.rl.sft import cold_start, example_spans
 from hepm.lab.rl.spans import row_of
 from hepm.lab.rl.trl import MemoryRollouts
 from hepm.lab.rl.verl import VerlRollouts
-from hepm.llm.dialect import ModelReply
+from hepm.llm.dialect import ChatDialect, ModelReply
 from notebooks.desk_training import TagDialect, good_messages
 from tests.lab.rl.test_trl import in_verl, trainer_that
 
@@ -178,3 +178,34 @@ def test_cold_start_examples_of_rollouts_are_the_rows_of_these_rollouts(memory: 
     row = row_of(example_spans(example, WORDS))
     trained = written([id for id, on in zip(row.completion, row.mask, strict=True) if on])
     assert trained == written(WORDS.encode(" ".join(good_messages(TASK))))
+
+
+def bytes_dialect() -> ChatDialect:
+    """A chat template over byte pairs, with which a token may end inside a letter or span two words."""
+    import transformers
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    pairs: Any = Tokenizer(models.BPE())
+    pairs.pre_tokenizer, pairs.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer: Any = trainers.BpeTrainer(vocab_size=400, special_tokens=["<end>"], initial_alphabet=alphabet)  # pyright: ignore
+    pairs.train_from_iterator([f"{RECALL}\n{SEARCH}"], trainer)
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=pairs, eos_token="<end>")
+    tokenizer.chat_template = "{% for m in messages %}{{m['role']}}: {{m['content']}}<end>\n{% endfor %}"
+    return ChatDialect(tokenizer)
+
+
+def test_messages_of_byte_pairs_part_at_the_same_letters_and_lose_no_token():
+    dialect = bytes_dialect()
+    think, action = "<think>Größe 日本 🙂</think>", "\n<search_knowledge>Eagle Bridge 🙂</search_knowledge>"
+    texts = [f"{think}{action} <information>日本</information>", f"  {think} \n{action}\n", ANSWER]
+    written_messages = [Sampled(dialect.write(ModelReply(text))) for text in texts]
+    said = iter(written_messages)
+    player = Player(environment=ENVIRONMENT, dialect=dialect, format=Tags())
+    (rollout,) = player.play([Attempt(TASK)], lambda _: [next(said)])
+    spans = [span for span in rollout.spans if span.kind == "model"]
+    assert [dialect.read(span.ids).text for span in spans[:4]] == [think, action.strip(), think, action.strip()]
+    cut, *whole = written_messages
+    assert (*spans[0].ids, *spans[1].ids) == (*cut.ids,)[: len(spans[0].ids) + len(spans[1].ids)]
+    assert [(*spans[at].ids, *spans[at + 1].ids) for at in (2, 4)] == [(*message.ids,) for message in whole]
+    assert [call.arguments["query"] for turn in rollout.turns for call in turn.calls] == ["Eagle Bridge 🙂"] * 2
