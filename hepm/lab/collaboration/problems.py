@@ -46,8 +46,8 @@ def is_answered(answer: str, message: str) -> bool:
 def problem_of(session: int, *, seed: int = 0, problems: Mapping[str, str] = PROBLEMS) -> str:
     """The problem of a session, numbered from 1, the same for all users; none comes again before all came.
 
-    The paper does not say whether users share their problems. Three of the accuracies without a user (table 4, S1) are
-    shares of 20 problems, and figure 3 is explained by what the problem of a session is.
+    The paper does not say whether users share their problems. Four of five accuracies without a user (table 4, S1) are
+    shares of 20 problems, the fifth is one of 19, and figure 3 is explained by what the problem of a session is.
     """
     order = [*problems]
     Random(f"{seed}/problems").shuffle(order)

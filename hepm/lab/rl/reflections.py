@@ -49,7 +49,7 @@ def reflection_rows(sessions: Iterable[PlayedSession], author: Client) -> Iterat
 
     `prompt` asks for the reflection as `Preferences.reflect` does; `completion` is the author's, `gold` its text;
     `enforced` has the user's messages that enforce (ε). A session is left out if the author's reflection cannot be
-    read, or its budget has no room for it.
+    read or notes nothing, or its budget has no room for it.
 
     Args:
         author: Writes the gold reflections, a strong model. What its ledger has is not asked again.
@@ -64,9 +64,13 @@ def reflection_rows(sessions: Iterable[PlayedSession], author: Client) -> Iterat
             continue
         question = reflection_question(session.user, lines_of(session.notes), turns)
         try:
-            gold = json.dumps(asdict(author.ask(question)), ensure_ascii=False)
+            answer = author.ask(question)
         except (AnswerError, BudgetSpentError):
             continue
+        # Notes of nothing are no gold.
+        if not any(note.text.strip() for note in answer.notes):
+            continue
+        gold = json.dumps(asdict(answer), ensure_ascii=False)
         prompt = [{"role": message.role, "content": message.text} for message in question.messages]
         prompt[-1]["content"] += f"\n\n{schema_note(question)}"
         completion = [{"role": "assistant", "content": gold}]

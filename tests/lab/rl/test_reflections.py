@@ -43,6 +43,14 @@ def test_each_session_that_enforced_a_preference_is_a_row_that_asks_what_the_age
         assert [note["text"] for note in json.loads(row["gold"])["notes"]] == wish.removeprefix("I want: ").split(" / ")
 
 
+def test_a_reflection_that_notes_nothing_or_cannot_be_read_is_no_row(loopback: Loopback, tmp_path: Path) -> None:  # noqa: F811
+    for place, text in {"nothing": '{"reasoning": "", "notes": [], "taken_back": []}', "unread": "perhaps"}.items():
+        answer = completion(text)
+        loopback.script = lambda request, answer=answer: answer if step_of(request) == "reflect" else everyone(request)
+        assert collaborate(loopback, tmp_path / place, "--arms", "notes", "--tasks", "1").code == 0
+        assert not (tmp_path / place / "reflections.jsonl").exists()
+
+
 def judging(request: Request) -> Any:
     """3 for notes that hold a full stop, 0 for others; no grade for "silence"."""
     notes = request.body["messages"][1]["content"].partition("The notes:\n")[2].partition("\n")[0]
