@@ -151,7 +151,7 @@ def test_without_the_option_nothing_is_denied_and_a_session_may_choose_itself(me
 
 @pytest.mark.parametrize(
     "before",
-    ["", "Error: ", "PreToolUse:mcp__desk__close_ticket hook error: ", "Execution stopped by PreToolUse hook: "],
+    ["", "PreToolUse:mcp__desk__close_ticket hook error: ", "Execution stopped by PreToolUse hook: "],
 )
 def test_the_echo_of_a_denial_is_no_refusal_by_users_in_whatever_a_client_wraps_it(
     memory: Memory, before: str, tmp_path: Path
