@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,16 +22,20 @@ from hepm.cli.options import (
     known_namespace,
     refuse,
     remark,
-    sole_namespace,
     unusable,
 )
 from hepm.cli.playing import (
     Outcome,
+    Shared,
     chosen_tasks,
     default_folder,
+    distiller_of,
     estimated,
     made_folder,
+    memory_of_rounds,
     opened_environment,
+    opened_memory,
+    pilot_of,
     played,
     tell_outcome,
     user_of,
@@ -53,7 +57,6 @@ if TYPE_CHECKING:
     from hepm.lab.environments import Environment, Task
     from hepm.lab.environments.recorded import Point, RecordedRuns
     from hepm.llm import Budget, Client, Endpoint, Prices, Usage
-    from hepm.llm.question import Ledger
 
 MAX_TURNS: Final = 30
 ROUND_TURNS: Final = 16  # of a run in a round (PRIME, table 2)
@@ -121,27 +124,6 @@ def bench(
         if shared is None:
             tell_outcome(outcome, as_json=as_json)
         return outcome
-
-
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """What the benches of one command share.
-
-    Attributes:
-        judge: Model that labels runs, where it is another than the agent's; else "".
-        piloting: Whether each makes a pilot only, and says what the rest takes.
-        stand_ins: The stores that small rounds filled, by those that the rounds of a dry run or pilot would fill.
-    """
-
-    limits: tuple[Budget, Prices | None]
-    scratch: Path
-    judge: str
-    piloting: bool = False
-    stand_ins: dict[str, str] = field(default_factory=dict[str, str])
-
-    def stand_in(self, store: str) -> str:
-        """A place for a store that small rounds fill instead of another one."""
-        return self.stand_ins.setdefault(store, str(self.scratch / f"{len(self.stand_ins)}.hepm"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +207,7 @@ class BenchCommand:
         from hepm.lab.bench.play import Bench
 
         whole = Bench(self.environment, tasks, self._opened_folder(place, {}), self.endpoint, options, given=given)
-        small = SmallBench(whole, self._opened_folder(_pilot_of(place), settings))
+        small = SmallBench(whole, self._opened_folder(pilot_of(place), settings))
         _, ending = self._play(small, Bar("runs of the pilot"), small.play)
         known = {*whole.ended, *small.kept()}
         return self._rest(lambda: rest_of(whole, small, known), place, ending)
@@ -240,7 +222,7 @@ class BenchCommand:
         """Take over the runs of a pilot, those that the bench would make alike."""
         from hepm.lab.bench.folder import Folder
 
-        place = _pilot_of(made.folder.path)
+        place = pilot_of(made.folder.path)
         if self.dry_run or self.shared is None or not place.exists():
             return
         with Folder(place, {}) as pilot:
@@ -379,14 +361,14 @@ class BenchCommand:
         if self.dry_run:
             scratch = self.stack.enter_context(TemporaryDirectory(prefix="hepm-bench-"))
             shared = self.shared or Shared(self.limits, Path(scratch), "")
-            memory = _memory_of_rounds(shared.stand_in(store), self.learning.namespace, self.stack)
+            memory = memory_of_rounds(shared.stand_in(store), self.learning.namespace, self.stack)
             return self._estimated(*exploration.estimate(memory, distiller=bool(distiller)), "run", place)
         if self._piloting:
             return self._piloted_rounds(exploration, store, place)
         self._adopt(made, lambda pilot: first_of(exploration, small_exploration(exploration, pilot)))
-        memory = _memory_of_rounds(store, self.learning.namespace, self.stack)
+        memory = memory_of_rounds(store, self.learning.namespace, self.stack)
         ledger = memory.lessons.ledger("run", namespace=memory.namespace)
-        writer = _distiller(distiller, self.endpoint, ledger, self.limits, self.stack)
+        writer = distiller_of(distiller, self.endpoint, ledger, self.limits, self.stack)
         play = partial(exploration.play, memory=memory, distiller=writer, on_round=_tell_round)
         model, ending = self._play(made, bar, play)
         # Runs that broke off leave their round unfinished: repeating the command tries them again.
@@ -400,12 +382,12 @@ class BenchCommand:
         from hepm.lab.bench.pilot import explored_rest, first_of, small_exploration
 
         assert self.shared
-        folder = self._opened_folder(_pilot_of(place), {})
+        folder = self._opened_folder(pilot_of(place), {})
         small = small_exploration(exploration, folder)
         # It stands in for the store in what is tested with it; kept, as a repeated pilot goes on from it.
-        stand_in = self.shared.stand_ins[store] = str(_pilot_of(place) / "memory.hepm")
-        memory = _memory_of_rounds(stand_in, self.learning.namespace, self.stack)
-        writer = _distiller(self.learning.distiller, self.endpoint, folder, self.limits, self.stack)
+        stand_in = self.shared.stand_ins[store] = str(pilot_of(place) / "memory.hepm")
+        memory = memory_of_rounds(stand_in, self.learning.namespace, self.stack)
+        writer = distiller_of(self.learning.distiller, self.endpoint, folder, self.limits, self.stack)
         play = partial(small.play, memory=memory, distiller=writer)
         _, ending = self._play(small.bench, Bar("runs of the pilot"), play)
         known = {*exploration.bench.ended, *first_of(exploration, small)}
@@ -616,46 +598,14 @@ class BenchCommand:
         if self.shared and store in self.shared.stand_ins:
             store = self.shared.stand_ins[store]
         check_store(store, "--memory")
-        memory = _opened_memory(store, self.stack)
+        memory = opened_memory(store, self.stack)
         memory.namespace = known_namespace(memory, self.learning.namespace, store, "--memory")
         return memory
-
-
-def _pilot_of(place: Path) -> Path:
-    """The folder of the pilot of a bench, beside its own."""
-    return place.with_name(f"{place.name}-pilot")
 
 
 def _names(text: str) -> list[str]:
     """The names in a list with commas."""
     return [name.strip() for name in text.split(",")]
-
-
-def _opened_memory(store: str, stack: ExitStack) -> KnownMemory:
-    from hepm.lab.bench.arms import KnownMemory
-
-    # Sessions are kept elsewhere: a later process would take those beside the store for lost runs of its own.
-    sessions = stack.enter_context(TemporaryDirectory(prefix="hepm-bench-"))
-    return stack.enter_context(KnownMemory.open(store, sessions=sessions))
-
-
-def _memory_of_rounds(store: str, namespace: str, stack: ExitStack) -> KnownMemory:
-    """The memory that rounds are learned into; made if it is missing."""
-    memory = _opened_memory(store, stack)
-    memory.namespace = namespace or sole_namespace(memory.namespaces())
-    return memory
-
-
-def _distiller(
-    name: str | None, endpoint: Endpoint, ledger: Ledger, limits: tuple[Budget, Prices | None], stack: ExitStack
-) -> Client | None:
-    """What asks the model that distills."""
-    from hepm.llm import Client
-
-    if not name:
-        return None
-    budget, prices = limits
-    return stack.enter_context(Client(replace(endpoint, model=name), ledger=ledger, budget=budget, prices=prices))
 
 
 def _tell_round(report: RoundReport) -> None:

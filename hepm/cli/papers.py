@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from hepm.cli.bench import Shared, bench
+from hepm.cli.bench import bench
 from hepm.cli.commands import PATH, argument, command, flag, option
 from hepm.cli.config import read_config
 from hepm.cli.model import ModelChoice, dry_run_option, model_options
 from hepm.cli.options import json_option, print_json, refuse, remark
-from hepm.cli.playing import Outcome, about_usage, estimated, print_parts
+from hepm.cli.playing import Outcome, Shared, about_usage, estimated, print_parts
 from hepm.errors import BudgetSpentError, InputError
 
 if TYPE_CHECKING:

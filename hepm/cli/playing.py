@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from importlib import import_module
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hepm.cli.options import Bar, print_json, print_table, remark
+from hepm.cli.options import Bar, print_json, print_table, remark, sole_namespace
 from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError
 from hepm.text import count_of
 from hepm.types import Object
@@ -25,13 +25,15 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from hepm.lab.bench.arms import KnownMemory
     from hepm.lab.bench.folder import Folder
     from hepm.lab.bench.models import Model
     from hepm.lab.bench.play import Bench
     from hepm.lab.bench.replay import ReplayBench
     from hepm.lab.collaboration.play import UserBench
     from hepm.lab.environments import Environment, Task
-    from hepm.llm import Budget, Endpoint, Prices, Usage
+    from hepm.llm import Budget, Client, Endpoint, Prices, Usage
+    from hepm.llm.question import Ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,27 @@ class Outcome:
     parts: Sequence[Table | Text | str]
     ending: Exception | None = None
     usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the benches of one command share.
+
+    Attributes:
+        judge: Model that labels runs, where it is another than the agent's; else "".
+        piloting: Whether each makes a pilot only, and says what the rest takes.
+        stand_ins: The stores that small rounds filled, by those that the rounds of a dry run or pilot would fill.
+    """
+
+    limits: tuple[Budget, Prices | None]
+    scratch: Path
+    judge: str
+    piloting: bool = False
+    stand_ins: dict[str, str] = field(default_factory=dict[str, str])
+
+    def stand_in(self, store: str) -> str:
+        """A place for a store that small rounds fill instead of another one."""
+        return self.stand_ins.setdefault(store, str(self.scratch / f"{len(self.stand_ins)}.hepm"))
 
 
 def tell_outcome(outcome: Outcome, *, as_json: bool) -> None:
@@ -196,3 +219,36 @@ def about_usage(usage: Usage, cost_usd: float | None) -> str:
     if cost_usd is not None:
         about += f" (${cost_usd:,.2f})"
     return about
+
+
+def pilot_of(place: Path) -> Path:
+    """The folder of the pilot of a bench, beside its own."""
+    return place.with_name(f"{place.name}-pilot")
+
+
+def opened_memory(store: str, stack: ExitStack) -> KnownMemory:
+    """A store, opened so that its sessions change nothing in it."""
+    from hepm.lab.bench.arms import KnownMemory
+
+    # Sessions are kept elsewhere: a later process would take those beside the store for lost runs of its own.
+    sessions = stack.enter_context(TemporaryDirectory(prefix="hepm-bench-"))
+    return stack.enter_context(KnownMemory.open(store, sessions=sessions))
+
+
+def memory_of_rounds(store: str, namespace: str, stack: ExitStack) -> KnownMemory:
+    """The memory that rounds are learned into; made if it is missing."""
+    memory = opened_memory(store, stack)
+    memory.namespace = namespace or sole_namespace(memory.namespaces())
+    return memory
+
+
+def distiller_of(
+    name: str | None, endpoint: Endpoint, ledger: Ledger, limits: tuple[Budget, Prices | None], stack: ExitStack
+) -> Client | None:
+    """What asks the model that distills."""
+    from hepm.llm import Client
+
+    if not name:
+        return None
+    budget, prices = limits
+    return stack.enter_context(Client(replace(endpoint, model=name), ledger=ledger, budget=budget, prices=prices))
