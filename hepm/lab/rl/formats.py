@@ -161,8 +161,9 @@ class Tags:
     def _search(self, query: str, turns: Sequence[Turn]) -> Sequence[FoundPrinciple]:
         if self.memory is None:
             return ()
-        about = {"namespace": self.namespace, "environment": self.environment}
-        return self.memory.principles.for_query(query, turns, floor=NO_FLOOR, **about)
+        return self.memory.principles.for_query(
+            query, turns, namespace=self.namespace, environment=self.environment, floor=NO_FLOOR
+        )
 
 
 def _parts(action: TaggedAction, sampled: Sampled, dialect: Dialect, *, most: int) -> list[TokenSpan]:
