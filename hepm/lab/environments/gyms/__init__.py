@@ -13,7 +13,7 @@ from hepm.experience.credit import CreditMethod
 from hepm.lab.environments import Call, Environment, Episode, GoldTurn, Task
 from hepm.lab.environments.gyms.episode import GymEpisode, records
 from hepm.lab.environments.gyms.functions import FunctionEnvironment
-from hepm.lab.environments.gyms.helped import PersuadeEpisode, SearchEpisode, TauEpisode
+from hepm.lab.environments.gyms.helped import PersuadeEpisode, SearchEpisode, ShopEpisode
 from hepm.lab.environments.gyms.hidden import IntentionEpisode, TelepathyEpisode, TravelEpisode, TurtleEpisode
 
 # The name of all gyms together.
@@ -31,7 +31,7 @@ GYMS: Final[Mapping[str, type[GymEpisode]]] = {
     "intention": IntentionEpisode,
     "persuade": PersuadeEpisode,
     "search": SearchEpisode,
-    "tau": TauEpisode,
+    "tau": ShopEpisode,
 }
 
 

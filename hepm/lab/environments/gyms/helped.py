@@ -97,7 +97,7 @@ class SearchEpisode(GymEpisode):
         return "Right." if self.score else "Wrong."
 
 
-class TauEpisode(GymEpisode):
+class ShopEpisode(GymEpisode):
     """An order is changed by policy, after the user confirmed.
 
     The reward is 1 if the order was looked at, and then changed as it should be, once, after a confirmation. Where the
