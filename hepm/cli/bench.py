@@ -25,7 +25,7 @@ from hepm.cli.options import (
     unusable,
 )
 from hepm.cli.playing import (
-    Outcome,
+    PlayOutcome,
     Shared,
     chosen_tasks,
     default_folder,
@@ -103,7 +103,7 @@ def bench(
     folder: Path | None,
     dry_run: bool,
     as_json: bool,
-) -> Outcome:
+) -> PlayOutcome:
     """Run an agent on the tasks of an environment, with memory and without, and say whether memory helped.
 
     A repeated command goes on where it was stopped; no recorded answer is asked for again. The models "gold", "none"
@@ -159,7 +159,7 @@ class BenchCommand:
     dry_run: bool
     shared: Shared | None = None
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> PlayOutcome:
         """Play what the kind of environment says: users, points of recorded runs, or tasks, in rounds or not."""
         from hepm.lab.collaboration.environment import UsersEnvironment
         from hepm.lab.environments.recorded import RecordedRuns
@@ -172,7 +172,7 @@ class BenchCommand:
             return self._explore()
         return self._compare()
 
-    def _compare(self) -> Outcome:
+    def _compare(self) -> PlayOutcome:
         """Run each arm on each task, and report."""
         from hepm.lab.bench.pilot import SmallBench
         from hepm.lab.bench.play import Bench
@@ -201,7 +201,7 @@ class BenchCommand:
 
     def _piloted(
         self, tasks: Sequence[Task], options: BenchOptions, given: KnownMemory | None, place: Path, settings: Object
-    ) -> Outcome:
+    ) -> PlayOutcome:
         """Make a few tasks in each arm, and say what the rest takes."""
         from hepm.lab.bench.pilot import SmallBench, rest_of
         from hepm.lab.bench.play import Bench
@@ -212,10 +212,10 @@ class BenchCommand:
         known = {*whole.ended, *small.kept()}
         return self._rest(lambda: rest_of(whole, small, known), place, ending)
 
-    def _rest(self, rest: Callable[[], Usage], place: Path, ending: Exception | None) -> Outcome:
+    def _rest(self, rest: Callable[[], Usage], place: Path, ending: Exception | None) -> PlayOutcome:
         """What the rest takes, unless the pilot ended early."""
         if ending is not None:
-            return Outcome({}, [], ending)
+            return PlayOutcome({}, [], ending)
         return self._estimated(0, rest(), "run", place)
 
     def _adopt(self, made: Bench, keys: Callable[[Folder], Sequence[Key]]) -> None:
@@ -230,7 +230,7 @@ class BenchCommand:
         made.folder.adopt(place, alike)
         made.ended = made.folder.runs()
 
-    def _serve_users(self, environment: UsersEnvironment) -> Outcome:
+    def _serve_users(self, environment: UsersEnvironment) -> PlayOutcome:
         """Let each user work with the agent in several sessions, in each arm, and report."""
         from hepm.lab.bench.models import SCRIPTED
         from hepm.lab.bench.pilot import pilot_users, rest_alike
@@ -288,7 +288,7 @@ class BenchCommand:
         plan = BenchPlan("session", arms, [user.name for user in users], sessions)
         return self._played(made, bar, place, plan, about)
 
-    def _replay(self, environment: RecordedRuns) -> Outcome:
+    def _replay(self, environment: RecordedRuns) -> PlayOutcome:
         """Ask for the next call at points of recorded runs, in each arm, and report."""
         from hepm.lab.bench.replay import ReplayBench, hinted_points, point_arms
 
@@ -335,7 +335,7 @@ class BenchCommand:
         names = {task.id for task in chosen_tasks(environment.tasks(), wanted)}
         return [point for point in environment.points if point.key in names]
 
-    def _explore(self) -> Outcome:
+    def _explore(self) -> PlayOutcome:
         """Make rounds of runs, each with the lessons of the rounds before, and report on each round."""
         from hepm.lab.bench.explore import Exploration, explore_tables
         from hepm.lab.bench.pilot import first_of, small_exploration
@@ -375,9 +375,9 @@ class BenchCommand:
         if ending is None and len(exploration.rounds) < self.rounds:
             ending = click.exceptions.Exit(1)
         document = {**exploration.to_json(), "paid_before": model.paid_before}
-        return Outcome(document, explore_tables(exploration), ending)
+        return PlayOutcome(document, explore_tables(exploration), ending)
 
-    def _piloted_rounds(self, exploration: Exploration, store: str, place: Path) -> Outcome:
+    def _piloted_rounds(self, exploration: Exploration, store: str, place: Path) -> PlayOutcome:
         """Make as many rounds of a few runs each, into a store of their own, and say what the rest takes."""
         from hepm.lab.bench.pilot import explored_rest, first_of, small_exploration
 
@@ -417,7 +417,7 @@ class BenchCommand:
         place: Path,
         plan: BenchPlan,
         about: Callable[[Model], Object] = lambda _: {},
-    ) -> Outcome:
+    ) -> PlayOutcome:
         """Play a bench that compares arms, and report; in a dry run, say what that would take.
 
         `about` gives more arguments of `report_on`, of what is known once the bench was played.
@@ -437,9 +437,9 @@ class BenchCommand:
             trials=plan.trials,
             **details,
         )
-        return Outcome(report.to_json(), tables(report), ending)
+        return PlayOutcome(report.to_json(), tables(report), ending)
 
-    def _estimated(self, number: int, usage: Usage, what: str, place: Path) -> Outcome:
+    def _estimated(self, number: int, usage: Usage, what: str, place: Path) -> PlayOutcome:
         return estimated(number, usage, what, place, prices=self.limits[1])
 
     def _user_client(self, kept: Folder) -> Client | None:

@@ -17,7 +17,7 @@ from hepm.cli.commands import PATH, argument, command, flag, option
 from hepm.cli.config import read_config
 from hepm.cli.model import ModelChoice, dry_run_option, model_options
 from hepm.cli.options import json_option, print_json, refuse, remark
-from hepm.cli.playing import Outcome, Shared, about_usage, estimated, print_parts
+from hepm.cli.playing import PlayOutcome, Shared, about_usage, estimated, print_parts
 from hepm.errors import BudgetSpentError, InputError
 
 if TYPE_CHECKING:
@@ -146,9 +146,9 @@ class PapersCommand:
             )
         return total
 
-    def _played(self, benches: Mapping[str, list[str]], shared: Shared) -> dict[str, Outcome]:
+    def _played(self, benches: Mapping[str, list[str]], shared: Shared) -> dict[str, PlayOutcome]:
         """What the benches come to, up to the first that ends early."""
-        outcomes: dict[str, Outcome] = {}
+        outcomes: dict[str, PlayOutcome] = {}
         with click.Context(bench, obj=shared) as context:
             for name, rows in benches.items():
                 remark(f"{self.paper.title}: {name}")
@@ -234,7 +234,7 @@ class PapersCommand:
         }
         return given | options
 
-    def _tell_estimate(self, outcomes: Mapping[str, Outcome], *, as_json: bool) -> None:
+    def _tell_estimate(self, outcomes: Mapping[str, PlayOutcome], *, as_json: bool) -> None:
         from hepm.llm import Usage
 
         _, prices = self.choice.limits(self.prices)
@@ -247,7 +247,7 @@ class PapersCommand:
             print_parts(outcome.parts)
         print(_ASSUMED)
 
-    def _tell(self, outcomes: Mapping[str, Outcome], announced: Usage | None, *, as_json: bool) -> None:
+    def _tell(self, outcomes: Mapping[str, PlayOutcome], announced: Usage | None, *, as_json: bool) -> None:
         tables: list[Object] = []
         for table in map(self._as_played, self.tables):
             about: Object = {"table": table.name, "title": table.title, "metrics": table.metrics}
@@ -287,7 +287,7 @@ def _list(known: Sequence[Paper], *, as_json: bool) -> None:
             print(f"  {table.name:<7} {table.title}: {STATES[table.state]}{'; ' if table.by else ''}{table.by}")
 
 
-def _rows(table: PaperTable, outcomes: Mapping[str, Outcome]) -> list[Object]:
+def _rows(table: PaperTable, outcomes: Mapping[str, PlayOutcome]) -> list[Object]:
     """The rows of a table, each with what our benches measured, and what was published, by model."""
     rows: list[Object] = []
     for part in table.parts:
@@ -298,7 +298,7 @@ def _rows(table: PaperTable, outcomes: Mapping[str, Outcome]) -> list[Object]:
     return rows
 
 
-def _ours(part: TablePart, row: str, metrics: Sequence[str], outcomes: Mapping[str, Outcome]) -> list[float | None]:
+def _ours(part: TablePart, row: str, metrics: Sequence[str], outcomes: Mapping[str, PlayOutcome]) -> list[float | None]:
     """What our benches measured of a row, in the mean; None for what some of them lack."""
     from hepm.lab.papers import records_of, value_of
 

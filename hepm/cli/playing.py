@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PlayOutcome:
     """What a bench came to, or would take.
 
     Attributes:
@@ -74,7 +74,7 @@ class Shared:
         return self.stand_ins.setdefault(store, str(self.scratch / f"{len(self.stand_ins)}.hepm"))
 
 
-def tell_outcome(outcome: Outcome, *, as_json: bool) -> None:
+def tell_outcome(outcome: PlayOutcome, *, as_json: bool) -> None:
     """Print a report, then raise what ended it early."""
     if as_json:
         print_json(outcome.document)
@@ -203,14 +203,14 @@ def chosen_tasks(tasks: Sequence[Task], wanted: str) -> list[Task]:
     return chosen
 
 
-def estimated(number: int, usage: Usage, what: str, place: Path, *, prices: Prices | None = None) -> Outcome:
+def estimated(number: int, usage: Usage, what: str, place: Path, *, prices: Prices | None = None) -> PlayOutcome:
     """What a dry run came to, with the cost where prices are known."""
     cost = prices and prices.cost_usd(usage)
     document: Object = {"dry_run": True, f"{what}s": number, "calls": usage.calls, "tokens": usage.tokens}
     if cost is not None:
         document["cost_usd"] = cost
     sentence = f"{count_of(number, what)} would take {about_usage(usage, cost)}, in {place}"
-    return Outcome(document, [sentence], usage=usage)
+    return PlayOutcome(document, [sentence], usage=usage)
 
 
 def about_usage(usage: Usage, cost_usd: float | None) -> str:

@@ -47,7 +47,7 @@ def tasks(part: str) -> list[dict[str, Any]]:
     return records
 
 
-class TauEpisode:
+class TauBenchEpisode:
     """A run. Their reward replays the right actions in the same environment: it is taken once, at the end."""
 
     def __init__(self, task: str) -> None:
@@ -98,7 +98,7 @@ class TauEpisode:
         """Nothing is held."""
 
 
-def start(part: str, task: str, seed: int) -> TauEpisode:
+def start(part: str, task: str, seed: int) -> TauBenchEpisode:
     """A fresh episode; nothing in it is drawn."""
     del part, seed
-    return TauEpisode(task)
+    return TauBenchEpisode(task)
