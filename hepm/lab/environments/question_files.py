@@ -89,7 +89,7 @@ def _rows(lines: TextIO) -> Iterator[Record]:
     lines.seek(0)
     # The reader splits at line ends alone: a question of TriviaQA has other marks that `str.splitlines` splits at.
     rows = filter(None, csv.reader(lines, delimiter=mark))
-    header: list[str] = next(rows, [])
+    header = next(rows, list[str]())
     if {*header} & {*_TEXT, "text"}:
         for row in rows:
             yield dict(zip(header, row, strict=False))
