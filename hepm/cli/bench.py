@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -112,6 +113,8 @@ def bench(
     Example: `hepm bench bfcl --model gpt-5-mini --tasks 50 --dry-run`
     """
     endpoint = agent.endpoint(choice)
+    # The model that plays a user is at the same address, unless it has one of its own.
+    os.environ.setdefault("HEPM_USER_BASE_URL", endpoint.base_url)
     # `hepm papers` makes several benches within one budget, and prints their outcomes itself.
     shared = click.get_current_context().find_object(Shared)
     limits = shared.limits if shared else choice.limits(agent.prices)

@@ -24,7 +24,7 @@ VARIABLES: Final = {
     "HEPM_TOKEN": "The token of `hepm serve` that opens every namespace.",
     "HEPM_UPSTREAM_KEY": "The key of the endpoint behind `hepm serve`, for clients that do not have it.",
     "HEPM_USER_MODEL": "The model that plays the user in an environment of `hepm bench`.",
-    "HEPM_USER_BASE_URL": "Its endpoint, if that is not `OPENAI_BASE_URL`.",
+    "HEPM_USER_BASE_URL": "Its endpoint, if that is not the agent's.",
     "HEPM_USER_API_KEY": "Its key, if that is not `OPENAI_API_KEY`.",
     "HEPM_NEO4J_CACHE": "The folder where `hepm neo4j start` keeps its downloads.",
 }

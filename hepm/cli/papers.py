@@ -19,6 +19,7 @@ from hepm.cli.model import ModelChoice, dry_run_option, model_options
 from hepm.cli.options import json_option, print_json, refuse, remark
 from hepm.cli.playing import PlayOutcome, Shared, about_usage, estimated, print_parts
 from hepm.errors import BudgetSpentError, InputError
+from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -110,6 +111,9 @@ class PapersCommand:
         for outcome in outcomes.values():
             if outcome.ending is not None:
                 raise outcome.ending
+        # Their rows lack what they would have shown: repeating the command tries them again.
+        if any(outcome.document.get("failed") for outcome in outcomes.values()):
+            raise click.exceptions.Exit(1)
 
     @property
     def _asks(self) -> bool:
@@ -179,14 +183,21 @@ class PapersCommand:
         for source, names in missing.items():
             remark(f"{', '.join(names)} left out: give --source {source}=PATH")
         if not playable:
-            raise InputError(f"nothing can be played without --source {' and '.join(missing)}=PATH.")
+            needed_sources = " ".join(f"--source {source}=PATH" for source in missing)
+            raise InputError(f"nothing can be played without {needed_sources}.")
         return playable
 
     def _sources(self) -> Mapping[str, str]:
+        known = sorted({about["source"] for about in self.paper.benches.values() if "source" in about})
         sources: dict[str, str] = {}
         for given in self.source:
             name, equals, path = given.partition("=")
             refuse(not (name and equals and path), "--source", f"{given!r} is not NAME=PATH")
+            refuse(
+                name not in known,
+                "--source",
+                f"{name!r} is no source of this paper: {', '.join(known) or 'it has none'}",
+            )
             sources[name] = path
         return sources
 
@@ -259,8 +270,13 @@ class PapersCommand:
             print_json(document | {"benches": {name: outcome.document for name, outcome in outcomes.items()}})
             return
         for table, known in zip(self.tables, tables, strict=True):
-            title = f"{self.paper.title}, {table.printed_name}: {table.title} ({' / '.join(table.metrics)})"
-            print_parts([_shown(title, known["rows"], str(self.choice.model))])
+            title = f"\n{self.paper.title}, {table.printed_name}: {table.title} ({' / '.join(table.metrics)})"
+            # Apart from the table, which may be narrower.
+            print_parts([title, _shown(known["rows"], str(self.choice.model))])
+        for name, outcome in outcomes.items():
+            failed = outcome.document.get("failed", {})
+            for run, reason in list(failed.items())[:1]:
+                print(f"\n{name}: {count_of(len(failed), 'run')} broke off ({run}): {on_one_line(reason)}")
 
     def _as_played(self, table: PaperTable) -> PaperTable:
         """The table, whose parts say where a look-alike stood in."""
@@ -314,12 +330,13 @@ def _ours(part: TablePart, row: str, metrics: Sequence[str], outcomes: Mapping[s
     return means
 
 
-def _shown(title: str, rows: Sequence[Object], model: str) -> Table:
+def _shown(rows: Sequence[Object], model: str) -> Table:
     """A table for people: ours, and what was published of each model."""
     from hepm.evals.report import table_of
 
     published = list(dict.fromkeys(name for row in rows for name in row["published"]))
-    shown = table_of(title, "", "", model, *(f"{name} (paper)" for name in published))
+    shown = table_of("", "", "", model, *(f"{name}\n(paper)" for name in published))
+    shown.title = None
     for row in rows:
         others = [_figures(row["published"].get(name, ())) for name in published]
         shown.add_row(row["part"], row["name"], _figures(row["ours"]), *others)

@@ -167,8 +167,9 @@ def endpoint_of_user(environment: str, does: str) -> Endpoint:
     # Asked for when it is needed: most environments play without a model.
     if not model:
         raise InputError(
-            f"{environment} needs a model that {does}: name it in HEPM_USER_MODEL, its endpoint in "
-            "HEPM_USER_BASE_URL (default: OPENAI_BASE_URL), and its key in HEPM_USER_API_KEY (OPENAI_API_KEY)."
+            f"{environment} needs a model that {does}: name it in HEPM_USER_MODEL (or by --user-model of hepm papers), "
+            "its endpoint in HEPM_USER_BASE_URL (default: the agent's), and its key in HEPM_USER_API_KEY (default: "
+            "OPENAI_API_KEY)."
         )
     return Endpoint.of_user(model)
 

@@ -157,7 +157,8 @@ class Paper:
         found = [known[name] for name in dict.fromkeys(names)]
         for table in found:
             if table.state != "model":
-                raise InputError(f"{table.printed_name} of {self.title} {STATES[table.state]}: {table.by}")
+                state = "is reproduced by arithmetic" if table.state == "arithmetic" else STATES[table.state]
+                raise InputError(f"{table.printed_name} of {self.title} {state}: {table.by}")
         return found
 
     def arms_of(self, tables: Sequence[PaperTable]) -> dict[str, list[str]]:
@@ -194,10 +195,17 @@ class Paper:
 
 
 def find_paper(name: str) -> Paper:
-    """A paper by its name or alias, or the tables of a TOML file of your own; InputError if it cannot be read."""
+    """A paper by its name or alias, or the tables of a TOML file of your own.
+
+    Raises:
+        NotFoundError: there is no such file.
+        InputError: it cannot be read.
+    """
     file = Path(__file__).parent / f"{ALIASES.get(name, name)}.toml"
     if name.endswith(".toml"):
         file = Path(name)
+    if not file.is_file():
+        raise NotFoundError(f"there is no file {file}.")
     try:
         return _read(file.stem, tomllib.loads(file.read_text("utf-8")))
     except (OSError, ValueError, LookupError, TypeError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from pathlib import Path
@@ -14,7 +15,7 @@ from hepm.lab.collaboration.play import check_user_arms
 from hepm.lab.papers import PAPERS, find_paper
 from tests.faults.command import quick
 from tests.lab.collaboration.test_collaboration_simulator import CHOICES_FILE, SUMS_FILE, everyone, step_of
-from tests.loopback import Loopback, completion, loopback  # noqa: F401
+from tests.loopback import Loopback, Reply, Request, completion
 
 PRINTED = {
     "h-epm": (range(1, 11), ["1", "2", "3", "4"]),
@@ -70,7 +71,7 @@ def test_all_tables_are_listed_with_their_state_and_one_that_cannot_be_run_says_
 
 
 def test_multisessioncollab_is_played_with_a_model_as_agent_and_another_as_user_and_judge(
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     tmp_path: Path,
 ) -> None:
     loopback.script = everyone
@@ -80,7 +81,7 @@ def test_multisessioncollab_is_played_with_a_model_as_agent_and_another_as_user_
         sources += ["--source", f"{name}={tmp_path / file}"]
     known = ("--model", "small", "--user-model", "player", "--base-url", loopback.url, "--folder", tmp_path / "f")
     tables = ("--table", "1", "--table", "fig-3", "--table", "6", "--small")
-    made = quick("papers", "msc", *tables, *sources, *known, "--json", env={"OPENAI_BASE_URL": loopback.url})
+    made = quick("papers", "msc", *tables, *sources, *known, "--json")
     assert made.code == 0, made.err
     assert "math-hard left out: give --source math-hard=PATH" in made.err
     first, _, tokens = made.json["tables"]
@@ -94,6 +95,30 @@ def test_multisessioncollab_is_played_with_a_model_as_agent_and_another_as_user_
     # By hand, as for both files in one bench: 12 sessions an arm, of which notes spare two turns in three.
     asked = {"open": 12, "judge": 12, "reply": 24 + 16, "simulate": 24 + 8, "reflect": 12, "recall": 8}
     assert Counter(map(step_of, loopback.requests)) == asked
+
+
+def test_runs_that_broke_off_are_told_below_the_tables_and_in_the_exit_code(loopback: Loopback, tmp_path: Path) -> None:
+    turns = itertools.count()
+
+    def weary(request: Request) -> Reply:
+        if step_of(request) == "simulate" and next(turns) >= 24:
+            return completion("I have no more to say.")
+        return everyone(request)
+
+    loopback.script = weary
+    known = ("--model", "small", "--user-model", "player", "--base-url", loopback.url, "--folder", tmp_path / "f")
+    made = quick("papers", "msc", "--table", "ours", "--small", *known)
+    assert made.code == 1
+    assert re.search(
+        r"^ours: \d+ runs? broke off \(\w+/user-\d/\d\): no answer to step 'simulate'", made.out, re.MULTILINE
+    )
+    assert "MultiSessionCollab, table ours: Table 4 on problems of our own, which need no files" in made.out
+
+
+def test_a_source_that_no_bench_has_is_refused_by_name(tmp_path: Path) -> None:
+    refused = quick("papers", "evolver", "--source", f"nope={tmp_path}", "--model", "gold")
+    assert refused.code == 2
+    assert "'nope' is no source of this paper: 2wiki, bamboogle" in refused.err
 
 
 MADE = """
