@@ -250,7 +250,7 @@ class PapersCommand:
 
         _, prices = self.choice.limits(self.prices)
         total = sum((outcome.usage or Usage() for outcome in outcomes.values()), Usage(estimated=True))
-        whole = estimated(len(outcomes), total, "bench", self.folder, prices=prices)
+        whole = estimated(len(outcomes), total, "comparison", self.folder, prices=prices)
         if as_json:
             print_json(whole.document | {"made_of": {name: outcome.document for name, outcome in outcomes.items()}})
             return
