@@ -266,7 +266,7 @@ class LiveRuns:
         return run
 
     def _say(self, text: str, *values: object) -> None:
-        """A line of the log, so that whoever starts a server sees that runs arrive; not one each, where many do."""
+        """A line of the log that shows that runs arrive, at most one a second."""
         if time.monotonic() - self._said >= SAID_EVERY_S:
             self._said = time.monotonic()
             _log.info(text, *values)

@@ -113,8 +113,10 @@ def bench(
     Example: `hepm bench bfcl --model gpt-5-mini --tasks 50 --dry-run`
     """
     endpoint = agent.endpoint(choice)
-    # The model that plays a user is at the same address, unless it has one of its own.
-    os.environ.setdefault("HEPM_USER_BASE_URL", endpoint.base_url)
+    # The model that plays a user is at the same address, unless it has one, or a key, of its own: no other address may
+    # see that key.
+    if "HEPM_USER_API_KEY" not in os.environ:
+        os.environ.setdefault("HEPM_USER_BASE_URL", endpoint.base_url)
     # `hepm papers` makes several benches within one budget, and prints their outcomes itself.
     shared = click.get_current_context().find_object(Shared)
     limits = shared.limits if shared else choice.limits(agent.prices)

@@ -336,7 +336,6 @@ def _shown(rows: Sequence[Object], model: str) -> Table:
 
     published = list(dict.fromkeys(name for row in rows for name in row["published"]))
     shown = table_of("", "", "", model, *(f"{name}\n(paper)" for name in published))
-    shown.title = None
     for row in rows:
         others = [_figures(row["published"].get(name, ())) for name in published]
         shown.add_row(row["part"], row["name"], _figures(row["ours"]), *others)

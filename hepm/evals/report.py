@@ -415,5 +415,5 @@ def table_of(title: str, first: str, *numbers: str) -> Table:
 def bare_table(title: str) -> Table:
     """A table for a terminal, still without columns."""
     # As Text: names of environments and tools are no markup.
-    heading = Text(f"\n{on_one_line(title)}")
+    heading = Text(f"\n{on_one_line(title)}") if title else None
     return Table(title=heading, title_justify="left", box=None, pad_edge=False, header_style="dim")

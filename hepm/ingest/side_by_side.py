@@ -52,7 +52,7 @@ def answers_in_order(
         # A forked process gets its initial arguments as they are: neither they nor the parts need be picklable.
         pool = ProcessPoolExecutor(processes, copying, _begin, (answer, parts, stop))
         numbers = iter(range(len(parts)))
-        # Not all at once: answers that nobody takes yet would fill the memory.
+        # Not all at once: answers that wait would fill the memory.
         asked = deque(pool.submit(_answered, number) for number in islice(numbers, 2 * processes))
     try:
         while asked:

@@ -17,7 +17,7 @@ from hepm.lab.bench.models import open_model, tokens_of
 from hepm.llm import Budget, Endpoint
 from tests.faults.command import Answer, quick
 from tests.lab.bench.parcels import RIGHT, clerk, customer_or_clerk
-from tests.loopback import Loopback, completion, error, loopback  # noqa: F401
+from tests.loopback import Loopback, completion, error
 
 PARCELS = "tests.lab.bench.parcels:Parcels"
 
@@ -33,7 +33,7 @@ def report(answer: Answer) -> Any:
 
 
 @pytest.fixture
-def clerks(loopback: Loopback) -> Loopback:  # noqa: F811
+def clerks(loopback: Loopback) -> Loopback:
     loopback.script = clerk
     return loopback
 
@@ -229,7 +229,7 @@ def test_graded_rewards_have_a_column_with_an_interval_a_paired_difference_and_t
 
 
 @pytest.mark.parametrize(("model", "success"), [("gold", 1.0), pytest.param("none", 0.0, marks=pytest.mark.exhaustive)])
-def test_gold_and_none_ask_no_model(model: str, success: float, loopback: Loopback, tmp_path: Path) -> None:  # noqa: F811
+def test_gold_and_none_ask_no_model(model: str, success: float, loopback: Loopback, tmp_path: Path) -> None:
     found = report(bench(tmp_path, loopback.url, "--json", model=model))
     assert [found["arms"][arm]["means"]["success"] for arm in ("off", "hybrid")] == [success, success]
     solved = "each task was solved as often as with off: too few tasks, or no effect"
@@ -260,7 +260,7 @@ def test_a_spent_budget_ends_a_bench_which_then_goes_on(clerks: Loopback, tmp_pa
 
 
 def test_requests_of_a_model_that_plays_the_user_count_in_the_budget(
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
@@ -290,7 +290,7 @@ def test_without_a_model_for_the_user_nothing_is_installed_and_the_variable_is_n
     assert [*tmp_path.iterdir()] == []
 
 
-def test_without_a_limit_of_answers_the_longest_so_far_is_reserved(loopback: Loopback, tmp_path: Path) -> None:  # noqa: F811
+def test_without_a_limit_of_answers_the_longest_so_far_is_reserved(loopback: Loopback, tmp_path: Path) -> None:
     loopback.script = lambda request: completion("text", usage=(10, 400))
     budget, endpoint = Budget(tokens=900), Endpoint("small", loopback.url)
     with Folder(tmp_path, {}) as folder, open_model(endpoint, folder, budget=budget, prices=None) as model:
@@ -308,7 +308,7 @@ def test_the_limit_of_answers_is_sent_with_each_request(clerks: Loopback, tmp_pa
 
 
 @pytest.mark.parametrize("limit", ["max_tokens", "max_completion_tokens"])
-def test_a_budget_reserves_the_answers_that_requests_limit(loopback: Loopback, tmp_path: Path, limit: str) -> None:  # noqa: F811
+def test_a_budget_reserves_the_answers_that_requests_limit(loopback: Loopback, tmp_path: Path, limit: str) -> None:
     body = {"model": "small", "messages": [{"role": "user", "content": "Where is it?"}], limit: 150}
     each = tokens_of(body)
     loopback.script = lambda _: completion("Here.", usage=(each, 150)).after(0.02)

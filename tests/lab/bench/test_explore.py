@@ -16,7 +16,7 @@ from hepm import Memory
 from hepm.agents.tagged import spans_of
 from tests.faults.command import Answer, quick
 from tests.lab.bench.parcels import learner, tagging
-from tests.loopback import Loopback, Request, answer_well, completion, error, loopback  # noqa: F401
+from tests.loopback import Loopback, Request, answer_well, completion, error
 
 ENV = "tests.lab.bench.parcels:Parcels"
 AT_ONCE = 3
@@ -37,7 +37,7 @@ def rounds(answer: Answer) -> Any:
 
 
 @pytest.fixture
-def played(loopback: Loopback) -> Loopback:  # noqa: F811
+def played(loopback: Loopback) -> Loopback:
     loopback.script = learner
     return loopback
 

@@ -24,7 +24,7 @@ from hepm.llm import Endpoint
 from hepm.types import SUMMARY_TOOL, StateSummary
 from tests.lab.bench.parcels import clerk
 from tests.lab.bench.test_bench import bench, report
-from tests.loopback import Loopback, Reply, Request, completion, embeddings, loopback  # noqa: F401
+from tests.loopback import Loopback, Reply, Request, completion, embeddings
 from tests.runs import trajectory
 
 SPLIT = "tests.lab.bench.parcels:split_parcels"
@@ -149,7 +149,7 @@ def test_an_arm_names_so_many_tools_as_it_is_called_after(arm: str, tools: str, 
     assert hinted(memory, arm, ["No", ["a"], "No", "Done."])[1] == f"Suggested next tools: {tools}"
 
 
-def test_arms_that_were_told_the_same_are_named_and_others_are_not(loopback: Loopback, tmp_path: Path) -> None:  # noqa: F811
+def test_arms_that_were_told_the_same_are_named_and_others_are_not(loopback: Loopback, tmp_path: Path) -> None:
     loopback.script = clerk
     options = ("--arms", "off,summary,explicit,implicit,c0,c10,no-state", *TWO_TASKS)
     found = report(bench(tmp_path, loopback.url, *options, "--json", env=SPLIT))
@@ -165,7 +165,7 @@ def test_the_summary_tool_alone_is_offered_without_a_hint(memory: KnownMemory) -
 
 
 def test_arms_with_summaries_learn_from_three_rollouts_that_the_summary_tool_made(
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     tmp_path: Path,
 ) -> None:
     loopback.script = clerk
@@ -202,7 +202,7 @@ def role_of(request: Request) -> str:
 def test_online_h_epm_asks_and_hints_as_the_paper_does_and_a_judge_labels_each_run(
     arm: str,
     questions: int,
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     tmp_path: Path,
 ) -> None:
     def judged(request: Request) -> Reply:
@@ -250,7 +250,7 @@ def test_the_least_similar_state_is_recalled_all_the_same(memory: KnownMemory) -
         assert hinted(memory, arm, replies)[1] == "Suggested next tools: c", arm
 
 
-def test_the_cost_of_a_dry_run_is_that_of_its_tokens(loopback: Loopback, tmp_path: Path) -> None:  # noqa: F811
+def test_the_cost_of_a_dry_run_is_that_of_its_tokens(loopback: Loopback, tmp_path: Path) -> None:
     planned = report(bench(tmp_path, loopback.url, "--tasks", "2", "--dry-run", "--prices", "2,8", "--json"))
     # Most tokens are sent, and some answered, which cost more.
     assert planned["tokens"] * 2 / 1e6 < planned["cost_usd"] < planned["tokens"] * 3 / 1e6
@@ -263,7 +263,7 @@ def test_the_entropy_of_two_equal_tokens_is_ln_2_and_of_a_sure_one_is_0() -> Non
 
 
 def test_entropies_are_taken_at_the_summary_and_at_the_answers_around_it(
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     tmp_path: Path,
 ) -> None:
     def sure(request: Request) -> Reply:
@@ -319,7 +319,7 @@ def test_a_planned_path_names_what_is_not_reached_yet(memory: KnownMemory) -> No
 @pytest.mark.parametrize("arm", ["gnn4plan", pytest.param("gnn4plan-trained", marks=pytest.mark.exhaustive)])
 def test_gnn4plan_asks_for_a_plan_and_suggests_the_tools_of_its_steps(
     arm: str,
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     tmp_path: Path,
 ) -> None:
     plans: list[Request] = []
@@ -343,7 +343,7 @@ def test_gnn4plan_asks_for_a_plan_and_suggests_the_tools_of_its_steps(
 def test_a_model_digests_each_run_once_and_what_is_nearest_is_shown(
     arm: str,
     most: int,
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     tmp_path: Path,
 ) -> None:
     asked: list[str] = []

@@ -21,7 +21,7 @@ from hepm import Memory
 from hepm.cli import main
 from tests.lab.bench.parcels import customer_or_clerk, learner
 from tests.lab.collaboration.test_collaboration import PLAYED, both
-from tests.loopback import Loopback, Script, loopback  # noqa: F401
+from tests.loopback import Loopback, Script
 from tests.runs import exported_runs
 
 AT_ONCE = 3
@@ -127,7 +127,7 @@ def sent(played: Loopback) -> Counter[str]:
 def test_a_killed_bench_goes_on_pays_for_no_recorded_answer_twice_and_finds_the_same(
     name: str,
     kills: int,
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     tmp_path: Path,
 ) -> None:
     bench, whole, killed = BENCHES[name], tmp_path / "whole", tmp_path / "killed"

@@ -11,7 +11,7 @@ from hepm.lab.bench.models import tokens_of
 from tests.lab.bench.parcels import clerk, customer_or_clerk
 from tests.lab.bench.test_bench import bench, report
 from tests.lab.papers.played import played
-from tests.loopback import Loopback, Reply, Request, completion, loopback  # noqa: F401
+from tests.loopback import Loopback, Reply, Request, completion
 
 SPLIT = "tests.lab.bench.parcels:split_parcels"
 TALKING = "tests.lab.bench.parcels:TalkingParcels"
@@ -46,7 +46,7 @@ def answering(request: Request) -> Reply:
     ],
 )
 def test_a_dry_run_says_within_a_fifth_what_a_model_is_then_asked(
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     arms: str,
@@ -66,7 +66,7 @@ def test_a_dry_run_says_within_a_fifth_what_a_model_is_then_asked(
 
 @pytest.mark.parametrize("arm", [pytest.param("lessons", marks=pytest.mark.exhaustive), "tagged"])
 def test_a_dry_run_of_rounds_counts_what_distilling_comparing_and_evolving_ask(
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     tmp_path: Path,
     arm: str,
 ) -> None:

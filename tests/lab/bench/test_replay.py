@@ -11,11 +11,11 @@ from hepm.lab.environments import ToolFailed
 from hepm.lab.environments.recorded import RecordedRuns
 from tests.faults.command import Answer, quick
 from tests.lab.bench.parcels import clerk
-from tests.loopback import Loopback, error, loopback  # noqa: F401
+from tests.loopback import Loopback, error
 
 
 @pytest.fixture
-def clerks(loopback: Loopback) -> Loopback:  # noqa: F811
+def clerks(loopback: Loopback) -> Loopback:
     loopback.script = clerk
     return loopback
 

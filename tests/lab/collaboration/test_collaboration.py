@@ -24,7 +24,7 @@ from hepm.lab.collaboration.script import scripted
 from hepm.lab.collaboration.users import RuleUser, users_of
 from hepm.llm import Endpoint
 from tests.faults.command import quick
-from tests.loopback import Loopback, Reply, Request, completion, loopback  # noqa: F401
+from tests.loopback import Loopback, Reply, Request, completion
 
 ENDPOINT = Endpoint("played", "http://localhost:9/v1")
 
@@ -250,7 +250,7 @@ PLAYED = {"HEPM_USER_MODEL": "person"}
 
 
 def test_a_spent_budget_ends_with_a_sentence_and_a_repeated_command_pays_for_the_rest_alone(
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     tmp_path: Path,
 ) -> None:
     loopback.script = model

@@ -18,7 +18,7 @@ from hepm.lab.collaboration.users import UserTurn
 from hepm.llm import Client, Endpoint
 from hepm.types import Turn
 from tests.faults.command import quick
-from tests.loopback import Loopback, Reply, Request, completion, loopback  # noqa: F401
+from tests.loopback import Loopback, Reply, Request, completion
 
 USERS = ("--tasks", "2", "--trials", "3", "--concurrency", "2")
 SUMS = {f"What is {number} plus 1, in full and after some thought?": str(number + 1) for number in (4, 5, 6)}
@@ -86,7 +86,7 @@ def collaborate(played: Loopback, folder: Path, *more: str) -> Any:
 
 
 def test_users_that_a_model_plays_enforce_less_with_notes_and_a_repeated_command_pays_for_nothing(
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     tmp_path: Path,
 ) -> None:
     loopback.script = everyone
@@ -115,7 +115,7 @@ def step_of(request: Request) -> str:
 
 
 def test_each_user_works_through_each_file_with_a_memory_of_its_own_and_the_report_has_a_row_for_each_and_overall(
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     tmp_path: Path,
 ) -> None:
     places: list[str] = []
@@ -169,7 +169,7 @@ TOLD = {
 }
 
 
-def test_the_user_and_the_judge_are_told_what_the_paper_tells_them(loopback: Loopback, tmp_path: Path) -> None:  # noqa: F811
+def test_the_user_and_the_judge_are_told_what_the_paper_tells_them(loopback: Loopback, tmp_path: Path) -> None:
     loopback.script = everyone
     assert collaborate(loopback, tmp_path / "f", "--arms", "off", "--tasks", "1", "--trials", "1").code == 0
     with Client(Endpoint("player", loopback.url)) as client:
@@ -189,7 +189,7 @@ def test_the_user_and_the_judge_are_told_what_the_paper_tells_them(loopback: Loo
     assert [*schema["properties"]] == ["checks", "enforced", "reasoning", "draft", "done", "message"]
 
 
-def test_the_agent_reads_a_preference_only_after_a_user_enforced_it(loopback: Loopback, tmp_path: Path) -> None:  # noqa: F811
+def test_the_agent_reads_a_preference_only_after_a_user_enforced_it(loopback: Loopback, tmp_path: Path) -> None:
     loopback.script = everyone
     assert collaborate(loopback, tmp_path / "f", "--arms", "notes", "--tasks", "1", "--concurrency", "1").code == 0
     voiced, seen = "", set[str]()
@@ -204,7 +204,7 @@ def test_the_agent_reads_a_preference_only_after_a_user_enforced_it(loopback: Lo
 
 
 def test_users_of_another_endpoint_are_asked_there_with_its_own_key(
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     tmp_path: Path,
 ) -> None:
     loopback.script, others = everyone, Loopback()
@@ -227,7 +227,7 @@ def test_users_of_another_endpoint_are_asked_there_with_its_own_key(
 
 
 def test_users_of_rules_are_refused_for_a_folder_of_played_ones_and_scripted_understands_no_played_one(
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     tmp_path: Path,
 ) -> None:
     loopback.script = everyone
@@ -251,7 +251,7 @@ def test_users_of_rules_are_refused_for_a_folder_of_played_ones_and_scripted_und
     ],
 )
 def test_a_turn_that_contradicts_itself_is_asked_once_more_and_then_named(
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     tmp_path: Path,
     changed: dict[str, Any],
     problem: str,
@@ -276,7 +276,7 @@ def test_a_turn_that_contradicts_itself_is_asked_once_more_and_then_named(
         assert one.respond(1, turns, UserTurn("", draft="old")) == UserTurn("Shorter.", ("direct",), "old")
 
 
-def test_a_session_whose_user_cannot_be_read_is_named_as_failed(loopback: Loopback, tmp_path: Path) -> None:  # noqa: F811
+def test_a_session_whose_user_cannot_be_read_is_named_as_failed(loopback: Loopback, tmp_path: Path) -> None:
     def broken(request: Request) -> Reply:
         judged = request.body.get("response_format", {}).get("json_schema", {}).get("name") == "judge"
         return completion("perhaps") if judged else everyone(request)
@@ -298,7 +298,7 @@ def test_preferences_of_a_user_never_conflict() -> None:
 
 
 def test_lines_of_the_notes_are_recalled_by_the_model_before_each_reply_from_the_second_session_on(
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     tmp_path: Path,
 ) -> None:
     loopback.script = everyone

@@ -19,7 +19,7 @@ from hepm.lab.environments.packages import Checkout
 from hepm.lab.environments.worker import WorkerEnvironment
 from tests.faults.command import quick
 from tests.lab.environments.test_environments import play, tried
-from tests.loopback import Loopback, Reply, completion, loopback  # noqa: F401
+from tests.loopback import Loopback, Reply, completion
 
 STAND_INS = Path(__file__).with_name("checkouts")
 ACEBENCH, TOOLSANDBOX = str(STAND_INS / "acebench"), str(STAND_INS / "toolsandbox")
@@ -113,7 +113,7 @@ def test_a_call_that_acebench_cannot_make_is_told_to_the_agent(steps: WorkerEnvi
 
 
 def test_a_model_plays_the_user_of_acebench_until_it_finishes(
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HEPM_USER_MODEL", "user")
@@ -138,7 +138,7 @@ def test_a_model_plays_the_user_of_acebench_until_it_finishes(
 
 
 def test_a_model_plays_the_user_of_tau_bench_until_it_stops_or_is_handed_over_and_the_end_is_judged(
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HEPM_USER_MODEL", "user")
@@ -214,7 +214,7 @@ def test_toolsandbox_is_won_by_its_milestones_and_leaves_out_what_needs_a_paid_s
 
 
 def test_a_model_plays_the_user_of_toolsandbox_and_ends_by_its_tool(
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HEPM_USER_MODEL", "user")

@@ -13,7 +13,7 @@ from hepm.lab.environments import Environment, Episode, Task, ToolFailed, enviro
 from hepm.lab.environments.packages import Package
 from hepm.lab.environments.worker import WorkerEpisode
 from tests.faults.command import quick
-from tests.loopback import Loopback, Reply, Request, completion, loopback  # noqa: F401
+from tests.loopback import Loopback, Reply, Request, completion
 
 WON_BY_DOING_NOTHING = {
     "agentdojo": {f"banking/user_task_{number}" for number in (5, 6, 8, 9, 10)},
@@ -178,7 +178,7 @@ def test_right_calls_win_every_task_and_idleness_none(name: str) -> None:
 
 @pytest.mark.soak
 def test_a_bench_keeps_and_counts_the_answers_of_the_user_of_tau2(
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
@@ -220,7 +220,7 @@ def test_all_tasks_of_telecom_but_those_of_the_benchmark_are_for_learning() -> N
 
 @pytest.mark.soak
 def test_a_model_plays_the_user_of_tau2(
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HEPM_USER_MODEL", "user")

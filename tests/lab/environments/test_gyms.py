@@ -19,7 +19,7 @@ from hepm.lab.environments.gyms import ALL, CREDIT, GYMS
 from hepm.lab.environments.gyms.episode import records
 from hepm.lab.environments.gyms.topics import Topic, by_words
 from tests.faults.command import quick
-from tests.loopback import Loopback, Reply, Request, completion, loopback  # noqa: F401
+from tests.loopback import Loopback, Reply, Request, completion
 
 
 def test_the_travel_run_of_figure_7_is_golden_and_a_success_and_credited_by_hand():
@@ -272,7 +272,7 @@ def prober(request: Request) -> Reply:
 
 def test_rounds_over_all_gyms_report_success_reward_and_zones_by_environment_and_the_agent_chooses(
     tmp_path: Path,
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
 ):
     loopback.script = prober
     places = ("--folder", tmp_path / "f", "--memory", tmp_path / "m.hepm")

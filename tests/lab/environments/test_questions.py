@@ -20,7 +20,7 @@ from hepm.lab.environments.question_files import read_corpus, read_questions
 from hepm.lab.environments.questions import Corpus
 from hepm.lab.rl.sft import COLD_START, cold_start
 from tests.faults.command import Answer, quick
-from tests.loopback import Loopback, Reply, Request, completion, loopback  # noqa: F401
+from tests.loopback import Loopback, Reply, Request, completion
 
 
 def test_an_answer_matches_without_case_articles_and_punctuation():
@@ -210,7 +210,7 @@ def baseline(request: Request) -> Reply:
 
 
 def test_baselines_that_need_no_training_differ_in_how_they_come_to_knowledge(
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     tmp_path: Path,
 ) -> None:
     loopback.script = baseline
@@ -251,7 +251,7 @@ def test_baselines_that_need_no_training_differ_in_how_they_come_to_knowledge(
 
 
 def test_a_baseline_that_is_given_knowledge_says_what_it_needs_where_there_is_no_search(
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     tmp_path: Path,
 ) -> None:
     known = ("--model", "small", "--base-url", loopback.url, "--folder", str(tmp_path))

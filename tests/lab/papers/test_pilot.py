@@ -14,7 +14,7 @@ from tests.faults.command import quick
 from tests.lab.bench.test_h_epm import role_of as role_in_bench
 from tests.lab.environments.test_checkouts import ACEBENCH
 from tests.lab.papers.played import TURNS, played, role_of
-from tests.loopback import Loopback, Reply, Request, completion, loopback  # noqa: F401
+from tests.loopback import Loopback, Reply, Request, completion
 
 FILES = Path(papers.__file__).parent
 
@@ -55,7 +55,7 @@ def asked(played_by: Loopback) -> Counter[str]:
 
 
 def test_principles_are_written_and_compared_by_a_model_for_each_run_of_evolver_and_paid_for_once(
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     tmp_path: Path,
 ) -> None:
     found = small(loopback, tmp_path, "evolver", "--table", "ours")
@@ -79,7 +79,7 @@ def test_principles_are_written_and_compared_by_a_model_for_each_run_of_evolver_
 
 @pytest.mark.exhaustive
 def test_the_rounds_of_prime_ask_a_model_to_distill_each_run(
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     tmp_path: Path,
 ) -> None:
     found = small(loopback, tmp_path, first_part("prime", tmp_path))
@@ -91,7 +91,7 @@ def test_the_rounds_of_prime_ask_a_model_to_distill_each_run(
 
 @pytest.mark.exhaustive
 def test_users_are_played_and_judged_by_their_model_and_notes_written_after_each_session(
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     tmp_path: Path,
 ) -> None:
     found = small(loopback, tmp_path, "msc", "--table", "ours")
@@ -106,7 +106,7 @@ def test_users_are_played_and_judged_by_their_model_and_notes_written_after_each
 
 @pytest.mark.exhaustive
 def test_h_epm_asks_for_a_summary_each_turn_a_played_user_and_a_digest_of_each_run(
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     tmp_path: Path,
 ) -> None:
     file = first_part("h-epm", tmp_path)
@@ -121,7 +121,7 @@ def test_h_epm_asks_for_a_summary_each_turn_a_played_user_and_a_digest_of_each_r
     assert len(asked_for) > roles["digest"]
 
 
-def test_table_6_of_h_epm_learns_online_from_runs_that_a_judge_labels(loopback: Loopback, tmp_path: Path) -> None:  # noqa: F811
+def test_table_6_of_h_epm_learns_online_from_runs_that_a_judge_labels(loopback: Loopback, tmp_path: Path) -> None:
     def ending(request: Request) -> Reply:
         if request.body["model"] == "customer" and len(request.body["messages"]) > 3:
             return completion("finish conversation")
@@ -143,7 +143,7 @@ def test_table_6_of_h_epm_learns_online_from_runs_that_a_judge_labels(loopback: 
 
 
 def test_a_budget_that_the_rest_would_go_beyond_ends_after_the_pilot_which_is_kept(
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     tmp_path: Path,
 ) -> None:
     loopback.script = played
@@ -180,7 +180,7 @@ published = {"GPT-4o" = [0.484, 0.503, nan]}
 
 @pytest.mark.exhaustive
 def test_another_model_judges_each_run_that_is_learned_from_online(
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "desk.toml"

@@ -12,7 +12,7 @@ import pytest
 from hepm.lab.environments import find_environment
 from hepm.lab.papers import find_paper
 from tests.faults.command import quick
-from tests.loopback import Loopback, Reply, Request, answer_well, completion, loopback  # noqa: F401
+from tests.loopback import Loopback, Reply, Request, answer_well, completion
 
 PAPER = """
 title = "Small PRIME"
@@ -91,7 +91,7 @@ def asked(request: Request) -> Reply:
 
 
 def test_libraries_are_written_by_the_judge_and_chosen_from_by_the_agent_who_is_tested_on_held_out_tasks(
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     tmp_path: Path,
 ) -> None:
     loopback.script = asked

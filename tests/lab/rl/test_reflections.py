@@ -13,18 +13,18 @@ import pytest
 from hepm.lab.rl.reflections import REFLECTION_GRPO, REFLECTION_SFT, reflection_judge
 from hepm.llm import Client, Endpoint
 from tests.lab.collaboration.test_collaboration_simulator import collaborate, everyone, step_of
-from tests.loopback import Loopback, Request, completion, loopback  # noqa: F401
+from tests.loopback import Loopback, Request, completion
 
 
 @pytest.fixture
-def rows(loopback: Loopback, tmp_path: Path) -> list[dict[str, Any]]:  # noqa: F811
+def rows(loopback: Loopback, tmp_path: Path) -> list[dict[str, Any]]:
     loopback.script = everyone
     assert collaborate(loopback, tmp_path / "f", "--arms", "off,notes").code == 0
     return [json.loads(line) for line in (tmp_path / "f" / "reflections.jsonl").read_text().splitlines()]
 
 
 def test_each_session_that_enforced_a_preference_is_a_row_that_asks_what_the_agent_was_asked(
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     rows: list[dict[str, Any]],
 ) -> None:
     asked = [request.body["messages"] for request in loopback.requests if step_of(request) == "reflect"]
@@ -43,7 +43,7 @@ def test_each_session_that_enforced_a_preference_is_a_row_that_asks_what_the_age
         assert [note["text"] for note in json.loads(row["gold"])["notes"]] == wish.removeprefix("I want: ").split(" / ")
 
 
-def test_a_reflection_that_notes_nothing_or_cannot_be_read_is_no_row(loopback: Loopback, tmp_path: Path) -> None:  # noqa: F811
+def test_a_reflection_that_notes_nothing_or_cannot_be_read_is_no_row(loopback: Loopback, tmp_path: Path) -> None:
     for place, text in {"nothing": '{"reasoning": "", "notes": [], "taken_back": []}', "unread": "perhaps"}.items():
         answer = completion(text)
         loopback.script = lambda request, answer=answer: answer if step_of(request) == "reflect" else everyone(request)
@@ -60,7 +60,7 @@ def judging(request: Request) -> Any:
 
 
 def test_a_group_of_rollouts_is_rewarded_by_the_judge_as_trl_asks_for_it(
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     rows: list[dict[str, Any]],
 ) -> None:
     loopback.script = judging
@@ -85,7 +85,7 @@ pytestmark = [
 
 @pytest.mark.soak
 def test_the_trainer_of_trl_makes_rollouts_of_the_rows_and_takes_the_judges_rewards(
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
     rows: list[dict[str, Any]],
     tmp_path: Path,
 ) -> None:

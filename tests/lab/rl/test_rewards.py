@@ -21,7 +21,7 @@ from hepm.lab.rl.rewards import (
 )
 from hepm.llm import Client, Endpoint
 from hepm.text import quoted
-from tests.loopback import Loopback, Reply, completion, loopback  # noqa: F401
+from tests.loopback import Loopback, Reply, completion
 
 REWARDS = [1.0, 1, 0, 0, 0, 0, 0, 0]
 
@@ -138,7 +138,7 @@ def graded(server: Loopback, reflection: str) -> tuple[float, str]:
 
 
 def test_a_reflection_in_the_papers_form_or_in_that_of_our_question_earns_one_more_than_its_grade(
-    loopback: Loopback,  # noqa: F811
+    loopback: Loopback,
 ):
     for name, (reflection, notes) in WELL_FORMED.items():
         reward, asked = graded(loopback, reflection)
@@ -146,7 +146,7 @@ def test_a_reflection_in_the_papers_form_or_in_that_of_our_question_earns_one_mo
         assert f"The notes:\n{json.dumps(notes)}\n" in asked
 
 
-def test_a_reflection_of_another_form_is_graded_whole_and_earns_its_grade_alone(loopback: Loopback):  # noqa: F811
+def test_a_reflection_of_another_form_is_graded_whole_and_earns_its_grade_alone(loopback: Loopback):
     for name, reflection in BROKEN.items():
         reward, asked = graded(loopback, reflection)
         assert (name, reward) == (name, 3)
@@ -155,7 +155,7 @@ def test_a_reflection_of_another_form_is_graded_whole_and_earns_its_grade_alone(
     assert graded(loopback, unreasoned)[0] == 3
 
 
-def test_the_judge_is_asked_what_the_paper_asks_it(loopback: Loopback):  # noqa: F811
+def test_the_judge_is_asked_what_the_paper_asks_it(loopback: Loopback):
     loopback.script = lambda request: judging(2)
     with Client(Endpoint("llama-3.3-70b-instruct", loopback.url, "key")) as client:
         assert reflection_reward(client, json.dumps(PLAIN), ENFORCED, GOLD) == 3
@@ -182,7 +182,7 @@ def test_an_empty_reflection_earns_nothing_and_asks_no_judge(reflection: str):
         reflection_reward(client, GOLD, ENFORCED, reflection)
 
 
-def test_the_weight_of_the_form_is_a_parameter(loopback: Loopback):  # noqa: F811
+def test_the_weight_of_the_form_is_a_parameter(loopback: Loopback):
     loopback.script = lambda request: judging(2)
     with Client(Endpoint("judge", loopback.url, "key")) as client:
         assert reflection_reward(client, json.dumps(PLAIN), ENFORCED, GOLD, format_weight=0.5) == 2.5
