@@ -203,15 +203,15 @@ def test_the_agent_reads_a_preference_only_after_a_user_enforced_it(loopback: Lo
     assert len(seen) == 3
 
 
-def test_users_of_another_endpoint_are_asked_there_with_its_own_key(
-    loopback: Loopback,
-    tmp_path: Path,
+@pytest.mark.parametrize("address", ["HEPM_USER_BASE_URL", "OPENAI_BASE_URL"])
+def test_the_key_of_users_goes_to_their_own_address_and_not_to_the_agents(
+    address: str, loopback: Loopback, tmp_path: Path
 ) -> None:
     loopback.script, others = everyone, Loopback()
     others.script = everyone
     try:
         keys = {"OPENAI_API_KEY": "of-agent", "HEPM_USER_API_KEY": "of-users"}
-        players = {"HEPM_USER_MODEL": "player", "HEPM_USER_BASE_URL": others.url}
+        players = {"HEPM_USER_MODEL": "player", address: others.url}
         known = ("--model", "small", "--base-url", loopback.url)
         limit = ("-o", "max_tokens=300", "--folder", tmp_path / "f", "--json")
         answer = quick("bench", "users-played", *known, *limit, *USERS, env=keys | players)
