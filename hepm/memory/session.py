@@ -119,6 +119,8 @@ class Session:
     # Reentrant: what records a turn may also draw an arm.
     _recording: RLock = field(default_factory=RLock)
     _storing: Lock = field(default_factory=Lock)
+    # Held while the file changes, until its stamp is known: another thread may ask meanwhile whether it `moved`.
+    _writing: Lock = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
         self._read = GrowingConversation(self._without_memory)
@@ -187,7 +189,10 @@ class Session:
     @property
     def moved(self) -> bool:
         """Whether another process went on with it, or stored it."""
-        return self._journal is not None and self._journal.stamp(self._namespace, self.id) != self._stamp
+        if self._journal is None:
+            return False
+        with self._writing:
+            return self._journal.stamp(self._namespace, self.id) != self._stamp
 
     @property
     def calls(self) -> list[ToolName]:
@@ -713,24 +718,25 @@ class Session:
         redactor = self._ingest_options.redactor
         if redactor is not None:
             part = redactor(part)
-        stamp = journal.write(
-            part, first_new, list(self._shown), namespace=self._namespace, aliases=aliases, parts=sorted(parts)
-        )
+        with self._writing:
+            stamp = journal.write(
+                part, first_new, list(self._shown), namespace=self._namespace, aliases=aliases, parts=sorted(parts)
+            )
+            self._stamp = stamp or journal.stamp(self._namespace, self.id)  # perhaps a part of it is written
         self._unwritten = stamp is None
-        if stamp is None:  # perhaps a part of it is written
-            self._stamp = journal.stamp(self._namespace, self.id)
+        if stamp is None:
             return
-        self._stamp = stamp
         self._named.update(aliases)
         self._made_of |= parts
         self._written = turns
         self._written_draws = self._draws
 
     def discard(self) -> None:
-        """Forget what is on disk of a session that is not to be stored."""
+        """Forget what is on disk of a session that is stored, or not to be."""
         if self._journal is not None:
-            self._journal.remove(self._namespace, self.id)
-            self._stamp = None
+            with self._writing:
+                self._journal.remove(self._namespace, self.id)
+                self._stamp = None
 
     def finish(
         self,
@@ -814,9 +820,7 @@ class Session:
                 raise InputError(f"the run {self.id!r} is not stored: {report.rejected[0].reason}")
             self._stored = run
             sessions = self._memory.sessions
-            if self._journal is not None:
-                self._journal.remove(self._namespace, self.id)
-                self._stamp = None
+            self.discard()
             if self._distill and (run.outcome != Outcome() or report.by_rule):
                 sessions.distill_soon(self.id, namespace=self._namespace)
             tried = self._trial is not None and not self._trial.shadow

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -175,3 +176,18 @@ def test_a_session_that_never_got_room_leaves_no_file(crashed: Path, memory: Mem
     with files_limited_to(0):
         memory.session(id="parcel-8").say("user", "Refund parcel 8.")
     assert kept(crashed) == before
+
+
+def test_a_session_that_this_process_writes_has_not_moved_to_another_one(memory: Memory) -> None:
+    session = memory.session(id="s")
+    with ThreadPoolExecutor(1) as other:
+
+        def work() -> None:
+            for number in range(300):
+                session.record(f"tool_{number % 7}", {"n": number}, "ok")
+            session.finish(success=True)
+
+        working = other.submit(work)
+        while not working.done():
+            assert not session.moved
+        working.result()
