@@ -5,11 +5,10 @@ Claude Code's hooks are read as they are, those of other agents as `hepm.agents.
 Events: UserPromptSubmit, PreToolUse, PostToolBatch, PostToolUseFailure, PermissionDenied, Stop and SessionEnd. A call
 that is known to fail may be denied at PreToolUse (`Session.denial`).
 PostToolBatch comes once after all parallel calls of a turn; PostToolUse, after each, does as well where a client sends
-no batches, and a call that both tell of counts once, by its id. Memory speaks before a call that is known to fail or
-that users refused, after an error that runs got over, and at the start, if runs began alike
-(`hepm.agents.coding_advice`). It suggests tools of MCP servers alone: that a file should be read next says nothing
-without the file. What a hook adds stays in the agent's context, so no lesson is given twice, and no hint twice in a
-row. SessionEnd stores the run.
+no batches, and a call that both tell of counts once, by its id. Memory speaks before a call that users refused, and
+after an error that runs got over (`hepm.agents.coding_advice`). It suggests tools of MCP servers alone: that a file
+should be read next says nothing without the file. What a hook adds stays in the agent's context, so no lesson is given
+twice, and no hint twice in a row. SessionEnd stores the run.
 """
 
 from __future__ import annotations
@@ -80,7 +79,6 @@ class ClaudeCode:
         if run.door == OTLP_DOOR:
             raise ConflictError(f"the session {session!r} is recorded by its spans: hooks would count its calls twice")
         with run.lock:
-            begins = not run.session.request
             calls = self._take(run, event)
             run.check_kept()
         if kind == "SessionEnd":
@@ -95,7 +93,7 @@ class ClaudeCode:
                     denied = self._denied(run, event)
                 text = denied
                 if not denied and (agent, kind) not in UNHEARD:
-                    text = self._said(run, event, calls, begins=begins)
+                    text = self._said(run, event, calls)
         except StoreError:
             return {}
         if not text:
@@ -128,21 +126,17 @@ class ClaudeCode:
             run.session.say("assistant", _text(event, "last_assistant_message"))
         return []
 
-    def _said(self, run: LiveRun, event: Object, calls: Sequence[ToolCall], *, begins: bool) -> str:
+    def _said(self, run: LiveRun, event: Object, calls: Sequence[ToolCall]) -> str:
         """What memory says at an event; a control is told nothing, and waits for nothing."""
         if run.session.is_control:
             return ""
         kind = event.get("hook_event_name")
         if kind == "PreToolUse":
             name, given = str(event.get("tool_name") or ""), event.get("tool_input")
-            return "\n".join(
-                filter(None, (self._advice.before(run, name, given), self._advice.refused(run, name, given)))
-            )
+            return self._advice.refused(run, name, given)
         own = ""
         if calls:
             own = self._advice.after(run, calls)
-        elif begins:
-            own = self._advice.at_start(run, str(event.get("prompt") or ""))
         return "\n".join(filter(None, (own, self._hint(run))))
 
     def _take_denial(self, run: LiveRun, event: Object) -> None:

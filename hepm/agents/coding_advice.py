@@ -1,4 +1,4 @@
-"""What a coding agent is told, and when: before a call that fails, after an error, at the start; and else nothing.
+"""What a coding agent is told, and when: before a call that users refused, after an error; and else nothing.
 
 An agent keeps what it reads, so no lesson is given twice in a session.
 """
@@ -6,14 +6,12 @@ An agent keeps what it reads, so no lesson is given twice in a session.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import compress
 from typing import Any, Final
 
 from hepm.agents.live_run import LiveRun
-from hepm.experience.actions import ACTION_CHARS, actions_of, may_be_told
+from hepm.experience.actions import ACTION_CHARS, may_be_told
 from hepm.experience.content import ContentHere, Where
 from hepm.experience.lessons import EXTRACTIVE, SOLVED_BY, counted_runs
-from hepm.experience.likeness import like_runs
 from hepm.experience.principles import Principles
 from hepm.experience.prompt import repeated_failure
 from hepm.experience.run_steps import ERROR_CHARS, step_of
@@ -24,10 +22,7 @@ from hepm.memory import Memory
 from hepm.text import quoted
 from hepm.types import BLOCK_END, BLOCK_START, ToolCall, ToolName
 
-AT_START: Final = 2
-"""Lessons at the start."""
-BEGAN_ALIKE: Final = 0.5
-"""The share of the runs behind a lesson that began alike, for it to be told at the start."""
+_MOST: Final = 2  # lessons at once
 _LINE_CHARS: Final = 5 * ACTION_CHARS
 _INTRODUCTION: Final = "From earlier runs (data, no instruction):"
 
@@ -37,34 +32,6 @@ class CodingAdvice:
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
-
-    def at_start(self, run: LiveRun, prompt: str) -> str:
-        """Up to two lessons of runs whose first message was like this one."""
-        if not prompt.strip():
-            return ""
-        lessons = self._content(run).at_start(_where(run))
-        sources: dict[str, list[str]] = {}
-        runs: dict[str, None] = {}  # of all lessons, in order, each once
-        for lesson in lessons:
-            sources[lesson.row.id] = [source.run for source in lesson.row.sources]
-            runs |= dict.fromkeys(sources[lesson.row.id])
-        if not runs:
-            return ""
-        requests = self._memory.lessons.like_requests(runs, namespace=run.namespace)
-        alike = set(compress(requests.run_ids, like_runs(requests, prompt)))
-        began_alike: list[StoredLesson] = []
-        for lesson in lessons:
-            behind = sources[lesson.row.id]
-            if len(alike.intersection(behind)) >= BEGAN_ALIKE * len(behind):
-                began_alike.append(lesson)
-        return self._told(run, began_alike, most=AT_START)
-
-    def before(self, run: LiveRun, tool: ToolName, arguments: Any) -> str:
-        """What is known to fail of a call that is about to be made."""
-        where = _where(run)
-        content = self._content(run)
-        call = ToolCall(tool, arguments if isinstance(arguments, dict) else {})  # pyright: ignore[reportUnknownArgumentType]
-        return self._told(run, content.traps(actions_of(call, project=where.project), where))
 
     def refused(self, run: LiveRun, tool: ToolName, arguments: Any) -> str:
         """That users refused such a call where this run is, if they did in most runs that came to make it."""
@@ -93,11 +60,11 @@ class CodingAdvice:
         lessons = self._memory.lessons.told_to(run.session.token)
         return Principles(lessons).content(namespace=run.namespace)
 
-    def _told(self, run: LiveRun, lessons: Iterable[StoredLesson], *, most: int = 2) -> str:
+    def _told(self, run: LiveRun, lessons: Iterable[StoredLesson]) -> str:
         """The text of lessons that the session has not read yet; as in prompts, they do not depend on its level."""
         unread = [lesson for lesson in lessons if lesson.row.id not in run.said]
         fresh: dict[str, StoredLesson] = {}
-        for lesson in unread[:most]:
+        for lesson in unread[:_MOST]:
             fresh[lesson.row.id] = lesson
             run.said[lesson.row.id] = lesson.row.text
         return run.session.tell_lessons(list(fresh), lambda ids: _block([_quoted_line(fresh[id].row) for id in ids]))

@@ -1,4 +1,4 @@
-"""What a call needs, as ordinary principles: where arguments come from, recipes, and changes that fail.
+"""What a call needs, as ordinary principles: where arguments come from, and recipes.
 
 They are learned from the latest labelled runs of a namespace, each environment for itself, and stored like other
 principles: what they say stands in a sentence and in triples, and when they hold in their conditions. Each has its
@@ -14,23 +14,12 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Final
 
-from hepm.experience.actions import Action
 from hepm.experience.arguments import Origin, ToolArguments, learn_arguments
 from hepm.experience.comparison import says_nothing
 from hepm.experience.conditions import Conditions
-from hepm.experience.lessons import (
-    COMES_FROM,
-    FAILS,
-    REPLACED_BY,
-    SOLVED_BY,
-    Principle,
-    applies_in,
-    is_content,
-    sources_of,
-)
+from hepm.experience.lessons import COMES_FROM, SOLVED_BY, Principle, applies_in, is_content, sources_of
 from hepm.experience.recipes import learn_recipes
 from hepm.experience.run_steps import Step, steps_of_run, tools_of
-from hepm.experience.traps import learn_traps
 from hepm.graph.lessons.rows import LessonRow, StoredLesson, Triple
 from hepm.ingest.shell.parser import is_shell
 from hepm.llm.usage import estimate_tokens
@@ -95,7 +84,6 @@ def content_of(runs: Sequence[Trajectory], environment: str, project: str = "") 
     for tool in learned:
         yield from _of_arguments(tool, where, taking)
     yield from learn_recipes(labelled, where)[:MOST_OF_A_KIND]
-    yield from learn_traps(labelled, where)[:MOST_OF_A_KIND]
 
 
 def _of_arguments(tool: ToolArguments, where: Conditions, taking: Mapping[str, int]) -> Iterator[Principle]:
@@ -184,26 +172,6 @@ class ContentHere:
             if lessons:
                 return lessons[:1]
         return []
-
-    def traps(self, actions: Iterable[Action], where: Where) -> list[StoredLesson]:
-        """What is known to fail of what an agent is about to do."""
-        traps: dict[str, StoredLesson] = {}
-        for action, predicate in product(actions, (REPLACED_BY, FAILS)):
-            for stored in self._found(predicate, action.texts[0], where):
-                traps[stored.row.id] = stored
-        return list(traps.values())
-
-    def at_start(self, where: Where) -> list[StoredLesson]:
-        """Changes that fail, then recipes: what an agent may want to know before it begins."""
-        lessons: dict[str, StoredLesson] = {}
-        for kind in (REPLACED_BY, FAILS, SOLVED_BY):
-            of_kind: dict[str, StoredLesson] = {}
-            for predicate, subject in self._by:
-                if predicate == kind:
-                    of_kind |= {stored.row.id: stored for stored in self._found(kind, subject, where)}
-            # Those of most runs first, ties by id.
-            lessons |= sorted(of_kind.items(), key=lambda pair: (-len(pair[1].row.sources), pair[0]))
-        return list(lessons.values())
 
     def _found(self, predicate: str, subject: str, where: Where) -> list[StoredLesson]:
         lessons = self._by.get((predicate, subject), {})

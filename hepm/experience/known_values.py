@@ -26,7 +26,6 @@ _ID_KEY: Final = re.compile(r"\d{2}")
 _NUMBER: Final = re.compile(r"-?\d{1,15}(?:\.\d+)?")
 # "  - Flight number: HAT041": an optional bullet, a key and a value.
 _LINE: Final = re.compile(r"\s*(-\s+)?([A-Za-z_][\w -]{0,39}?):\s*(.*)")
-_WORD: Final = re.compile(r"[^\W_]{2,}")
 # Up to white space or brackets: "a@b.org", "#W123", "2024-05-01". `_EDGE` is stripped from both ends.
 _TOKEN: Final = re.compile(r"[^\s,;!?()\[\]{}\"“”]+")
 _EDGE: Final = " .:'’`*<>$€£"
@@ -81,11 +80,6 @@ def comparable(value: JSON) -> str:
         members = (f"{key}:{comparable(member)}" for key, member in sorted(value.items()))
         return "{" + ",".join(members) + "}"
     return "[" + ",".join(map(comparable, value)) + "]"
-
-
-def words_of(text: str) -> frozenset[str]:
-    """The words of a text, in small letters."""
-    return frozenset(_WORD.findall(text.casefold()))
 
 
 def tokens_of(text: str) -> list[str]:

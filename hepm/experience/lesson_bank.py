@@ -16,8 +16,6 @@ from typing import Final, Literal, TypeAlias
 
 from hepm.embed import Embedder
 from hepm.errors import StoreError
-from hepm.evidence.decisions import FactNumbers, LabelledRun
-from hepm.evidence.nearest import Requests
 from hepm.evidence.rules import ToolRule
 from hepm.experience.comparison import says_nothing
 from hepm.experience.equal_lessons import EqualLessons, equal_lessons
@@ -131,11 +129,6 @@ class LessonBank:
         """What worked and what failed where, in runs of any task (see `hepm.evidence.upkeep.LiveEvidence.rules`)."""
         rules = self._mirror.namespace(namespace).learned.rules(anew=anew)
         return [rule for rule in rules if not rule.family]
-
-    def _labelled_runs(self, namespace: str) -> tuple[builtins.list[LabelledRun], FactNumbers]:
-        """The labelled runs that are learned from, in order of arrival; new ones are appended to the same list."""
-        sample = self._mirror.namespace(namespace).learned.runs()
-        return sample.runs, sample.numbers
 
     def list(
         self, kind: Kind, *, namespace: str = DEFAULT_NAMESPACE, retired: bool = False
@@ -386,12 +379,6 @@ class LessonBank:
                 if run.trusted:
                     requests[run.id] = request_of(run)
         return requests
-
-    def like_requests(self, runs: Collection[str], *, namespace: str = DEFAULT_NAMESPACE) -> Requests:
-        """What users asked for in these runs; those that lessons are not counted in are left out."""
-        labelled, _ = self._labelled_runs(namespace)
-        wanted = set(runs)
-        return Requests.of([run for run in labelled if run.id in wanted])
 
     def runs(self, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[Trajectory]:
         """Stored runs in the order given, each with the label that it counts with, without those that are gone.

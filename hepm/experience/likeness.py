@@ -15,10 +15,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from hepm.embed import HashingEmbedder
-from hepm.evidence.decisions import BoolArray
-from hepm.evidence.nearest import Requests
-from hepm.graph.delta import request_of as first_request
-from hepm.graph.delta import words_of
 from hepm.graph.mirror.lesson_mirror import rarity, weighted
 from hepm.graph.rows import Float32Array
 from hepm.ingest.fields import is_list, is_object
@@ -98,16 +94,6 @@ Words: TypeAlias = list[tuple[str, bool | None]]
 """Words, each with whether it begins with a capital letter; None where that means nothing."""
 _CAPITALS: Final = 1 / 4
 """Where more of the words inside sentences than this begin with a capital letter, as in German, it marks no names."""
-
-
-_ALIKE: Final = 0.5
-"""Least cosine of what a user said so far and what another said in a whole run, if they may want the same."""
-
-
-def like_runs(requests: Requests, said: str) -> BoolArray:
-    """Of which runs the users may have wanted what this one says, shape (R,); of none without a word."""
-    words = words_of(first_request(said))
-    return (requests.cosines(words) >= _ALIKE) & bool(words)
 
 
 def request_of(run: Trajectory) -> str:

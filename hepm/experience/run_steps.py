@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from hepm.experience.actions import Action, actions_of
-from hepm.experience.arguments import task_key
-from hepm.experience.known_values import words_of
 from hepm.experience.transcript import went_wrong
 from hepm.ingest.redact import Redactor
 from hepm.ingest.shell.parser import command_of, is_shell
@@ -102,28 +100,12 @@ class RunSteps:
     Attributes:
         well: Whether it succeeded.
         when: The day it ended, or the file it was read from; "" if neither is known.
-        request: Words of the user's first message.
     """
 
     id: str
     well: bool
     when: str
-    task: str
-    request: frozenset[str]
     steps: tuple[Step, ...]
-
-    def untroubled(self) -> Iterator[Action]:
-        """Each action before which nothing failed that does not work by then: others may be done as it failed."""
-        pending: set[str] = set()
-        for step in self.steps:
-            if not pending:
-                yield from step.actions
-            # Of a command line, the last command is what failed or worked.
-            last = {action.texts[-1] for action in step.actions[-1:]}
-            if step.failed:
-                pending = pending | last
-            else:
-                pending = pending - last
 
 
 def steps_of_run(run: Trajectory) -> RunSteps | None:
@@ -133,10 +115,8 @@ def steps_of_run(run: Trajectory) -> RunSteps | None:
         return None
     project = run.tags.get("project", "")
     steps: list[Step] = []
-    request = ""
     for number, turn in enumerate(run.turns):
         if turn.role == "user":
-            request = request or turn.text
             continue
         for call in turn.ran:
             if call.name != SUMMARY_TOOL and not own_tool(call.name):
@@ -146,7 +126,7 @@ def steps_of_run(run: Trajectory) -> RunSteps | None:
         day = f"day {int(run.ended_at // 86_400)}"  # since 1970
     when = f"{day} {run.source}".strip()
     steps = _without_remote_code(steps)
-    return RunSteps(run.id, success, when, task_key(run), words_of(request), tuple(steps))
+    return RunSteps(run.id, success, when, tuple(steps))
 
 
 def _without_remote_code(steps: Sequence[Step]) -> list[Step]:

@@ -46,13 +46,12 @@ ASKED = {
 
 @dataclass
 class Happened:
-    """One call: what an agent is about to do, what came of it, and the answer that it should have got, "" for none."""
+    """One call, what came of it, and the answer that it should have got, "" for none."""
 
     tool: str
     given: dict[str, str]
     result: str
     failed: bool = False
-    before: str = ""
     after: str = ""
 
 
@@ -91,7 +90,7 @@ def sessions(number: int, seed: int) -> Iterator[Session]:
                     bash("pytest tests/test_api.py", "5 passed"),
                 ]
             else:
-                calls += [edit(CLIENT, at, before=GENERATE), bash("git commit -am client", "1 file changed")]
+                calls += [edit(CLIENT, at), bash("git commit -am client", "1 file changed")]
         else:
             command, error, repair = REPAIRS[kind]
             command = command.format(file=f"test_{file}.py" if "pytest" in command else file)

@@ -99,7 +99,7 @@ def test_hooks_tell_a_control_no_lesson_and_no_warning(coding_memory: Memory, ar
     hooks, told = Hooks(coding_memory), 0
     for session in sessions(24, seed=2):
         in_arm = coding_memory.sessions.lots.arm(session.id, HOLDOUT, namespace="default") == arm
-        told += sum(bool(text) for _, _, text in hooks.play(session) if in_arm)
+        told += sum(bool(text) for _, text in hooks.play(session) if in_arm)
     assert (told == 0) == (arm == CONTROL)
 
 

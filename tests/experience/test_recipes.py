@@ -6,7 +6,6 @@ from hepm.experience.actions import actions_of, is_reading
 from hepm.experience.content import content_of
 from hepm.experience.recipes import learn_recipes
 from hepm.experience.run_steps import RunSteps, errors_of, normal_error, steps_of_run
-from hepm.experience.traps import chance_of, learn_traps
 from hepm.types import Outcome, ToolCall, Trajectory, Turn
 
 DAY = 86_400.0
@@ -88,37 +87,6 @@ def test_after_an_error_of_another_tool_the_next_call_is_told() -> None:
     assert [one.text for one in learn_recipes(steps(*map(run, range(4))))] == [
         "find_by_email: user not found → find_by_name"
     ]
-
-
-def edited(number: int, *, generated: bool, success: bool) -> Trajectory:
-    does = [ToolCall("Edit", {"file_path": "/srv/api/client.py"}, "ok")]
-    if not generated:
-        does = [ToolCall("Edit", {"file_path": "/srv/openapi.yaml"}, "ok"), sh("make generate")]
-    asked = "Add a timeout to the API client."
-    return trajectory(f"e{number}", [sh("git status"), *does, sh("git commit -m x")], success=success, asked=asked)
-
-
-def test_a_change_after_which_runs_failed_is_a_trap_and_names_what_others_did() -> None:
-    runs = [
-        *(edited(n, generated=False, success=True) for n in range(6)),
-        *(edited(10 + n, generated=True, success=False) for n in range(3)),
-    ]
-    (one,) = learn_traps(steps(*runs))
-    assert one.text == "Edit api/client.py fails; Edit srv/openapi.yaml, then make generate worked"
-    assert (one.tried, one.worked) == (3, 0)
-
-
-def test_what_fails_by_chance_is_no_trap() -> None:
-    assert chance_of(3, 3, 3, 9) == pytest.approx(1 / 84)
-    runs = [edited(number, generated=True, success=number % 2 == 0) for number in range(10)]
-    assert learn_traps(steps(*runs)) == []
-
-
-def test_what_was_done_as_something_failed_is_no_trap() -> None:
-    good = [fixed(number) for number in range(8)]
-    error = sh("pytest -q", "error: no such table here", True)
-    bad = [trajectory(f"b{number}", [error, sh("git stash now")], success=False) for number in range(4)]
-    assert learn_traps(steps(*good, *bad)) == []
 
 
 @pytest.mark.parametrize(
