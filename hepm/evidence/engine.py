@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
@@ -120,9 +120,14 @@ class ToolCodes(dict[ToolName, int]):
         latest = [self[tool] for tool in past[: -COMPARED - 1 : -1]]
         return latest + [-1] * (COMPARED - len(latest))
 
-    def counts(self, calls: Sequence[ToolName]) -> dict[int, int]:
-        """How often each tool was called."""
-        return Counter(self[tool] for tool in calls)
+    def counts(self, calls_R: Iterable[Sequence[ToolName]], *, first: int = 0) -> NDArray[np.intp]:
+        """How often each run called each tool, as `Learned.called_3P`; runs are numbered from `first` on."""
+        pairs = [
+            (run, self[tool], times)
+            for run, calls in enumerate(calls_R, first)
+            for tool, times in Counter(calls).items()
+        ]
+        return np.array(pairs, dtype=np.intp).reshape(-1, 3).T.copy()
 
 
 class _Like(NamedTuple):
@@ -144,7 +149,7 @@ class Learned:
     Attributes:
         base: Share of successful runs.
         support, failures: How many successful, and how many failed runs called each tool.
-        calls_RT: How often each run called each tool, at most 255 times.
+        called_3P: Numbers of the run and of the tool, and how often it called it, of all P pairs.
         whole: Whether all runs were read; else counts are the least there are.
     """
 
@@ -154,7 +159,7 @@ class Learned:
     base: float
     support: Counter[ToolName]
     failures: Counter[ToolName]
-    calls_RT: NDArray[np.uint8]
+    called_3P: NDArray[np.intp]
     stems: Mapping[ToolName, frozenset[str]]
     chance: Chance = SHIPPED_CHANCE
     whole: bool = True
@@ -283,7 +288,7 @@ class Learned:
             known = self.chance.known(vote.likeness) >= KNOWN
             group_N = self._cases(place, known=known)
             by_forest, asked = self._ways(place, like, past, group_N)
-            ways = counted(place, _both(like), self.base, group_N)
+            ways = by_forest if like.both else counted(place, _both(like), self.base, group_N)
         share, by_request = shares(by_forest), shares(asked)
         tools = self._compared(share, by_request, vote, allowed)
         plain = self._plain(tools, share, by_forest, cosine_R, past, said, witness)
@@ -354,9 +359,13 @@ class Learned:
         if not won_R.any():
             return np.zeros(len(tools))
         weight_R = np.exp((cosine_R - cosine_R[won_R].max()) / TEMPERATURE) * won_R
-        oftener_RC = self.calls_RT[:, [self.numbers[tool] for tool in tools]] > np.minimum(times_C, 254)
-        # Not `@`: on busy cores the threads of a BLAS wait for each other.
-        return np.einsum("r,rc->c", weight_R, oftener_RC) / weight_R.sum()
+        run_P, tool_P, times_P = self.called_3P
+        number_C = [self.numbers[tool] for tool in tools]
+        times_T = np.zeros(len(self.numbers), dtype=np.intp)
+        times_T[number_C] = times_C
+        oftener_P = times_P > times_T[tool_P]
+        oftener_T = np.bincount(tool_P, weight_R[run_P] * oftener_P, len(times_T))
+        return oftener_T[number_C] / weight_R.sum()
 
     def named(self, tool: ToolName, said: AbstractSet[str]) -> float:
         """Share of the words of a tool's name that were said."""
@@ -398,12 +407,6 @@ class Learned:
         """
         number = len(self.requests.run_ids)
         tools = set(run.calls)
-        for tool in tools:
-            _ = self.numbers[tool]
-        calls_RT = np.zeros((number + 1, len(self.numbers)), dtype=np.uint8)
-        calls_RT[:-1, : self.calls_RT.shape[1]] = self.calls_RT
-        for tool, times in self.numbers.counts(run.calls).items():
-            calls_RT[-1, tool] = min(times, 255)
         won = Counter(tools) if run.won else Counter[ToolName]()
         lost = Counter[ToolName]() if run.won else Counter(tools)
         return replace(
@@ -413,7 +416,7 @@ class Learned:
             base=(self.base * (number + 2) + run.won) / (number + 3),
             support=self.support + won,
             failures=self.failures + lost,
-            calls_RT=calls_RT,
+            called_3P=np.concatenate([self.called_3P, self.numbers.counts([run.calls], first=number)], axis=1),
             stems={**self.stems, **{tool: stems(tool.removeprefix(USER_SIDE)) for tool in tools}},
         )
 
@@ -461,14 +464,13 @@ def _best_in_leaf(place: PlaceEvidence, true_F: BoolArray) -> ToolName:
 
 def _counted(place: PlaceEvidence, small_N: BoolArray) -> dict[ToolName, Counted]:
     """The decisions in a leaf of the small tree by tool."""
-    called_MK = place.called_NK[small_N]
-    tried_K = called_MK.sum(axis=0)
-    worked_K = called_MK[place.value_N[small_N] >= 0.5].sum(axis=0)
-    of_tools: dict[ToolName, Counted] = {}
-    for tool, worked, tried in zip(place.tools, worked_K.tolist(), tried_K.tolist(), strict=True):
-        if tried:
-            of_tools[tool] = Counted(worked, tried)
-    return of_tools
+    worked_N = small_N & (place.value_N >= 0.5)
+    worked_K, tried_K = place.by_tool(np.stack([worked_N, small_N]).astype(np.float32)).astype(np.intp).tolist()
+    return {
+        tool: Counted(worked, tried)
+        for tool, worked, tried in zip(place.tools, worked_K, tried_K, strict=True)
+        if tried
+    }
 
 
 def fitting(vote: NearestVote, share: Mapping[ToolName, float]) -> dict[ToolName, float]:

@@ -28,7 +28,7 @@ from hepm.types import USER_SIDE
 
 _log = logging.getLogger("hepm")
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 """Raised when the file, or what a number in it means, changes: older ones are learned again."""
 _ARRAYS: Final = ("leaf_NT", "small_N", "unseen_NT", "called_NK", "value_N", "run_N", "last_N4")
 _NODES: Final = ("forest", "small")
@@ -100,7 +100,7 @@ def keep(file: Path, kept: KeptEvidence) -> None:
         "whole": evidence.whole,
     }
     arrays["texts"] = np.frombuffer(json.dumps(texts).encode(), dtype=np.uint8)
-    arrays |= {"family_R": requests.family_R, "won_R": requests.won_R, "calls_RT": evidence.calls_RT}
+    arrays |= {"family_R": requests.family_R, "won_R": requests.won_R, "called_3P": evidence.called_3P}
     arrays["value_D2"] = kept.value_D2
     _write(file, lambda stream: np.savez(stream, allow_pickle=False, **arrays))
 
@@ -198,7 +198,7 @@ def _evidence(texts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> L
         texts["base"],
         Counter(texts["support"]),
         Counter(texts["failures"]),
-        arrays["calls_RT"],
+        arrays["called_3P"],
         {tool: stems(tool.removeprefix(USER_SIDE)) for tool in numbers},
         Chance.from_json(texts["chance"]),
         texts["whole"],

@@ -40,9 +40,7 @@ def learn(runs: Sequence[LabelledRun], numbers: FactNumbers, *, whole: bool = Tr
     requests = Requests.of(runs)
     run_number = {run.id: number for number, run in enumerate(runs)}
     tools = ToolCodes()
-    for run in runs:
-        for tool in run.calls:
-            _ = tools[tool]
+    called_3P = tools.counts(requests.calls_R)
     base = (sum(run.won for run in runs) + 1) / (len(runs) + 2)
     decisions_at: dict[CallPlace, list[Decision]] = defaultdict(list)
     for run in runs:
@@ -56,10 +54,6 @@ def learn(runs: Sequence[LabelledRun], numbers: FactNumbers, *, whole: bool = Tr
         last_N4 = np.array([tools.last(decision.past) for decision in rows], dtype=np.int32)
         places[place] = grow(rows, numbers, seen=len(decisions), run_N=run_N, last_N4=last_N4)
     back_up(rows_at, places, requests.family_R, base)
-    calls_RT = np.zeros((len(runs), len(tools)), dtype=np.uint8)
-    for number, run in enumerate(runs):
-        for tool, times in tools.counts(run.calls).items():
-            calls_RT[number, tool] = min(times, 255)
     evidence = Learned(
         places,
         requests,
@@ -67,7 +61,7 @@ def learn(runs: Sequence[LabelledRun], numbers: FactNumbers, *, whole: bool = Tr
         base,
         _callers(run for run in runs if run.won),
         _callers(run for run in runs if not run.won),
-        calls_RT,
+        called_3P,
         {tool: stems(tool.removeprefix(USER_SIDE)) for tool in tools},
         whole=whole,
     )

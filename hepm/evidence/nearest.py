@@ -205,9 +205,11 @@ class Requests:
 
     def _voters(self, cosine_R: NDArray[np.float64]) -> list[int]:
         """The runs with the likeliest requests, likeliest first; of equal ones the latest, `MOST_VOTERS` at most."""
+        runs = np.arange(len(cosine_R))
+        if len(runs) > MOST_VOTERS:  # few are sorted
+            runs = np.flatnonzero(cosine_R >= np.partition(cosine_R, -MOST_VOTERS)[-MOST_VOTERS])
         # Reversed, a stable sort puts the latest of equal runs first.
-        latest_first = np.argsort(-cosine_R[::-1], kind="stable")[:MOST_VOTERS]
-        nearest = len(cosine_R) - 1 - latest_first
+        nearest = runs[::-1][np.argsort(-cosine_R[runs[::-1]], kind="stable")][:MOST_VOTERS]
         least = float(cosine_R[nearest[:VOTERS]].min(initial=1.0)) - _ROUNDING
         return nearest[cosine_R[nearest] >= max(least, _ROUNDING)].tolist()
 

@@ -96,7 +96,7 @@ class Nodes:
         return tests
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class PlaceEvidence:
     """N decisions at one place, with K tools, F tests and T trees. Immutable.
 
@@ -154,9 +154,15 @@ class PlaceEvidence:
 
     def by_tool(self, weight_XN: Float32Array) -> Float32Array:
         """Weights of the decisions in sums by what was called, shape (X, K)."""
-        tool_C, row_C = np.nonzero(self.called_NK.T)
+        first_K, row_C = self._by_tool
         # Not `@`: on busy cores the threads of a BLAS wait for each other.
-        return np.add.reduceat(weight_XN[:, row_C], np.searchsorted(tool_C, np.arange(len(self.tools))), axis=1)
+        return np.add.reduceat(weight_XN[:, row_C], first_K, axis=1)
+
+    @cached_property
+    def _by_tool(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The rows that called each tool, one after the other, and where those of each tool begin."""
+        tool_C, row_C = np.nonzero(self.called_NK.T)
+        return np.searchsorted(tool_C, np.arange(len(self.tools))), row_C
 
     def with_decision(
         self, tools: Sequence[ToolName], true_F: BoolArray, value: float, run: int, last: Sequence[int]
