@@ -11,6 +11,7 @@ import shutil
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -30,8 +31,20 @@ _log = logging.getLogger("hepm")
 
 FORMAT: Final = 5
 """Raised when the file, or what a number in it means, changes: older ones are learned again."""
-_ARRAYS: Final = ("leaf_NT", "small_N", "unseen_NT", "called_NK", "value_N", "run_N", "last_N4")
-_NODES: Final = ("forest", "small")
+_ARRAYS: Final[Mapping[str, Callable[[PlaceEvidence], NDArray[Any]]]] = {
+    "forest_test": lambda known: known.forest.test_M,
+    "forest_after": lambda known: known.forest.after_M2,
+    "small_test": lambda known: known.small.test_M,
+    "small_after": lambda known: known.small.after_M2,
+    "leaf_NT": lambda known: known.leaf_NT,
+    "small_N": lambda known: known.small_N,
+    "unseen_NT": lambda known: known.unseen_NT,
+    "called_NK": lambda known: known.called_NK,
+    "value_N": lambda known: known.value_N,
+    "run_N": lambda known: known.run_N,
+    "last_N4": lambda known: known.last_N4,
+}
+"""What is kept of a place, in the order of `PlaceEvidence`, after its tests."""
 
 
 class KeptEvidence(NamedTuple):
@@ -75,21 +88,21 @@ def drop_former(file: Path) -> None:
 def keep(file: Path, kept: KeptEvidence) -> None:
     """Write a file atomically; a full disk keeps none."""
     evidence = kept.evidence
+    places = [[*place, known.seen, known.tools, known.questions.tests] for place, known in evidence.places.items()]
+    # One array of all places each: thousands of small ones would take a new process half a second to read.
     arrays: dict[str, NDArray[Any]] = {}
-    places: list[Any] = []
-    for number, (place, known) in enumerate(evidence.places.items()):
-        places.append([*place, known.seen, known.tools, known.questions.tests])
-        for name in _ARRAYS:
-            arrays[f"{number} {name}"] = getattr(known, name)
-        for name in _NODES:
-            nodes: Nodes = getattr(known, name)
-            arrays[f"{number} {name} test"], arrays[f"{number} {name} after"] = nodes.test_M, nodes.after_M2
+    shapes: dict[str, list[tuple[int, ...]]] = {}
+    for name, of_place in _ARRAYS.items():
+        of_places = [of_place(known) for known in evidence.places.values()]
+        arrays[name] = np.concatenate([array.ravel() for array in of_places])
+        shapes[name] = [array.shape for array in of_places]
     requests = evidence.requests
     runs = zip(requests.run_ids, map(sorted, requests.words_R), requests.calls_R, strict=True)
     texts = {
         "format": FORMAT,
         "about": kept.about,
         "places": places,
+        "shapes": shapes,
         "runs": list(runs),
         "families": list(requests.families),
         "tools": list(evidence.numbers),
@@ -173,14 +186,21 @@ def read_kept(file: Path) -> KeptEvidence | None:
         return None
 
 
+def _of_places(joined: NDArray[Any], shapes: Sequence[Sequence[int]]) -> list[NDArray[Any]]:
+    """The arrays of the places, of which one was made."""
+    ends = np.cumsum([prod(shape) for shape in shapes])
+    pieces = np.split(joined, ends[:-1])
+    return [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
+
+
 def _evidence(texts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Learned:
     places: dict[CallPlace, PlaceEvidence] = {}
-    for number, (tool, failed, seen, tools, tests) in enumerate(texts["places"]):
-        columns: dict[str, Any] = {name: arrays[f"{number} {name}"] for name in _ARRAYS}
-        for name in _NODES:
-            columns[name] = Nodes(arrays[f"{number} {name} test"], arrays[f"{number} {name} after"])
+    columns = [_of_places(arrays[name], texts["shapes"][name]) for name in _ARRAYS]
+    for (tool, failed, seen, tools, tests), of_place in zip(texts["places"], zip(*columns, strict=True), strict=True):
+        forest_test, forest_after, small_test, small_after, *rows = of_place
         asked = Questions([FactTest(source, fact, above, tuple(others)) for source, fact, above, others in tests])
-        places[CallPlace(tool, failed)] = PlaceEvidence(seen=seen, tools=tuple(tools), questions=asked, **columns)
+        forest, small = Nodes(forest_test, forest_after), Nodes(small_test, small_after)
+        places[CallPlace(tool, failed)] = PlaceEvidence(seen, tuple(tools), asked, forest, small, *rows)
     ids, words, calls = zip(*texts["runs"], strict=True)
     requests = Requests.from_words(
         list(ids),

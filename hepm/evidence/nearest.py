@@ -105,9 +105,11 @@ class Requests:
         unknown = log(len(words_R) + 1)
         rarity = {word: log((len(words_R) + 1) / len(runs)) for word, runs in holders.items()}
         arrays = {word: np.array(runs, dtype=np.intp) for word, runs in holders.items()}
-        found = cls(run_ids, words_R, calls_R, family_R, won_R, families, arrays, rarity, np.zeros(0), unknown)
-        found._length_R = np.array([found._length(words) for words in words_R], dtype=np.float64)
-        return found
+        square_R = np.zeros(len(words_R))
+        for word, runs in arrays.items():
+            square_R[runs] += rarity[word] ** 2
+        length_R = np.maximum(np.sqrt(square_R), _ROUNDING)
+        return cls(run_ids, words_R, calls_R, family_R, won_R, families, arrays, rarity, length_R, unknown)
 
     def with_run(self, run: LabelledRun) -> Requests:
         """The same with one run more; words keep their rarity."""
