@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import click
 import pytest
 
-from hepm.cli.commands import COMMANDS, RARE, find_command
+from hepm.cli.commands import COMMANDS, find_command
 from hepm.cli.config import VARIABLES
 from hepm.ingest import READERS, read_runs
 from hepm.types import Trajectory
@@ -216,7 +216,7 @@ def test_every_call_in_the_docs_has_options_that_exist() -> None:
             if command is not None:
                 options = {option for param in command.params for option in (*param.opts, *param.secondary_opts)}
                 named = {option for option in OPTION.findall(call) if option.startswith("--")}
-                assert named <= options | {"--help", "--help-all", "--debug"}, f"{name_of(page)}: hepm {call}"
+                assert named <= options | {"--help", "--debug"}, f"{name_of(page)}: hepm {call}"
 
 
 def command_called(call: str) -> click.Command | None:
@@ -333,17 +333,6 @@ def test_what_a_page_says_of_the_code_is_made_from_it() -> None:
 def test_the_options_of_a_command_are_made_from_the_code() -> None:
     for name, command in commands().items():
         assert not command.params or f"<!-- made from the code: {name} -->" in section_of(name)
-
-
-def test_the_help_of_a_command_shows_at_most_twelve_options() -> None:
-    for name, command in commands().items():
-        words = RARE.get(name.removeprefix("hepm "), "").split()
-        assert set(words) <= {param.name for param in command.params}
-        short, whole = (quick(*name.split()[1:], flag).out for flag in ("--help", "--help-all"))
-        shown, all_of_them = (re.findall(r"^  (-[-\w]+)", text, re.MULTILINE) for text in (short, whole))
-        assert len(shown) - 1 <= 12, name  # --help itself
-        assert len(all_of_them) - len(shown) == len(words), name
-        assert ("--help-all" in short) == bool(words), name
 
 
 def test_every_variable_that_the_code_reads_is_in_the_table_and_they_are_few() -> None:

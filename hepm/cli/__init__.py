@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import glob
 import io
 import os
 import sys
@@ -54,7 +53,6 @@ def _run(arguments: list[str]) -> int:
     if os.environ.get("COLUMNS") == "0":
         del os.environ["COLUMNS"]
     try:
-        _check_text(arguments)
         options = [argument for argument in before if argument != "--debug"]
         code = _exit_code(options + arguments[len(before) :])
         _flush()
@@ -130,26 +128,3 @@ def _misuse(error: click.UsageError) -> str:
 def _complain(text: str) -> None:
     with contextlib.suppress(OSError):
         print(text, file=sys.stderr)
-
-
-def _check_text(arguments: list[str]) -> None:
-    """Refuse arguments that are not UTF-8, which no store can hold. A path may have any bytes.
-
-    Only the commands know which arguments are paths: one that exists or contains a folder is taken for one.
-    """
-    for argument in arguments:
-        # Bytes that are no UTF-8 arrive as surrogates: they are shown as \xe9.
-        shown = argument.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-        if shown == argument:
-            continue
-        value = _value_of(argument)
-        if os.sep not in value and not os.path.exists(value) and not glob.glob(value):
-            path = _value_of(shown)
-            raise HepmError(f"'{shown}' is no text in UTF-8: write it in UTF-8, or as ./{path} if it is a path.")
-
-
-def _value_of(argument: str) -> str:
-    """`runs.jsonl` of `--messages=runs.jsonl`, and of `runs.jsonl`."""
-    if argument.startswith("--"):
-        return argument.partition("=")[2]
-    return argument

@@ -16,7 +16,6 @@ import click
 from click.core import ParameterSource
 
 from hepm.cli.config import read_config, setting_at
-from hepm.text import count_of
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -52,12 +51,10 @@ class ConfigOption(click.Option):
 
 
 class Command(click.Command):
-    """A command whose `--help` leaves out the options of `RARE`, which `--help-all` shows."""
+    """A command whose help begins a paragraph with its example, and describes its arguments."""
 
     def __init__(self, name: str | None, *, help: str | None = None, **settings: Any) -> None:
-        text = inspect.cleandoc(help or "")
-        # An example is a paragraph of its own.
-        text = re.sub(r"\s+Example: ", "\n\nExample: ", text)
+        text = re.sub(r"\s+Example: ", "\n\nExample: ", inspect.cleandoc(help or ""))
         super().__init__(name, help=text, **settings)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -68,51 +65,13 @@ class Command(click.Command):
             error.ctx = error.ctx or ctx
             raise
 
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """The parameters, with `--help-all`."""
-        return [*super().get_params(ctx), _HELP_ALL]
-
-    def left_out(self, ctx: click.Context) -> list[click.Option]:
-        """The options that this help does not show."""
-        if ctx.meta.get(_SHOW_ALL):
-            return []
-        rare = RARE.get(ctx.command_path.removeprefix("hepm "), "").split()
-        options = [parameter for parameter in self.params if isinstance(parameter, click.Option)]
-        return [option for option in options if option.name in rare]
-
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the arguments, the options that most people need, and how many more there are."""
+        """Write the arguments and the options."""
         arguments = [parameter for parameter in self.params if isinstance(parameter, Argument)]
         if arguments:
             with formatter.section("Arguments"):
                 formatter.write_dl([(argument.make_metavar(ctx), argument.about) for argument in arguments])
-        left_out = self.left_out(ctx)
-        records: list[tuple[str, str]] = []
-        for parameter in self.get_params(ctx):
-            if isinstance(parameter, click.Option) and parameter not in left_out:
-                record = parameter.get_help_record(ctx)
-                if record is not None:
-                    records.append(record)
-        with formatter.section("Options"):
-            formatter.write_dl(records)
-        if left_out:
-            formatter.write_paragraph()
-            formatter.write_text(f"{count_of(len(left_out), 'more option')}: {ctx.command_path} --help-all")
-
-
-_SHOW_ALL: Final = "hepm.help_all"
-
-
-def _help_all(ctx: click.Context, _parameter: click.Parameter, given: bool) -> None:
-    if given and not ctx.resilient_parsing:
-        ctx.meta[_SHOW_ALL] = True
-        print(ctx.get_help())
-        ctx.exit()
-
-
-_HELP_ALL: Final = click.Option(
-    ["--help-all"], is_flag=True, is_eager=True, expose_value=False, hidden=True, callback=_help_all
-)
+        super().format_options(ctx, formatter)
 
 
 def option(
@@ -251,14 +210,6 @@ GROUPS: Final = {
 
 The help imports none of them.
 """
-RARE: Final = {
-    "bench": (
-        "base_url concurrency distiller embedder learn_from max_turns namespace option prices prune_below seed rollouts"
-    ),
-    "papers": "base_url prices",
-    "prompt": "k environment",
-}
-"""Options that a command's `--help` leaves out, as few need them: at most 12 are shown."""
 COMMANDS: Final = {name: entry for commands in GROUPS.values() for name, entry in commands.items()}
 
 

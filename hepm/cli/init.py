@@ -9,7 +9,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
 
 import click
@@ -22,95 +22,16 @@ from hepm.cli.config import FILE_NAME, ServeTable, find_config, read_config
 from hepm.cli.options import NAMESPACE, STORE, refuse, remark, store_option
 
 Client: TypeAlias = Literal[
-    "claude-code",
-    "codex",
-    "gemini-cli",
-    "qwen-code",
-    "opencode",
-    "copilot",
-    "cline",
-    "cursor",
-    "mcp",
-    "openai",
-    "anthropic",
-    "gemini",
-    "openai-agents",
-    "langchain",
-    "pydantic-ai",
-    "litellm",
-    "config",
-]
+    "claude-code", "codex", "gemini-cli", "qwen-code", "opencode", "copilot", "cline", "cursor", "mcp", "config",
+]  # fmt: skip
 
 Scope: TypeAlias = Literal["project", "user"]
-
-_PROXIED: Final = {
-    "openai": """\
-from openai import OpenAI
-
-client = OpenAI(base_url={url}, default_headers={headers})
-""",
-    "anthropic": """\
-from anthropic import Anthropic
-
-client = Anthropic(base_url={url}, default_headers={headers})
-""",
-    "gemini": """\
-from google import genai
-
-client = genai.Client(http_options={{"base_url": {url}, "headers": {headers}}})
-""",
-}
-_OUTCOME: Final = """
-# When a task has ended: a run without an outcome teaches nothing. With the headers of the client.
-# POST {url} {{"session": "ID-OF-YOUR-TASK", "success": true}}
-"""
-
-_IN_PROCESS: Final = {
-    "openai-agents": """\
-from agents import Runner
-from hepm import Memory
-from hepm.agents.openai_agents import HepmRunHooks
-
-memory = Memory.open({store})
-
-
-async def run(agent, request):
-    async with memory.session({namespace}) as session:
-        hepm = HepmRunHooks(session)
-        return await Runner.run(agent, request, hooks=hepm, run_config=hepm.run_config())
-""",
-    "langchain": """\
-from hepm import Memory
-from hepm.agents.langchain import HepmMiddleware
-from langchain.agents import create_agent
-
-memory = Memory.open({store})
-agent = create_agent(model, tools, middleware=[HepmMiddleware(memory{more})])
-""",
-    "pydantic-ai": """\
-from hepm import Memory
-from hepm.agents.pydantic_ai import HepmCapability
-from pydantic_ai import Agent
-
-memory = Memory.open({store})
-agent = Agent(model, tools=tools, capabilities=[HepmCapability(memory{more})])
-""",
-    "litellm": """\
-import litellm
-from hepm import Memory
-from hepm.agents.litellm import HepmLogger
-
-memory = Memory.open({store})
-litellm.callbacks = [HepmLogger(memory{more})]
-""",
-}
-"""Lines that open the memory in the agent's own process, without a server."""
 
 
 @command("init")
 @argument(
     "client",
-    "The agent or library to connect, or config: settings of the commands.",
+    "The agent to connect, or config: settings of the commands.",
     type=click.Choice(get_args(Client)),
 )
 @flag("--write", "Write the lines into the client's file.")
@@ -162,10 +83,10 @@ def init(
             remark(f"{file.path}, which --write writes:")
             print(file.add(""), end="")
     if not files:
-        print(_snippet(client, ServerEntry(server, namespace, token_env), store), end="")
+        print(_mcp_entry(store, namespace))
     if write and client != "config" and find_config() is None and (store, namespace) != (STORE, NAMESPACE):
         remark(f"`hepm init config --write` keeps store and namespace in {FILE_NAME}, for all commands")
-    if not remove and client in (*CODING_AGENTS, "codex", *_PROXIED):
+    if not remove and client in (*CODING_AGENTS, "codex"):
         remark(f"{client} reaches hepm at {server} while `{_serve_command(server)}` runs")
 
 
@@ -187,18 +108,6 @@ def _files(client: Client, server: ServerEntry, scope: str | None, *, mcp: bool)
     return files_of(client, server, scope, mcp=mcp)
 
 
-def _snippet(client: Client, server: ServerEntry, store: str) -> str:
-    if client == "mcp":
-        return _mcp_entry(store, server.namespace)
-    if client in _PROXIED:
-        return _client_of(client, server)
-    about, more = "", ""
-    if server.namespace != NAMESPACE:
-        about = f"namespace={json.dumps(server.namespace)}"
-        more = f", {about}"
-    return _IN_PROCESS[client].format(store=json.dumps(store), namespace=about, more=more)
-
-
 def _mcp_entry(store: str, namespace: str) -> str:
     """The entry of a client that starts `hepm mcp`, from any folder."""
     if "://" not in store:
@@ -208,16 +117,4 @@ def _mcp_entry(store: str, namespace: str) -> str:
         arguments += ["--namespace", namespace]
     # A client that is no child of this shell does not find a command in a virtual environment by its name.
     command = shutil.which("hepm", path=str(Path(sys.executable).parent)) or "hepm"
-    return json.dumps({"mcpServers": {"hepm": {"command": command, "args": arguments}}}, indent=2) + "\n"
-
-
-def _client_of(client: Client, server: ServerEntry) -> str:
-    """A client of the proxy, which names its task; the token, if any, is read from its variable."""
-    imports, headers = "", '{"X-Hepm-Session": "ID-OF-YOUR-TASK"}'
-    if server.token_env:
-        imports = "import os\n\n"
-        headers = f'{headers[:-1]}, "X-Hepm-Token": os.environ["{server.token_env}"]}}'
-    # Only OpenAI's client wants the version in the address.
-    url = server.url("/v1") if client == "openai" else server.url("")
-    said = _PROXIED[client].format(url=json.dumps(url), headers=headers)
-    return imports + said + _OUTCOME.format(url=server.url("/outcome"))
+    return json.dumps({"mcpServers": {"hepm": {"command": command, "args": arguments}}}, indent=2)

@@ -118,13 +118,6 @@ class _Labelling:
             return
         outcome = outcome or Outcome()
         success_from = self.memory.header.success_from
-        success = outcome.graded(success_from).success
-        if run is None and success is not None and self.memory.lessons.showed_in(id, namespace=self.namespace):
-            if not self.dry_run:
-                self.memory.lessons.record_outcome(id, success=success, namespace=self.namespace)
-            sentence = f"{id}: {_word(success)}; it is not stored, and credits the lessons that were shown in it"
-            self._tell({"run": id, "success": success, "before": None, "by": ""}, sentence)
-            return
         if self.dry_run or run is None:
             # An empty outcome changes nothing, and tells the present label. Raises if there is no such run.
             before = labels.give(id, Outcome(), namespace=self.namespace)
@@ -133,6 +126,7 @@ class _Labelling:
         else:
             before = labels.give(id, outcome, namespace=self.namespace)
         before = before.graded(success_from)
+        success = outcome.graded(success_from).success
         document = {"run": id, "success": success, "before": before.outcome.success, "by": before.outcome_by}
         self._tell(document, f"{id}: {_word(success)}, was {_label_of(before)}")
 

@@ -12,7 +12,7 @@ from hepm.cli.commands import command, flag, option
 from hepm.cli.config import read_config
 from hepm.cli.lesson_list import LessonKind, remark_pending
 from hepm.cli.model import ModelChoice, cost_of, dry_run_option, model_options, tell_cost
-from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, refuse, remark, tell
+from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, remark, tell
 from hepm.text import count_of
 
 if TYPE_CHECKING:
@@ -241,20 +241,15 @@ def _print_lessons(kind: LessonKind, report: DistillReport) -> None:
 
 
 @command("evolve")
-@option("--undo", "Revert the evolution of this name.", metavar="EVOLUTION")
 @dry_run_option
 @json_option
 @place_options
 @model_options
-def evolve(place: StorePlace, choice: ModelChoice, undo: str | None, dry_run: bool, as_json: bool) -> None:
+def evolve(place: StorePlace, choice: ModelChoice, dry_run: bool, as_json: bool) -> None:
     """Sharpen, generalise, combine and prune experiences (PRIME, table 3).
 
     Example: `hepm lesson evolve --dry-run`
     """
-    if undo is not None:
-        refuse(dry_run, "", "--dry-run goes without --undo.")
-        _undo(place, undo, as_json=as_json)
-        return
     with place.open() as memory:
         client = choice.client(memory, place.namespace, "run")
         report = memory.experiences.evolve(namespace=place.namespace, model=client, dry_run=dry_run)
@@ -278,13 +273,4 @@ def evolve(place: StorePlace, choice: ModelChoice, undo: str | None, dry_run: bo
     elif dry_run:
         print(f"it would make {made}, and prune {pruned}")
     else:
-        print(f"{report.id} made {made}, and pruned {pruned}; `hepm lesson evolve --undo {report.id}` reverts it")
-
-
-def _undo(place: StorePlace, evolution: str, *, as_json: bool) -> None:
-    with place.open() as memory:
-        undone = memory.experiences.undo(evolution, namespace=place.namespace)
-    if as_json:
-        print_json({name: list(ids) for name, ids in undone._asdict().items()})
-    else:
-        print(f"{len(undone.dropped)} children dropped, {len(undone.revived)} lessons found again")
+        print(f"{report.id} made {made}, and pruned {pruned}")

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 import click
 
-from hepm.cli.commands import argument, command, flag, option, options_as
+from hepm.cli.commands import argument, command, flag, option
 from hepm.cli.options import StorePlace, json_option, place_options, print_json, remark, tell
 from hepm.text import count_of
 
 if TYPE_CHECKING:
     from hepm.experience.equal_lessons import EqualLessons
-    from hepm.graph.lessons.rows import LessonRow, Source, StoredLesson
+    from hepm.graph.lessons.rows import Source, StoredLesson
     from hepm.memory import Memory
 
 LessonKind: TypeAlias = Literal["experience", "principle", "note"]
-ZoneName: TypeAlias = Literal["golden", "warning", "preference", "guiding", "cautionary"]
 LESSON_KINDS: Final[tuple[LessonKind, ...]] = ("experience", "principle", "note")
 lesson_argument = argument("lesson", "Id of a lesson or its beginning, or a user: the notes on them.")
 
@@ -37,52 +36,22 @@ def remark_pending(memory: Memory, namespace: str) -> None:
 # List
 
 
-@dataclass(frozen=True, slots=True)
-class LessonFilter:
-    """Which lessons are listed."""
-
-    zone: ZoneName | None
-    tool: str | None
-    user: str | None
-    retired: bool
-
-    def takes(self, row: LessonRow) -> bool:
-        """Whether a lesson passes; pending ones do."""
-        if row.is_retired and not self.retired:
-            return False
-        if self.zone is not None and self.zone not in (row.properties.get("zone"), row.properties.get("kind")):
-            return False
-        if self.tool is not None and self.tool not in row.tools:
-            return False
-        return self.user is None or self.user in (row.user, row.properties.get("only_user"))
-
-
-lesson_filter_options = options_as(
-    "only",
-    LessonFilter,
-    option("--zone", "Only experiences of this zone, or principles of this sort.", one_of=get_args(ZoneName)),
-    option("--tool", "Only about this tool."),
-    option("--user", "Only for this user."),
-    flag("--retired", "Include retired ones."),
-)
-
-
 @command("list")
 @option("--kind", "Only this kind; repeatable. Default: all.", one_of=get_args(LessonKind), multiple=True)
 @option("--limit", "Maximum number of each kind.", least=1, default=20)
+@flag("--retired", "Include retired ones.")
 @json_option
 @place_options
-@lesson_filter_options
-def list_(place: StorePlace, only: LessonFilter, kind: tuple[LessonKind, ...], limit: int, as_json: bool) -> None:
+def list_(place: StorePlace, kind: tuple[LessonKind, ...], limit: int, retired: bool, as_json: bool) -> None:
     """List lessons; experiences and principles that say the same are one line.
 
     Principles: the best supported first. Experiences: those that prompts show come last, the newest at the end.
 
-    Example: `hepm lesson list --kind experience --zone warning --tool cancel_pending_order`
+    Example: `hepm lesson list --kind experience`
     """
     kinds = kind or LESSON_KINDS
     with place.open() as memory:
-        listings = [_listing(memory, each, only, limit, place.namespace) for each in kinds]
+        listings = [_listing(memory, each, limit, place.namespace, retired=retired) for each in kinds]
     # Of all kinds, also those above the limit.
     total = sum(listing.total for listing in listings)
     if as_json:
@@ -102,10 +71,10 @@ def list_(place: StorePlace, only: LessonFilter, kind: tuple[LessonKind, ...], l
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
-    """The lessons of one kind that pass the filter.
+    """The lessons of one kind.
 
     Attributes:
-        total: How many pass.
+        total: How many there are.
         documents: Each by itself, up to the limit.
         lines: One for those that say the same, up to the limit.
         left_out: How many lines are above the limit.
@@ -117,11 +86,12 @@ class _Listing:
     left_out: int = 0
 
 
-def _listing(memory: Memory, kind: LessonKind, only: LessonFilter, limit: int, namespace: str) -> _Listing:
+def _listing(memory: Memory, kind: LessonKind, limit: int, namespace: str, *, retired: bool) -> _Listing:
     if kind == "note":
-        return _notes_listing(memory, only, limit, namespace)
+        return _notes_listing(memory, limit, namespace, retired=retired)
     stored = memory.lessons.list(kind, namespace=namespace, retired=True)
-    lessons = [lesson for lesson in stored if only.takes(lesson.row)]
+    # Pending ones are not told, but not retired either.
+    lessons = [lesson for lesson in stored if retired or not lesson.row.is_retired]
     return _in_order(memory, kind, lessons, limit, namespace)
 
 
@@ -174,10 +144,9 @@ def _line(equal: EqualLessons) -> str:
     return f"{row.id}  {', '.join(parts)}: {equal.line}"
 
 
-def _notes_listing(memory: Memory, only: LessonFilter, limit: int, namespace: str) -> _Listing:
+def _notes_listing(memory: Memory, limit: int, namespace: str, *, retired: bool) -> _Listing:
     """The newest notes on each user, by user."""
-    stored = memory.lessons.list("notes", namespace=namespace, retired=only.retired)
-    newest = [notes for notes in stored if only.takes(notes.row)]
+    newest = memory.lessons.list("notes", namespace=namespace, retired=retired)
     newest.sort(key=lambda notes: (notes.row.user, notes.seq))
     documents: list[dict[str, Any]] = []
     lines: list[str] = []

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 STORE: Final = "memory.hepm"
 NAMESPACE: Final = "default"
 
-_DEFAULT: Final = "the default in this folder"
 _LINES_A_COUNT: Final = 100  # lines that are written between two counts of a bar
 
 speak_option = option(
@@ -115,9 +114,6 @@ def open_memory(store: str, *, named_by: str = "--store", **about: Any) -> Memor
     from hepm.memory import Memory
 
     chosen = chosen_by(store, named_by)
-    hint = _server_hint(chosen)
-    if hint and not Path(store).exists():
-        remark(f"hepm: {store}, {chosen}, is made now.{hint}")
     # Of embeddings: a store whose embedder is a model of OpenAI's asks it.
     endpoint = (os.environ.get("OPENAI_BASE_URL"), os.environ.get("OPENAI_API_KEY"))
     try:
@@ -146,15 +142,8 @@ def chosen_by(store: str, named_by: str = "--store") -> str:
     if store == config.store:
         return f"from {config.path}"
     if store == STORE:
-        return _DEFAULT
+        return "the default in this folder"
     return "from --store"
-
-
-def _server_hint(chosen: str) -> str:
-    """How to use the server of NEO4J_URI, which other programs set too, and which therefore chooses no store."""
-    if chosen == _DEFAULT and os.environ.get("NEO4J_URI"):
-        return ' NEO4J_URI is set: give --store "$NEO4J_URI" to use that server.'
-    return ""
 
 
 def check_store(store: str, named_by: str = "--store") -> None:
@@ -166,7 +155,7 @@ def check_store(store: str, named_by: str = "--store") -> None:
         if chosen == f"from {named_by}":
             option = f" --store {store}"
         raise click.BadParameter(
-            f"there is no memory at {file}, {chosen}. Make one with `hepm ingest RUNS{option}`.{_server_hint(chosen)}",
+            f"there is no memory at {file}, {chosen}. Make one with `hepm ingest RUNS{option}`.",
             param_hint=named_by,
         )
 
@@ -281,20 +270,14 @@ def read_text(path: Path | str, hint: str) -> str:
 
 
 def read_messages_file(path: Path) -> list[Object]:
-    """OpenAI chat messages: a JSON list, an object that holds one as "messages", or one a line."""
+    """OpenAI chat messages: a JSON list, or an object that holds one as "messages"."""
     from hepm.ingest.records import without_surrogates
 
     text = read_text(path, "--messages")
-    messages: Any
     try:
-        try:
-            messages = json.loads(text)
-        except ValueError:
-            # Not splitlines(): a string in JSON may hold U+2028 and the like as they are.
-            messages = [json.loads(line) for line in text.split("\n") if line.strip()]
-        messages = without_surrogates(messages)
+        messages: Any = without_surrogates(json.loads(text))
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} holds no chat messages: it is neither JSON nor JSON Lines ({error}).") from error
+        raise InputError(f"{path} holds no chat messages: it is no JSON ({error}).") from error
     if isinstance(messages, dict):
         messages = messages.get("messages")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     if not isinstance(messages, list) or not all(isinstance(part, dict) and "role" in part for part in messages):  # pyright: ignore[reportUnknownVariableType]
@@ -356,29 +339,25 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def write_lines(lines: Iterable[str], target: Path, what: str) -> int:
-    """Write lines to a file atomically, compressed if its name ends in .gz or .xz; returns their number.
+    """Write lines to a file atomically, compressed if its name ends in .gz; returns their number.
 
     `what` names the lines in error messages: "the runs".
     """
     import gzip
-    import lzma
 
     from hepm.atomic_file import atomic_file
     from hepm.ingest.files.compression import is_archive, uncompressed_name
 
-    name = target.name
-    suffix = name.lower()[len(uncompressed_name(name)) :]
-    if is_archive(name) or suffix not in ("", ".gz", ".xz"):
-        sort = "an archive" if is_archive(name) else "a compression that is only read"
-        raise InputError(f"{name} is the name of {sort}: call it .jsonl, .jsonl.gz or .jsonl.xz, say.")
+    suffix = target.name.lower()[len(uncompressed_name(target.name)) :]
+    if is_archive(target.name) or suffix not in ("", ".gz"):
+        raise InputError(f"{target.name} is the name of a packed file that is only read: call it .jsonl or .jsonl.gz.")
     count = 0
     # Closed from the innermost outwards: the file appears under its name once it is whole.
     with (
         atomic_file(target, what) as place,
         place.open("wb") as file,
-        lzma.LZMAFile(file, "wb") if suffix == ".xz" else nullcontext(file) as plain_or_xz,
         # No time: equal bytes give an equal file.
-        gzip.GzipFile("", "wb", fileobj=file, mtime=0) if suffix == ".gz" else nullcontext(plain_or_xz) as stream,
+        gzip.GzipFile("", "wb", fileobj=file, mtime=0) if suffix else nullcontext(file) as stream,
         Bar("lines written") as bar,
     ):
         for line in lines:
@@ -397,31 +376,14 @@ def plain(text: str) -> Text:
 
 
 def print_table(table: Table) -> None:
-    """Print a table uncut; if the terminal is too narrow, print its rows as records."""
+    """Print a table uncut, however narrow the terminal is."""
     from rich.console import Console
     from rich.measure import Measurement
-    from rich.table import Table
 
     console = Console()
-    # Measured on a wide terminal: on this one rich would cut the cells first.
     unlimited = console.options.update(width=1_000_000)
-    if Measurement.get(console, unlimited, table).maximum <= console.width:
-        console.print(table)
-        return
-    records = Table.grid(padding=(0, 2))
-    records.title, records.title_justify = table.title, "left"
-    records.add_column(no_wrap=True, style="dim")
-    records.add_column(overflow="fold")
-    headers = [column.header for column in table.columns]
-    for number, row in enumerate(zip(*(column.cells for column in table.columns), strict=True)):
-        # An empty line between two records.
-        if number:
-            records.add_row()
-        for header, value in zip(headers, row, strict=True):
-            records.add_row(header, value)
-    # Even the narrowest terminal gets 20 characters of a value.
-    console.width = max(console.width, 20 + max(len(str(header)) for header in headers))
-    console.print(records)
+    console.width = max(console.width, Measurement.get(console, unlimited, table).maximum)
+    console.print(table, soft_wrap=True)
 
 
 class Bar:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -24,7 +22,6 @@ from hepm.cli.options import (
     place_options,
     plain,
     print_json,
-    raw,
     read_messages_file,
     refuse,
     remark,
@@ -165,8 +162,6 @@ def search(place: StorePlace, text: str, k: int, as_json: bool) -> None:
 @option("--messages", "A file with OpenAI chat messages; - reads stdin.", type=PATH)
 @option("--state", "What the agent knows now, if there are no messages.", default="")
 @option("--user", "The user whose notes to include.", default="")
-@option("--environment", "Leave out lessons of other environments.", default="")
-@option("--run", "Id of the run; the lessons shown are credited with its outcome.", default="")
 @option("--max-tokens", "Maximum number of tokens, approximately.", least=1, default=1_000)
 @option("-k", "Maximum number of tools.", least=0, default=2)
 @model_option
@@ -179,8 +174,6 @@ def prompt(
     messages: Path | None,
     state: str,
     user: str,
-    environment: str,
-    run: str,
     max_tokens: int,
     k: int,
     model: str | None,
@@ -197,7 +190,7 @@ def prompt(
     )
     from hepm.experience.prompt import PromptOptions
 
-    about: Object = {"state": state, "user": user, "environment": environment, "run": run, **calls.names()}
+    about: Object = {"state": state, "user": user, **calls.names()}
     chat = None
     if messages is not None:
         chat = read_messages_file(messages)
@@ -244,11 +237,9 @@ def _print_prompt(addition: Prompt) -> None:
 @option("-p --param", "k=v for $k; v may be JSON.", multiple=True)
 @flag("--list as_list", "List the questions of the library; with a QUERY, print its Cypher.")
 @option("--favourites", "Write the library as favourites for Neo4j Browser.", type=PATH, metavar="FILE.zip")
-@flag("--write", "Let the query change the graph (only in Neo4j).")
 @option("--timeout", "Time limit in seconds.", least=0.001, most=86_400, default=30.0)
 @option("--limit", "Maximum number of rows.", least=1, default=10_000)
 @json_option
-@flag("--csv as_csv", "Print CSV.")
 @place_options
 def cypher(
     place: StorePlace,
@@ -256,23 +247,20 @@ def cypher(
     param: tuple[str, ...],
     as_list: bool,
     favourites: Path | None,
-    write: bool,
     timeout: float,
     limit: int,
     as_json: bool,
-    as_csv: bool,
 ) -> None:
     """Run a question of the library, or your own Cypher.
     Example: `hepm cypher strongest_next_tools --param tool=get_order_details --namespace shop`
     """
-    refuse(as_json and as_csv, "--csv", "take one of --json and --csv")
     from hepm.cypher import question
 
     if as_list and query is not None:
         print(question(query).text, end="")
         return
     if as_list:
-        _print_library(as_json=as_json)
+        _print_library()
         return
     if favourites is not None:
         _write_favourites(favourites)
@@ -293,11 +281,11 @@ def cypher(
     asked_about = None
     if "$namespace" in text:
         asked_about = values.get("namespace")
-    with _open(place.store, asked_about, write=write) as (ask, namespace):
+    with _open(place.store, asked_about) as (ask, namespace):
         if namespace is not None:
             values["namespace"] = namespace
         result = ask(text, values, timeout_s=timeout, limit=limit)
-    _print(result, as_json=as_json, as_csv=as_csv)
+    _print(result, as_json=as_json)
     if result.truncated:
         remark(f"these are the first {limit:,} rows, and there are more: take --limit")
 
@@ -310,7 +298,7 @@ def _write_favourites(file: Path) -> None:
 
 
 @contextlib.contextmanager
-def _open(store: str, namespace: str | None, *, write: bool) -> Generator[tuple[Callable[..., Result], str | None]]:
+def _open(store: str, namespace: str | None) -> Generator[tuple[Callable[..., Result], str | None]]:
     """What asks the store, and the namespace to ask about: its only one for "", None for a query without one."""
     file = embedded_file(store)
     if file is None:
@@ -322,13 +310,8 @@ def _open(store: str, namespace: str | None, *, write: bool) -> Generator[tuple[
             if namespace == "":
                 namespaces = sorted(row[0] for row in server.read("namespaces", namespace=""))
                 namespace = sole_namespace(namespaces)
-            yield partial(server.ask, write=write), namespace
+            yield server.ask, namespace
         return
-    refuse(
-        write,
-        "--write",
-        "only a store in Neo4j can be changed by Cypher; ingest, import and forget change an embedded one",
-    )
     from hepm.graph.sqlite import SQLiteStore
 
     options.check_store(store)
@@ -369,12 +352,9 @@ def _parsed(text: str, type: str | None) -> Any:
     return value
 
 
-def _print_library(*, as_json: bool) -> None:
+def _print_library() -> None:
     from hepm.cypher import questions
 
-    if as_json:
-        print_json([_question_json(question) for question in questions().values()])
-        return
     for question in questions().values():
         print(f"{question.name}  {question.asks}")
         # Every question has a namespace.
@@ -383,25 +363,9 @@ def _print_library(*, as_json: bool) -> None:
             print(f"    {signature}")
 
 
-def _question_json(question: NamedQuery) -> Object:
-    parameters: dict[str, Object] = {}
-    for parameter in question.parameters:
-        parameters[parameter.name] = {"type": parameter.type, "default": parameter.default}
-    return {
-        "name": question.name,
-        "asks": question.asks,
-        "parameters": parameters,
-        "returns": dict(question.returns),
-        "note": question.note,
-        "picture": question.picture,
-    }
-
-
-def _print(result: Result, *, as_json: bool, as_csv: bool) -> None:
+def _print(result: Result, *, as_json: bool) -> None:
     if as_json:
         _print_json(result)
-    elif as_csv:
-        _print_csv(result)
     elif result.rows:
         _print_table(result)
     elif result.columns:
@@ -417,26 +381,6 @@ def _print_json(result: Result) -> None:
     for row in result.dicts():
         rows.append({name: to_json(value) for name, value in row.items()})
     print_json({"columns": list(result.columns), "rows": rows, "truncated": result.truncated})
-
-
-def _print_csv(result: Result) -> None:
-    import csv
-
-    writer = csv.writer(sys.stdout)
-    writer.writerow(map(raw, result.columns))
-    for row in result.rows:
-        writer.writerow(map(_csv_value, row))
-
-
-def _csv_value(value: Value) -> object:
-    """Numbers and nothing as they are, text, and anything else as JSON."""
-    from hepm.cypher.model import to_json
-
-    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
-        return value
-    if isinstance(value, str):
-        return raw(value)
-    return raw(json.dumps(to_json(value), ensure_ascii=False))
 
 
 def _print_table(result: Result) -> None:

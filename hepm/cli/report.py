@@ -28,6 +28,7 @@ from hepm.text import count_of
 from hepm.types import DEFAULT_NAMESPACE
 
 if TYPE_CHECKING:
+    from hepm.experience.lesson_bank import LessonBank
     from hepm.memory import Memory
     from hepm.report.report import Report
 
@@ -88,11 +89,42 @@ def _write_page(memory: Memory, found: Report, target: Path) -> None:
 
 def _write_lessons(memory: Memory, place: StorePlace, target: Path) -> None:
     """Count the lessons of the runs, and write those that a file for agents gets."""
-    from hepm.cli.agents_file import write_for_agents
     from hepm.experience.counted import learn_by_counting
 
     learn_by_counting(memory.lessons, namespace=place.namespace)
     write_for_agents(memory.lessons, place, target)
+
+
+def write_for_agents(
+    bank: LessonBank, place: StorePlace, target: Path, *, every: bool = False, pending: bool = False
+) -> None:
+    """Write lessons into a file that agents read; what it holds beside them, and what people changed there, stays."""
+    from hepm.experience.lesson_files import has_section, lessons_for_file, section_of, with_section
+
+    check_target(target, place.store)
+    former = options.read_text(target, "PATH") if target.exists() else ""
+    namespace = place.namespace
+    lessons, left_out = lessons_for_file(bank, namespace=namespace, every=every, pending=pending)
+    # A section that was written before is emptied: its lessons no longer hold.
+    if not lessons and not has_section(former):
+        raise InputError(_why_nothing(left_out))
+    section = section_of(lessons, bank, namespace=namespace, former=former, name=str(target))
+    text = with_section(former, section, str(target))
+    # Each line gets its end.
+    write_lines([text.removesuffix("\n")], target, "the lessons")
+    sentence = f"{count_of(len(lessons), 'lesson')} written to {target}"
+    if left_out:
+        sentence += f"; {left_out:,} left out: no prompt shows them, or they hang on a word (--all)"
+    tell(sentence)
+
+
+def _why_nothing(left_out: int) -> str:
+    if not left_out:
+        return "there are no lessons to write: `hepm lesson distill` makes them."
+    return (
+        f"no prompt shows any of the {count_of(left_out, 'lesson')}, or they hang on a word: nothing was written. "
+        "--all writes them all the same."
+    )
 
 
 @command("check")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from hepm.memory.levels import GuardState
     from hepm.memory.obstacles import Obstacle
 
-PartName: TypeAlias = Literal["links", "runs", "counts", "states", "vectors", "lessons"]
 _MANY: Final = 20  # more runs than this are forgotten only after a confirmation
 _SHOWN_REMARKS: Final = 10
 _LESSONS: Final = ("experiences", "principles", "notes")
@@ -230,19 +229,16 @@ def _print_forgotten(runs: Sequence[str], notes: int, *, dry_run: bool, as_json:
 
 @command("doctor")
 @store_option
-@option("--part", "Compare only this; repeatable. Default: everything.", one_of=get_args(PartName), multiple=True)
 @option("--namespace -n", "Only this partition; repeatable.", multiple=True)
 @flag("--repair", "Repair what can be repaired.")
 @flag("--advice", "Say instead what keeps memory from helping, and which command mends it.")
 @json_option
-def doctor(
-    store: str, part: tuple[PartName, ...], namespace: tuple[str, ...], repair: bool, advice: bool, as_json: bool
-) -> None:
+def doctor(store: str, namespace: tuple[str, ...], repair: bool, advice: bool, as_json: bool) -> None:
     """Compare all derived and copied data with the stored records; exit 1 if a problem remains.
-    Example: `hepm doctor --repair`, `hepm doctor --part counts --part states`, `hepm doctor --advice`
+    Example: `hepm doctor --repair`, `hepm doctor --advice`
     """
     if advice:
-        refuse(part or repair, "", "--advice compares and repairs nothing: leave out --part and --repair.")
+        refuse(repair, "", "--advice compares and repairs nothing: leave out --repair.")
         _advise(store, namespace, as_json=as_json)
         return
     # Before it is opened, which a damaged store may refuse.
@@ -255,9 +251,8 @@ def doctor(
         names = listed or [options.NAMESPACE]
 
         def examine() -> dict[str, list[Finding]]:
-            parts = part or None
             with Bar("runs compared") as bar:
-                return {name: memory.examine(namespace=name, parts=parts, on_progress=bar.show) for name in names}
+                return {name: memory.examine(namespace=name, on_progress=bar.show) for name in names}
 
         by_namespace = examine()
         if repair and any(by_namespace.values()):

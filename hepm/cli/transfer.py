@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import click
 
 from hepm.cli import options
-from hepm.cli.agents_file import LessonExport, export_for_agents, lesson_export_options
-from hepm.cli.commands import argument, command, option
+from hepm.cli.commands import argument, command, flag, option
 from hepm.cli.ingest import store_runs
 from hepm.cli.options import Bar, StorePlace, json_option, place_options, refuse, tell
+from hepm.cli.report import write_for_agents
 from hepm.graph.open_store import embedded_file
 from hepm.text import count_of
 
@@ -40,30 +40,33 @@ TrainingForm: TypeAlias = Literal["chats", "hinted", "tagged"]
     "tagged agents, with EvolveR's settings beside.",
     one_of=get_args(TrainingForm),
 )
+@flag("--all every", "In a file for agents: include lessons that no prompt shows.")
+@flag("--pending", "In a file for agents: include lessons that wait for approval, to propose them in a pull request.")
 @place_options
-@lesson_export_options
-def export(place: StorePlace, lessons: LessonExport, path: str, sft: TrainingForm | None) -> None:
+def export(place: StorePlace, path: str, sft: TrainingForm | None, every: bool, pending: bool) -> None:
     """Write the runs and lessons of a namespace as lines of hepm's own JSON, or lessons alone, for agents to read.
 
     Lessons alone go to names in .md such as AGENTS.md: a section; the rest of the file stays.
 
     Example: `hepm export runs.jsonl --namespace retail`
     """
-    for_agents = lessons.is_for(path)
+    for_agents = path.lower().endswith(".md")
     refuse(for_agents and sft is not None, "", "--sft writes runs, and this is an export of lessons alone.")
+    refuse(
+        (every or pending) and not for_agents, "", "--all and --pending are of a file for agents, such as AGENTS.md."
+    )
     refuse(sft == "tagged" and path == "-", "", "--sft tagged needs a file: settings are written beside it")
     if path != "-":
         options.check_target(Path(path), place.store)
     if for_agents:
-        export_for_agents(place, path, lessons)
-        return
-    if sft == "tagged":
+        with place.open() as memory:
+            write_for_agents(memory.lessons, place, Path(path), every=every, pending=pending)
+    elif sft == "tagged":
         _export_cold_start(place, Path(path))
-        return
-    if sft is not None:
+    elif sft is not None:
         _export_examples(place, path, hints=sft == "hinted")
-        return
-    _export_everything(place, path)
+    else:
+        _export_everything(place, path)
 
 
 def _export_everything(place: StorePlace, path: str) -> None:

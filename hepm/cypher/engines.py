@@ -62,10 +62,9 @@ def ask_server(
     *,
     timeout_s: float = 30.0,
     limit: int = 10_000,
-    write: bool = False,
     bookmarks: neo4j.BookmarkManager | None = None,
 ) -> Result:
-    """Run a query that only reads; with `write`, run any statement unchecked and commit it.
+    """Run a query that only reads.
 
     Args:
         bookmarks: Of what the query must see, on any member of a cluster.
@@ -75,14 +74,8 @@ def ask_server(
     import neo4j
 
     values = dict(parameters)
-    mode = neo4j.WRITE_ACCESS if write else neo4j.READ_ACCESS
-    options: Any = {"database": database, "default_access_mode": mode, "bookmark_manager": bookmarks}
+    options: Any = {"database": database, "default_access_mode": neo4j.READ_ACCESS, "bookmark_manager": bookmarks}
     with cast("Any", driver).session(**options) as session, _explained(timeout_s):
-        if write:
-            records = session.run(neo4j.Query(cast("Any", text), timeout=timeout_s), values)
-            result = _fetch(records, limit)
-            records.consume()  # to the end, so that the statement is committed
-            return result
         check_text(text)
         with session.begin_transaction(timeout=timeout_s) as transaction:
             _check_plan(transaction.run("EXPLAIN " + text, values).consume())
@@ -132,7 +125,7 @@ def _explained(timeout_s: float) -> Generator[None]:
         if "TimedOut" in code or "Terminated" in code:
             message = _TIMED_OUT.format(timeout_s)
         elif "AccessMode" in code or "ReadOnly" in code or "read access mode" in message:
-            message = "the query would write, and only reads: to change the graph, use --write."
+            message = "the query would write, and queries only read."
         else:
             message = "Neo4j cannot answer that: " + message.replace('"EXPLAIN ', '"') + f" [{code}]"
         raise QueryError(message) from error
@@ -146,10 +139,10 @@ def _check_plan(planned: neo4j.ResultSummary) -> None:
             if name not in PROCEDURES:
                 raise QueryError(f"the procedure {name} is not among those that only read ({', '.join(PROCEDURES)}).")
         elif _REFUSED.match(operator):
-            raise QueryError(f"the query does more than read the graph ({operator}): to do that, use --write.")
+            raise QueryError(f"the query does more than read the graph ({operator}).")
     shows = any(operator.startswith("Show") for operator, _ in operators)  # the allowed ones: indexes and the like
     if planned.query_type != "r" and not (planned.query_type == "s" and shows):
-        raise QueryError("the query would change the graph or the server, and only reads: to do that, use --write.")
+        raise QueryError("the query would change the graph or the server, and queries only read.")
 
 
 def _operators(plan: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
@@ -170,7 +163,7 @@ def check_text(text: str) -> None:
             known = _FUNCTION_SPACE.fullmatch(space) or name in PROCEDURES
             # Functions of Neo4j itself have no dot but in these spaces: date.truncate().
             if (dot or "." in name) and not known:
-                raise QueryError(f"{name}() comes from a plug-in or is not for reading: run it with --write.")
+                raise QueryError(f"{name}() comes from a plug-in or is not for reading.")
 
 
 def _check_embedded(text: str, parameters: Mapping[str, Any]) -> Object:
@@ -182,8 +175,8 @@ def _check_embedded(text: str, parameters: Mapping[str, Any]) -> Object:
     first = tokens[0].upper()
     if first not in _READING:
         raise QueryError(
-            f"{first} is no query that reads: begin with MATCH, UNWIND, WITH or RETURN. An embedded store changes by "
-            "ingest, import and forget; one in Neo4j by --write too."
+            f"{first} is no query that reads: begin with MATCH, UNWIND, WITH or RETURN. A store changes by "
+            "ingest, import and forget."
         )
     padded = ["", *tokens, ""]
     for before, token, following in zip(padded, tokens, padded[2:], strict=False):

@@ -63,7 +63,6 @@ def test_the_store_of_the_environment_is_not_repeated_in_commands(store: Path) -
     ("arguments", "words"),
     [
         (["--repair"], "--advice compares and repairs nothing"),
-        (["--part", "counts"], "--advice compares and repairs nothing"),
         (["--namespace", "none"], "nothing is stored in 'none'"),
     ],
 )

@@ -24,32 +24,23 @@ def store(tmp_path: Path) -> Path:
     "command",
     [
         ["forget", "--user", NO_TEXT],
-        ["forget", "--run", NO_TEXT],
-        ["prompt", "--user", NO_TEXT],
-        ["prompt", "--state", "to return", "--run", NO_TEXT],
-        ["prompt", "--state", NO_TEXT],
-        ["lesson", "show", NO_TEXT],
-        ["lesson", "edit", "alice", NO_TEXT],
         ["label", NO_TEXT, "success"],
-        ["ingest", "runs.jsonl", "--namespace", NO_TEXT],
         ["ingest", "runs.jsonl", f"--namespace={NO_TEXT}"],
-        ["stats", "--namespace", NO_TEXT],
     ],
     ids=lambda command: " ".join(command).encode("ascii", "replace").decode(),
 )
 def test_a_name_of_bytes_that_are_no_utf8_is_refused_in_a_sentence(store: Path, command: list[str]) -> None:
     before = quick("export", "--store", store).out
     command = [str(store.with_name(part)) if part == "runs.jsonl" else part for part in command]
-    assert r"caf\xe9' is no text in UTF-8" in one_sentence(quick(*command, "--store", store))
+    assert "is no character: it cannot be stored" in one_sentence(quick(*command, "--store", store))
     assert quick("export", "--store", store).out == before
 
 
-def test_a_path_may_hold_any_bytes_where_it_is_there_or_has_a_folder(store: Path) -> None:
+def test_a_path_may_hold_any_bytes(store: Path) -> None:
     folder = os.fsdecode(os.fsencode(store.parent) + b"/caf\xe9")
     os.mkdir(folder)
     os.rename(store.with_name("runs.jsonl"), os.path.join(folder, "runs.jsonl"))
     answer = quick("ingest", os.path.join(folder, "runs.jsonl"), "--store", os.path.join(folder, "s.hepm"), "--json")
     assert answer.json["stored"] == 24
-    assert quick("export", NO_TEXT, "--store", store, cwd=folder).code == 1
-    assert quick("export", f"./{NO_TEXT}", "--store", store, cwd=folder).code == 0
+    assert quick("export", NO_TEXT, "--store", store, cwd=folder).code == 0
     assert hepm("import", NO_TEXT, "--store", "o.hepm", under=["env", "-C", folder]).code == 0

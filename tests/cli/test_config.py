@@ -158,7 +158,7 @@ def test_every_setting_has_a_meaning_and_a_default_within_what_is_allowed() -> N
 
 def test_init_connects_to_the_port_of_the_file(folder: Path) -> None:
     configure(folder, 'namespace = "desk"\n[serve]\nport = 9100\n')
-    assert "http://127.0.0.1:9100/desk" in run(folder, "init", "openai").out
+    assert "http://127.0.0.1:9100/desk" in run(folder, "init", "claude-code").out
 
 
 def test_an_option_that_a_key_sets_has_the_default_the_range_and_the_help_of_that_key():

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import lzma
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,8 +12,6 @@ import pytest
 from tests.cli.chats import chats, write
 from tests.faults.command import one_sentence, quick
 from tests.faults.places import files_limited_to
-
-UNPACK: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.decompress, ".xz": lzma.decompress}
 
 
 @pytest.fixture
@@ -26,15 +22,12 @@ def store(tmp_path: Path) -> Path:
     return store
 
 
-@pytest.mark.parametrize("suffix", UNPACK)
-def test_an_export_is_compressed_as_its_name_says_and_read_back_the_same(
-    store: Path, tmp_path: Path, suffix: str
-) -> None:
-    out, back = tmp_path / f"out.jsonl{suffix}", tmp_path / "back.hepm"
+def test_an_export_is_compressed_as_its_name_says_and_read_back_the_same(store: Path, tmp_path: Path) -> None:
+    out, back = tmp_path / "out.jsonl.gz", tmp_path / "back.hepm"
     answer = quick("export", out, "--store", store)
     assert answer.code == 0, answer.err
     text = quick("export", "--store", store).out
-    assert UNPACK[suffix](out.read_bytes()).decode() == text
+    assert gzip.decompress(out.read_bytes()).decode() == text
     assert quick("import", out, "--store", back).code == 0
     assert quick("export", "--store", back).out == text
 
@@ -52,17 +45,14 @@ def test_two_exports_of_one_memory_are_the_same_compressed_file(store: Path, tmp
     assert one.read_bytes() == other.read_bytes()
 
 
-@pytest.mark.parametrize("name", ["out.tgz", "out.tar", "out.zip", "out.jsonl.zst"])
-def test_an_export_under_the_name_of_an_archive_is_refused(store: Path, tmp_path: Path, name: str) -> None:
-    assert "the name of a" in one_sentence(quick("export", tmp_path / name, "--store", store))
+@pytest.mark.parametrize("name", ["out.tar", "out.jsonl.xz"])
+def test_an_export_under_the_name_of_what_is_only_read_is_refused(store: Path, tmp_path: Path, name: str) -> None:
+    assert "that is only read" in one_sentence(quick("export", tmp_path / name, "--store", store))
     assert list(tmp_path.glob("out*")) == []
 
 
-@pytest.mark.parametrize("suffix", UNPACK)
-def test_a_compressed_export_to_a_full_disk_leaves_no_half_file_behind(
-    store: Path, tmp_path: Path, suffix: str
-) -> None:
-    out = tmp_path / f"out.jsonl{suffix}"
+def test_a_compressed_export_to_a_full_disk_leaves_no_half_file_behind(store: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl.gz"
     out.write_bytes(b"the last export")
     with files_limited_to(0):
         one_sentence(quick("export", out, "--store", store))
@@ -79,23 +69,9 @@ def test_an_export_into_a_pipe_is_compressed_too(store: Path, tmp_path: Path) ->
     assert gzip.decompress(told).decode() == quick("export", "--store", store).out
 
 
-# Lessons
-
-
-@pytest.fixture
-def taught(store: Path) -> Path:
-    assert quick("lesson", "distill", "--kind", "experience", "--kind", "principle", "--store", store).code == 0
-    return store
-
-
-def test_a_section_for_agents_is_compressed_as_its_name_says(taught: Path, tmp_path: Path) -> None:
-    out = tmp_path / "lessons.md.xz"
-    assert quick("export", "--kind", "experience", "--kind", "principle", "--all", out, "--store", taught).code == 0
-    assert lzma.decompress(out.read_bytes()).decode().startswith('<!-- hepm lessons of "default"')
-
-
-def test_lessons_alone_make_a_store_that_stays(taught: Path, tmp_path: Path) -> None:
-    exported = quick("export", "--store", taught).out.splitlines(keepends=True)
+def test_lessons_alone_make_a_store_that_stays(store: Path, tmp_path: Path) -> None:
+    assert quick("lesson", "distill", "--kind", "experience", "--store", store).code == 0
+    exported = quick("export", "--store", store).out.splitlines(keepends=True)
     lessons = "".join(line for line in exported if line.startswith('{"hepm":2,"lesson"'))
     assert quick("import", "-", "--store", tmp_path / "new.hepm", stdin=lessons.encode()).code == 0
     assert quick("lesson", "list", "--store", tmp_path / "new.hepm", "--json").json["total"] > 0

@@ -76,13 +76,14 @@ def test_runs_are_distilled_once_and_those_of_a_task_are_contrasted(store: Path)
         done = report[kind]
         assert (done["runs"], done["new"] > 0, done["failed"]) == (24, True, {})
     assert found(store, "lesson", "distill", "--kind", "experience")["experience"]["runs"] == 0
-    listed = found(store, "lesson", "list", "--zone", "warning", "--limit", "99")
+    listed = found(store, "lesson", "list", "--kind", "experience", "--limit", "99")
     assert listed["total"] == len(listed["lessons"]) > 0
-    assert all("give_up" in one["lesson"] and one["zone"] == "warning" for one in listed["lessons"])
+    assert all("give_up" in one["lesson"] for one in listed["lessons"] if one["zone"] == "warning")
 
 
 def test_a_lesson_is_shown_by_the_beginning_of_its_id_with_the_runs_it_comes_from(taught: Path) -> None:
-    one = found(taught, "lesson", "list", "--zone", "warning")["lessons"][0]
+    listed = found(taught, "lesson", "list", "--kind", "experience", "--limit", "99")["lessons"]
+    one = next(one for one in listed if one["zone"] == "warning")
     shown = found(taught, "lesson", "show", one["id"][:10])
     assert shown["id"] == one["id"]
     assert shown["sources"] == one["sources"] != []
@@ -101,7 +102,7 @@ def lines(store: Path) -> list[str]:
     return quick("lesson", "list", "--kind", "principle", "--store", store).out.splitlines()
 
 
-def test_an_evolution_is_foretold_made_and_undone(tmp_path: Path) -> None:
+def test_an_evolution_is_foretold_and_made(tmp_path: Path) -> None:
     taught = tmp_path / "many.hepm"
     quick("ingest", write(tmp_path / "many.jsonl", chats(120)), "--store", taught)
     quick("lesson", "distill", "--kind", "experience", "--store", taught)
@@ -111,13 +112,11 @@ def test_an_evolution_is_foretold_made_and_undone(tmp_path: Path) -> None:
     done = found(taught, "lesson", "evolve")
     assert (done["evolution"], done["steps"]) == (plan["evolution"], plan["steps"])
     assert done["evolution"]
-    assert found(taught, "lesson", "evolve", "--undo", done["evolution"])["dropped"]
-    assert found(taught, "lesson", "list", "--limit", "999") == before
-    one_sentence(quick("lesson", "evolve", "--undo", done["evolution"], "--store", taught))
+    assert found(taught, "lesson", "list", "--limit", "999") != before
 
 
 def test_principles_are_drawn_found_and_set_against_each_other(taught: Path) -> None:
-    listed = found(taught, "lesson", "list", "--kind", "principle", "--zone", "guiding")["lessons"]
+    listed = found(taught, "lesson", "list", "--kind", "principle")["lessons"]
     assert any("rather than give_up" in one["text"] for one in listed)
     assert re.match(r"p-\w+  \w+, \d+ runs?, score 0\.50 \(not shown yet\): ", listing := lines(taught)[0]), listing
     best = listed[0]
@@ -125,25 +124,19 @@ def test_principles_are_drawn_found_and_set_against_each_other(taught: Path) -> 
     assert best["id"] in quick("lesson", "show", best["id"], "--store", taught).out
 
 
-def test_a_prompt_holds_lessons_and_tools_and_credits_what_it_told(taught: Path, tmp_path: Path) -> None:
+def test_a_prompt_holds_lessons_and_tools(taught: Path, tmp_path: Path) -> None:
     talk = tmp_path / "talk.json"
     messages = chat("now", ["find_user", "get_order"], task="return-0", wish="return")["messages"]
     talk.write_text(json.dumps(messages), "utf-8")
-    place = ("--messages", str(talk), "--environment", "shop")
+    place = ("--messages", str(talk))
     assert found(taught, "prompt", *place)["suggestions"]["tools"]
-    told = found(taught, "prompt", *place, "-k", "0", "--run", "now")
+    told = found(taught, "prompt", *place, "-k", "0")
     assert told["lessons"]
     assert 0 < told["tokens"] <= 1_000
     plain = quick("prompt", *place, "-k", "0", "--store", taught).out
     assert plain.rstrip().endswith("</hepm-memory>")
     assert "What earlier runs taught:" in plain
     assert not any(lesson in plain for lesson in told["lessons"])
-    shown = told["lessons"][0]
-    assert found(taught, "lesson", "show", shown)["shown_in"] == {"now": None}
-    done = write(tmp_path / "now.jsonl", [chat("now", ["find_user", "get_order", "return_items"], task="return-0")])
-    assert quick("ingest", done, "--store", taught).code == 0
-    after = found(taught, "lesson", "show", shown)
-    assert (after["shown_in"], after["uses"]) == ({"now": True}, {"shown": 1, "uses": 1, "successes": 1})
 
 
 def test_a_file_without_chat_messages_is_refused_in_a_sentence(taught: Path, tmp_path: Path) -> None:
@@ -200,9 +193,7 @@ def wish_of(user: str, run: str, text: str) -> dict[str, Any]:
     return {"id": run, "user": user, "messages": messages, "success": True}
 
 
-def test_notes_are_distilled_shown_searched_edited_restored_and_deleted_on_the_command_line(
-    store: Path, tmp_path: Path
-) -> None:
+def test_notes_are_distilled_shown_edited_and_deleted_on_the_command_line(store: Path, tmp_path: Path) -> None:
     wish = "Please always answer in one sentence. Where is my order?"
     quick("ingest", write(tmp_path / "ann.jsonl", [wish_of("ann", "r-ann", wish)]), "--store", store)
     assert found(store, "lesson", "list", "--kind", "note")["lessons"] == []
@@ -216,21 +207,19 @@ def test_notes_are_distilled_shown_searched_edited_restored_and_deleted_on_the_c
     prompt = found(store, "prompt", "--state", "order", "--user", "ann")
     assert "one sentence" in prompt["stable"]
     assert quick("lesson", "edit", "ann", "short", "--store", store).code == 0
-    assert quick("lesson", "edit", "ann", "--restore", "1", "--store", store).code == 0
     versions = found(store, "lesson", "show", "ann")["history"]
-    assert [(one["version"], one["written_by"]) for one in versions] == [(1, "extractive"), (2, "hand"), (3, "hand")]
+    assert [(one["version"], one["written_by"]) for one in versions] == [(1, "extractive"), (2, "hand")]
     assert quick("lesson", "retire", "ann", "--undo", "--store", store).code == 2
-    assert len(found(store, "lesson", "retire", "ann", "--dry-run")["retired"]) == 3
     refused = quick("lesson", "retire", "ann", "--store", store)
     assert (refused.code, "delete all notes on ann" in refused.err, "--yes" in refused.err) == (2, True, True)
-    assert len(found(store, "lesson", "retire", "ann", "--yes")["retired"]) == 3
+    assert len(found(store, "lesson", "retire", "ann", "--yes")["retired"]) == 2
     assert quick("lesson", "show", "ann", "--store", store).code == 2
     assert found(store, "prompt", "--state", "order", "--user", "ann")["stable"] == ""
 
 
 def test_notes_on_a_user_who_has_none_are_begun_by_hand_and_no_lesson_is_taken_for_a_user(tmp_path: Path) -> None:
     store = tmp_path / "new.hepm"
-    for wrong in (("p-1f3a", "a lesson that is not there"), ("ann",), ("ann", "short", "--restore", "1")):
+    for wrong in (("p-1f3a", "a lesson that is not there"), ("ann",)):
         assert quick("lesson", "edit", *wrong, "--store", store).code == 2
         assert not store.exists()
     assert quick("lesson", "edit", "ann", "short", "--store", store).out == "ann: version 1 written\n"
@@ -245,7 +234,6 @@ def test_an_edited_lesson_replaces_the_former_and_keeps_its_runs(taught: Path) -
     assert (edited["text"], edited["distilled_by"], edited["sources"]) == (text, "hand", former["sources"])
     assert found(taught, "lesson", "show", former["id"])["retired"] == "superseded"
     assert "is retired" in one_sentence(quick("lesson", "edit", former["id"], "again", "--store", taught))
-    assert quick("lesson", "edit", edited["id"], "--restore", "1", "--store", taught).code == 2
     same = quick("lesson", "edit", edited["id"], text, "--store", taught).out
     assert same == f"{edited['id']} says this already\n"
 
@@ -253,13 +241,11 @@ def test_an_edited_lesson_replaces_the_former_and_keeps_its_runs(taught: Path) -
 def test_a_retired_lesson_is_listed_no_more_until_it_is_revived(taught: Path) -> None:
     before = lines(taught)
     id = before[0].split()[0]
-    assert found(taught, "lesson", "retire", id, "--dry-run")["retired"]
-    assert lines(taught) == before
     retired = found(taught, "lesson", "retire", id)["retired"]
     assert id in retired
     assert lines(taught) == before[1:]
     again = found(taught, "lesson", "retire", id)
-    assert again == {"retired": [], "dry_run": False}
+    assert again == {"retired": []}
     assert sorted(found(taught, "lesson", "retire", id, "--undo")["revived"]) == sorted(retired)
     assert lines(taught) == before
 
@@ -268,12 +254,6 @@ def test_an_export_carries_the_lessons_and_what_a_step_has_seen_into_another_sto
     taught: Path, tmp_path: Path
 ) -> None:
     out, other = tmp_path / "out.jsonl", tmp_path / "other.hepm"
-    told = found(
-        taught, "prompt", "--run", "r-new", "--state", "to cancel", "--after", "find_user,get_order", "-k", "0"
-    )
-    assert quick("label", "another", "success", "--store", taught).code == 1
-    assert found(taught, "label", "r-new", "success") == {"run": "r-new", "success": True, "before": None, "by": ""}
-    assert found(taught, "lesson", "show", told["lessons"][0])["shown_in"] == {"r-new": True}
     lessons = lessons_of(taught)
     said = quick("export", out, "--store", taught).out
     assert said == f"24 runs and {len(lessons)} lessons written to {out}\n"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from tests.cli.chats import chat, chats, write
+from tests.cli.chats import chats, write
 from tests.faults.command import hepm, one_sentence, quick
 
 
@@ -57,15 +56,6 @@ def test_a_file_of_messages_that_is_no_utf8_is_named_in_a_sentence(store: Path, 
     (tmp_path / "talk.json").write_bytes('[{"role": "user", "content": "Grüße"}]'.encode("latin-1"))
     sentence = one_sentence(quick("prompt", "--messages", tmp_path / "talk.json", "--store", store))
     assert "talk.json is not UTF-8" in sentence
-
-
-@pytest.mark.parametrize("between", ["\u2028", "\u0085", "\\ud83d"])
-def test_messages_a_line_may_hold_any_character_in_a_string(store: Path, tmp_path: Path, between: str) -> None:
-    messages = chat("now", ["find_user"], task="return-0", wish="return")["messages"]
-    first = json.dumps(messages[0]).replace("I want", f"Hi,{between}I want")
-    (tmp_path / "talk.jsonl").write_text("\n".join([first, *map(json.dumps, messages[1:])]), "utf-8")
-    answer = quick("prompt", "--messages", tmp_path / "talk.jsonl", "--store", store)
-    assert (answer.code, answer.err) == (0, "")
 
 
 def test_messages_nested_without_end_are_refused_in_a_sentence(store: Path, tmp_path: Path) -> None:

@@ -31,17 +31,6 @@ def test_names_of_namespaces_stand_whole_at_80_columns(tmp_path: Path) -> None:
         assert any(line.startswith(f"{name} ") for line in lines), lines
 
 
-def test_a_name_too_long_for_its_column_stands_whole_in_a_record_of_its_own(tmp_path: Path) -> None:
-    name = "conversations_of_department/retail-multi-turn"
-    lines = stats(tmp_path, name, "shop")
-    assert [line.split() for line in lines if line.startswith("namespace")] == [
-        ["namespace", name],
-        ["namespace", "shop"],
-    ]
-    assert [line.split() for line in lines if line.startswith("runs")] == [["runs", "24"], ["runs", "24"]]
-    assert max(map(len, lines)) <= 80
-
-
 def test_tools_that_were_never_called_are_counted_apart(tmp_path: Path) -> None:
     lines = stats(tmp_path, "shop", described=True)
     assert lines[-1] == "shop: 6 tools called, 1,234 more described"

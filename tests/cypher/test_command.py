@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 import json
 import os
 import pty
@@ -64,7 +62,7 @@ def asked(store: Path, *arguments: str, given: str = "") -> Answer:
     return hepm(*arguments, "--store", str(store), "--namespace", "shop", given=given)
 
 
-def test_a_question_of_the_library_prints_a_table_json_or_csv(store: Path):
+def test_a_question_of_the_library_prints_a_table_or_json(store: Path):
     question = ("strongest_next_tools", "--param", "tool=get_order", "-p", "limit=2")
     table = asked(store, *question)
     assert table.code == 0, table.err
@@ -73,8 +71,6 @@ def test_a_question_of_the_library_prints_a_table_json_or_csv(store: Path):
     assert found["columns"] == ["tool", "weight", "support", "failures", "failure_share"]
     assert [row["tool"] for row in found["rows"]] == ["return_items", "get_order"]
     assert found["truncated"] is False
-    rows = list(csv.DictReader(io.StringIO(asked(store, *question, "--csv").out)))
-    assert [row["support"] for row in rows] == ["4", "1"]
 
 
 def test_cypher_is_taken_as_an_argument_and_from_standard_input(store: Path):
@@ -92,8 +88,6 @@ def test_a_path_is_printed_as_the_names_on_it(store: Path):
 def test_the_list_names_every_question_and_show_prints_one(store: Path):
     listed = hepm("--list")
     assert "strongest_next_tools  Which tools worked best after this one?" in listed.out
-    told = json.loads(hepm("--list", "--json").out)
-    assert {"name", "asks", "parameters", "returns", "note", "picture"} == set(told[0])
     shown = hepm("retries", "--list").out
     assert shown.startswith("// Which tools are called again right away")
     assert json.loads(asked(store, "-", "--json", "-p", "limit=5", given=shown).out)["rows"][0]["tool"] == "get_order"
@@ -118,8 +112,6 @@ def test_favourites_are_an_archive_with_every_question(tmp_path: Path) -> None:
         (["MATCH (t:Tool) RETURN toInteger(t.calls)"], "Its Cypher is a dialect (docs/use/cypher.md)", 1),
         (["RETURN $x AS x"], "--param x=…", 1),
         (["environments", "-p", "limit"], "is not of the form k=v", 2),
-        (["environments", "--write"], "only a store in Neo4j can be changed", 2),
-        (["environments", "--json", "--csv"], "take one of", 2),
         (["environments", "--namespace", "shp"], "nothing is stored in 'shp'", 2),
         ([], "name a question", 2),
     ],
@@ -138,8 +130,8 @@ def test_a_store_that_is_not_there_is_the_users_mistake(tmp_path: Path):
 
 
 def test_cut_rows_are_told_on_stderr(store: Path):
-    done = asked(store, "UNWIND range(1, 9) AS n RETURN n", "--limit", "3", "--csv")
-    assert done.out.split() == ["n", "1", "2", "3"]
+    done = asked(store, "UNWIND range(1, 9) AS n RETURN n", "--limit", "3", "--json")
+    assert json.loads(done.out)["rows"] == [{"n": 1}, {"n": 2}, {"n": 3}]
     assert "the first 3 rows, and there are more" in done.err
 
 
@@ -151,22 +143,18 @@ def test_a_value_is_json_where_it_can_be_and_text_where_the_question_asks_for_te
     assert json.loads(asked(store, "task_overview", "-p", "task=14", "--json").out)["rows"] == []
 
 
-def test_a_row_too_wide_for_the_terminal_is_printed_as_a_record(store: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_row_too_wide_for_the_terminal_is_printed_uncut(store: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "80")
-    lines = asked(store, "run_in_order", "-p", "trajectory=r3").out.splitlines()
-    assert [line.split()[0] for line in lines] == [
-        "tools", "return_items", "success", "reward", "steps", "environment", "task", "model", "said",
-    ]  # fmt: skip
-    assert max(map(len, lines)) <= 80
-    records = re.split(r"\n\s*\n", asked(store, "task_overview", "-p", "task=a").out)
-    assert [record.split()[:2] for record in records] == [["trajectory", f"r{number}"] for number in (1, 2, 3)]
+    out = asked(store, "run_in_order", "-p", "trajectory=r3").out
+    assert "…" not in out
+    assert len({len(line) for line in out.splitlines()}) == 1
 
 
 STEERING = "RETURN 'red \x1b[31m\x9b2J' AS a, 'two\nlines' AS b"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="opens a terminal")
-@pytest.mark.parametrize("form", ["--csv", "--json", "table"])
+@pytest.mark.parametrize("form", ["--json", "table"])
 def test_what_steers_a_terminal_is_escaped_there_and_stays_exact_in_a_pipe(store: Path, form: str):
     options = [] if form == "table" else [form]
     command = [HEPM, "cypher", STEERING, "--store", str(store), "-n", "shop", *options]
@@ -184,13 +172,11 @@ def test_what_steers_a_terminal_is_escaped_there_and_stays_exact_in_a_pipe(store
     )
     assert rb"x1b[31m" in shown or rb"u001b[31m" in shown
     exact = asked(store, STEERING, *options).out
-    if form == "--csv":
-        assert [*csv.reader(io.StringIO(exact))][1] == ["red \x1b[31m\x9b2J", "two\nlines"]
     if form == "--json":
         assert json.loads(exact)["rows"] == json.loads(shown)["rows"]
 
 
-def test_the_same_question_on_a_server_and_what_may_be_changed_there(
+def test_the_same_question_on_a_server_where_nothing_may_be_changed(
     store: Path, neo4j_server: Neo4jServer, monkeypatch: pytest.MonkeyPatch
 ):
     namespace = fresh("command")
@@ -208,10 +194,7 @@ def test_the_same_question_on_a_server_and_what_may_be_changed_there(
     change = "CREATE (n:Analysis {name: $namespace}) RETURN n.name AS name"
     refused = hepm(change, "-n", namespace)
     assert refused.code == 1
-    assert "to do that, use --write" in refused.err
-    assert hepm(change, "-n", namespace, "--write", "--json").json["rows"] == [{"name": namespace}]
-    for text in ("MATCH (n {namespace: $namespace}) DETACH DELETE n", "MATCH (n:Analysis {name: $namespace}) DELETE n"):
-        hepm(text, "-n", namespace, "--write")
+    assert "queries only read" in refused.err
 
 
 def test_a_memory_answers_from_python_as_the_command_does_and_only_reads(store: Path):

@@ -11,7 +11,7 @@ import pytest
 
 from hepm.cypher.engines import PROCEDURES, Projection, ask_server, check_text, open_projection
 from hepm.errors import QueryError
-from tests.cypher.engines import fresh, table
+from tests.cypher.engines import table
 from tests.neo4j_server import Neo4jServer
 
 
@@ -118,18 +118,6 @@ def test_a_mistake_is_told_in_neo4js_words(ask: Any):
 def test_a_parameter_that_cannot_be_sent_gets_a_sentence(value: object, ask: Any):
     with pytest.raises(QueryError, match="a parameter cannot be sent"):
         ask("RETURN $v", parameters={"v": value})
-
-
-def test_a_statement_changes_the_graph_where_that_is_allowed(ask: Any):
-    name = fresh("probe")
-    create, delete = "CREATE (n:Analysis {name: $n}) RETURN n.name", "MATCH (n:Analysis {name: $n}) DELETE n"
-    made = ask(create, parameters={"n": name}, write=True)
-    assert made.rows == ((name,),)
-    count = "MATCH (n:Analysis {name: $n}) RETURN count(n)"
-    assert ask(count, parameters={"n": name}).rows == ((1,),)
-    gone = ask(delete, parameters={"n": name}, write=True)
-    assert gone.columns == ()
-    assert ask(count, parameters={"n": name}).rows == ((0,),)
 
 
 def test_functions_of_plug_ins_are_known_by_their_dots_even_in_backticks():
