@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from hepm.errors import StoreDamagedError
 from hepm.evidence.decisions import set_families
 from hepm.experience.conditions import Conditions
 from hepm.experience.content import content_by_project
@@ -15,7 +17,9 @@ from hepm.experience.counted import MOST_RUNS, advising
 from hepm.experience.lesson_files import Claim, LineOfFile
 from hepm.experience.lessons import SOLVED_BY, Principle
 from hepm.graph.lessons.rows import StoredLesson
-from hepm.memory.latest import latest_trajectories, readable_runs
+from hepm.graph.store import Store
+from hepm.ingest.formats.hepm import parse_stored
+from hepm.memory.survey import latest_records
 from hepm.report.check import CheckedLine, check_lines
 from hepm.report.receipts import receipts_of
 from hepm.report.report import Report, report_of
@@ -39,13 +43,29 @@ def report_on(memory: Memory, *, namespace: str, on_progress: Callable[[str], ob
     labelled = list(evidence.runs().runs)
     set_families(labelled)
     on_progress("reading calls")
-    latest = list(latest_trajectories(store, namespace=namespace, most=LATEST_RUNS))
+    latest = list(_latest_runs(store, namespace=namespace))
     waste = waste_in(latest, labelled, _recipes(latest))
     sessions = store.trial_sessions(namespace=namespace)
     receipts = receipts_of(memory.sessions.uplift(namespace=namespace), sessions, map(_hints_of, latest))
     on_progress("comparing runs")
-    read = partial(readable_runs, store, namespace=namespace)
+    read = partial(_readable_runs, store, namespace=namespace)
     return report_of(store, rules, labelled, waste, receipts, read, namespace=namespace)
+
+
+def _latest_runs(store: Store, *, namespace: str) -> Iterator[Trajectory]:
+    """The readable ones of the latest runs, the last stored first, with their outcomes as the store reads rewards."""
+    return _readable(latest_records(store, namespace, LATEST_RUNS), store)
+
+
+def _readable_runs(store: Store, ids: Sequence[str], *, namespace: str) -> Iterator[Trajectory]:
+    return _readable(store.records_of(ids, namespace=namespace).items(), store)
+
+
+def _readable(records: Iterable[tuple[str, str]], store: Store) -> Iterator[Trajectory]:
+    success_from = store.header.success_from
+    for name, record in records:
+        with suppress(StoreDamagedError):  # `hepm doctor` names it
+            yield parse_stored(name, record).graded(success_from)
 
 
 def _hints_of(run: Trajectory) -> tuple[int, int]:
@@ -65,7 +85,7 @@ def check_file(
     """What the runs of a memory say of the lines of a file (see `check_lines`)."""
 
     def learn_content() -> list[Principle]:
-        return content_by_project(_trusted(latest_trajectories(memory.store, namespace=namespace, most=LATEST_RUNS)))
+        return content_by_project(_trusted(_latest_runs(memory.store, namespace=namespace)))
 
     return check_lines(lines, memory.mirror(namespace).learned, learn_content, without)
 

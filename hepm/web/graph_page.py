@@ -18,7 +18,6 @@ import networkx as nx
 
 from hepm.errors import NotFoundError
 from hepm.memory import Memory
-from hepm.memory.latest import LatestRuns, read_latest
 from hepm.report.forks import Fork
 from hepm.text import count_of
 from hepm.types import START, Evidence, Object, ToolName
@@ -44,7 +43,6 @@ class PageContent:
         left_out: Tools beyond `max_tools`.
         outcomes: Successful and failed runs of the whole log; colours are relative to their ratio.
         edges_left_out: Edges among these tools beyond the strongest.
-        latest: What the latest runs show; None if they were not read.
         forks: Places where runs were lost, which are marked.
     """
 
@@ -55,7 +53,6 @@ class PageContent:
     left_out: list[ToolName]
     outcomes: tuple[int, int]
     edges_left_out: int = 0
-    latest: LatestRuns | None = None
     forks: Sequence[Fork] = ()
 
 
@@ -77,7 +74,6 @@ def content_of(
         outcomes=(totals.successes, totals.failures),
         focus=focus,
         max_tools=max_tools,
-        latest=read_latest(memory.lessons.store, namespace=namespace),
     )
     return replace(content, forks=forks)
 
@@ -90,7 +86,6 @@ def read_content(
     outcomes: tuple[int, int],
     focus: ToolName | None = None,
     max_tools: int | None = None,
-    latest: LatestRuns | None = None,
 ) -> PageContent:
     """The part of a graph of `Memory.graph` that a page shows, whatever order nodes and edges were added in.
 
@@ -98,7 +93,6 @@ def read_content(
         evidence: Returns runs and summaries behind edges, in their order; None leaves them out.
         lessons: Lessons about each tool, the best supported first.
         focus: Keep this tool, the tools before and after it, and the edges among them.
-        latest: What the latest runs show, to draw where they end and to filter by kind of request.
         max_tools: Keep the most called; in a neighbourhood, the tools with the strongest edge to its centre. Of the
             edges among them keep ten per tool, the strongest.
     Raises:
@@ -144,7 +138,6 @@ def read_content(
         left_out=ordered[len(kept) :],
         outcomes=outcomes,
         edges_left_out=len(among) - len(drawn),
-        latest=latest,
     )
 
 
@@ -276,7 +269,7 @@ def graph_data(content: PageContent, places: Mapping[ToolName, tuple[int, int]] 
     tools: list[Object] = []
     for tool, (x, y, radius) in zip(content.tools, placed, strict=True):
         tools.append({**tool, "x": x, "y": y, "radius": radius})
-    data: Object = {
+    return {
         "start": 0 if begins_with_start else None,
         "focus": content.focus,
         "base": round(content.outcomes[1] / runs, 6) if runs else None,
@@ -284,9 +277,6 @@ def graph_data(content: PageContent, places: Mapping[ToolName, tuple[int, int]] 
         "edges": content.edges,
         "forks": _forks_data(content),
     }
-    if content.latest is not None:
-        data.update(_latest_data(content, content.latest))
-    return data
 
 
 def _forks_data(content: PageContent) -> Object:
@@ -303,24 +293,6 @@ def _forks_data(content: PageContent) -> Object:
         if side is not None:
             marked[str(number)] = side
     return marked
-
-
-def _latest_data(content: PageContent, latest: LatestRuns) -> Object:
-    """Where the latest runs ended, by tool, and the edges that requests of each kind took, by their numbers."""
-    names = [tool["name"] for tool in content.tools]
-    numbers: dict[tuple[ToolName, ToolName], int] = {}
-    for number, edge in enumerate(content.edges):
-        numbers[names[edge["source"]], names[edge["target"]]] = number
-    ends: list[Object | None] = []
-    for name in names:
-        end = latest.ends.get(name)
-        ends.append(None if end is None else {**end._asdict(), "ended": end.ended})
-    kinds: list[Object] = []
-    for kind in latest.kinds:
-        edges = sorted(numbers[edge] for edge in kind.edges if edge in numbers)
-        if edges:
-            kinds.append({**kind._asdict(), "edges": edges})
-    return {"latest_runs": latest.runs, "ends": ends, "kinds": kinds}
 
 
 def render_page(content: PageContent, *, title: str) -> str:

@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm.errors import InputError
-from hepm.memory.latest import LatestRuns, RequestKind
 from hepm.types import START, Evidence
 from hepm.web.graph_page import PageContent, read_content, render_page
 
@@ -497,8 +496,5 @@ def test_a_script_that_slipped_in_is_stopped_by_the_policy(chromium: Any, tmp_pa
 def test_a_narrow_window_keeps_graph_and_panel_in_sight(look: Callable[..., Sheet]):
     sheet = look(shop(), width=400, height=800)
     assert sheet.page.evaluate("document.documentElement.scrollWidth") <= 400
-    assert sheet.page.evaluate("plane.clientHeight") > 150
-    kinds = tuple(RequestKind(f"kind {number}", 2, 1, 1, frozenset({("find_user", "get_order")})) for number in (1, 2))
-    sheet = look(shop(), width=400, height=800, latest=LatestRuns(4, {}, kinds))
     assert sheet.page.evaluate("plane.clientHeight") > 150
     assert sheet.page.locator("#panel").bounding_box()["height"] > 150

@@ -238,34 +238,6 @@ def test_the_page_leads_with_what_memory_does_and_says_what_keeps_it_from_helpin
             assert "recognised requests" in page.inner_text("#uplift-table")
 
 
-def test_the_graph_is_filtered_by_kind_of_request_and_says_where_runs_end(sheet: Callable[..., Any], tmp_path: Path):
-    with Memory.open(tmp_path / "m.hepm") as memory:
-        kinds = {"refund": ("get_order", "refund"), "address": ("get_user", "set_address", "get_order")}
-        memory.ingest(
-            [
-                replace(run_of(number, *tools, success=number < 4), id=f"{kind} {number}", task=kind)
-                for kind, tools in kinds.items()
-                for number in range(6)
-            ]
-        )
-        with serving(memory) as (_, url):
-            page = sheet(url)
-            page.wait_for_function("() => TOOLS.length === 5")
-            texts = page.locator("#kind option").all_inner_texts()
-            assert texts == [
-                "all requests", "address (6 runs, 67 % succeeded)", "refund (6 runs, 67 % succeeded)",
-            ]  # fmt: skip
-            assert page.inner_text("#shown") == "5 of 5 edges shown"
-            page.select_option("#kind", "refund")
-            assert page.inner_text("#shown") == "2 of 5 edges shown"
-            shown = page.evaluate("EDGES.filter(isShown).map((e) => [nameOf(e.source), nameOf(e.target)])")
-            assert shown == [["start of a run", "get_order"], ["get_order", "refund"]]
-            page.click("#reset")
-            assert page.inner_text("#shown") == "5 of 5 edges shown"
-            page.locator("#panel .all .tool", has_text="get_order").click()
-            assert "6 of 12, 67 % of them succeeded" in page.inner_text("#panel")
-
-
 def test_a_principle_is_retired_and_revived_and_notes_are_edited(live: Live, sheet: Callable[..., Any]):
     def prompt() -> str:
         written = PromptOptions(suggestions=0, as_written=True)

@@ -3,7 +3,7 @@
 
 const plane = document.getElementById("graph");
 const still = matchMedia("(prefers-reduced-motion: reduce)");
-const view = { tool: null, edge: null, hovered: null, perTool: 1, weight: 0, kind: null };
+const view = { tool: null, edge: null, hovered: null, perTool: 1, weight: 0 };
 
 // Blue to orange, told apart by people who see no red or no green: fewer failures than in the log as a whole, as many
 // (grey), more. Of few runs little is known, so their share is drawn towards that of the log.
@@ -36,19 +36,14 @@ const css = (rgb, alpha = 1) => `rgba(${rgb.join(",")},${alpha})`;
 
 const isStart = (id) => id === DATA.start;
 
-/** The edges of the kind of request that is looked at; null for all. */
-let ofKind = null;
-
 function isShown(edge) {
   if (edge.id === view.edge) return true;
-  if (ofKind) return ofKind.has(edge.id) && (edge.weight ?? 0) >= view.weight;
   if (view.tool !== null && (edge.source === view.tool || edge.target === view.tool)) return true;
   return isStrong(edge, view.perTool) && (edge.weight ?? 0) >= view.weight;
 }
 
 /** Ids of the tools that stand out now: the selected one and its neighbours; null when all do. */
 function standingOut() {
-  if (view.edge === null && view.tool === null && ofKind) return new Set([...ofKind].flatMap((id) => [EDGES[id].source, EDGES[id].target]));
   if (view.edge !== null) return new Set([EDGES[view.edge].source, EDGES[view.edge].target]);
   if (view.tool === null) return null;
   const around = [...nextOf[view.tool].map((e) => e.target), ...beforeOf[view.tool].map((e) => e.source)];
@@ -271,26 +266,7 @@ function writeNames(context) {
   }
 }
 
-/** A ring around each dot: the share of the runs with it that ended there. */
-function drawEnds(context, out) {
-  context.save();
-  context.lineCap = "butt";
-  context.lineWidth = 3.5;
-  context.strokeStyle = colour("start");
-  for (const id of byCalls) {
-    const share = endShare(TOOLS[id]);
-    if (!share || isStart(id)) continue;
-    const { x, y } = network.getPosition(id);
-    context.globalAlpha = out !== null && !out.has(id) ? 0.25 : 1;
-    context.beginPath();
-    context.arc(x, y, TOOLS[id].radius + 3, -Math.PI / 2, -Math.PI / 2 + 2 * Math.PI * share);
-    context.stroke();
-  }
-  context.restore();
-}
-
 network.on("afterDrawing", (context) => {
-  drawEnds(context, standingOut());
   context.save();
   const ratio = context.canvas.width / plane.clientWidth;
   context.setTransform(ratio, 0, 0, ratio, 0, 0);

@@ -25,12 +25,8 @@ function readGraph(data) {
   beforeOf.forEach(sortBefore);
   MOST_NEXT = Math.max(1, ...nextOf.map((edges) => edges.length));
   MOST_RUNS = Math.max(1, ...EDGES.map(runsOf));
-  (data.ends ?? []).forEach((ends, id) => (TOOLS[id].ends = ends));
   for (const [id, fork] of Object.entries(data.forks ?? {})) EDGES[id].fork = fork;
 }
-
-/** The share of the latest runs with a tool that ended with it; 0 if that is not known. */
-const endShare = (tool) => (tool.ends?.runs ? tool.ends.ended / tool.ends.runs : 0);
 
 function sortBefore(edges) {
   edges.sort((a, b) => (b.weight ?? 0) - (a.weight ?? 0) || (b.support ?? 0) - (a.support ?? 0) || a.id - b.id);

@@ -21,7 +21,6 @@ function load(data) {
   if (edge) Object.assign(edge, { ...textsOf(before), ...edge });
   if (asReadable) view.perTool = readableNext();
   perTool.max = MOST_NEXT;
-  listKinds();
   listNames();
   drawGraph();
 }
@@ -64,31 +63,7 @@ function filterBy(values) {
   refresh();
 }
 
-// Kinds of requests: the graph shows the ways that their runs took.
-const kinds = document.getElementById("kind");
-
-function listKinds() {
-  const found = DATA.kinds ?? [];
-  kinds.closest("label").hidden = !found.length;
-  kinds.replaceChildren(
-    make("option", { value: "" }, "all requests"),
-    ...found.map(({ label, runs, succeeded, failed }) => {
-      const how = succeeded + failed ? `, ${asPercent(succeeded / (succeeded + failed))} succeeded` : "";
-      return make("option", { value: label }, `${label} (${asCount(runs)} runs${how})`);
-    }),
-  );
-  chooseKind(found.some(({ label }) => label === view.kind) ? view.kind : null);
-}
-
-function chooseKind(label) {
-  view.kind = label;
-  kinds.value = label ?? "";
-  const chosen = (DATA.kinds ?? []).find((kind) => kind.label === label);
-  ofKind = chosen ? new Set(chosen.edges) : null;
-}
-
 function reset(animated = true) {
-  chooseKind(null);
   Object.assign(view, { tool: DATA.focus, edge: null, perTool: readableNext(), weight: 0 });
   fillPanel();
   refresh();
@@ -97,14 +72,7 @@ function reset(animated = true) {
 
 perTool.addEventListener("input", () => filterBy({ perTool: Number(perTool.value) }));
 weight.addEventListener("input", () => filterBy({ weight: Number(weight.value) }));
-kinds.addEventListener("change", () => {
-  chooseKind(kinds.value || null);
-  clearSelection();
-});
-document.getElementById("all-edges").addEventListener("click", () => {
-  chooseKind(null);
-  filterBy({ perTool: MOST_NEXT, weight: 0 });
-});
+document.getElementById("all-edges").addEventListener("click", () => filterBy({ perTool: MOST_NEXT, weight: 0 }));
 document.getElementById("reset").addEventListener("click", () => reset());
 const zoomBy = (factor) => network.moveTo({ scale: network.getScale() * factor, animation: moving() });
 document.getElementById("zoom-in").addEventListener("click", () => zoomBy(1.4));

@@ -57,14 +57,6 @@ function callsOf(tool) {
   return facts([["Calls", asCount(tool.calls)], ...(tool.errors ? [["Errors", asCount(tool.errors) + share]] : [])]);
 }
 
-/** How many of the latest runs with a tool ended with it, and how. */
-function endsOf(tool) {
-  if (!tool.ends) return [];
-  const { runs, ended, succeeded, failed } = tool.ends;
-  const how = succeeded + failed ? `, ${asPercent(succeeded / (succeeded + failed))} of them succeeded` : "";
-  return [facts([["Runs end here", ended ? `${asCount(ended)} of ${asCount(runs)}${how}` : `none of ${asCount(runs)}`]])];
-}
-
 function toolPanel(id) {
   const tool = TOOLS[id];
   const about = isStart(id)
@@ -73,7 +65,6 @@ function toolPanel(id) {
         make("p", { class: "about", dir: "auto" }, tool.description || "No description recorded."),
         ...(tool.retired ? [make("p", { class: "none" }, "Retired: it is never suggested.")] : []),
         callsOf(tool),
-        ...endsOf(tool),
       ];
   return [
     make("h2", { dir: "auto" }, nameOf(id)),
@@ -170,7 +161,7 @@ function tipBody(found) {
   return [
     make("b", {}, tool.label),
     ...(tool.description ? [make("p", { dir: "auto" }, cut(tool.description))] : []),
-    ...(isStart(found.tool) ? [] : [callsOf(tool), ...endsOf(tool)]),
+    ...(isStart(found.tool) ? [] : [callsOf(tool)]),
     make("p", {}, next.length ? `Next: ${next.join(", ")}` : "Nothing followed it."),
   ];
 }
