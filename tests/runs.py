@@ -15,37 +15,8 @@ from hepm.ingest.prepare import run_of
 from hepm.ingest.transitions import transitions
 from hepm.types import DEFAULT_NAMESPACE
 
-_LATER = ("described_at", "changed_at", "former_description", "former_parameters", "retired", "aliases")
-TO_VERSION_11 = (
-    "DROP INDEX trajectory_refused; ALTER TABLE trajectory DROP COLUMN refused;"
-    "DROP INDEX trajectory_arm; ALTER TABLE trajectory DROP COLUMN arm; ALTER TABLE trajectory DROP COLUMN trial;"
-    "PRAGMA user_version = 11;"
-)
-"""Makes an embedded store one of schema version 11."""
-
-TO_VERSION_9 = (
-    f"{TO_VERSION_11}"
-    "DROP INDEX trajectory_level; ALTER TABLE trajectory DROP COLUMN level;"
-    "DELETE FROM meta WHERE key = 'secret'; PRAGMA user_version = 9;"
-)
-"""Makes an embedded store one of schema version 9."""
-
-TO_VERSION_6 = (
-    f"{TO_VERSION_9}"
-    "DROP INDEX trajectory_token; ALTER TABLE trajectory DROP COLUMN token;"
-    "DELETE FROM meta WHERE key = 'success_from'; PRAGMA user_version = 6;"
-)
-"""Makes an embedded store one of schema version 6."""
-
-TO_VERSION_3 = (
-    f"{TO_VERSION_6}"
-    "DROP INDEX state_crowded; ALTER TABLE state DROP COLUMN crowded;"
-    "DROP INDEX trajectory_outcome; DROP INDEX state_kept; CREATE INDEX state_arrival ON state (namespace);"
-    "DROP TABLE tool_run; DROP INDEX tool_marked;"
-    + "".join(f"ALTER TABLE tool DROP COLUMN {name};" for name in _LATER)
-    + "PRAGMA user_version = 3;"
-)
-"""Makes an embedded store one of schema version 3."""
+TO_VERSION_12 = "DROP INDEX trajectory_refused; ALTER TABLE trajectory DROP COLUMN refused; PRAGMA user_version = 12;"
+"""Makes an embedded store one of schema version 12."""
 
 
 def trajectory(

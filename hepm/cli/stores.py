@@ -96,7 +96,6 @@ def stats(store: str, namespace: str | None, as_json: bool) -> None:
         names = options.named_or_all(memory, namespace, store)
         header = asdict(memory.header)
         # True of every store that was opened.
-        del header["rewards_read"]
         by_namespace = {name: NamespaceStats.of(memory, name) for name in names}
     if as_json:
         totals = {name: counted.totals for name, counted in by_namespace.items()}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
@@ -21,17 +20,16 @@ _LESSON: Final = """
 _TAUGHT: Final = """
     environments strings, first_turn integer, last_turn integer, preconditions strings, after strings, says strings,
     facts strings, only_user string, condition string, tried integer, worked integer, distilled_by string"""
-# A property with a question mark may be missing.
 _NODES: Final = {
     "Tool": """
         namespace string, name string, description string, parameters string, calls integer, errors integer,
-        retired string?, aliases strings?, changed_at float?""",
+        retired string, aliases strings, changed_at float""",
     "State": """
-        namespace string, id integer, summary string?, sources strings, targets strings, success boolean,
+        namespace string, id integer, summary string, sources strings, targets strings, success boolean,
         count integer, seen float, trajectory string, step integer""",
     "Trajectory": """
         namespace string, id string, seq integer, environment string, task string, model string, user string,
-        source string, success boolean?, reward float?, steps integer, ended_at float?, day string?, tools strings,
+        source string, success boolean, reward float, steps integer, ended_at float, day string, tools strings,
         counted boolean, said string, record string""",
     "Experience": f"""{_LESSON},
         situation string, action string, outcome string, lesson string, zone string, stage string, reward float,
@@ -40,7 +38,7 @@ _NODES: Final = {
     "Notes": f"{_LESSON}, version integer, written_by string",
     "User": "namespace string, id string",
     "Concept": "namespace string, name string",
-    "Showing": "namespace string, run string, told boolean?",
+    "Showing": "namespace string, run string, told boolean",
 }
 _RELATIONSHIPS: Final = {
     ("Tool", "NEXT", "Tool"): """
@@ -49,14 +47,14 @@ _RELATIONSHIPS: Final = {
     ("State", "AFTER", "Tool"): "",
     ("State", "BEFORE", "Tool"): "",
     ("Trajectory", "TOOK", "Tool"): "after string",
-    ("Experience|Principle|Notes", "FROM", "Trajectory"): "reward float?, words boolean",
+    ("Experience|Principle|Notes", "FROM", "Trajectory"): "reward float, words boolean",
     ("Experience|Principle|Notes", "ABOUT", "Tool"): "",
     ("Experience|Principle", "EVOLVED_FROM", "Experience|Principle"): "operator string",
     ("User", "PREFERS", "Notes"): "",
     ("Notes", "REVISES", "Notes"): "",
     ("Principle", "MENTIONS", "Concept"): "",
     ("Concept", "RELATES", "Concept"): "predicate string, principle string",
-    ("Showing", "SHOWED", "Experience|Principle|Notes"): "success boolean?",
+    ("Showing", "SHOWED", "Experience|Principle|Notes"): "success boolean",
 }
 
 
@@ -69,12 +67,12 @@ class Relationship(NamedTuple):
 
 
 def _properties(text: str) -> Properties:
-    """Properties by name, of a text such as "id string, day string?"; the empty text has none."""
+    """Properties by name, of a text such as "id string, day string"; the empty text has none."""
     properties: dict[str, PropertyType] = {}
     for part in text.split(","):
         if part:
             name, kind = part.split()
-            properties[name] = cast("PropertyType", kind.removesuffix("?"))
+            properties[name] = cast("PropertyType", kind)
     return properties
 
 
@@ -89,43 +87,8 @@ NODES: Final[Mapping[str, Properties]] = {label: _properties(text) for label, te
 RELATIONSHIPS: Final[Mapping[str, Relationship]] = _relationships()
 
 
-_INTERNAL: Final = {
-    "Tool": "uid string, space string, described_at float?, former_description string?, former_parameters string?",
-    "State": "uid string, space string, key integer, move string, kept boolean",
-    "Trajectory": """
-        uid string, space string, digest string, sequence string, task_uid string?, token string?, level string?,
-        arm string?, trial string?, refused string?, refusals integer?""",
-    **dict.fromkeys(LESSONS, "uid string, space string, changed integer"),
-    **dict.fromkeys(("User", "Concept", "Showing"), "uid string, space string"),
-    "Answer": """
-        uid string, space string, namespace string, key string, step string, run string?, run_uid string?, user string?,
-        user_uid string?, text string, usage string""",
-    "Namespace": "space string, name string, last_run integer, last_state integer, last_lesson integer?",
-    "Change": "revision integer, namespace string, sources string, rewritten integer",
-    "NEXT": "told_at integer",
-    "TOOK": "edge string, seq integer, called string?, ended float?, failed boolean?",
-}
-INTERNAL: Final[Mapping[str, Properties]] = {name: _properties(text) for name, text in _INTERNAL.items()}
-"""Properties that only hepm reads, by label or type; those of an embedded store are columns."""
-
-
 OF_EVERY_KIND: Final = NODES["Experience"].keys() & NODES["Principle"].keys() & NODES["Notes"].keys()
 """Properties that the nodes of lessons of all kinds have."""
-
-
-def _optional() -> dict[str, Set[str]]:
-    optional: dict[str, Set[str]] = defaultdict(set)
-    texts = [*_NODES.items(), *_INTERNAL.items()]
-    texts += [(name, text) for (_, name, _), text in _RELATIONSHIPS.items()]
-    for name, text in texts:
-        optional[name] |= {part.split()[0] for part in text.split(",") if part.endswith("?")}
-    for kind in LESSONS:
-        optional[kind] = NODES[kind].keys() - OF_EVERY_KIND
-    return optional
-
-
-OPTIONAL: Final[Mapping[str, Set[str]]] = _optional()
-"""Properties that may be missing, by label or type."""
 
 
 class Table(NamedTuple):

@@ -127,12 +127,9 @@ class Backend(ABC):
     def lesson_columns(self, row: LessonRow, *, namespace: str) -> Mapping[str, object]:
         """The columns that are stored with a lesson's record and derive from it."""
 
-    @abstractmethod
-    def damage(self) -> list[tuple[str, str]]:
-        """Sentences on values that are not what they must be anywhere, each after its namespace, "" if that is unknown.
-
-        Records are left out.
-        """
+    def damage(self) -> list[str]:
+        """Sentences on what a file holds that its tables refuse; records are left out."""
+        return []
 
     @abstractmethod
     def orphans(self, *, namespace: str) -> list[str]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import filterfalse, groupby
 from operator import attrgetter
 from typing import Final
@@ -33,7 +31,6 @@ from hepm.types import Tool, ToolName
 
 _REBUILD_BATCH: Final = 500  # runs that are read at once, which bounds the memory taken
 _NEAR: Final = 1e-3  # so near a threshold a reward may be on either side, as it is a sum of floats
-_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def add_runs(
@@ -248,65 +245,26 @@ def _restate(
 def read_rewards(write: Transaction, success_from: float, replay: RecordParser) -> list[str]:
     """Count the runs again that are labelled otherwise where rewards from `success_from` on are successes; their ids.
 
-    What they taught goes, as it was a lesson from the opposite. Runs that are to end in the future end now: they would
-    be the latest ones for ever.
+    What they taught goes, as it was a lesson from the opposite.
     """
-    changed, relabelled, vectors = _read_otherwise(write, success_from, replay)
-    shown = write.lessons.exposures(relabelled)
-    if relabelled:
-        write.lessons.forget_from(relabelled)
-    _store(write, changed, [run.id for run in changed], vectors, replay)
-    _show_again(write, shown)
-    return relabelled
-
-
-def rebuild_by(
-    write: Transaction, success_from: float, replay: RecordParser, embedder: TextEmbedder | None
-) -> list[str]:
-    """`read_rewards` and `rebuild` in one, so that runs counted by older rules are counted once; the same ids."""
-    changed, relabelled, _ = _read_otherwise(write, success_from, replay)
-    shown = write.lessons.exposures(relabelled)
-    if relabelled:
-        write.lessons.forget_from(relabelled)
-    _set_outcome_records(write, changed)
-    _show_again(write, shown)
-    write.header = replace(write.header, success_from=success_from)
-    rebuild(write, replay, embedder)
-    return relabelled
-
-
-def _read_otherwise(
-    write: Transaction, success_from: float, replay: RecordParser
-) -> tuple[list[RunRecord], list[str], Mapping[str, Float32Array]]:
-    """Runs with another label or another end by this threshold; the ids of the former; the vectors of their texts."""
-    now = time.time()
-    # Only rewards between the two thresholds change their label; runs that end in the future are read as well.
+    # Only rewards between the two thresholds change their label.
     low, high = sorted((write.header.success_from, success_from))
-    held = write.stored(write.lessons.rows("rewarded_runs", low=low - _NEAR, high=high, now=now))
-    records = [_ended_by(stored_run.record, now) for stored_run in held]
+    held = write.stored(write.lessons.rows("rewarded_runs", low=low - _NEAR, high=high))
+    records = [stored_run.record for stored_run in held]
     runs, vectors = read_each(records, replay, write.aliases, success_from=success_from)
     changed: list[RunRecord] = []
-    relabelled: list[str] = []
     for stored_run, run in zip(held, runs, strict=True):
-        if not isinstance(run, RunRecord):
-            continue  # its record is damaged
-        if stored_run.success != run.success:
-            relabelled.append(run.id)
+        # A damaged record has no run.
+        if isinstance(run, RunRecord) and stored_run.success != run.success:
             changed.append(run)
-        elif stored_run.record != run.record:
-            changed.append(run)
-    return changed, relabelled, vectors
-
-
-def _ended_by(record: str, now: float) -> str:
-    """A record whose run does not end after a time."""
-    try:
-        values = json.loads(record)
-        if values.get("ended_at", 0.0) <= now:
-            return record
-        return _encode({**values, "ended_at": now})
-    except (ValueError, AttributeError, TypeError):  # `hepm doctor` names a damaged record
-        return record
+    if not changed:
+        return []
+    relabelled = [run.id for run in changed]
+    shown = write.lessons.exposures(relabelled)
+    write.lessons.forget_from(relabelled)
+    _store(write, changed, relabelled, vectors, replay)
+    _show_again(write, shown)
+    return relabelled
 
 
 def _in_batches(

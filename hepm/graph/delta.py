@@ -282,10 +282,8 @@ def steps_in(
 ) -> Iterator[tuple[tuple[ToolName, ...], tuple[ToolName, ...], int, Facts, StatePlace]]:
     """Each transition of a run, from its column `sequence`: sources, targets, flags, facts, the place of its state."""
     sources: tuple[ToolName, ...] = (START,)
-    for names, flags, *facts, key in json.loads(sequence):
+    for names, flags, learned, key in json.loads(sequence):
         targets = tuple(names)
-        # Steps of before schema version 9 have no facts until their runs are counted again.
-        learned: Facts = facts[0] if facts else {}
         move = StateMove(_sorted_set(sources), _sorted_set(targets), success)
         yield sources, targets, flags, learned, (move, key)
         sources = targets

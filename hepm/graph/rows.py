@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
-from hepm.errors import EmbedderMismatchError, FormatError, InputError
+from hepm.errors import EmbedderMismatchError, FormatError, InputError, StoreVersionError
 from hepm.graph.delta import RunRecord
 from hepm.types import ToolName
 
@@ -65,7 +65,6 @@ class Header:
         states_per_move: How many distinct states are kept with text and vector on one move.
         lessons_removed: Grows whenever lessons are deleted: a mirror then reads all lessons again.
         success_from: The reward from which on a run is a success, if it has no label.
-        rewards_read: Whether the runs are counted by it. Stores of before are not: a reward of 1 was a success then.
     """
 
     schema_version: int
@@ -76,7 +75,6 @@ class Header:
     states_per_move: int
     lessons_removed: int
     success_from: float
-    rewards_read: bool
 
 
 class Known(NamedTuple):
@@ -415,6 +413,20 @@ def check_embedder(embedder: str | None, vectors: Vectors, *, header: Header, wh
                 f"under that name: another model answers by it. Nothing was changed; run "
                 f"`hepm reembed --embedder {embedder}`."
             )
+
+
+def check_schema(version: int, where: str, *, oldest: int, newest: int) -> None:
+    """Raise StoreVersionError if a store is of a schema that this hepm cannot bring up to date."""
+    if version > newest:
+        raise StoreVersionError(
+            f"{where} has schema version {version}, and this hepm knows up to {newest}. "
+            "Upgrade hepm, or export the runs with the newer one and import them here."
+        )
+    if version < oldest:
+        raise StoreVersionError(
+            f"{where} has schema version {version}, and this hepm opens those from {oldest} on. "
+            "Export the runs with the older hepm (`hepm export`), and import them into a new store."
+        )
 
 
 def no_text(error: UnicodeEncodeError) -> InputError:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from hepm.errors import InputError
 from hepm.graph.backend import Backend
-from hepm.graph.changes import add_runs, described, forget_runs, read_rewards, rebuild, rebuild_by
+from hepm.graph.changes import add_runs, described, forget_runs, read_rewards, rebuild
 from hepm.graph.delta import Edge, RunRecord, StatePlace, request_of
 from hepm.graph.drift import MOST_RUNS, Drift, Observation, drift_of, vouched_drift
 from hepm.graph.lessons.store import LessonStore
@@ -181,15 +181,6 @@ class Store(Backend):
             self.write(namespace, work)
         else:
             self.write(namespace, work, embedder=embedder.name)
-
-    def rebuild_by(self, success_from: float, *, namespace: str, replay: RecordParser, embedder: TextEmbedder) -> int:
-        """`rebuild` as if `read_rewards` had been before, which must follow; how many runs got another label.
-
-        Raises:
-            StoreDamagedError: as `rebuild`.
-        """
-        work = partial(rebuild_by, success_from=success_from, replay=replay, embedder=embedder)
-        return len(self.write(namespace, work, embedder=embedder.name))
 
     def read_rewards(self, success_from: float, *, replay: RecordParser) -> int:
         """Count rewards from `success_from` on as successes, in all namespaces or in none; how many runs that changed.

@@ -247,11 +247,10 @@ class Memory:
         damage = self.store.damage()
         if not damage:
             return
-        _, first = damage[0]
+        first = damage[0]
         if len(damage) > 1:
             first += f", and {len(damage) - 1} more"
-        mend = "Correct them on the server." if self.store.remote else "Run `hepm doctor --repair`."
-        raise StoreDamagedError(f"the memory holds damaged values: {first}. {mend}") from error
+        raise StoreDamagedError(f"the memory holds damaged values: {first}. Run `hepm doctor --repair`.") from error
 
     # Parts
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from hepm.errors import StoreDamagedError
 from hepm.text import count_of
-from hepm.types import SUCCESS_FROM
 
 if TYPE_CHECKING:
     from hepm.embed.agreed import AgreedEmbedder
@@ -38,44 +37,35 @@ class Upgrade:
             success_from: The reward from which on a run without a label is a success; None for the store's own.
         """
         header = self._store.header
-        # A store whose rewards were never read was counted by the default, whatever its header says.
-        own = header.success_from if header.rewards_read else SUCCESS_FROM
-        wanted = own
-        if success_from is not None:
-            wanted = success_from
         version_before = self._store.upgraded_from
-        changed = 0
         if version_before:
             self._done.append(f"upgraded from schema version {version_before} to {header.schema_version}")
-            changed = self._count_by_todays_rules(wanted)
-        if not header.rewards_read or wanted != own:
+            self._count_by_todays_rules()
+        if success_from is not None and success_from != header.success_from:
             # After the counts are by today's rules: runs are taken out of the counts as today's rules count them.
-            changed += self._read_rewards(wanted)
-        if changed:
-            runs = count_of(changed, "run was", "runs were")
-            self._done.append(f"a reward of {wanted:g} or more is a success now, and {runs} counted again")
-            self._drop_kept()
+            changed = self._read_rewards(success_from)
+            if changed:
+                runs = count_of(changed, "run was", "runs were")
+                self._done.append(f"a reward of {success_from:g} or more is a success now, and {runs} counted again")
+                self._drop_kept()
         if self._done:
             _log.warning("%s: %s", self._where, "; ".join(self._done))
         if version_before:
             self._store.settle_upgrade()
 
-    def _count_by_todays_rules(self, success_from: float) -> int:
-        """Count again the namespaces that today's rules count otherwise; how many runs got another label."""
+    def _count_by_todays_rules(self) -> None:
+        """Count again the namespaces that today's rules count otherwise."""
         from hepm.ingest.pipeline import replay_with
 
         store = self._store
         counted: list[str] = []
         failed: list[str] = []
-        changed = 0
         for namespace in store.namespaces():
             if not store.differs_from_first_record(namespace=namespace, replay=replay_with(None)):
                 continue
             embedder = self._embedder.agreed()
             try:
-                changed += store.rebuild_by(
-                    success_from, namespace=namespace, replay=replay_with(embedder), embedder=embedder
-                )
+                store.rebuild(namespace=namespace, replay=replay_with(embedder), embedder=embedder)
                 counted.append(namespace)
             except StoreDamagedError:
                 failed.append(namespace)
@@ -83,7 +73,6 @@ class Upgrade:
             self._done.append(f"the runs of {', '.join(counted)} were counted again by today's rules")
         if failed:
             self._done.append(f"the runs of {', '.join(failed)} could not be counted again: `hepm doctor` names why")
-        return changed
 
     def _read_rewards(self, success_from: float) -> int:
         from hepm.ingest.pipeline import replay_with

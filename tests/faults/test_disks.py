@@ -204,18 +204,6 @@ def test_a_file_of_another_program_is_refused_and_not_touched(tmp_path: Path, ki
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
 
 
-def test_a_store_of_a_newer_hepm_is_refused_and_not_touched(store: Path, many: Path) -> None:
-    with sqlite3.connect(store) as database:
-        database.execute("PRAGMA user_version = 999")
-    database.close()
-    before = store.read_bytes()
-    for command in (*READING, *WRITING, ["ingest", str(many)]):
-        sentence = one_sentence(quick(*command, "--store", store))
-        assert "999" in sentence
-        assert "Upgrade hepm" in sentence
-    assert store.read_bytes() == before
-
-
 def answers(store: Path) -> list[Answer]:
     return [quick(*command, "--store", store) for command in (*READING, *WRITING)]
 

@@ -12,7 +12,7 @@ from hepm import Memory
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.sqlite.connection import load_statements
 from hepm.types import Trajectory
-from tests.runs import TO_VERSION_6, trajectory
+from tests.runs import trajectory
 
 BOUND = 4
 RUNS = [trajectory(f"r{letter}", "find", "buy", goal=f"a {letter * 3} please") for letter in "abcdefghijkl"]
@@ -23,19 +23,6 @@ def kept(file: Path, runs: list[Trajectory]) -> list[str]:
     with Memory(store) as memory:
         memory.ingest(runs)
         return sorted(row.summary for row in store.iter_states(namespace="default"))
-
-
-def test_a_crowded_move_of_an_older_store_keeps_the_states_that_a_new_store_keeps(tmp_path: Path):
-    old = tmp_path / "old.hepm"
-    kept(old, RUNS)
-    with closing(sqlite3.connect(old)) as database:
-        database.executescript(
-            TO_VERSION_6 + "DROP INDEX state_crowded; ALTER TABLE state DROP COLUMN crowded; PRAGMA user_version = 5;"
-        )
-    with Memory.open(old) as memory:
-        memory.forget(trajectory=RUNS[-1].id)
-        assert memory.examine() == []
-    assert kept(old, []) == kept(tmp_path / "new.hepm", RUNS[:-1])
 
 
 def test_a_forgotten_state_of_a_crowded_move_gives_its_place_to_the_next_latest(tmp_path: Path):

@@ -13,7 +13,6 @@ import pytest
 from hepm import Memory
 from hepm.errors import StoreDamagedError
 from hepm.graph.sqlite import SQLiteStore
-from hepm.graph.sqlite.connection import SCHEMA_VERSION, run_script
 from tests.faults.command import one_sentence, quick
 from tests.graph.test_doctor import fill
 
@@ -81,13 +80,23 @@ def made_in(db: sqlite3.Connection) -> dict[str, str]:
     return {name: " ".join(sql.replace('"', "").split()) for name, sql in made}
 
 
-def test_a_new_store_has_the_tables_of_one_that_came_through_all_versions(tmp_path: Path) -> None:
+def test_a_new_store_has_the_tables_of_one_that_came_through_the_last_versions(store: Path, tmp_path: Path) -> None:
+    older = of_version_14(store, tmp_path / "older.hepm")
+    SQLiteStore(older).close()
     SQLiteStore(tmp_path / "new.hepm").close()
-    with closing(sqlite3.connect(":memory:")) as old, closing(sqlite3.connect(tmp_path / "new.hepm")) as new:
-        old.create_function("dimensions_of", 1, len)
-        for version in range(1, SCHEMA_VERSION + 1):
-            run_script(old, f"schema_{version}.sql")
+    with closing(sqlite3.connect(older)) as old, closing(sqlite3.connect(tmp_path / "new.hepm")) as new:
         assert made_in(new) == made_in(old)
+
+
+@pytest.mark.parametrize(("version", "says"), [(11, "opens those from 12 on"), (999, "knows up to 15")])
+def test_a_store_of_a_schema_too_old_or_too_new_is_refused_and_left_as_it_is(
+    store: Path, version: int, says: str
+) -> None:
+    edit(store, f"PRAGMA user_version = {version}")
+    before = store.read_bytes()
+    complaint = one_sentence(quick("stats", "--store", store))
+    assert f"has schema version {version}, and this hepm {says}" in complaint
+    assert store.read_bytes() == before
 
 
 def test_no_column_takes_a_value_of_another_type(store: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,12 +9,10 @@ import pytest
 
 from hepm import Memory, Outcome, ToolCall, Trajectory
 from hepm.errors import InputError
-from hepm.graph.rows import Counting
-from hepm.graph.sqlite.connection import SCHEMA_VERSION
 from hepm.graph.store import Store
 from hepm.graph.transaction import Transaction
 from hepm.ingest.pipeline import replay_with
-from tests.runs import TO_VERSION_6, trajectory
+from tests.runs import trajectory
 
 
 def graded(name: str, reward: float | None, *tools: str, success: bool | None = None) -> Trajectory:
@@ -48,7 +44,8 @@ def reread(store: Store, success_from: float) -> int:
 def test_a_reward_from_the_threshold_on_is_a_success_where_no_label_was_given(memory: Memory) -> None:
     memory.ingest(mixed())
     assert counts(memory) == (6, 3, 1)
-    edge = next(edge for edge in memory.mirror().edges_from("<START>") if edge.target == "book")
+    edge = memory.mirror().edge("<START>", "book")
+    assert edge is not None
     assert (edge.support, edge.failures, edge.unlabelled) == (6, 1, 1)
     assert "book" not in {way.tool for way in memory.suggest(state="please help").warnings}
     assert memory.examine() == []
@@ -105,38 +102,6 @@ def test_a_threshold_is_changed_in_all_namespaces_or_in_none(memory: Memory, sto
     assert [memory.examine(namespace=name) for name in seen] == [[], []]
     with pytest.raises(InputError, match="above 0 and at most 1"):
         reread(store, 0.0)
-
-
-@pytest.mark.parametrize("counting", ["all", "shortest"])
-def test_the_runs_of_a_store_of_before_get_the_new_reading_on_opening_and_a_line_says_so(
-    tmp_path: Path, counting: Counting, caplog: pytest.LogCaptureFixture
-) -> None:
-    file = tmp_path / "memory.hepm"
-    future = replace(graded("future", 0.76, "pay"), ended_at=4_102_444_800.0)
-    with Memory.open(file, counting=counting, success_from=1.0) as memory:
-        memory.ingest([*mixed(), graded("longer", 0.8, "look", "book")], namespace="desk")
-        assert counts(memory, "desk") == (2, 8, 1)
-        memory.ingest(future, namespace="shop")
-    with closing(sqlite3.connect(file)) as database:
-        database.executescript(
-            TO_VERSION_6
-            + "UPDATE trajectory SET record = replace(replace(record, '\"hepm\":2', '\"hepm\":1'), '\"reward\":0.76',"
-            '\'"reward":0.76,"success":false\');'
-        )
-    with Memory.open(file) as memory:
-        assert counts(memory, "desk") == (8, 2, 1)  # records of before do not tell that "said" was given its label
-        assert counts(memory, "shop") == (1, 0, 0)
-        assert memory.header.success_from == 0.7
-        assert [memory.examine(namespace=name) for name in ("desk", "shop")] == [[], []]
-        graph = {edge.target: edge.support for edge in memory.mirror("desk").edges_from("<START>")}
-        assert graph == ({"book": 6, "look": 1, "cancel": 1} if counting == "all" else {"book": 1, "cancel": 0})
-    said = [record.getMessage() for record in caplog.records]
-    upgraded = f"{file}: upgraded from schema version 6 to {SCHEMA_VERSION}"
-    assert said == [f"{upgraded}; a reward of 0.7 or more is a success now, and 7 runs were counted again"]
-    caplog.clear()
-    with Memory.open(file) as memory:
-        assert counts(memory, "desk") == (8, 2, 1)
-    assert caplog.records == []
 
 
 def test_a_store_keeps_its_threshold_and_one_that_is_named_replaces_it(tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ from hepm import Memory
 from hepm.errors import InputError, StoreError
 from hepm.graph.mirror.mirror import switching_often
 from hepm.graph.sqlite import SQLiteStore
-from hepm.graph.sqlite.connection import SCHEMA_VERSION, load_statements
+from hepm.graph.sqlite.connection import load_statements
 from hepm.policy import Floors, Hybrid
-from tests.runs import TO_VERSION_3, trajectory
+from tests.runs import trajectory
 
 _READS = ("latest_runs", "marks", "edges", "states_after", "states_at", "runs_after", "changes_since")
 
@@ -229,17 +229,9 @@ def test_threads_take_turns_sooner_only_while_work_goes_on_in_the_background():
     assert sys.getswitchinterval() == before
 
 
-def test_an_older_store_gets_the_indexes_that_what_came_since_is_read_by(tmp_path: Path):
-    file = tmp_path / "memory.hepm"
-    with Memory.open(file, speak="weighed") as memory:
-        memory.ingest([trajectory("r1", "find", "buy")])
-    with closing(sqlite3.connect(file)) as database:
-        drops = "DROP INDEX trajectory_arrival; DROP INDEX state_arrival; PRAGMA user_version = 2;"
-        database.executescript(TO_VERSION_3 + drops)
-    with Memory.open(file) as memory:
-        assert memory.header.schema_version == SCHEMA_VERSION
-        assert memory.examine() == []
-    with closing(sqlite3.connect(file)) as database:
+def test_what_came_since_a_row_is_read_by_an_index(tmp_path: Path):
+    SQLiteStore(tmp_path / "memory.hepm").close()
+    with closing(sqlite3.connect(tmp_path / "memory.hepm")) as database:
         for name in ("states_newer_than", "runs_after"):
             values = {"namespace": "default", "newer_than": 1, "seq": 1}
             plan = database.execute("EXPLAIN QUERY PLAN " + load_statements()[name], values).fetchall()

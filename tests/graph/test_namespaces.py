@@ -125,9 +125,6 @@ WRITES: dict[str, Callable[[Store, str], Any]] = {
     ],
     "differs_from_first_record": lambda store, ns: store.differs_from_first_record(namespace=ns, replay=OTHERS.replay),
     "rebuild": lambda store, ns: store.rebuild(namespace=ns, replay=OTHERS.replay),
-    "rebuild_by": lambda store, ns: store.rebuild_by(
-        0.7, namespace=ns, replay=OTHERS.replay, embedder=HashingEmbedder()
-    ),
     "forget": lambda store, ns: (
         store.forget(Selection(task="t"), namespace=ns, replay=OTHERS.replay),
         store.forget(Selection(user="u"), namespace=ns, replay=OTHERS.replay),

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +12,6 @@ from hepm.graph.rows import Selection
 from hepm.graph.store import Store
 from hepm.ingest.prepare import IngestOptions, TrustByTags
 from hepm.types import RECORDED_BY
-from tests.runs import TO_VERSION_6
 
 _DAY_S = 86_400.0
 _START = 1_700_000_000.0
@@ -93,19 +89,3 @@ def test_the_token_of_a_run_is_exported_and_makes_no_other_run_of_it(memory: Mem
     assert memory.ingest(refund("r", token="ann")).duplicates == 1
     (line,) = memory.export()
     assert f'"tags":{{"{RECORDED_BY}":"eve"}}' in line
-
-
-def test_a_store_of_before_forgets_what_distrusted_runs_said_of_tools(tmp_path: Path) -> None:
-    file = tmp_path / "memory.hepm"
-    with Memory.open(file) as memory:
-        memory.ingest([refund(f"h{n}") for n in range(4)])
-        attacked = refund("e", broken=True, tags={"attack": "yes"})
-        memory.ingest(attacked, options=IngestOptions(trusted=TrustByTags.but(["attack"])))
-    with closing(sqlite3.connect(file)) as database:
-        database.executescript(
-            "INSERT INTO tool_run SELECT namespace, 'refund', ended_at, seq, 1 FROM trajectory WHERE id = 'e';"
-            + TO_VERSION_6
-        )
-    with Memory.open(file) as memory:
-        assert memory.store.latest_outcomes(["refund"], namespace="default") == {"refund": "0000"}
-        assert memory.examine() == []

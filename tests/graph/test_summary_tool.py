@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from hepm import Memory, Outcome, Tool, ToolCall, Trajectory, Turn
 from hepm.errors import InputError
-from hepm.graph.sqlite.connection import SCHEMA_VERSION
 from hepm.types import SUMMARY_TOOL
-from tests.runs import TO_VERSION_9, trajectory
+from tests.runs import trajectory
 
 
 def chat_with_summaries() -> dict[str, object]:
@@ -61,21 +58,3 @@ def test_no_tool_takes_the_name_of_the_summaries(memory: Memory) -> None:
             change("look", SUMMARY_TOOL)
     with pytest.raises(InputError, match="no tool: nothing was changed"):
         memory.tools.add_alias(SUMMARY_TOOL, "look")
-
-
-def test_a_file_of_before_drops_the_tool_of_the_summaries_when_it_is_opened(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    file = tmp_path / "m.hepm"
-    with Memory.open(file) as memory:
-        memory.ingest(trajectory("r", SUMMARY_TOOL, "look", "buy"))
-    with closing(sqlite3.connect(file)) as database, database:
-        columns = "namespace, name, description, parameters, calls, errors"
-        database.execute(f"INSERT INTO tool ({columns}) VALUES ('default', ?, '', '{{}}', 1, 0)", [SUMMARY_TOOL])
-        database.executescript(f"{TO_VERSION_9} PRAGMA user_version = 7")
-    with Memory.open(file) as memory:
-        assert [row.name for row in memory.tools.list()] == ["buy", "look"]
-        assert memory.examine() == []
-    assert [one.getMessage() for one in caplog.records] == [
-        f"{file}: upgraded from schema version 7 to {SCHEMA_VERSION}"
-    ]

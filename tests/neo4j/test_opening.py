@@ -12,21 +12,20 @@ from dataclasses import replace
 
 import pytest
 
-from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
+from hepm import Memory
 from hepm.errors import (
     EmbedderMismatchError,
     InputError,
     StoreAccessError,
+    StoreDamagedError,
     StoreError,
     StoreUnavailableError,
     StoreVersionError,
 )
-from hepm.graph.neo4j.connection import OLDEST, Connection, check_version, uid
+from hepm.graph.neo4j.connection import OLDEST, Connection, check_version
 from hepm.graph.neo4j.login import Login
 from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.open_store import is_address
-from hepm.ingest.prepare import IngestOptions, TrustByTags
-from hepm.types import SUMMARY_TOOL
 from tests.faults.command import quick
 from tests.neo4j_server import Neo4jServer
 from tests.runs import trajectory
@@ -111,11 +110,21 @@ def test_a_server_that_is_new_enough_or_tells_no_version_is_taken(agent: str) ->
     check_version(agent, "bolt://new:7687")
 
 
-def test_a_store_of_a_newer_hepm_is_refused(server: Neo4jServer) -> None:
+def test_a_store_of_a_newer_hepm_or_of_a_much_older_one_is_refused(server: Neo4jServer) -> None:
     store = Neo4jStore(login(server))
-    store._connection.write(lambda tx: tx.run("MATCH (m:Memory) SET m.schema_version = 99").consume())
+    for version in (8, 99):
+        of_version = f"MATCH (m:Memory) SET m.schema_version = {version}"
+        store._connection.write(lambda tx, text=of_version: tx.run(text).consume())
+        with pytest.raises(StoreVersionError, match=f"schema version {version}"):
+            Neo4jStore(login(server))
     store.close()
-    with pytest.raises(StoreVersionError, match="schema version 99"):
+
+
+def test_a_damaged_header_is_named(server: Neo4jServer) -> None:
+    store = Neo4jStore(login(server))
+    store._connection.write(lambda tx: tx.run("MATCH (m:Memory) SET m.revision = 'x'").consume())
+    store.close()
+    with pytest.raises(StoreDamagedError, match=r"correct its node :Memory, which holds .*revision='x'"):
         Neo4jStore(login(server))
 
 
@@ -157,70 +166,11 @@ def test_no_password_is_logged_however_much_is_logged(
 
 def test_missing_migrations_run_on_opening(server: Neo4jServer) -> None:
     store = Neo4jStore(login(server))
-    store._connection.write(lambda tx: tx.run("MATCH (m:Memory) SET m.schema_version = 1").consume())
+    store._connection.write(lambda tx: tx.run("MATCH (m:Memory) SET m.schema_version = 9").consume())
     store.close()
     reopened = Neo4jStore(login(server))
     assert reopened.header.schema_version == 12
     reopened.close()
-
-
-def test_a_store_of_before_is_opened_with_the_outcomes_of_its_runs(server: Neo4jServer) -> None:
-    auth = (server.username, server.password)
-    calls = [
-        Turn("assistant", "", (ToolCall("look", error=True), ToolCall("buy", error=False))),
-        Turn("user", "thanks"),
-    ]
-    with Memory.open(server.uri, auth=auth, speak="weighed") as memory:
-        memory.ingest(Trajectory("r", tuple(calls), Outcome(1.0, True)))
-    store = Neo4jStore(login(server))
-    older = "MATCH (t)-[p:TOOK]->() SET p.called = null, p.ended = null, p.failed = null, t.sequence = '[]'"
-    store._connection.write(lambda tx: tx.run(older).consume())
-    store._connection.write(lambda tx: tx.run("MATCH (m:Memory) SET m.schema_version = 2").consume())
-    store.close()
-    with Memory.open(server.uri, auth=auth, speak="weighed") as memory:
-        assert memory.examine() == []
-
-
-def test_a_store_of_before_gets_the_new_reading_of_rewards_and_no_word_of_distrusted_runs(server: Neo4jServer) -> None:
-    auth = (server.username, server.password)
-    with Memory.open(server.uri, auth=auth, success_from=1.0, speak="weighed") as memory:
-        turns = (Turn("user", "Refund it."), Turn("assistant", "", (ToolCall("refund", error=True),)))
-        memory.ingest([Trajectory("part", turns, Outcome(0.76)), Trajectory("bad", turns, Outcome(0.5))])
-        attacked = Trajectory("e", turns, Outcome(1.0, True), tags={"attack": "yes"})
-        memory.ingest(attacked, options=IngestOptions(trusted=TrustByTags.but(["attack"])))
-        assert memory.totals().failures == 2
-    store = Neo4jStore(login(server))
-    for older in (
-        "MATCH (m:Memory) SET m.schema_version = 4, m.success_from = null",
-        "MATCH (t:Trajectory {id: 'e'})-[p:TOOK]->(b) SET p.called = b.uid, p.ended = 0.0, p.failed = true",
-        "MATCH (t:Trajectory) SET t.record = replace(replace(t.record, '\"hepm\":2', '\"hepm\":1'),"
-        " '\"reward\":0.76', '\"reward\":0.76,\"success\":false'), t.sequence = '[]'",
-    ):
-        store._connection.write(lambda tx, text=older: tx.run(text).consume())
-    store.close()
-    with Memory.open(server.uri, auth=auth, speak="weighed") as memory:
-        assert (memory.totals().successes, memory.totals().failures) == (1, 1)
-        assert memory.examine() == []
-        assert memory.store.latest_outcomes(["refund"], namespace="default") == {"refund": "11"}
-
-
-def test_a_server_of_before_drops_the_tool_of_the_agents_own_summaries(server: Neo4jServer) -> None:
-    auth = (server.username, server.password)
-    with Memory.open(server.uri, auth=auth, speak="weighed") as memory:
-        memory.ingest(trajectory("r", SUMMARY_TOOL, "look", "buy"))
-    store, space = Neo4jStore(login(server)), uid("default")
-    about = {"uid": uid(space, "tool", SUMMARY_TOOL), "space": space, "name": SUMMARY_TOOL}
-    older = (
-        "MATCH (m:Memory) SET m.schema_version = 5 CREATE (:Tool {uid: $uid, space: $space, namespace: 'default',"
-        " name: $name, description: '', parameters: '{}', calls: 1, errors: 0})",
-        "MATCH (t:Trajectory) SET t.tools = [$name] + t.tools, t.sequence = '[]'",
-    )
-    for text in older:
-        store._connection.write(lambda tx, text=text: tx.run(text, about).consume())
-    store.close()
-    with Memory.open(server.uri, auth=auth, speak="weighed") as memory:
-        assert [row.name for row in memory.tools.list()] == ["buy", "look"]
-        assert memory.examine() == []
 
 
 def test_the_command_line_takes_a_server_from_the_environment_and_says_in_a_sentence_that_it_is_gone(

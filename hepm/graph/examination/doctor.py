@@ -27,7 +27,6 @@ ExaminationProgress: TypeAlias = Callable[[int, int], object]
 
 _BATCH: Final = 500  # runs between two calls of `on_progress`
 _SAMPLED: Final = 8  # vectors of a model
-_SHOWN_CELLS: Final = 20  # damaged values that are named one by one
 _COUNTED: Final[Mapping[Part, Kinds]] = {"runs": {"run": counted_runs}, "counts": COUNTS, "states": {"state": states}}
 """What is compared with a store that the records make anew."""
 
@@ -118,21 +117,10 @@ def _empty_store_like(store: Store) -> Generator[SQLiteStore]:
 
 
 def _damage(store: Store, namespace: str) -> list[Finding]:
-    names = store.namespaces()
-    # The first namespace reports the damage of no known namespace.
-    is_first = not names or names[0] == namespace
-    sentences: list[str] = []
-    for damaged_namespace, sentence in store.damage():
-        if damaged_namespace == namespace or (is_first and damaged_namespace not in names):
-            sentences.append(sentence)
-    # A damaged file may hold millions of such values.
-    findings: list[Finding] = []
-    for sentence in sentences[:_SHOWN_CELLS]:
-        # A file is reset before it is opened; a server's properties are their owner's to correct.
-        findings.append(Finding(f"{sentence}; correct it on the server", "") if store.remote else Finding(sentence))
-    if len(sentences) > _SHOWN_CELLS:
-        findings.append(Finding(f"and {len(sentences) - _SHOWN_CELLS:,} more such values"))
-    return findings
+    # The first namespace reports the damage of the whole file.
+    if store.namespaces()[:1] not in ([], [namespace]):
+        return []
+    return [Finding(sentence) for sentence in store.damage()]
 
 
 @contextmanager

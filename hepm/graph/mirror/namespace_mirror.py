@@ -234,10 +234,6 @@ class NamespaceMirror:
                 return EdgeRow(*row)
         return None
 
-    def edges_from(self, source: ToolName) -> list[EdgeRow]:
-        """All edges that begin at a tool, by target."""
-        return [EdgeRow(*row) for row in self._rows(self._snapshot, source)]
-
     def counts(self, sources: Sequence[ToolName], target: ToolName) -> tuple[int, int]:
         """Successful and failed runs on the edge with most runs from `sources`, or from START if empty, to a tool."""
         counts = (0, 0)

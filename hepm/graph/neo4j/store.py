@@ -12,11 +12,10 @@ import numpy as np
 
 from hepm.cypher import migrations, statement
 from hepm.cypher.model import EDGE_SUMMARIES, Result
-from hepm.errors import StoreVersionError
+from hepm.errors import StoreDamagedError
 from hepm.graph.delta import Delta, Edge, RunRecord, StateMove, StatePlace, StateSeen, key_texts
 from hepm.graph.lessons.rows import HeldLesson, LessonRow, Uses
 from hepm.graph.neo4j.connection import (
-    ROWS,
     VECTOR_ROWS,
     Connection,
     Sender,
@@ -27,7 +26,6 @@ from hepm.graph.neo4j.connection import (
     to_floats,
     uid,
 )
-from hepm.graph.neo4j.damage import damaged_properties, header_of
 from hepm.graph.neo4j.lessons import Neo4jLessonTransaction, lesson_columns
 from hepm.graph.rows import (
     Counting,
@@ -37,9 +35,9 @@ from hepm.graph.rows import (
     StateBatch,
     StoredRun,
     Vectors,
-    batches,
     call_text,
     check_embedder,
+    check_schema,
     marks_of,
 )
 from hepm.graph.store import Store
@@ -55,9 +53,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 KEPT_CHANGES: Final = 10_000  # in the journal: a mirror that is further behind reads all again
-_TASKS_SINCE: Final = 11
-"""The schema version since which each run with a task has the task's hash. What came with versions up to 7 is made by a
-rebuild on opening, as the runs of before have no facts (see `hepm.memory.upgrade`)."""
+_OLDEST_SCHEMA: Final = 9  # that is brought up to date on opening
 
 _ORPHANS: Final = (
     ("orphan_states", "states lack a link to a tool, or have one too many"),
@@ -105,31 +101,17 @@ class Neo4jStore(Store):
         if rows:
             stored_version = header_of(rows[0], self._where).schema_version
         newest = migrations()[-1][0]
-        if stored_version > newest:
-            raise StoreVersionError(
-                f"the memory at {self._where} has schema version {stored_version}, and this hepm knows up to {newest}. "
-                "Upgrade hepm, or export the runs with the newer one and import them here."
-            )
+        if rows:
+            check_schema(stored_version, f"the memory at {self._where}", oldest=_OLDEST_SCHEMA, newest=newest)
         for version, _, schema_changes in migrations():
             if version <= stored_version:
                 continue
             for text in schema_changes:
                 self._connection.change_schema(text)
-            if stored_version and version == _TASKS_SINCE:
-                self._fill_task_uids()
             self._connection.write(lambda tx, v=version: run(tx, "set_schema_version", schema_version=v))
         if stored_version < newest:
             self._upgraded_from = stored_version
             self._connection.read("await_indexes", seconds=300)
-
-    def _fill_task_uids(self) -> None:
-        for namespace in self.namespaces():
-            space = uid(namespace)
-            rows: list[dict[str, object]] = []
-            for run_uid, environment, task in self._connection.read("runs_without_task_uid", space=space):
-                rows.append({"run": run_uid, "task_uid": uid(space, environment, task)})
-            for part in batches(rows, ROWS):
-                self._connection.write(lambda tx, part=part: run(tx, "fill_task_uids", rows=part))
 
     @property
     def header(self) -> Header:
@@ -206,12 +188,12 @@ class Neo4jStore(Store):
         def checked(tx: neo4j.ManagedTransaction) -> list[T]:
             # Read under the lock: another process may have been first.
             header = Neo4jTransaction(tx, "").header
-            if header.rewards_read and header.success_from == reward:
+            if header.success_from == reward:
                 return []
             # Sorted, so that the result is in the order of an embedded store's.
             names = sorted(name for name, _ in rows_of(tx.run(statement("namespaces"))))
             results = [work(Neo4jTransaction(tx, name)) for name in names]
-            run(tx, "set_success_from", success_from=reward)
+            run(tx, "set_success_from", success_from=float(reward))
             return results
 
         return self._connection.write(checked)
@@ -255,10 +237,6 @@ class Neo4jStore(Store):
     def lesson_columns(self, row: LessonRow, *, namespace: str) -> Mapping[str, object]:
         return lesson_columns(row, namespace)
 
-    def damage(self) -> list[tuple[str, str]]:
-        damaged = damaged_properties(self._connection.read, dimensions=self.header.dimensions)
-        return [(prop.namespace, str(prop)) for prop in damaged]
-
     def orphans(self, *, namespace: str) -> list[str]:
         sentences: list[str] = []
         for name, what in _ORPHANS:
@@ -289,6 +267,18 @@ def _same_vector(stored: bytes, indexed: Sequence[float] | None) -> bool:
     if indexed is None or len(stored) != 2 * len(indexed):
         return False
     return np.allclose(from_bytes(stored), indexed, atol=1e-3)
+
+
+_HEADER: Final = (int, str, int, int, str, int, int, float)
+"""Types of the first fields of `Header`."""
+
+
+def header_of(row: Sequence[Any], where: str) -> Header:
+    """The header in a row of the statement `memory`; StoreDamagedError where a property is of another type."""
+    header = Header(*row)
+    if tuple(map(type, row[: len(_HEADER)])) != _HEADER:
+        raise StoreDamagedError(f"the memory at {where} is damaged: correct its node :Memory, which holds {header}.")
+    return header
 
 
 def run(tx: neo4j.ManagedTransaction, name: str, /, **values: object) -> None:

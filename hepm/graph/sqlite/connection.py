@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from hepm.errors import StoreDamagedError, StoreError, StoreVersionError
-from hepm.graph.rows import no_text
+from hepm.graph.rows import check_schema, no_text
 from hepm.graph.stored_vectors import dimensions_of
 
 SCHEMA_VERSION: Final = 15
+_OLDEST_SCHEMA: Final = 12  # that is brought up to date on opening
 _MADE_ANEW: Final = 15
 """The latest version that makes every table anew: a new file begins with it."""
 _WHILE_COPIED: Final = "strict_"
@@ -250,13 +251,10 @@ class Connections:
 
     def _migrate(self) -> None:
         stored_version = int(self._writer.execute("PRAGMA user_version").fetchone()[0])
-        if stored_version > SCHEMA_VERSION:
-            raise StoreVersionError(
-                f"{self.path} has schema version {stored_version}, and this hepm knows up to {SCHEMA_VERSION}. "
-                "Upgrade hepm, or export the runs with the newer one and import them here."
-            )
         if stored_version == SCHEMA_VERSION:
             return
+        if stored_version:
+            check_schema(stored_version, str(self.path), oldest=_OLDEST_SCHEMA, newest=SCHEMA_VERSION)
         if self.read_only:
             raise StoreVersionError(
                 f"{self.path} has schema version {stored_version}, and can only be read here, so that it cannot be "

@@ -8,7 +8,7 @@ from typing import Final
 
 from hepm.graph.sqlite.connection import SCHEMA_VERSION, run_script
 
-_MOST: Final = 100  # sentences of SQLite's own check
+_MOST: Final = 20  # sentences of SQLite's own check
 
 
 def damage(db: sqlite3.Connection) -> list[str]:

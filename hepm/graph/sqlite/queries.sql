@@ -141,10 +141,10 @@ WHERE seq IN (
 ORDER BY id;
 
 -- name: rewarded_runs
--- Runs that another threshold may label otherwise, and those of a time to come.
+-- Runs that another threshold may label otherwise.
 SELECT seq, id, environment, task, success, steps, counted, record FROM trajectory
 WHERE namespace = :namespace
-  AND (reward IS NOT NULL AND (success IS NULL OR reward >= :low AND reward < :high) OR ended_at > :now);
+  AND reward IS NOT NULL AND (success IS NULL OR reward >= :low AND reward < :high);
 
 -- name: stored_runs
 SELECT seq, id, environment, task, success, steps, counted, record FROM trajectory

@@ -102,19 +102,17 @@ class SQLiteStore(Store):
                 revision=int(values["revision"]),
                 counting="shortest" if values["counting"] == "shortest" else "all",
                 states_per_move=int(values["states_per_move"]),
-                # Stores of earlier versions lack these two.
                 lessons_removed=int(values.get("lessons_removed", 0)),
-                success_from=float(values.get("success_from", 1.0)),
-                rewards_read="success_from" in values,
+                success_from=float(values.get("success_from", SUCCESS_FROM)),
             )
         except (KeyError, ValueError) as error:
             raise StoreDamagedError(
                 f"the header of {self.path} is damaged ({error}). Run `hepm doctor --repair`."
             ) from error
 
-    def damage(self) -> list[tuple[str, str]]:
+    def damage(self) -> list[str]:
         with self._connections.checking() as db:
-            return [("", sentence) for sentence in damage(db)]
+            return damage(db)
 
     @property
     def secret(self) -> str:
@@ -173,7 +171,7 @@ class SQLiteStore(Store):
     def set_success_from(self, reward: float, work: Callable[[Transaction], T]) -> list[T]:
         with self._connections.writing() as db:
             header = self._header(db.execute(self._statements["meta"]))
-            if header.rewards_read and header.success_from == reward:
+            if header.success_from == reward:
                 return []
             results: list[T] = []
             for (namespace,) in db.execute(self._statements["namespaces"]).fetchall():

@@ -17,7 +17,7 @@ from hepm.llm.dialect import Dialect, ModelReply
 from hepm.memory import Memory
 from hepm.memory.messages import as_messages
 from hepm.text import tool_in_prompt
-from hepm.types import DEFAULT_NAMESPACE, HINT, SUCCESS_FROM, Tool, ToolName, Trajectory, Turn
+from hepm.types import DEFAULT_NAMESPACE, HINT, Tool, ToolName, Trajectory, Turn
 
 Example: TypeAlias = dict[str, Any]
 """{"messages": [...], "tools": [...]}, as TRL's `SFTTrainer` takes it: the assistant's messages count in the loss."""
@@ -113,7 +113,7 @@ def cold_start(memory: Memory, *, namespace: str = DEFAULT_NAMESPACE) -> Iterato
 def _successes(memory: Memory, namespace: str) -> Iterator[Trajectory]:
     """The successful runs that may teach, in the order of the store."""
     # An older store counted a reward of 1 alone as a success, and has no mark of its own: its runs are graded anew.
-    success_from = memory.header.success_from if memory.header.rewards_read else SUCCESS_FROM
+    success_from = memory.header.success_from
     for run in memory.runs(namespace=namespace):
         if run.trusted and run.graded(success_from).outcome.success and any(map(_is_shown, run.turns)):
             yield run

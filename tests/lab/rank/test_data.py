@@ -9,6 +9,7 @@ import pytest
 
 from hepm import Memory
 from hepm.errors import InputError
+from hepm.graph.rows import EdgeRow
 from tests.lab.rank.conftest import runs
 from tests.runs import trajectory
 
@@ -40,7 +41,7 @@ def test_edges_are_those_of_the_mirror_and_calls_of_one_turn_have_none_between_t
     with Memory.open() as desk:
         desk.ingest(trajectory(f"r{i}", "look", "pay+thank", "close", success=bool(i % 3)) for i in range(6))
         data, mirror = of.graph_data(desk.mirror(), desk.embedder), desk.mirror()
-        edges = [edge for source in sorted(mirror.all_rows()) for edge in mirror.edges_from(source)]
+        edges = [EdgeRow(*row) for _, rows in sorted(mirror.all_rows().items()) for row in rows]
     names = data["tool"].name
     found = {(names[a], names[b]) for a, b in data[of.NEXT].edge_index.T.tolist()}
     assert found == {(edge.source, edge.target) for edge in edges}

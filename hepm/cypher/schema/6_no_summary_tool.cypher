@@ -1,1 +1,0 @@
-// Version 6: the agent's own summary tool is no node. Nothing is indexed anew.

@@ -1,1 +1,0 @@
--- Version 11 changes nothing here.

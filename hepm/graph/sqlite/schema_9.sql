@@ -1,1 +1,0 @@
--- Version 9: the steps in `trajectory.sequence` hold facts. Runs are counted again from their records on opening.
