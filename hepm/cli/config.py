@@ -168,7 +168,7 @@ class ConfigFile:
     outcome_by: Annotated[
         tuple[str, ...],
         ConfigKey(
-            "Rules by which `hepm ingest`, `serve` and `mcp` label runs without an outcome: tests, exit-code, user."
+            "Rules by which `hepm ingest`, `serve` and `mcp` label runs without an outcome: tests, exit-code."
         ),
     ] = ("tests",)
     ingest: IngestTable = field(default_factory=IngestTable)

@@ -98,36 +98,11 @@ def by_exit_code(run: Trajectory) -> bool | None:
     return None
 
 
-_THANKS: Final = re.compile(
-    r"\b(?:thanks?|thank you|thx|perfect|works (?:now|great|well)|well done|awesome)\b", re.IGNORECASE
-)
 _CORRECTION: Final = re.compile(
     r"\b(?:no|not|wrong|still|but|instead|broken|undo|revert|fail(?:s|ed|ing)?|error|unfortunately)\b|n['\u2019]t\b|\?|"
     r"interrupted by user",
     re.IGNORECASE,
 )
-_SHORT: Final = 200
-"""Most characters of a last message that is taken for a verdict: a longer one is more likely a new task."""
-
-
-def by_user(run: Trajectory) -> bool | None:
-    """Whether the user thanked at the end, or corrected. English only, and words mislead: off by default."""
-    last_answer = last_message = -1
-    for position, turn in enumerate(run.turns):
-        if turn.role == "assistant":
-            last_answer = position
-        elif turn.role == "user" and turn.text:
-            last_message = position
-    if last_message <= 0 or not any(turn.calls for turn in run.turns[:last_message]):
-        return None
-    if last_answer > last_message + 1:  # the agent may answer "You are welcome", but did not go on working
-        return None
-    text = run.turns[last_message].text
-    thanked = _THANKS.search(text) is not None
-    corrected = _CORRECTION.search(text) is not None
-    if thanked == corrected or len(text) > _SHORT:  # "Thanks, but it is still broken" is neither
-        return None
-    return thanked
 
 
 class RunVerdict(NamedTuple):
@@ -156,7 +131,6 @@ class RunVerdict(NamedTuple):
 RULES: Final[Mapping[str, Callable[[Trajectory], bool | None]]] = {
     "tests": by_tests,
     "exit-code": by_exit_code,
-    "user": by_user,
 }
 """Every rule by its name."""
 

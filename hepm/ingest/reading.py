@@ -238,12 +238,6 @@ def _read_one(
     source: SourceFile, readers: Sequence[Reader], options: ReadOptions, limit: int
 ) -> Iterator[tuple[str, Item]]:
     options = replace(options, unread=Counter())
-    # SQLite reads the file itself, so that it gets the path and not the stream.
-    if source.begins_with(openai_items.DATABASE):
-        origin = RunOrigin(source.name, options)
-        for item in _with_remarks(openai_items.read_sessions(str(source.path), origin), origin):
-            yield openai_items.READER.name, _named(item, openai_items.READER, origin)
-        return
     try:
         document = Document(source, options, limit=limit)
     except UnreadableError as error:

@@ -38,7 +38,7 @@ _OVERLAP: Final = 0.05
 _DESCRIBED: Final = 20  # characters of a description from which on an equal one is no accident
 _FEWEST_LESSONS: Final = 10
 _SURE: Final = 0.95
-_RULES_TRIED: Final = ("tests", "exit-code")  # words of users mislead
+_RULES_TRIED: Final = ("tests", "exit-code")
 _RULE_LABELS: Final = 0.2  # share of the runs read that rules must label for the command to be worth it
 _IDS_SHOWN: Final = 3
 

@@ -99,22 +99,6 @@ def test_where_a_shell_holds_no_exit_code_its_call_failed_or_did_not(
     assert RULES["exit-code"](run(EDIT, sh("./deploy", result, error))) is success
 
 
-USERS = [
-    ("Thank you, works now", True),
-    ("No, that is wrong. Undo it.", False),
-    ("thanks, but it still fails", None),
-    ("Please add a test", None),
-    ("Isn't it perfect?", None),
-    ("", None),
-]
-
-
-def test_a_user_labels_by_plain_thanks_or_plain_corrections() -> None:
-    for text, success in USERS:
-        said = (Turn("assistant", "Done."), Turn("user", text))
-        assert RULES["user"](run(EDIT, after=said)) is success
-
-
 def test_a_transcript_of_claude_code_is_labelled_by_its_last_tests(tmp_path: Path) -> None:
     records = [
         claude("user", "1", "Fix the tests."),

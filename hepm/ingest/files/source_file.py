@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import IO, TypeAlias
 
-from hepm.ingest.files.unreadable import OPEN_ERRORS, STREAM_ERRORS
+from hepm.ingest.files.unreadable import OPEN_ERRORS
 from hepm.ingest.records import Rejection
 
 
@@ -35,17 +35,6 @@ class SourceFile:
     stream: IO[bytes]
     read_beside: Callable[[str], bytes | None] = lambda _: None
     head: bytes = b""
-
-    def begins_with(self, magic: bytes) -> bool:
-        """Whether it is a file with these first bytes; they will be read again."""
-        with suppress(*STREAM_ERRORS, AttributeError):  # tarfile's streams lack `seekable`
-            # A pipe cannot be put back, and SQLite could not read it.
-            if not self.head and self.stream.seekable():
-                start = self.stream.tell()
-                first_bytes = self.stream.read(len(magic))
-                self.stream.seek(start)
-                return first_bytes == magic
-        return False
 
     def sibling(self, relative: str) -> bytes | None:
         """Content of another file, by its path from this one's folder ("../a.json"); None where none can be read."""

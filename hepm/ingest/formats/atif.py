@@ -1,7 +1,7 @@
 """ATIF, the Agent Trajectory Interchange Format (v1.0 to v1.8): https://harborframework.com/docs/trajectory-format.
 
-It has no field for an outcome: a Harbor trial keeps it in result.json beside or above the trajectory, agentpile under
-extra.agentpile, and hepm under extra.hepm.
+It has no field for an outcome: a Harbor trial keeps it in result.json beside or above the trajectory, and hepm under
+extra.hepm.
 """
 
 from __future__ import annotations
@@ -83,15 +83,9 @@ def _run(record: Object, origin: RunOrigin, trial: Object) -> Trajectory:
 
 
 def _labelled(record: Object, own: Object, trial: Object) -> tuple[str, str, Outcome]:
-    """The environment, the task and the outcome: as hepm wrote them, agentpile, or Harbor."""
-    pile = object_at(record, "extra.agentpile")
+    """The environment, the task and the outcome: as hepm wrote them, or Harbor."""
     if own:
         return text_at(own, "environment"), text_at(own, "task"), _graded(own.get("reward"), own.get("success"))
-    if pile:
-        # A dataset's tasks are named "domain/task".
-        domain, _, task = str(value_at(pile, "task.id") or "").rpartition("/")
-        environment = "/".join(filter(None, (str(value_at(pile, "source.dataset") or ""), domain)))
-        return environment, task, _graded(value_at(pile, "outcome.score"), value_at(pile, "outcome.success"))
     return text_at(trial, "source"), text_at(trial, "task_name"), _trial_outcome(trial)
 
 
@@ -137,10 +131,6 @@ def _add_step(builder: TurnBuilder, step: Object) -> None:
     role = _ROLES.get(str(source))
     if role is None:
         raise RecordError(f"a step has the unknown source {str(source)[:40]!r}")
-    pile = object_at(step, "extra.agentpile")
-    # ATIF allows calls on steps of the agent only; agentpile marks those of a simulated user with tools.
-    if pile.get("actor") == "user":
-        role = "user"
     calls: list[OpenCall] = []
     for call in objects_at(step, "tool_calls", "a tool call"):
         calls.append(OpenCall(call.get("tool_call_id"), call.get("function_name"), call.get("arguments")))
@@ -149,24 +139,11 @@ def _add_step(builder: TurnBuilder, step: Object) -> None:
     # A step that only brings results back is no message of its own.
     if text or calls or not results:
         builder.add(role, text, calls)
-    # agentpile keeps what ATIF has no field for beside the results, by their position, and beside the calls, by id.
-    by_position = list_at(pile, "result_fields")
-    by_call = object_at(pile, "calls")
-    for position, result in enumerate(results):
-        call_id = result.get("source_call_id")
-        extras = [result.get("extra"), *by_position[position : position + 1], by_call.get(str(call_id))]
-        builder.add_result(call_id, plain_text(result.get("content")), _failed(extras))
-
-
-def _failed(extras: list[Any]) -> bool | None:
-    """Whether a call failed, by the first that says so: `is_error`, or an error's text."""
-    for extra in extras:
-        flag = value_at(extra, "is_error")
-        if type(flag) is bool:
-            return flag
-        if value_at(extra, "error"):
-            return True
-    return None
+    for result in results:
+        failed = value_at(result, "extra.is_error")
+        if failed is None and value_at(result, "extra.error"):
+            failed = True
+        builder.add_result(result.get("source_call_id"), plain_text(result.get("content")), failed)
 
 
 READER: Final = Reader("atif", _recognises, _read)

@@ -1,24 +1,16 @@
-"""Items of OpenAI's Responses API: lists of them, and the SQLite sessions of the OpenAI Agents SDK."""
+"""Items of OpenAI's Responses API."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
-from itertools import groupby
-from operator import itemgetter
-from pathlib import Path
 from typing import Any, Final
 
 from hepm.ingest.fields import Objects, as_object, is_list, is_object
 from hepm.ingest.formats.chat import read_record
-from hepm.ingest.formats.document import Document, Reader, RunOrigin
+from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.parts import result_text
-from hepm.ingest.records import Items, RecordError, decoded_text
+from hepm.ingest.records import Items
 from hepm.types import Object
-
-DATABASE: Final = b"SQLite format 3\0"
-"""First bytes of a SQLite file."""
 
 _CALLS: Final = {"function_call": "arguments", "custom_tool_call": "input", "mcp_call": "arguments"}
 """Calls of the client's tools, and where their arguments are."""
@@ -158,45 +150,6 @@ def _read(document: Document) -> Items:
         lambda value: is_object(value) and (is_item(value) or not _has_list(value)),
         lambda record: read_record(_record(record), document),
     )
-
-
-def read_sessions(path: str, origin: RunOrigin) -> Items:
-    """The sessions in a database of the Agents SDK's `SQLiteSession`, one run each."""
-    try:
-        with closing(sqlite3.connect(f"{Path(path).as_uri()}?mode=ro", uri=True)) as database:
-            all_tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-            # By their columns: programs may name the SDK's tables otherwise.
-            tables = [name for name in all_tables if {"session_id", "message_data"} <= _columns(database, name)]
-            if not tables:
-                yield origin.rejected(None, "it is a database without the messages of agents: no message_data")
-            for table in tables:
-                query = f"SELECT session_id, message_data, created_at FROM {_quoted(table)} ORDER BY session_id, id"
-                for id, rows in groupby(database.execute(query), itemgetter(0)):
-                    yield from _session(origin, str(id), list(rows))
-    except (sqlite3.Error, ValueError) as error:
-        reason = f"the database cannot be read: {error}. If it came out of an archive, unpack that first"
-        yield origin.rejected(None, reason)
-
-
-def _session(origin: RunOrigin, id: str, rows: list[tuple[Any, ...]]) -> Items:
-    items: Objects = []
-    for number, (_, data, _) in enumerate(rows, 1):
-        try:
-            items.append(as_object(decoded_text(data), "a message"))
-        except (RecordError, ValueError, TypeError, RecursionError) as error:
-            yield origin.rejected(f"{id}, message {number}", str(error))
-    if items:
-        session: Object = {"id": id, "items": items, "ended_at": rows[-1][2]}
-        yield origin.built(id, session, lambda record: read_record(_record(record), origin))
-
-
-def _columns(database: sqlite3.Connection, table: str) -> set[str]:
-    return {row[1] for row in database.execute(f"PRAGMA table_info({_quoted(table)})")}
-
-
-def _quoted(name: str) -> str:
-    # The name of a table cannot be a parameter of a statement.
-    return '"' + name.replace('"', '""') + '"'
 
 
 READER: Final = Reader("responses", _recognises, _read)

@@ -507,44 +507,6 @@ def _adk_kind(event: Object) -> str:
     return "user" if event.get("author") == "user" else "model"
 
 
-def _autogen_kind(message: Object) -> str:
-    kind = _type_of(message)
-    if message.get("source") == "user" and kind.endswith("Message"):
-        return "UserMessage"
-    if kind == "AssistantMessage" and is_list(message.get("content")):
-        return "ToolCallRequestEvent"
-    if kind not in _AUTOGEN and kind.endswith("Message") and not kind.startswith("ToolCallSummary"):
-        return "AssistantMessage"
-    return kind
-
-
-_AUTOGEN: Final = {
-    "UserMessage": EventKind("user", "content"),
-    "SystemMessage": EventKind("system", "content"),
-    "AssistantMessage": EventKind("assistant", "content"),
-    "ToolCallRequestEvent": EventKind("assistant", "thought", "content"),
-    "FunctionExecutionResultMessage": EventKind("user", "", "content", "tool_result"),
-    "ToolCallExecutionEvent": EventKind("user", "", "content", "tool_result"),
-}
-
-
-def _autogen_records(record: Object) -> Objects:
-    """The runs in the state of an agent or a team: the thread of a team where it holds the calls, else each agent's."""
-    states = record.get("agent_states")
-    if not is_object(states):
-        return [record]
-    agents: Objects = []
-    for name, value in states.items():
-        state = value_at(value, "agent_state") or value
-        thread = value_at(state, "message_thread")
-        if is_list(thread) and any(value_at(message, "type") == "ToolCallRequestEvent" for message in thread):
-            return [{**record, "messages": thread}]
-        messages = value_at(state, "llm_context.messages")
-        if is_list(messages) and messages:
-            agents.append({**record, "messages": messages, _GROUP: name})
-    return agents or [record]
-
-
 _REQUEST: Final = (
     "request.body|request_body|requestBody|proxy_server_request.body|request|input.inputBodyJson|body|kwargs"
 )
@@ -632,11 +594,6 @@ PROGRAMS: Final = (
         ),
         messages="events", id="id", user="userId|user_id", model="modelVersion|model_version", agent=False,
         ended="timestamp|lastUpdateTime|last_update_time",
-    ),
-    Program(
-        "autogen", ("llm_context.messages", "agent_states", "source type models_usage", "messages stop_reason"),
-        partial(_events, _autogen_kind, _AUTOGEN, r"ToolCallSummaryMessage|\w+Event"),
-        messages="messages|llm_context.messages", agent=False, split=_autogen_records,
     ),
     Program(
         "langgraph", ("values.messages", "channel_values.messages", "checkpoint.channel_values.messages"),
