@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gzip
 import os
 import re
 import subprocess
@@ -11,6 +12,7 @@ import sysconfig
 import tarfile
 import tomllib
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +22,9 @@ from pathlib import Path
 import httpx2
 import pytest
 import zstandard
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
 
 from tests.cli.chats import chats, write
 from tests.conftest import ROOT
@@ -37,6 +42,7 @@ UNDECLARED = {
 """Imports that no extra declares: a framework's adapter is imported by its users, who have it."""
 NOWHERE = "127.0.0.1:9"
 AS_STARTED = dict(os.environ)  # with the certificates of the machine: packages come from elsewhere
+PROTOBUF = "application/x-protobuf"
 
 
 def uv(*arguments: str | Path, cwd: Path) -> str:
@@ -215,8 +221,9 @@ def neo4j_local(installed: Installed, model: Loopback) -> None:
 
 def serve(installed: Installed, _: Loopback) -> None:
     with served(installed) as url:
-        batch = {"session_id": "s-1", "hook_event_name": "PostToolBatch", "tool_calls": [{"tool_name": "find_user"}]}
-        assert httpx2.post(f"{url}/hooks/claude-code", json=batch).status_code == 200
+        answer = httpx2.post(f"{url}/otlp/v1/traces", content=protobuf("s-1"), headers={"content-type": PROTOBUF})
+        assert (answer.status_code, answer.content) == (200, b"")
+        assert statuses_of_cut_off_bodies(url) == {400}
         assert httpx2.post(f"{url}/outcome", json={"session": "s-1", "success": True}).status_code == 200
         assert httpx2.get(url).status_code == 200  # the page
     assert '"name":"find_user"' in installed.said("export")
@@ -251,6 +258,32 @@ def served(installed: Installed) -> Iterator[str]:
             process.terminate()
             log = process.stderr.read()
     assert "Traceback" not in log, log
+
+
+def statuses_of_cut_off_bodies(url: str) -> set[int]:
+    """The answers to compressed traces that break off anywhere."""
+    bodies = {PROTOBUF: protobuf("s-2"), "application/json": b'{"resourceSpans": []}'}
+    found: set[int] = set()
+    for kind, body in bodies.items():
+        for encoding, packed in (("gzip", gzip.compress(body)), ("deflate", zlib.compress(body))):
+            headers = {"content-type": kind, "content-encoding": encoding}
+            for length in range(0, len(packed), 10):
+                answer = httpx2.post(f"{url}/otlp/v1/traces", content=packed[:length], headers=headers)
+                found.add(answer.status_code)
+    return found
+
+
+def protobuf(session: str) -> bytes:
+    """A request of an exporter with one call of a tool."""
+    about = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "find_user",
+        "gen_ai.conversation.id": session,
+    }
+    attributes = [KeyValue(key=key, value=AnyValue(string_value=value)) for key, value in about.items()]
+    span = Span(trace_id=b"t" * 16, span_id=b"s" * 8, name="execute_tool find_user", attributes=attributes)
+    scope = ScopeSpans(spans=[span])
+    return ExportTraceServiceRequest(resource_spans=[ResourceSpans(scope_spans=[scope])]).SerializeToString()
 
 
 USES = {

@@ -18,7 +18,7 @@ TARGET = Path(__file__).parent / "src" / "api.ts"
 HEAD = """\
 // Made by make_types.py from the OpenAPI document of `hepm serve` and its tools of MCP: do not edit.
 """
-OTHERS = ("/v1", "/mcp", "/hooks/", "/metrics", "/openapi.json")
+OTHERS = ("/v1", "/mcp", "/hooks/", "/otlp/", "/metrics", "/openapi.json")
 """Paths whose form is another's, or which an agent has no use for."""
 PLAIN = {
     "string": "string",

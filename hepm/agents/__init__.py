@@ -5,6 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 DOORS: Final = frozenset((
-    "", "v1", "v1beta", "mcp", "hooks", "outcome", "shortlist", "api", "health", "metrics", "openapi.json",
+    "", "v1", "v1beta", "mcp", "hooks", "otlp", "outcome", "shortlist", "api", "health", "metrics", "openapi.json",
 ))  # fmt: skip
 """First parts of the server's paths. Another first part, before one of these, names a namespace: /desk/v1/models."""

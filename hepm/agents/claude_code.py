@@ -20,10 +20,10 @@ from typing import Any, Final
 
 from hepm.agents.coding_advice import CodingAdvice
 from hepm.agents.hook_events import CLAUDE_CODE, UNDENIED, UNHEARD, as_claude_code, for_agents
-from hepm.agents.live_run import LiveRun
+from hepm.agents.live_run import OTLP_DOOR, LiveRun
 from hepm.agents.runs import LiveRuns
 from hepm.agents.wire import Object
-from hepm.errors import InputError, StoreError
+from hepm.errors import ConflictError, InputError, StoreError
 from hepm.experience.prompt import without_repeats
 from hepm.ingest.fields import is_list, is_object, kind_of
 from hepm.ingest.formats.coding_session import project_of
@@ -57,7 +57,7 @@ class ClaudeCode:
 
         Raises:
             InputError: a part of the event cannot be recorded, and nothing of it is.
-            ConflictError: another token records the session.
+            ConflictError: another token or door records the session.
             StoreError: there is no room on the disk for what the event tells.
         """
         if agent == CLAUDE_CODE:
@@ -76,6 +76,8 @@ class ClaudeCode:
         if project:
             tags["project"] = project
         run = self._runs.named(session, namespace=namespace, door=agent, environment=agent, tags=tags)
+        if run.door == OTLP_DOOR:
+            raise ConflictError(f"the session {session!r} is recorded by its spans: hooks would count its calls twice")
         with run.lock:
             calls = self._take(run, event)
             run.check_kept()

@@ -17,7 +17,7 @@ from hepm.errors import StoreError
 from hepm.ingest.fields import is_list
 from hepm.ingest.formats.turns import OpenCall
 from hepm.memory.session import Session
-from hepm.types import SUMMARY_TOOL
+from hepm.types import SUMMARY_TOOL, Outcome
 
 
 @dataclass(slots=True)
@@ -59,6 +59,7 @@ class LiveRun:
         opening: Hash of what opens it, which concurrent runs of one task share.
         sequel: Ids of the responses and the conversation that a next request may continue.
         stable: What memory said at the first request, kept so that a provider's prompt cache works.
+        outcome: As evaluations in a trace say it.
         replied: Whether the last message is the model's, as it was sent.
         waiting: Requests that have no reply yet.
         kept: How many messages were on disk after the last reply.
@@ -97,6 +98,7 @@ class LiveRun:
     unlisted: set[str] | None = None
     sends_all: bool = False
     missed: bool = False
+    outcome: Outcome = field(default_factory=Outcome)
     touched: float = field(default_factory=time.time)
     shown: Shown | None = None
     lock: RLock = field(default_factory=RLock)
@@ -177,6 +179,7 @@ class LiveRun:
 
 
 MCP_DOOR: Final = "mcp"
+OTLP_DOOR: Final = "otlp"
 
 
 def only_summarised(run: LiveRun) -> bool:

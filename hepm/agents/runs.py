@@ -16,6 +16,7 @@ from uuid import uuid4
 
 from hepm.agents.bounds import Bounded
 from hepm.agents.live_run import (
+    OTLP_DOOR,
     TOKEN,
     LiveRun,
     Shown,
@@ -188,6 +189,10 @@ class LiveRuns:
                 self._sequels[namespace, sequel] = run
                 run.sequel.add(sequel)
         with run.lock:
+            if run.door == OTLP_DOOR:  # what its spans said stays, and no later ones are taken
+                run.door = door
+                run.session.set_aside()
+                run.messages = []
             run.touched = time.time()
             # Until `replied`: a second request with the same messages is then a repetition, not a sequel.
             run.waiting += 1
@@ -485,6 +490,16 @@ class LiveRuns:
             return ""
         return stored.tags.get(RECORDED_BY, "")
 
+    def discard(self, id: str, *, namespace: str) -> None:
+        """Forget a run under way, as it goes on under another id."""
+        with self._lock:
+            run = self._runs.get((namespace, id))
+        if run is not None:
+            with run.lock:
+                self._end(run)
+                self._ended.pop((namespace, id), None)
+                run.session.discard()
+
     def _remove(self, run: LiveRun) -> None:
         with self._lock:
             self._runs.pop((run.namespace, run.name), None)
@@ -513,7 +528,7 @@ class LiveRuns:
             self.store_idle()
 
     def rest(self, run: LiveRun) -> None:
-        """Store a run that rests, with no outcome but by a rule. What comes later goes on with it.
+        """Store a run that rests, with no outcome but by a trace or a rule. What comes later goes on with it.
 
         Raises:
             StoreError: the store cannot be written. It stays under way, and `store_idle` tries again.
@@ -521,13 +536,11 @@ class LiveRuns:
         if self._current(run) is None:
             return
         if only_summarised(run):
-            with run.lock:
-                self._remove(run)
-                run.session.discard()
+            self.discard(run.name, namespace=run.namespace)
             return
         try:
             with run.lock:
-                run.session.finish()
+                run.session.finish(success=run.outcome.success, reward=run.outcome.reward)
         except InputError as error:
             _log.warning("the run %r is not stored: %s", run.id, error)
         else:
@@ -536,7 +549,7 @@ class LiveRuns:
         self._resumable.add(run)
 
     def store_idle(self) -> None:
-        """Store runs that rest, the oldest of too many, and what a crash left: no outcome but by a rule."""
+        """Store runs that rest, the oldest of too many, and what a crash left: no outcome but by a trace or a rule."""
         now = time.time()
         self._swept = time.monotonic()
         failed: HepmError | None = None

@@ -38,6 +38,7 @@ class Kept:
         shown: Ids of the lessons in its hints.
         stamp: Of the file as it was read.
         aliases: Other names by which a server recognises it, and how many turns there were when each was new.
+        parts: Ids of what its turns were made of, such as the spans of a trace.
     """
 
     file: Path
@@ -46,6 +47,7 @@ class Kept:
     run: Trajectory
     shown: tuple[str, ...]
     aliases: Mapping[str, int]
+    parts: frozenset[str] = frozenset()
 
 
 # A file has a JSON object a line: {"namespace": …, "aliases": […], "at": 3, "shown": […], "run": {…}}; `at` is how many
@@ -69,13 +71,17 @@ class Journal:
         *,
         namespace: str,
         aliases: Sequence[str] = (),
+        parts: Sequence[str] = (),
     ) -> Stamp | None:
         """Append the turns of a run from number `at` on; they replace later ones. None if that fails."""
         from hepm.ingest.formats.hepm import write_run
 
         # Only what is new is written: a long session costs each turn no more than a short one.
-        about = {"namespace": namespace, "aliases": list(aliases), "at": at, "shown": list(shown)}
-        line = json.dumps({**about, "run": write_run(run)})
+        content: dict[str, object] = {"namespace": namespace, "aliases": list(aliases)}
+        if parts:
+            content["parts"] = list(parts)
+        content |= {"at": at, "shown": list(shown), "run": write_run(run)}
+        line = json.dumps(content)
         place = self.file(namespace, run.id)
         try:
             try:
@@ -139,6 +145,7 @@ class Journal:
                     replace(part, turns=turns),
                     tuple(dict.fromkeys((*before.shown, *content["shown"]))),
                     {**new_aliases, **before.aliases},  # an alias keeps the place where it was first seen
+                    before.parts.union(content.get("parts", ())),
                 )
             except (ValueError, KeyError, TypeError, FormatError, InputError):
                 continue  # a torn line: the last one before a crash

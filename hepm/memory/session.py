@@ -72,6 +72,7 @@ class Session:
 
     Attributes:
         aliases: Names beside the id by which a server recognises the session after a restart; kept on disk with it.
+        parts: Ids of what its turns were made of, such as spans: kept on disk with them, so that none counts twice.
         holdout: The chance that it is a control and gets nothing from memory; see `enter`.
         shared: Whether several doors of a server record it: what is recorded call by call then stands beside the
             messages, and all of it goes on after a restart.
@@ -88,6 +89,7 @@ class Session:
     _ingest_options: IngestOptions
     _journal: Journal | None
     aliases: tuple[str, ...] = ()
+    parts: frozenset[str] = frozenset()
     holdout: float = 0.0
     shared: bool = False
     denies: bool = False
@@ -100,13 +102,14 @@ class Session:
     _failed: InputError | None = None
     _warned: bool = False
     _stored: Trajectory | None = None
-    # What the file on disk holds: turns, the stamp of its last write, aliases, and draws.
+    # What the file on disk holds: turns, the stamp of its last write, aliases, parts, and draws.
     _written: tuple[Turn, ...] = ()
     # What a crash left, as messages: the run begins with them.
     _resumed: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     _stamp: Stamp | None = None
     _unwritten: bool = False
     _named: set[str] = field(default_factory=set[str])
+    _made_of: frozenset[str] = frozenset()
     _trial: Trial | None = None
     _written_draws: tuple[str, str] = ("", "")
     # Texts of hints, by which they are taken out of what the client sends back.
@@ -536,11 +539,23 @@ class Session:
                 _log.warning("the session %r goes on without hints: %s", self.id, error, exc_info=unexpected)
             return None
 
+    def follow(self, messages: Sequence[object]) -> None:
+        """Record the conversation so far, as `prompt` does, without asking for a hint."""
+        if self._kept(lambda: self._take(messages)):
+            self.keep()
+
     def go_on(self, run: Trajectory) -> None:
         """Continue a run that was stored without a label, unless it is on disk as well."""
         if not self._resumed:
             self._resumed = list(as_messages(run.turns))
             self._is_sequel_of(run)
+
+    def set_aside(self) -> None:
+        """Let what is recorded stand before the messages of another conversation, as what a restart left does."""
+        with self._recording:
+            self._resumed = list(as_messages(self._turns()))
+            self._given = None
+            self._recorded = RecordedMessages()
 
     def rewind(self, turns: int) -> None:
         """Of what a crash left, keep so many turns: the client never got what came after them."""
@@ -681,20 +696,22 @@ class Session:
                 _log.debug("the session %r is not kept: %s", self.id, error)  # `finish` raises it
 
     def _write_news(self, journal: Journal) -> None:
-        """Append what the file lacks: turns, aliases, and what chance decided."""
+        """Append what the file lacks: turns, aliases, parts, and what chance decided."""
         turns = self._turns()
         on_disk = journal.stamp(self._namespace, self.id)
         if on_disk is not None and on_disk != self._stamp:
             return  # another process goes on with it
         if on_disk is None:  # the whole session is written again
             first_new = 0
+            parts = self.parts
             aliases = list(self.aliases)
         else:
             # A client may send a conversation that branches off: later turns are written again.
             first_new = _common(turns, self._written)
+            parts = self.parts - self._made_of
             aliases = [alias for alias in self.aliases if alias not in self._named]
         turns_changed = len(turns) > first_new or len(self._written) > len(turns)
-        if not turns_changed and self._draws == self._written_draws:
+        if not turns_changed and not parts and self._draws == self._written_draws:
             return
         part = replace(self._run, turns=turns[first_new:])
         # Before it reaches the disk, as when it is stored.
@@ -702,12 +719,15 @@ class Session:
         if redactor is not None:
             part = redactor(part)
         with self._writing:
-            stamp = journal.write(part, first_new, list(self._shown), namespace=self._namespace, aliases=aliases)
+            stamp = journal.write(
+                part, first_new, list(self._shown), namespace=self._namespace, aliases=aliases, parts=sorted(parts)
+            )
             self._stamp = stamp or journal.stamp(self._namespace, self.id)  # perhaps a part of it is written
         self._unwritten = stamp is None
         if stamp is None:
             return
         self._named.update(aliases)
+        self._made_of |= parts
         self._written = turns
         self._written_draws = self._draws
 

@@ -40,6 +40,7 @@ from hepm.agents.hook_events import AGENTS
 from hepm.agents.mcp import mcp_server
 from hepm.agents.proxy import Proxy
 from hepm.agents.runs import LiveRuns
+from hepm.agents.traces import Traces
 from hepm.agents.wire import Placement
 from hepm.errors import ConflictError, HepmError, InputError, MissingExtraError, NotFoundError, StoreError
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
@@ -146,6 +147,7 @@ class Server:
             Route("/metrics", self._metrics),
             Route("/openapi.json", self._openapi),
             Route("/hooks/{agent}", self._hook, methods=["POST"]),
+            Route("/otlp/v1/traces", Traces(self.runs, max_body=options.max_body).answer, methods=["POST"]),
             page,
             *mcp.routes,
             *routes_of(self._doors),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import itertools
 import json
 import os
@@ -16,10 +17,11 @@ from typing import Any
 
 import httpx2
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from hepm import Memory, from_messages
 from hepm.agents import guard, runs
-from hepm.agents.bounds import is_too_dense
+from hepm.agents.bounds import has_too_many_fields, is_too_dense
 from hepm.agents.guard import Access
 from hepm.errors import InputError
 from hepm.web import protocol
@@ -46,7 +48,12 @@ def post(url: str, path: str, content: bytes, **headers: str) -> httpx2.Response
 def test_bodies_of_millions_of_values_are_refused_unread_and_a_conversation_passes_unread(
     memory: Memory, endpoint: RawEndpoint
 ) -> None:
+    spans = {"application/json": b'{"resourceSpans":[' + b"{}," * 600_000 + b"{}]}"}
+    spans["application/x-protobuf"] = b"\n\0" * 600_000
     with serving(memory, upstream=endpoint.url) as (server, url):
+        for kind, body in spans.items():
+            answer = post(url, "/otlp/v1/traces", gzip.compress(body), content_type=kind, content_encoding="gzip")
+            assert (answer.status_code, b"more than 500,000 values" in answer.content) == (413, True), kind
         assert post(url, "/outcome", b'{"session": "s", "x": [' + b"{}," * 600_000 + b"{}]}").status_code == 400
         for passed, count in enumerate((20_001, 1_000_000), start=1):
             raw = b'{"messages": [' + b"{}," * count + json.dumps(WISH).encode() + b"]}"
@@ -76,6 +83,19 @@ def test_marks_in_texts_are_no_values() -> None:
     assert not is_too_dense(code, most=4)
     assert not is_too_dense(code[:-3], most=4)  # a text without an end
     assert is_too_dense(b"[1, 2, 3, [], {}]" * 2, most=5)
+
+
+def test_fields_are_counted_at_every_depth_and_in_groups() -> None:
+    export = ExportTraceServiceRequest()
+    for _ in range(4):
+        export.resource_spans.add().scope_spans.add().spans.add(name="chat").attributes.add(key="k").value.int_value = 1
+    raw, kind = export.SerializeToString(), export.DESCRIPTOR
+    fields = 4 * 7  # resource, scope, span, name, attribute, key, value; and the integer
+    assert has_too_many_fields(raw, kind, most=fields + 3)
+    assert not has_too_many_fields(raw, kind, most=fields + 4)
+    assert has_too_many_fields(b"\x7b" + raw + b"\x7c", kind, most=fields + 5), "a group hides nothing"
+    for at in range(len(raw)):  # cut-off, or no protobuf at all: it comes to an end
+        has_too_many_fields(raw[:at] + b"\xff" * 20, kind, most=20)
 
 
 def test_bodies_without_an_end_are_closed_and_hold_no_other_request_up(
@@ -499,13 +519,16 @@ def test_a_door_that_can_keep_nothing_on_the_disk_says_so_and_nothing_is_lost_wh
     with serving(memory) as (_, url):
         doors.url = url
         with files_limited_to(0):
-            refused = {door: getattr(doors, door)(door, ["get_order"]) for door in ("hooks", "mcp")}
-        assert refused == {"hooks": 503, "mcp": 409}
+            refused = {door: getattr(doors, door)(door, ["get_order"]) for door in ("hooks", "otlp", "mcp")}
+        assert refused == {"hooks": 503, "otlp": 503, "mcp": 409}
         assert doors.hooks("hooks", ["refund"]) == 200
-        assert doors.outcome("hooks") == 200
-    stored = memory.run("hooks")
-    assert stored is not None
-    assert [call.name for call in stored.calls()] == ["get_order", "refund"]
+        assert doors.otlp("otlp", ["get_order", "refund"]) == 200
+        for session in ("hooks", "otlp"):
+            assert doors.outcome(session) == 200
+    for session in ("hooks", "otlp"):
+        stored = memory.run(session)
+        assert stored is not None
+        assert [call.name for call in stored.calls()] == ["get_order", "refund"]
 
 
 def test_an_outcome_waits_for_no_store_that_hangs_and_is_stored_once(

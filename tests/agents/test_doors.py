@@ -70,6 +70,10 @@ def test_each_answer_has_the_form_that_the_document_gives(memory: Memory) -> Non
             jsonschema_rs.validate(schema, answer.json())
 
 
+SPAN = {"traceId": "a" * 32, "spanId": "b" * 16, "name": "chat"}
+LISTED = {"key": "gen_ai.operation.name", "value": {"arrayValue": {"values": []}}}
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "said"),
     [
@@ -104,6 +108,15 @@ def test_a_refusal_says_why_in_json(memory: Memory, method: str, path: str, body
     assert error["type"] == "hepm"
     if status == 405:
         assert "POST" in answer.headers["allow"]
+
+
+def test_a_span_whose_operation_is_a_list_is_taken_as_any_other(memory: Memory) -> None:
+    spans = [SPAN | {"attributes": [LISTED]}]
+    with serving(memory) as (_, url):
+        taken = httpx2.post(f"{url}/otlp/v1/traces", json={"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]})
+        odd = httpx2.post(f"{url}/otlp/v1/traces", json={"resourceSpans": [{"scopeSpans": {}}]})
+    assert (taken.status_code, taken.json()) == (200, {})
+    assert odd.status_code == 400
 
 
 # The command of schemathesis takes 3.5 s of processor time before its first request.

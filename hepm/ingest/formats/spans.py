@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
@@ -90,10 +90,23 @@ class Spans:
         else:
             self._spans[span.trace, span.id] = span
 
+    def __iter__(self) -> Iterator[TraceSpan]:
+        return iter(self._spans.values())
+
+    @property
+    def traces(self) -> set[str]:
+        """Ids of the traces."""
+        return {trace for trace, _ in self._spans}
+
     @property
     def names(self) -> Counter[str]:
         """How many spans there are of each name."""
         return Counter([span.name for span in self._spans.values()])
+
+    def take(self, others: Spans) -> None:
+        """Take the spans of others, too."""
+        for span in others._spans.values():
+            self.add(span)
 
     def add_score(self, trace: str, score: Score) -> None:
         """Take an evaluation of a trace."""

@@ -1,0 +1,309 @@
+"""OTLP/HTTP trace receiver: agents that are instrumented already send their spans here.
+
+https://opentelemetry.io/docs/specs/otlp/#otlphttp. The spans of a conversation come in several requests and in any
+order; its run is brought up to date with each, and is on disk before the request is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import zlib
+from collections import OrderedDict
+from dataclasses import replace
+from threading import Lock
+from time import time
+from typing import TYPE_CHECKING, Final
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from hepm.agents.bounds import MOST_VALUES, has_too_many_fields, inflated, is_too_dense
+from hepm.agents.guard import access_of, namespace_of
+from hepm.agents.live_run import MCP_DOOR, OTLP_DOOR
+from hepm.agents.recordable import recordable
+from hepm.agents.runs import LiveRuns
+from hepm.errors import ConflictError, MissingExtraError, StoreError
+from hepm.ingest.fields import is_object
+from hepm.ingest.formats.document import RunOrigin
+from hepm.ingest.formats.otlp import spans_of
+from hepm.ingest.formats.spans import Spans, TraceSpan
+from hepm.ingest.formats.turns import read_messages
+from hepm.ingest.prepare import shorten
+from hepm.ingest.records import DECODER, ReadOptions, RecordError
+from hepm.ingest.redact import Redactor
+from hepm.memory.labels import given_label
+from hepm.memory.messages import as_messages
+from hepm.types import RECORDED_BY, Object, Trajectory
+
+if TYPE_CHECKING:
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+
+_log = logging.getLogger("hepm")
+
+REST_S: Final = 60.0
+"""Seconds after which a trace that has its root, and belongs to no conversation, is stored."""
+_WITHOUT_RUN: Final = 1_000
+"""Traces without a call of an agent that are kept: their agents' spans may still come."""
+_JSON: Final = "application/json"
+_PROTOBUF: Final = "application/x-protobuf"
+_ORIGIN: Final = RunOrigin("otlp")
+_TOO_DENSE: Final = f"the body holds more than {MOST_VALUES:,} values: send fewer spans at once"
+
+
+class _BadBodyError(Exception):
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+class Traces:
+    """The conversations whose spans come in.
+
+    Args:
+        max_body: Bytes of a decompressed body.
+    """
+
+    def __init__(self, runs: LiveRuns, *, max_body: int) -> None:
+        self._runs = runs
+        self._max_body = max_body
+        self._conversations: OrderedDict[tuple[str, str], Spans] = OrderedDict()
+        self._of_trace: dict[tuple[str, str], str] = {}
+        self._before: set[tuple[str, str]] | None = None
+        self._lock = Lock()
+
+    async def answer(self, request: Request) -> Response:
+        """Take what an exporter sends, whose endpoint is http://host/otlp."""
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind not in (_JSON, _PROTOBUF):
+            return _refused(_JSON, 415, f"the content type is {kind[:40]!r}: send {_PROTOBUF} or {_JSON}")
+        if not access_of(request).write:
+            return _refused(kind, 403, "this token may not write")
+        try:
+            encoding = request.headers.get("content-encoding", "")
+            body = await asyncio.to_thread(_inflated, await request.body(), encoding, self._max_body)
+            export = await asyncio.to_thread(_decoded, body, kind)
+            rejected = await asyncio.to_thread(self.receive, export, namespace_of(request))
+        except _BadBodyError as error:
+            return _refused(kind, error.status, str(error))
+        except RecordError as error:
+            return _refused(kind, 400, f"the body is no OTLP request: {error}")
+        except (ConflictError, StoreError) as error:
+            return _refused(kind, 409 if isinstance(error, ConflictError) else 503, str(error))
+        return _accepted(kind, rejected)
+
+    def receive(self, export: Object, namespace: str) -> list[str]:
+        """Take the spans of one request, and bring their runs up to date; why spans were rejected.
+
+        Raises:
+            RecordError: it is no OTLP request. Nothing of it was taken.
+            ConflictError: all of its runs are recorded by another token or door.
+            StoreError: the store does not answer, or there is no room on the disk for a run.
+        """
+        spans: list[TraceSpan] = []
+        rejected: list[str] = []
+        for span in spans_of(export, ReadOptions()):  # of its own, as they count what is left out
+            if isinstance(span, RecordError):
+                rejected.append(str(span))
+            else:
+                spans.append(span)
+        with self._lock:
+            before = self._before_start()
+            sessions = {span.trace: span.session for span in spans if span.session}
+            touched: dict[str, bool] = {}
+            for span in spans:
+                if (namespace, _part(span)) in before:
+                    continue  # sent again, as its answer was lost
+                id = self._conversation(namespace, span.trace, sessions.get(span.trace, ""))
+                if not span.session and id != span.trace:
+                    span.session = id  # as spans before a restart named it
+                self._conversations[namespace, id].add(span)
+                # A trace is whole with its root, which ends last; a conversation may go on in another trace.
+                is_root = not span.parent.strip("0")
+                touched[id] = touched.get(id, False) or (is_root and not span.session)
+            conflicts: list[ConflictError] = []
+            for id, is_whole in touched.items():
+                try:
+                    self._update(namespace, id, is_whole)
+                except ConflictError as error:
+                    self._drop(namespace, id)
+                    conflicts.append(error)
+            self._forget_rest()
+        if conflicts and len(conflicts) == len(touched):
+            raise conflicts[0]
+        return rejected + list(map(str, conflicts))
+
+    def _before_start(self) -> set[tuple[str, str]]:
+        """The spans of the runs that a crash or a restart left, by namespace."""
+        if self._before is None:
+            self._before = set()
+            for kept in self._runs.memory.sessions.under_way(set()):
+                for part in kept.parts:
+                    self._before.add((kept.namespace, part))
+                    self._of_trace.setdefault((kept.namespace, part.partition(":")[0]), kept.run.id)
+        return self._before
+
+    def _conversation(self, namespace: str, trace: str, session: str) -> str:
+        """The id of the conversation of a trace. Its first spans may lack it: then they move."""
+        known = self._of_trace.get((namespace, trace))
+        id = session or known or trace
+        spans = self._conversations.setdefault((namespace, id), Spans())
+        self._conversations.move_to_end((namespace, id))
+        if known is not None and known != id:
+            before = self._conversations.pop((namespace, known), None)
+            if before:
+                spans.take(before)
+                self._runs.discard(known, namespace=namespace)
+        self._of_trace[namespace, trace] = id
+        return id
+
+    def _update(self, namespace: str, id: str, is_whole: bool) -> None:
+        has_run = False
+        spans = self._conversations[namespace, id]
+        # The run of the conversation itself comes last: once it names its spans, all they belong to is on disk.
+        for item in sorted(spans.runs(_ORIGIN), key=lambda item: getattr(item, "id", "") == id):
+            if not isinstance(item, Trajectory):
+                _log.debug("a trace is not recorded: %s", item.reason)
+                continue
+            has_run = True
+            if self._is_over(item, namespace):
+                continue
+            about: Object = {"user": item.user, "environment": item.environment, "model": item.model}
+            run = self._runs.named(item.id, namespace=namespace, door=OTLP_DOOR, tools=item.tools or None, **about)
+            if run.door not in (OTLP_DOOR, MCP_DOOR):
+                raise ConflictError(
+                    f"the session {item.id!r} is recorded by {run.door!r}: its spans would count its calls twice"
+                )
+            with run.lock:
+                run.door = OTLP_DOOR
+                run.messages = list(map(recordable, as_messages(item.turns)))
+                if item.id == id:
+                    run.session.parts |= frozenset(map(_part, spans))
+                run.outcome = item.outcome
+                run.touched = time()
+                # A trace that is over need not wait as long as a conversation.
+                if is_whole:
+                    run.touched -= max(0.0, self._runs.idle_s - REST_S)
+                run.session.follow(run.messages)
+                run.check_kept()
+        if is_whole and not has_run:  # such as a trace of a web server
+            self._drop(namespace, id)
+
+    def _is_over(self, run: Trajectory, namespace: str) -> bool:
+        """Whether a run has its outcome, or is stored with all these turns.
+
+        Exporters send the last spans some seconds late: they are added to a run that has its outcome.
+        """
+        if self._runs.find(run.id, namespace=namespace) is not None:
+            return False
+        memory = self._runs.memory
+        stored = memory.run(run.id, namespace=namespace)
+        if stored is None:
+            return False
+        if not given_label(stored):
+            return _contains(stored, run, self._runs.ingest_options().redactor)
+        tags = dict(run.tags)
+        if RECORDED_BY in stored.tags:
+            tags[RECORDED_BY] = stored.tags[RECORDED_BY]
+        again = replace(run, outcome=stored.outcome, tags=tags)
+        memory.ingest([again], namespace=namespace, options=self._runs.ingest_options())
+        return True
+
+    def _forget_rest(self) -> None:
+        """Drop the spans of runs that are stored, and the oldest of traces without a run."""
+        while len(self._conversations) > len(self._runs) + _WITHOUT_RUN:
+            for namespace, id in self._conversations:
+                if self._runs.find(id, namespace=namespace) is None:
+                    break
+            else:
+                return
+            self._drop(namespace, id)
+
+    def _drop(self, namespace: str, id: str) -> None:
+        spans = self._conversations.pop((namespace, id), None)
+        if spans is None:
+            return
+        for trace in spans.traces:
+            self._of_trace.pop((namespace, trace), None)
+
+
+def _part(span: TraceSpan) -> str:
+    return f"{span.trace}:{span.id}"
+
+
+def _contains(stored: Trajectory, run: Trajectory, redactor: Redactor | None) -> bool:
+    """Whether a stored run has the turns of another in a row: an exporter sends them again after a restart."""
+    # As ingest stores it: read from messages, shortened and without secrets.
+    sent = shorten(replace(run, turns=read_messages([*as_messages(run.turns)])))
+    if redactor is not None:
+        sent = redactor(sent)
+    count = len(sent.turns)
+    starts = range(len(stored.turns) - count + 1)
+    return any(stored.turns[start : start + count] == sent.turns for start in starts)
+
+
+def _inflated(body: bytes, encoding: str, limit: int) -> bytes:
+    encoding = encoding.strip().lower()
+    if encoding in ("", "identity"):
+        return body
+    if encoding not in ("gzip", "deflate"):
+        raise _BadBodyError(415, f"the content encoding is {encoding[:40]!r}: send gzip, deflate or none")
+    try:
+        content = inflated(body, limit)
+    except zlib.error as error:
+        raise _BadBodyError(400, f"the body cannot be decompressed: {error}") from error
+    if content is None:
+        raise _BadBodyError(413, f"the body is larger than {limit:,} bytes when decompressed, or of too many parts")
+    return content
+
+
+def _decoded(body: bytes, kind: str) -> Object:
+    if kind == _JSON:
+        if is_too_dense(body):
+            raise _BadBodyError(413, _TOO_DENSE)
+        try:
+            export = DECODER.decode(body.decode())
+        except (ValueError, RecursionError) as error:
+            raise _BadBodyError(400, f"the body is no JSON: {error}") from error
+        if not is_object(export):
+            raise _BadBodyError(400, "the body is no JSON object")
+        return export
+    try:
+        from google.protobuf.json_format import MessageToDict
+        from google.protobuf.message import DecodeError
+        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+    except ImportError as error:
+        raise MissingExtraError(f"traces in protobuf need {error.name}: pip install 'hepm[serve]'") from error
+    if has_too_many_fields(body, ExportTraceServiceRequest.DESCRIPTOR):
+        raise _BadBodyError(413, _TOO_DENSE)
+    try:
+        return MessageToDict(ExportTraceServiceRequest.FromString(body))
+    except (DecodeError, ValueError) as error:
+        raise _BadBodyError(400, f"the body is no OTLP request: {error}") from error
+
+
+def _accepted(kind: str, rejected: list[str]) -> Response:
+    """Exporters do not send again what was rejected here: it would be rejected again."""
+    partial: Object = {"rejectedSpans": str(len(rejected)), "errorMessage": "; ".join(rejected[:3])}
+    if kind == _JSON:
+        return JSONResponse({"partialSuccess": partial} if rejected else {})
+    response = _response()
+    if rejected:
+        response.partial_success.rejected_spans = len(rejected)
+        response.partial_success.error_message = partial["errorMessage"]
+    return Response(response.SerializeToString(), media_type=_PROTOBUF)
+
+
+def _refused(kind: str, status: int, reason: str) -> Response:
+    if kind == _JSON:
+        return JSONResponse({"code": 3, "message": reason}, status)
+    # OTLP asks for a google.rpc.Status. Its message has the number of `error_message`, and its code may be left out.
+    partial = _response().partial_success
+    partial.error_message = reason
+    return Response(partial.SerializeToString(), status, media_type=_PROTOBUF)
+
+
+def _response() -> ExportTraceServiceResponse:
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+
+    return ExportTraceServiceResponse()
