@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -314,8 +313,7 @@ def _advise(store: str, namespaces: Sequence[str], *, as_json: bool) -> None:
     if options.chosen_by(store) == "from --store":
         where = f" --store {shlex.quote(store)}"
     for obstacle in hindrances:
-        # Each command of a pipe names its namespace, and one that is to fill another store names that first.
-        command = re.sub(r"(?<!\.hepm) --namespace ", lambda _: f"{where} --namespace ", obstacle.command)
+        command = obstacle.command.replace(" --namespace ", f"{where} --namespace ")
         mend = obstacle.mend[:1].upper() + obstacle.mend[1:]
         tell(f"{obstacle.namespace}: {obstacle.what}. {mend}: {command}")
     if not hindrances:

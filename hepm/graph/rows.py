@@ -197,14 +197,6 @@ def tool_row(row: Sequence[Any]) -> ToolRow:
     return ToolRow._make((*values, bool(retired), tuple(sorted(aliases))))
 
 
-class ToolSpan(NamedTuple):
-    """Row numbers of the first and the last run that called a tool, and how many runs did."""
-
-    first: int
-    last: int
-    runs: int
-
-
 class Marks(NamedTuple):
     """Aliases of tools, and the tools that are retired."""
 

@@ -33,7 +33,6 @@ from hepm.graph.rows import (
     StateRow,
     TextEmbedder,
     ToolRow,
-    ToolSpan,
     Totals,
     Vectored,
     as_bool,
@@ -354,13 +353,6 @@ class Store(Backend):
         """Row number, id and record of runs stored before row `before`, the latest first."""
         rows = self.read("latest_records", namespace=namespace, before=before, limit=limit)
         return [(seq, name, record) for seq, name, record in rows]
-
-    def tool_spans(self, tools: Sequence[ToolName], *, namespace: str) -> dict[ToolName, ToolSpan]:
-        """When runs called each of the tools; those that no run called are left out. O(calls of these tools)."""
-        if not tools:
-            return {}
-        rows = self.read("tool_spans", namespace=namespace, tools=list(tools))
-        return {tool: ToolSpan(*span) for tool, *span in rows}
 
     def records_of(self, ids: Sequence[str], *, namespace: str) -> dict[str, str]:
         """Records of those of the runs that are stored, by id."""

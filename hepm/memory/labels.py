@@ -15,11 +15,11 @@ from hepm.ingest.formats.hepm import parse_stored, write_run
 from hepm.ingest.outcome import RunVerdict
 from hepm.ingest.pipeline import embed_texts, replay_with
 from hepm.ingest.prepare import exclude, run_of
+from hepm.memory.latest import LAST_ROW
 from hepm.types import DEFAULT_NAMESPACE, DISTRUSTED, OUTCOME_BY, REMOVED, Outcome, Trajectory
 
 # Runs in memory, and labels of one transaction.
 _READ_AT_ONCE: Final = 100
-_LAST_ROW: Final = (1 << 63) - 1  # after every row number
 
 
 def given_label(run: Trajectory) -> bool:
@@ -51,7 +51,7 @@ class Labels:
 
         With `removed`, those whose label was removed by hand are among them.
         """
-        before = _LAST_ROW
+        before = LAST_ROW
         left = math.inf if limit is None else limit
         while left > 0:
             size = int(min(left, _READ_AT_ONCE))

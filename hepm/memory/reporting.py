@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from hepm.errors import StoreDamagedError
 from hepm.evidence.decisions import set_families
 from hepm.experience.conditions import Conditions
 from hepm.experience.content import content_by_project
@@ -17,9 +15,7 @@ from hepm.experience.counted import MOST_RUNS, advising
 from hepm.experience.lesson_files import Claim, LineOfFile
 from hepm.experience.lessons import SOLVED_BY, Principle
 from hepm.graph.lessons.rows import StoredLesson
-from hepm.graph.store import Store
-from hepm.ingest.formats.hepm import parse_stored
-from hepm.memory.survey import latest_records
+from hepm.memory.latest import hints_of, latest_runs, readable_runs
 from hepm.report.check import CheckedLine, check_lines
 from hepm.report.receipts import receipts_of
 from hepm.report.report import Report, report_of
@@ -28,9 +24,6 @@ from hepm.types import Trajectory
 
 if TYPE_CHECKING:
     from hepm.memory.memory import Memory
-
-LATEST_RUNS: Final = 1_000
-"""Runs whose calls are read."""
 
 
 def report_on(memory: Memory, *, namespace: str, on_progress: Callable[[str], object]) -> Report:
@@ -43,36 +36,13 @@ def report_on(memory: Memory, *, namespace: str, on_progress: Callable[[str], ob
     labelled = list(evidence.runs().runs)
     set_families(labelled)
     on_progress("reading calls")
-    latest = list(_latest_runs(store, namespace=namespace))
+    latest = list(latest_runs(store, namespace=namespace))
     waste = waste_in(latest, labelled, _recipes(latest))
     sessions = store.trial_sessions(namespace=namespace)
-    receipts = receipts_of(memory.sessions.uplift(namespace=namespace), sessions, map(_hints_of, latest))
+    receipts = receipts_of(memory.sessions.uplift(namespace=namespace), sessions, map(hints_of, latest))
     on_progress("comparing runs")
-    read = partial(_readable_runs, store, namespace=namespace)
+    read = partial(readable_runs, store, namespace=namespace)
     return report_of(store, rules, labelled, waste, receipts, read, namespace=namespace)
-
-
-def _latest_runs(store: Store, *, namespace: str) -> Iterator[Trajectory]:
-    """The readable ones of the latest runs, the last stored first, with their outcomes as the store reads rewards."""
-    return _readable(latest_records(store, namespace, LATEST_RUNS), store)
-
-
-def _readable_runs(store: Store, ids: Sequence[str], *, namespace: str) -> Iterator[Trajectory]:
-    return _readable(store.records_of(ids, namespace=namespace).items(), store)
-
-
-def _readable(records: Iterable[tuple[str, str]], store: Store) -> Iterator[Trajectory]:
-    success_from = store.header.success_from
-    for name, record in records:
-        with suppress(StoreDamagedError):  # `hepm doctor` names it
-            yield parse_stored(name, record).graded(success_from)
-
-
-def _hints_of(run: Trajectory) -> tuple[int, int]:
-    """The turns that a hint named tools for, and those of them that called one."""
-    hinted = [turn for turn in run.turns if turn.hinted and turn.calls]
-    followed = sum(any(call.name in turn.hinted for call in turn.calls) for turn in hinted)
-    return len(hinted), followed
 
 
 def check_file(
@@ -85,7 +55,7 @@ def check_file(
     """What the runs of a memory say of the lines of a file (see `check_lines`)."""
 
     def learn_content() -> list[Principle]:
-        return content_by_project(_trusted(_latest_runs(memory.store, namespace=namespace)))
+        return content_by_project(_trusted(latest_runs(memory.store, namespace=namespace)))
 
     return check_lines(lines, memory.mirror(namespace).learned, learn_content, without)
 

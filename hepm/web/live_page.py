@@ -32,7 +32,7 @@ from hepm.graph.lessons.rows import PENDING, StoredLesson
 from hepm.graph.mirror.mirror import switching_often
 from hepm.graph.rows import RunFilter
 from hepm.ingest.formats.hepm import parse_stored
-from hepm.memory.survey import LAST_ROW
+from hepm.memory.latest import LAST_ROW
 from hepm.report.receipts import monday_of, week_of
 from hepm.report.report import Report
 from hepm.types import Object

@@ -50,7 +50,7 @@ def test_a_line_says_what_is_so_and_ends_with_a_command_that_mends_it_when_it_is
 
 def test_programs_get_each_line_in_its_parts(store: Path) -> None:
     [found] = quick("doctor", "--advice", "--json", "--store", store).json["advice"]
-    assert (found["namespace"], found["kind"], found["runs"], found["sample"]) == ("default", "unlabelled", 6, 0)
+    assert (found["namespace"], found["kind"], found["runs"]) == ("default", "unlabelled", 6)
     assert found["command"] == "hepm label --by exit-code --namespace default"
 
 

@@ -95,7 +95,6 @@ READS: dict[str, Callable[[Store, str], Any]] = {
     "requests_before": lambda store, ns: store.requests_before(namespace=ns, most=9),
     "ends_of": lambda store, ns: sorted(store.ends_of(["r1", "r2", "r3"], namespace=ns).items()),
     "latest_records": lambda store, ns: store.latest_records(namespace=ns, before=1 << 62, limit=9),
-    "tool_spans": lambda store, ns: sorted(store.tool_spans(["a", "b"], namespace=ns).items()),
     "near": lambda store, ns: [row[:10] for row in store.near(VECTOR, ns, 9)],
     "drifts": lambda store, ns: [one for one in store.drifts(["a", "b"], namespace=ns).values() if one],
     "marks": lambda store, ns: [one for part in store.marks(namespace=ns) for one in sorted(part)],

@@ -12,9 +12,8 @@ from hepm.experience.lessons import Principle
 from hepm.graph.lessons.rows import Source
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.ingest.prepare import IngestOptions, TrustByTags
-from hepm.memory import survey
 from hepm.memory.obstacles import MOST_LINES, Obstacle, obstacles
-from hepm.types import DEFAULT_NAMESPACE, LEVEL
+from hepm.types import DEFAULT_NAMESPACE
 from tests.runs import trajectory
 
 
@@ -55,7 +54,7 @@ def test_runs_without_an_outcome_are_counted_and_can_be_labelled(memory: Memory)
     memory.ingest([*runs(10), *runs(6, prefix="u", success=None)])
     found = line(memory, "unlabelled")
     assert found.what == "6 of 16 runs have no outcome and teach nothing"
-    assert (found.runs, found.sample, found.command) == (6, 0, "hepm label --namespace default")
+    assert (found.runs, found.command) == (6, "hepm label --namespace default")
 
 
 @pytest.mark.above_stores
@@ -122,54 +121,7 @@ def test_hints_that_are_followed_now_and_then_or_are_few_are_no_obstacle(memory:
     assert advice(memory, "hints-ignored") is None
 
 
-def end_sessions(memory: Memory, level: str, successes: int, failures: int) -> None:
-    ended = [*runs(successes, prefix=f"{level}-s"), *runs(failures, prefix=f"{level}-f", success=False)]
-    memory.ingest([replace(run, tags={LEVEL: level}) for run in ended])
-
-
-@pytest.mark.above_stores
-def test_a_level_with_which_sessions_do_worse_than_silent_ones_hurts(memory: Memory) -> None:
-    end_sessions(memory, "silent", 22, 8)
-    end_sessions(memory, "0.75", 8, 22)
-    found = line(memory, "hints-hurt")
-    assert found.what == "hints hurt: 8 of 30 sessions with hints from 0.75 on succeeded, and 22 of 30 without"
-    assert found.runs == 30
-
-
-@pytest.mark.above_stores
-def test_a_level_that_is_hardly_tried_or_hardly_worse_is_not_said_to_hurt(memory: Memory) -> None:
-    end_sessions(memory, "silent", 22, 8)
-    end_sessions(memory, "0.75", 1, 9)
-    end_sessions(memory, "0.9", 20, 10)
-    assert advice(memory, "hints-hurt") is None
-
-
-# Tools
-
-
-def test_a_tool_that_another_of_like_name_followed_looks_renamed_until_it_is_an_alias(memory: Memory) -> None:
-    memory.ingest([trajectory(f"a{at}", "find", "get_order_v1", task="t") for at in range(8)])
-    memory.ingest([trajectory(f"b{at}", "find", "get_order", task="t") for at in range(8)])
-    found = line(memory, "renamed")
-    assert found.what.startswith("get_order_v1 was called until get_order was, as if renamed: 8 runs count")
-    assert (found.runs, found.command) == (8, "hepm tool alias get_order_v1 get_order --namespace default")
-    memory.tools.add_alias("get_order_v1", "get_order")
-    assert advice(memory, "renamed") is None
-
-
-@pytest.mark.above_stores
-def test_tools_that_are_called_at_the_same_time_or_elsewhere_are_not_renamed(memory: Memory) -> None:
-    both = [trajectory(f"a{at}", "find", f"get_order{'_v1' * (at % 2)}", task="t") for at in range(20)]
-    elsewhere = [
-        trajectory(f"{tool}{at}", tool, task="t", environment=environment)
-        for tool, environment in (("getUser", "shop"), ("get_user", "bank"))
-        for at in range(8)
-    ]
-    memory.ingest([*both, *elsewhere])
-    assert advice(memory, "renamed") is None
-
-
-# Lessons and secrets
+# Lessons
 
 
 def add_lessons(memory: Memory) -> list[str]:
@@ -189,25 +141,6 @@ def test_lessons_that_were_never_shown_are_told_until_one_is(memory: Memory) -> 
     assert advice(memory, "lessons-unseen") is None
 
 
-@pytest.mark.above_stores
-def test_where_sessions_are_recorded_lessons_apply_to_none_of_them(memory: Memory) -> None:
-    memory.ingest(runs(3))
-    end_sessions(memory, "0.9", 3, 0)
-    add_lessons(memory)
-    assert line(memory, "lessons-unseen").command == "hepm prompt --namespace default"
-
-
-@pytest.mark.above_stores
-def test_removed_secrets_are_told_last_and_only_where_there_were_any(memory: Memory) -> None:
-    memory.ingest(runs(30))
-    assert advice(memory, "secrets") is None
-    leaky = [trajectory(f"k{at}", "look", task="t", goal=f"my key is sk-{'a1B2' * 12}") for at in range(5)]
-    memory.ingest([*leaky, *runs(4, prefix="u", success=None)])
-    found = obstacles(memory)
-    assert [one.kind for one in found] == ["unlabelled", "secrets"]
-    assert found[-1].what.startswith("secrets were found in 5 of 39 runs, and removed (openai-key in 5)")
-
-
 # All lines
 
 
@@ -222,19 +155,7 @@ def test_at_most_ten_lines_come_and_those_that_concern_most_runs_first(memory: M
 
 
 @pytest.mark.above_stores
-def test_a_sample_is_said_to_be_one_and_stands_for_all(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(survey, "LATEST_RUNS", 20)
-    memory.ingest(runs(40))
-    memory.ingest([trajectory(f"k{at}", "look", task="t", goal=f"key sk-{'a1B2' * 12}") for at in range(10)])
-    found = line(memory, "secrets")
-    assert "in 10 of the latest 20 runs" in found.what
-    assert (found.runs, found.sample) == (25, 20)
-
-
-@pytest.mark.above_stores
-def test_no_more_is_read_than_some_characters(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(survey, "MOST_CHARS", 2_000)
-    memory.ingest([trajectory(f"k{at}", "look", task="t", goal=f"key sk-{'a1B2' * 12}") for at in range(30)])
-    found = line(memory, "secrets")
-    assert 0 < found.sample < 15
-    assert found.runs == 30
+def test_only_the_latest_runs_are_read_and_the_line_says_so(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hepm.memory.latest.LATEST_RUNS", 6)
+    memory.ingest([*runs(9), *runs(1, prefix="odd", success=False)])
+    assert "1 run among the latest 6 runs ended otherwise" in line(memory, "labels").what

@@ -175,16 +175,14 @@ export interface Now {
  *     mend: What to do, as a clause.
  *     command: The command of it, without `--store`; of what only an agent's code can do, the call.
  *     runs: About how many stored runs it concerns: the most come first.
- *     sample: How many runs were read for it; 0 if it is counted exactly.
  */
 export interface Obstacle {
   namespace: string;
-  kind: "unlabelled" | "labels" | "hints-ignored" | "renamed" | "hints-hurt" | "lessons-unseen" | "secrets";
+  kind: "unlabelled" | "labels" | "hints-ignored" | "hints-hurt" | "lessons-unseen";
   what: string;
   mend: string;
   command: string;
   runs: number;
-  sample?: number;
 }
 
 /** What keeps memory from helping. */

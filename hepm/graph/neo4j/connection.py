@@ -299,7 +299,7 @@ _BY_UID: Final[Mapping[str, tuple[str, str]]] = {
 def bound(name: str, space: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a named statement in a namespace."""
     parameters: dict[str, Any] = {"space": space, "start": START, **values}
-    if name in ("latest_outcomes", "tool_spans"):
+    if name == "latest_outcomes":
         tools: Sequence[ToolName] = parameters.pop("tools")
         parameters["rows"] = [{"tool": tool, "tool_uid": uid(space, "tool", tool)} for tool in tools]
     if name == "outcomes_of_tool":

@@ -280,12 +280,6 @@ SELECT j.value ->> 0, j.value ->> 1, (SELECT json_group_array(trajectory) FROM (
     ORDER BY trajectory DESC LIMIT :most))
 FROM json_each(:edges) j;
 
--- name: tool_spans
--- Of each tool the row numbers of the first and the last run that called it, and how many runs did.
-SELECT e.target, min(p.trajectory), max(p.trajectory), count(DISTINCT p.trajectory)
-FROM edge e CROSS JOIN passage p ON p.namespace = e.namespace AND p.source = e.source AND p.target = e.target
-WHERE e.namespace = :namespace AND e.target IN (SELECT value FROM json_each(:tools)) GROUP BY e.target;
-
 -- name: runs_without_vector
 SELECT t.seq, t.said FROM trajectory t
 WHERE t.namespace = :namespace AND t.said <> '' AND NOT EXISTS (SELECT 1 FROM run_vector v WHERE v.trajectory = t.seq)
