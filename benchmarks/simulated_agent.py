@@ -48,10 +48,6 @@ from hepm.types import Speak, StateSummary, ToolCall, ToolName, Turn
 
 DOMAINS = {
     "bfcl": "bfcl-multi_turn_base",
-    "agentdojo-banking": "agentdojo-banking",
-    "agentdojo-slack": "agentdojo-slack",
-    "agentdojo-travel": "agentdojo-travel",
-    "agentdojo-workspace": "agentdojo-workspace",
     "tau2-telecom-solo": "telecom-solo",
 }
 """The recorded runs of each environment."""
@@ -253,7 +249,7 @@ def family_of(environment: str, task: Task) -> str:
 
 @cache
 def recorded(folder: str) -> Mapping[str, Domain]:
-    found = read_runs([f"{folder}/{part}" for part in ("agentdojo", "bfcl-multi-turn", "tau2-bench")], ReadOptions())
+    found = read_runs([f"{folder}/{part}" for part in ("bfcl-multi-turn", "tau2-bench")], ReadOptions())
     domains = ten_domains([(name, item) for name, item in found if not isinstance(item, Rejection)])
     return {domain.name: domain for domain in domains}
 

@@ -120,7 +120,7 @@ def _sentence(arm: str, scores: ArmScores, reference: str, tasks: int, is_graded
     for name in scores.difference:
         if name == CHANGED:
             besides += f" It changed {100 * (scores.means[name] or 0.0):.1f} % of the calls."
-        elif name not in MEASURES or (is_graded and name == "reward"):  # what is judged besides, as "security"
+        elif name not in MEASURES or (is_graded and name == "reward"):  # what is judged besides, as "f1"
             besides += f" {_judgement(name, scores, reference)}."
     # No task came out otherwise: there is no difference to weigh.
     if not scores.won and not scores.lost:

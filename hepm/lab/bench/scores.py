@@ -92,7 +92,7 @@ class ArmScores:
 
     Attributes:
         means: Success, reward, tool errors and tokens over runs; turns and calls over successful ones; and what the
-            environment judges besides ("security") over the runs of which it does.
+            environment judges besides ("f1") over the runs of which it does.
         interval, reward_interval: Of the success, and of the mean reward.
         pass_k: The chance that k trials of a task all succeed, for k = 1 to the number of trials (τ-bench).
         difference: To the reference arm, paired by task; of turns and calls on tasks that both solved.

@@ -94,7 +94,7 @@ class Episode(Protocol):
         ...
 
     def scores(self) -> Mapping[str, float]:
-        """What the environment judges besides, by name, in [0, 1] with 1 the best: "security" under attack."""
+        """What the environment judges besides, by name, in [0, 1] with 1 the best: "f1" of an answer."""
         ...
 
     def close(self) -> None:

@@ -21,7 +21,6 @@ from hepm.lab.environments.worker import (
 from hepm.types import Tool
 
 _TAU2: Final = ("retail", "airline", "telecom", "telecom_full")
-_SUITES: Final = ("workspace", "travel", "banking", "slack")
 _TOOLSANDBOX_NEEDS: Final = Package(
     (
         "polars==0.20.31", "ccy==1.3.1", "decorator==5.1.1", "dill==0.3.8", "geopy==2.4.1", "holidays==0.51",
@@ -41,13 +40,6 @@ BENCHMARKS: Final[Mapping[str, tuple[Package | Checkout, Sequence[str]]]] = {
     "bfcl": (
         Package(("bfcl-eval==2026.3.23", "mpmath==1.3.0"), complete=True, size="10 MB"),
         ("", "miss_func", "miss_param", "long_context"),
-    ),
-    # AgentDojo (Debenedetti et al., NeurIPS 2024): offices whose tools return what an attacker may have written. If
-    # attacked, each task comes with each injection where the right way would see it.
-    # https://github.com/ethz-spylab/agentdojo
-    "agentdojo": (
-        Package(("agentdojo==0.1.35",), size="290 MB"),
-        ("", *_SUITES, "attacked", *(f"{suite}-attacked" for suite in _SUITES)),
     ),
     # τ²-bench (Barres et al., 2025, arXiv:2506.07982): customer service by policy, on databases that are compared. In
     # telecom-solo the agent has the user's tools too; telecom_full has tasks to learn from beside those of telecom.

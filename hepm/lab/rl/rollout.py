@@ -6,10 +6,9 @@ that it followed, as what was sampled after it was sampled with it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias
 
 from hepm.lab.environments import Environment, Episode, Schema, Task
 from hepm.lab.rl.formats import Format, Sampled, ToolCalls
@@ -21,7 +20,6 @@ from hepm.types import Turn
 
 Generate: TypeAlias = Callable[[list[list[int]]], Sequence[Sampled]]
 """The next message of the model after each of these streams of tokens."""
-GenerateAsync: TypeAlias = Callable[[list[int]], Awaitable[Sampled]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +96,6 @@ class Player:
             for run in runs:
                 run.close()
         return [ended[index] for index in range(len(runs))]
-
-    async def play_async(self, attempt: Attempt, generate: GenerateAsync) -> Rollout:
-        """Make one rollout."""
-        with closing(self._rollout(attempt)) as run:
-            stream = next(run)
-            while True:
-                sampled = await generate(stream)
-                try:
-                    stream = run.send(sampled)
-                except StopIteration as stop:
-                    return cast(Rollout, stop.value)
 
     def _rollout(self, attempt: Attempt) -> Generator[list[int], Sampled, Rollout]:
         """Yields the stream of tokens wherever the model is to write, takes what it wrote, returns the rollout."""

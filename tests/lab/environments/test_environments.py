@@ -16,11 +16,10 @@ from tests.faults.command import quick
 from tests.loopback import Loopback, Reply, Request, completion
 
 WON_BY_DOING_NOTHING = {
-    "agentdojo": {f"banking/user_task_{number}" for number in (5, 6, 8, 9, 10)},
     "tau2-retail": {"10", "12", "25", "50", "57", "65", "105"},
     "tau2-airline": {str(number) for number in (0, 1, 4, 5, 6, 10, 13, 26, 28, 31, 34, 36, 41, 43, 45, 46, 47, 48, 49)},
 }
-"""AgentDojo's checks find what they look for among past payments; in τ²-bench the right end changes nothing."""
+"""In τ²-bench the right end changes nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +157,7 @@ def test_a_hidden_function_gives_neither_its_test_value_nor_a_second_chance() ->
     assert episode.reward() == 0
 
 
-NEEDS_MORE = "-user$|-.+-attacked$|-files$|_full-|^acebench|^toolsandbox|^userrl|^tau-bench"
+NEEDS_MORE = "-user$|-files$|_full-|^acebench|^toolsandbox|^userrl|^tau-bench"
 """What needs a model, much time, files, or a checkout."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -99,21 +98,12 @@ def test_the_environment_goes_on_after_a_text_until_it_ends_the_run():
     assert sum(turn.role == "user" for turn in rollout.turns) == 2
 
 
-def test_side_by_side_rollouts_are_those_made_alone_and_async_ones_too():
+def test_side_by_side_rollouts_are_those_made_alone():
     environment = desk(2)
     player = Player(environment=environment, dialect=WORDS, max_turns=6)
     attempts = [Attempt(task, index) for task in environment.tasks()[:3] for index in range(2)]
     together = player.play(attempts, guessing())
     assert together == [player.play([attempt], guessing())[0] for attempt in attempts]
-
-    async def later(stream: list[int]) -> Sampled:
-        await asyncio.sleep(0)
-        return guessing()([stream])[0]
-
-    async def gather() -> list[Any]:
-        return await asyncio.gather(*(player.play_async(attempt, later) for attempt in attempts))
-
-    assert asyncio.run(gather()) == together
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,9 @@ from hepm.lab.rl.rollout import Attempt, Player, Rollout
 from hepm.lab.rl.sft import cold_start, example_spans
 from hepm.lab.rl.spans import row_of
 from hepm.lab.rl.trl import MemoryRollouts
-from hepm.lab.rl.verl import VerlRollouts
 from hepm.llm.dialect import ChatDialect, ModelReply
 from notebooks.desk_training import TagDialect, good_messages
-from tests.lab.rl.test_trl import in_verl, trainer_that
+from tests.lab.rl.test_trl import trainer_that
 
 WORDS = TagDialect()
 ENVIRONMENT = find_environment("questions")
@@ -155,17 +154,17 @@ def test_after_a_batch_memory_has_successes_and_failures_and_principles_are_cred
     assert learner.learn(runs) == 0
 
 
-def test_trainers_get_the_reward_and_the_mask_of_the_rollout_and_equal_ones_in_trl_and_verl(memory: Memory):
+def test_a_trainer_gets_the_reward_of_the_rollout_and_absorbed_principles_count_in_its_mask(
+    memory: Memory,
+):
     player = Player(environment=ENVIRONMENT, dialect=WORDS, format=Tags(memory=memory), max_turns=2)
     about: Any = {"absorb": True, "reward": tagged_reward}
     said = message(RECALL)
     trl = MemoryRollouts(player, TASKS, **about)(
         [TASK.id], trainer_that(said, use_vllm=True, logprobs=[[-0.5] * len(said.ids)])
     )
-    verl = in_verl(VerlRollouts(player=player, **about), said, TASK.id)
-    assert trl["completion_ids"] == [verl["response_ids"]]
-    assert trl["env_mask"] == [verl["response_mask"]]
-    assert trl["reward"] == [verl["reward_score"]]
+    [rollout] = player.play([Attempt(TASK)], lambda streams: [said] * len(streams))
+    assert trl["reward"] == [tagged_reward(rollout)]
     masked = MemoryRollouts(player, TASKS, reward=tagged_reward)([TASK.id], trainer_that(said))
     assert sum(masked["env_mask"][0]) < sum(trl["env_mask"][0])
 

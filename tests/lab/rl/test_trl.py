@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +16,6 @@ from hepm.lab.rl.learning import Learner
 from hepm.lab.rl.rollout import Attempt, Player, Rollout, Sampled
 from hepm.lab.rl.spans import row_of
 from hepm.lab.rl.trl import MemoryRollouts, environment_reward
-from hepm.lab.rl.verl import VerlRollouts
 from hepm.types import SUMMARY_TOOL
 from notebooks.desk_training import grpo, new_model
 from tests.lab.rl.playing import WORDS, desk, remembering, written
@@ -177,30 +176,6 @@ def test_a_rollout_of_a_summary_alone_has_one_token_without_loss_where_summaries
 
 def test_rewards_are_the_environments():
     assert environment_reward([None, None], reward=[0.0, 1.0], other="x") == [0.0, 1.0]
-
-
-def test_one_rollout_has_equal_tokens_and_masks_in_trl_andin_verl(memory: Memory):
-    say = written(ENVIRONMENT.desk.tools[0])
-    made = rollouts(memory)
-    trl = made([TASKS[0]], trainer_that(say, use_vllm=True, logprobs=[[-0.5] * len(say.ids)]))
-    verl = in_verl(VerlRollouts(player=made.player), say, TASKS[0])
-    assert trl["prompt_ids"] == [verl["prompt_ids"]]
-    assert trl["completion_ids"] == [verl["response_ids"]]
-    assert trl["env_mask"] == [verl["response_mask"]]
-    assert trl["logprobs"] == [verl["response_logprobs"]]
-    assert trl["reward"] == [verl["reward_score"]]
-    assert 0 < sum(verl["response_mask"]) < len(verl["response_mask"])
-
-
-def in_verl(loop: VerlRollouts, say: Sampled, task: str) -> dict[str, Any]:
-    import asyncio
-
-    class Server:
-        async def generate(self, request_id: str, *, prompt_ids: Sequence[int], sampling_params: Any) -> Any:
-            return SimpleNamespace(token_ids=[*say.ids], log_probs=[-0.5] * len(say.ids))
-
-    row = {"extra_info": {"task": task, "split": "train"}, "session_id": 0, "global_steps": 1}
-    return asyncio.run(loop.fields(Server(), {}, row))
 
 
 def test_the_attempts_of_a_group_have_the_same_hints_alone_and_in_the_batch(memory: Memory):
