@@ -3,72 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final
 
 from hepm.cli import options
-from hepm.cli.commands import PATH, argument, command, flag, option, options_as
-from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, refuse, remark, tell
+from hepm.cli.commands import PATH, argument, command, flag, option
+from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, remark, tell
 from hepm.errors import InputError
 from hepm.text import count_of
 
 if TYPE_CHECKING:
-    from hepm.evals.domains import Domain, Record, SplitName
+    from hepm.evals.domains import Domain, Record
     from hepm.ingest import Rejection
     from hepm.ingest.records import Item
     from hepm.memory import Memory
 
 
-DividedBy: TypeAlias = Literal["families", "models"]
 _MOST: Final = 200  # tools on a page
 
 
-@dataclass(frozen=True, slots=True)
-class Runs:
-    """The runs to remember and to predict."""
+@command("eval")
+@option("--method", "Measure this method, or all; repeatable. Default: five.", multiple=True)
+@flag("--all every", "Measure every run and call, however long it takes.")
+@flag("--assume-success", "Treat runs without an outcome as successes.")
+@json_option
+@argument("runs", "Files, folders, globs or archives; - reads stdin.", nargs=-1, required=True)
+@option("--format -f", "A reader's name; auto recognises each file.", default="auto")
+def eval_runs(
+    runs: tuple[str, ...],
+    format: str,
+    method: tuple[str, ...],
+    every: bool,
+    assume_success: bool,
+    as_json: bool,
+) -> None:
+    """Measure how well memory predicts the next tool on unseen tasks, and whether hints would have helped.
 
-    runs: tuple[str, ...]
-    train: tuple[str, ...]
-    test: tuple[str, ...]
-    split_by: DividedBy | None
-    format: str
+    Each task family is predicted from the others. Example: `hepm eval results/*.json`
+    """
+    from rich.console import Console
 
-    def split(self) -> SplitName:
-        """How the runs are divided, after checking that the options fit together."""
-        refuse(bool(self.train) != bool(self.test), "", "--train and --test belong together")
-        refuse(bool(self.runs) == bool(self.train), "", "give either RUNS, or --train and --test")
-        refuse(
-            self.train and self.split_by == "models",
-            "",
-            "--split models divides RUNS; --train and --test are divided already",
-        )
-        if not self.train:
-            return self.split_by or "families"
-        if self.split_by == "families":
-            return "files, unseen families"
-        return "files"
+    from hepm.evals.evaluate import EvalOptions, evaluate
+    from hepm.evals.methods import all_methods, find_methods
+    from hepm.evals.report import tables
+    from hepm.ingest.side_by_side import usable_cores
 
-    def domains(self, *, every: bool = True) -> list[Domain]:
-        """Read the runs, divided by environment; unless `every`, at most as many as some seconds allow."""
-        from hepm.evals.domains import domains_of
+    # All misuse is said before anything is read, which may take minutes.
+    options.check_sources(runs)
+    named: Sequence[str] = method
+    if "all" in method:
+        named = [each.name for each in all_methods()]
+    # None named: the five that `find_methods` has as its default.
+    methods = find_methods(named)
+    domains = _domains(runs, format, every=every)
+    settings = EvalOptions(assume_success=assume_success, sample=not every)
+    with Bar("memories asked") as bar:
+        report = evaluate(domains, methods, settings, processes=usable_cores(), on_progress=bar.show)
+    if as_json:
+        print_json(report.to_json())
+    else:
+        Console().print(tables(report))
 
-        with Bar("runs read") as bar:
-            records = self._read(self.train or self.runs, bar, every)
-            tested = None
-            if self.test:
-                tested = self._read(self.test, bar, every)
-            domains = domains_of(records, tested=tested)
-        if not domains:
-            raise InputError("there are no runs to evaluate: all that were read are attacks.")
-        return domains
 
-    def _read(self, sources: Sequence[str], bar: Bar, every: bool) -> list[Record]:
-        from hepm.evals.domains import without_repeats
-        from hepm.evals.sampling import READ_CHARS
+def _domains(sources: Sequence[str], format: str, *, every: bool) -> list[Domain]:
+    """Read the runs, divided by environment; unless `every`, at most as many as some seconds allow."""
+    from hepm.evals.domains import domains_of, without_repeats
+    from hepm.evals.sampling import READ_CHARS
 
-        most_chars = None if every else READ_CHARS
-        records = _read_records(sources, self.format, bar, most_chars)
+    with Bar("runs read") as bar:
+        records = _read_records(sources, format, bar, None if every else READ_CHARS)
         if not records:
             raise InputError(f"there are no runs to evaluate: none could be read from {', '.join(sources)}.")
         distinct = without_repeats(records)
@@ -76,73 +79,10 @@ class Runs:
         if repeats:
             counts = "counts" if repeats == 1 else "count"
             remark(f"{count_of(repeats, 'run')} came again and {counts} once")
-        return distinct
-
-
-runs_options = options_as(
-    "source",
-    Runs,
-    argument("runs", "Files, folders, globs or archives; - reads stdin.", nargs=-1),
-    option("--train", "Runs to remember; repeatable.", multiple=True),
-    option("--test", "Runs to predict from those of --train.", multiple=True),
-    option(
-        "--split split_by",
-        "Predict each task family from the others (default for RUNS; for --test without it, families may be "
-        "the same), or each model's runs from those of the others.",
-        one_of=get_args(DividedBy),
-    ),
-    option("--format -f", "A reader's name; auto recognises each file.", default="auto"),
-)
-
-
-@command("eval")
-@option("--method", "Measure this method, or all; repeatable. Default: five.", multiple=True)
-@flag("--all every", "Measure every run and call, however long it takes.")
-@option(
-    "--ablation", "Also without: weight, state, efficiency, adaptation; or k: hints of 1, 2 and 3 tools.", multiple=True
-)
-@flag("--assume-success", "Treat runs without an outcome as successes.")
-@json_option
-@runs_options
-def eval_runs(
-    source: Runs,
-    method: tuple[str, ...],
-    every: bool,
-    ablation: tuple[str, ...],
-    assume_success: bool,
-    as_json: bool,
-) -> None:
-    """Measure how well memory predicts the next tool on unseen tasks, and whether hints would have helped.
-
-    Runs of one task are never both remembered and tested, unless --split models or --test without --split families
-    asks for it. Example: `hepm eval results/*.json`, `hepm eval --train may/ --test june/ --split families --json`
-    """
-    from rich.console import Console
-
-    from hepm.evals.evaluate import EvalOptions, evaluate
-    from hepm.evals.methods import KS, all_methods, find_methods
-    from hepm.evals.report import tables
-    from hepm.ingest.side_by_side import usable_cores
-
-    # All misuse is said before anything is read, which may take minutes.
-    split = source.split()
-    options.check_sources([*source.runs, *source.train, *source.test])
-    named: Sequence[str] = method
-    if "all" in method:
-        named = [each.name for each in all_methods()]
-    # None named: the five that `find_methods` has as its default.
-    methods = find_methods(named, ablations=ablation)
-    domains = source.domains(every=every)
-    settings = EvalOptions(split, assume_success=assume_success, sample=not every)
-    if "k" in ablation:
-        other_lengths = tuple(length for length in KS if length != settings.k)
-        settings = replace(settings, ks=other_lengths)
-    with Bar("memories asked") as bar:
-        report = evaluate(domains, methods, settings, processes=usable_cores(), on_progress=bar.show)
-    if as_json:
-        print_json(report.to_json())
-    else:
-        Console().print(tables(report))
+        domains = domains_of(distinct)
+    if not domains:
+        raise InputError("there are no runs to evaluate: all that were read are attacks.")
+    return domains
 
 
 def _read_records(sources: Sequence[str], format: str, bar: Bar, most_chars: int | None) -> list[Record]:

@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import md5
-from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias
 
 from hepm.experience.likeness import group_by_request
 from hepm.ingest.records import content_digest
 from hepm.ingest.transitions import tool_names
 from hepm.types import START, Outcome, ToolName, Trajectory, Turn
 
-SplitName: TypeAlias = Literal["families", "models", "files", "files, unseen families"]
 Record: TypeAlias = tuple[str, Trajectory]
 """A trajectory with the name of the format it was read from, as `hepm.ingest.read_runs` gives them."""
 
@@ -41,7 +40,6 @@ _PERSONA: Final = re.compile(r"\[PERSONA:.*", re.DOTALL)
 # "multi_turn_miss_func_17" and "multi_turn_base_17" are variants of one task of BFCL.
 _VARIANT: Final = re.compile(r"^.*_(?=\d+$)")
 _ABOUT_CUSTOMERS: Final = ("airline", "retail")  # environments whose tasks are a customer's
-_Fold = TypeVar("_Fold", int, str)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,35 +142,18 @@ class Domain:
     """Runs that share their tools.
 
     Attributes:
-        tested: Runs to predict from `runs`; None if the runs are divided among themselves.
         derived: Another view of the runs of another domain.
         grouped: Tasks and families are groups of similar requests (`by_request`).
     """
 
     name: str
     runs: Sequence[DomainRun]
-    tested: Sequence[DomainRun] | None = None
     derived: bool = False
     grouped: bool = False
 
-    @property
-    def to_predict(self) -> Sequence[DomainRun]:
-        """The runs whose calls are predicted."""
-        if self.tested is None:
-            return self.runs
-        return self.tested
-
-    @property
-    def all_runs(self) -> list[DomainRun]:
-        """Those to remember, then those given separately to predict."""
-        return [*self.runs, *(self.tested or ())]
-
     def map_runs(self, change: Callable[[DomainRun], DomainRun]) -> Domain:
         """The domain with each run changed."""
-        tested = self.tested
-        if tested is not None:
-            tested = list(map(change, tested))
-        return replace(self, runs=list(map(change, self.runs)), tested=tested)
+        return replace(self, runs=list(map(change, self.runs)))
 
 
 def without_repeats(records: Iterable[Record]) -> list[Record]:
@@ -189,25 +170,19 @@ def without_repeats(records: Iterable[Record]) -> list[Record]:
     return [*latest.values()]
 
 
-def domains_of(
-    records: Iterable[Record], *, tested: Iterable[Record] | None = None, families_by_task: bool = False
-) -> list[Domain]:
+def domains_of(records: Iterable[Record], *, families_by_task: bool = False) -> list[Domain]:
     """One domain per environment, by name; one more, NAME+user, where a simulated user called tools too.
 
     Runs under attack and attackers' goals run as tasks are no example of good work and stay out.
 
-    `tested` are records to predict from the others, if given separately; for `families_by_task` see `families_of`.
+    For `families_by_task` see `families_of`.
     """
-    remembered = [record for record in records if _is_example(record[1])]
-    predicted = [record for record in tested or () if _is_example(record[1])]
-    kept = [*remembered, *predicted]
+    kept = [record for record in records if _is_example(record[1])]
     both_sides = _environments_with_user_calls(kept)
     families = families_of(kept, by_task=families_by_task)
-    # By name: the runs to remember and those to predict.
-    members: defaultdict[str, tuple[list[DomainRun], list[DomainRun]]] = defaultdict(lambda: ([], []))
-    for number, (record, family) in enumerate(zip(kept, families, strict=True)):
+    members: defaultdict[str, list[DomainRun]] = defaultdict(list)
+    for record, family in zip(kept, families, strict=True):
         run = record[1]
-        is_tested = number >= len(remembered)
         views = [False]
         if (run.source, run.environment) in both_sides:
             views.append(True)
@@ -215,12 +190,11 @@ def domains_of(
             name = run.environment or NO_ENVIRONMENT
             if user_side:
                 name += _WITH_USER
-            members[name][is_tested].append(DomainRun(run, name, family, task_of(record), user_side))
+            members[name].append(DomainRun(run, name, family, task_of(record), user_side))
 
     domains: list[Domain] = []
-    for name, (runs, tested_runs) in sorted(members.items()):
-        derived = any(run.user_side for run in [*runs, *tested_runs])
-        domains.append(Domain(name, runs, None if tested is None else tested_runs, derived=derived))
+    for name, runs in sorted(members.items()):
+        domains.append(Domain(name, runs, derived=any(run.user_side for run in runs)))
     return domains
 
 
@@ -266,7 +240,7 @@ def by_request(domain: Domain) -> Domain:
     Unchanged if tasks repeat, if no run failed or none succeeded, if requests do not separate runs, or if the domain
     is derived, since no divergences are measured there. Runs of the few tasks that repeat keep them.
     """
-    runs = domain.all_runs
+    runs = domain.runs
     # Logs of one's own agents often number tasks as runs: no two runs are of one task, and nothing could be compared.
     times = Counter(run.task for run in runs)
     alone = [run for run in runs if times[run.task] == 1]
@@ -349,42 +323,25 @@ def _customer(run: Trajectory) -> str:
 
 
 class Split(NamedTuple):
-    """Runs in memory and runs to predict; `apart` if no family is on both sides."""
+    """Runs in memory and runs to predict."""
 
     train: Sequence[DomainRun]
     test: Sequence[DomainRun]
-    apart: bool
-
-
-def splits_of(domain: Domain, name: SplitName, folds: int = 5) -> Iterator[Split]:
-    """The splits of a domain. Runs to predict that are given separately are whole, unless `name` divides them too."""
-    train, test = domain.runs, domain.to_predict
-    if domain.tested is None and name == "models":
-        return _by_fold(train, test, lambda run: run.trajectory.model, apart=False)
-    if domain.tested is None or name == "files, unseen families":
-        return across(train, test, folds)
-    apart = not {run.family for run in train} & {run.family for run in test}
-    return iter([Split(train, test, apart)] if train and test else [])
 
 
 def by_family(runs: Sequence[DomainRun], folds: int = 5) -> Iterator[Split]:
-    """Each fold of families is predicted from the others."""
-    return across(runs, runs, folds)
-
-
-def across(train: Sequence[DomainRun], test: Sequence[DomainRun], folds: int = 5) -> Iterator[Split]:
-    """The runs of `test` predicted from those of `train`, a fold of families at a time, which `train` then lacks.
+    """Each fold of families is predicted from the others.
 
     With fewer families than folds each family is a fold. Folds by hash may still come out empty when families are few.
     """
-    families = sorted({run.family for run in [*train, *test]})
+    families = sorted({run.family for run in runs})
     fold: dict[str, int] = {}
     for number, family in enumerate(families):
         if len(families) < folds:
             fold[family] = number
         else:
             fold[family] = fold_of(family, folds)
-    return _by_fold(train, test, lambda run: fold[run.family], apart=True)
+    return _by_fold(runs, lambda run: fold[run.family])
 
 
 def by_run(runs: Sequence[DomainRun], folds: int = 10) -> Iterator[Split]:
@@ -400,19 +357,17 @@ def by_run(runs: Sequence[DomainRun], folds: int = 10) -> Iterator[Split]:
         first = fold_of(task, folds)
         for place, run in enumerate(sorted(members, key=_by_hash)):
             fold[run] = (first + place) % folds
-    return _by_fold(runs, runs, lambda run: fold[run], apart=False)
+    return _by_fold(runs, lambda run: fold[run])
 
 
-def _by_fold(
-    train: Sequence[DomainRun], test: Sequence[DomainRun], fold_of_run: Callable[[DomainRun], _Fold], *, apart: bool
-) -> Iterator[Split]:
-    by_fold: defaultdict[_Fold, list[DomainRun]] = defaultdict(list)
-    for run in test:
+def _by_fold(runs: Sequence[DomainRun], fold_of_run: Callable[[DomainRun], int]) -> Iterator[Split]:
+    by_fold: defaultdict[int, list[DomainRun]] = defaultdict(list)
+    for run in runs:
         by_fold[fold_of_run(run)].append(run)
     for fold in sorted(by_fold):
-        kept = [run for run in train if fold_of_run(run) != fold]
+        kept = [run for run in runs if fold_of_run(run) != fold]
         if kept:  # with one fold alone, nothing is left to learn from
-            yield Split(kept, by_fold[fold], apart)
+            yield Split(kept, by_fold[fold])
 
 
 def fold_of(family: str, folds: int) -> int:

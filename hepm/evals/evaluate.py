@@ -12,7 +12,7 @@ import numpy as np
 
 from hepm.errors import InputError
 from hepm.evals.baselines import Hint, Method, Training
-from hepm.evals.domains import Domain, DomainRun, Event, Split, by_request, by_run, counted, splits_of
+from hepm.evals.domains import Domain, DomainRun, Event, Split, by_family, by_request, by_run, counted
 from hepm.evals.metrics import (
     METRICS,
     Bootstrap,
@@ -39,8 +39,8 @@ from hepm.evals.report import (
 from hepm.evals.sampling import FOLDS, Sample
 from hepm.ingest.side_by_side import answers_in_order
 
-HintsByK: TypeAlias = defaultdict[tuple[str, int], Hints]
-"""By name of the method and maximum number of tools in a hint."""
+HintsOf: TypeAlias = defaultdict[str, Hints]
+"""By name of the method."""
 _WORTH_RUNS: Final = 2_000
 """Runs in all memories together, from which on several processes are worth their start."""
 
@@ -92,7 +92,7 @@ def evaluate(
         if result.events:
             measured[result.domain.name] = result
         else:
-            skipped[result.domain.name] = _why_nothing(result.domain, options)
+            skipped[result.domain.name] = _why_nothing(result.domain)
     if not measured:
         reasons = "; ".join(f"{name}: {why}" for name, why in skipped.items())
         raise InputError(f"nothing could be evaluated: {reasons}")
@@ -107,7 +107,7 @@ def _check_labels(domains: Sequence[Domain]) -> None:
     """InputError unless at least one run is known to have succeeded."""
     labels: list[bool | None] = []
     for domain in domains:
-        labels.extend(run.success for run in domain.all_runs)
+        labels.extend(run.success for run in domain.runs)
     if not labels:
         raise InputError("there are no runs to evaluate")
     if set(labels) == {None}:
@@ -124,10 +124,10 @@ def _settings(domains: Sequence[Domain], sample: Sample, options: EvalOptions) -
     # Of domains that show the same runs twice, one counts.
     runs = unlabelled = kept = 0
     for domain in counted(domains):
-        runs += len(domain.all_runs)
-        unlabelled += sum(run.success is None for run in domain.all_runs)
+        runs += len(domain.runs)
+        unlabelled += sum(run.success is None for run in domain.runs)
     for domain in counted(sample.domains):
-        kept += len(domain.all_runs)
+        kept += len(domain.runs)
     sampled = kept if sample.folds else None
     return EvalSettings(**asdict(options), runs=runs, unlabelled=unlabelled, sampled=sampled)
 
@@ -140,17 +140,16 @@ def _report(
     settings: EvalSettings,
 ) -> EvalReport:
     results = [*measured.values()]
-    unseen: list[HintsByK] = []
-    seen: list[HintsByK] = []
+    unseen: list[HintsOf] = []
+    seen: list[HintsOf] = []
     for result in results:
         unseen.append(result.unseen)
         seen.append(result.seen)
     report = EvalReport(
         domains={name: result.report(options) for name, result in measured.items()},
         macro={method.name: _scores(results, method.name, options.reference) for method in methods},
-        rescue=_pooled(unseen, options.k, options),
-        rescue_seen=_pooled(seen, options.k, options),
-        rescue_by_k=[_pooled(unseen, k, options) for k in options.ks],
+        rescue=_pooled(unseen, options),
+        rescue_seen=_pooled(seen, options),
         methods={method.name: method.about for method in methods},
         skipped=skipped,
         settings=settings,
@@ -169,7 +168,7 @@ class _Questions:
 
     Attributes:
         rank: Whether the calls of `won` are ranked; those of failed runs only show whether hints agree with bad runs.
-        ks: Maximum numbers of tools in hints.
+        k: Maximum number of tools in a hint.
         all_won: How many calls of successful runs the split has; `won` is a sample of them.
     """
 
@@ -177,7 +176,7 @@ class _Questions:
     won: Sequence[Event]
     lost: Sequence[Event]
     divergences: Sequence[DivergencePoint]
-    ks: Sequence[int]
+    k: int
     rank: bool
     all_won: int
     hinting: bool
@@ -191,10 +190,10 @@ class _Questions:
 
 
 class _Answers(NamedTuple):
-    """What a method says: the rank of each call of `won`, and by k the hints at `hinted`."""
+    """What a method says: the rank of each call of `won`, and the hints at `hinted`."""
 
     ranks: list[int]
-    hints: dict[int, Sequence[Hint]]
+    hints: Sequence[Hint]
 
 
 def _answers(methods: Sequence[Method], questions: _Questions) -> dict[str, _Answers]:
@@ -210,9 +209,9 @@ def _answers(methods: Sequence[Method], questions: _Questions) -> dict[str, _Ans
         if questions.rank:
             ranking = predictor.rank(questions.won)
             ranks = [rank_of(event.next, tools) for event, tools in zip(questions.won, ranking, strict=True)]
-        hints: dict[int, Sequence[Hint]] = {}
+        hints: Sequence[Hint] = ()
         if hinted:
-            hints = {k: predictor.hints(hinted, k) for k in questions.ks}
+            hints = predictor.hints(hinted, questions.k)
         answers[method.name] = _Answers(ranks, hints)
     return answers
 
@@ -233,28 +232,27 @@ class _Measured:
         self.to_ask: list[_Questions] = []
         self._sample = sample
         self.events: list[Event] = []
-        self.unseen: HintsByK = defaultdict(Hints)
-        self.seen: HintsByK = defaultdict(Hints)
+        self.unseen: HintsOf = defaultdict(Hints)
+        self.seen: HintsOf = defaultdict(Hints)
         self._ranks: defaultdict[str, list[int]] = defaultdict(list)
         self._failures: Failures | None = None
         self._divergences: list[DivergencePoint] = []
-        splits = list(splits_of(domain, options.split, options.folds))
-        # Only where no family is on both sides: a memory with the solution of a task would rescue its failed runs.
-        if options.rescue and not domain.derived and all(split.apart for split in splits):
-            self._divergences, self._failures = find_divergences(domain.all_runs, among=domain.tested)
+        splits = list(by_family(domain.runs, options.folds))
+        if options.rescue and not domain.derived:
+            self._divergences, self._failures = find_divergences(domain.runs)
         diverged = [divergence.event.run for divergence in self._divergences]
 
         chosen = sample.some_splits(splits, diverged)
         self.untested = _calls_to_predict(domain, splits, chosen)
         for split in chosen:
-            self._ask(split, (options.k, *options.ks), rank=True)
+            self._ask(split, options.k, rank=True)
         # Once more with the other runs of each task in memory: what memory is worth where tasks come again.
-        if self._failures and options.seen and options.split == "families":
+        if self._failures and options.seen:
             by_runs = by_run(domain.runs, FOLDS) if sample.folds else by_run(domain.runs)
             for split in sample.some_splits([*by_runs], diverged):
-                self._ask(split, (options.k,), rank=False)
+                self._ask(split, options.k, rank=False)
 
-    def _ask(self, split: Split, ks: Sequence[int], *, rank: bool) -> None:
+    def _ask(self, split: Split, k: int, *, rank: bool) -> None:
         all_won = _events_of(split.test, success=True)
         tested = set(split.test)
         divergences = [divergence for divergence in self._divergences if divergence.event.run in tested]
@@ -263,7 +261,7 @@ class _Measured:
             self._sample.some_calls(all_won),
             self._sample.some_calls(_events_of(split.test, success=False)),
             self._sample.some_divergences(divergences),
-            ks,
+            k,
             rank,
             len(all_won),
             hinting=bool(self._failures),
@@ -272,21 +270,22 @@ class _Measured:
 
     def take(self, questions: _Questions, answers: Mapping[str, _Answers]) -> None:
         """Keep what the methods said to one memory's questions."""
-        hints_by_k = self.seen
+        hints_of = self.seen
         if questions.rank:
-            hints_by_k = self.unseen
+            hints_of = self.unseen
         if answers and questions.rank:
             self.events.extend(questions.won)
             self.untested -= questions.all_won
         for name, answer in answers.items():
             self._ranks[name].extend(answer.ranks)
-            for k, hints in answer.hints.items():
-                # One list in the order of `hinted`, dealt out part by part.
-                dealt = iter(hints)
-                collected = hints_by_k[name, k]
-                collected.at_divergences.extend(zip(questions.divergences, dealt, strict=False))
-                collected.in_successes.extend(zip(questions.won, dealt, strict=False))
-                collected.in_failures.extend(zip(questions.lost, dealt, strict=False))
+            if not answer.hints:
+                continue
+            # One list in the order of `hinted`, dealt out part by part.
+            dealt = iter(answer.hints)
+            collected = hints_of[name]
+            collected.at_divergences.extend(zip(questions.divergences, dealt, strict=False))
+            collected.in_successes.extend(zip(questions.won, dealt, strict=False))
+            collected.in_failures.extend(zip(questions.lost, dealt, strict=False))
 
     def resample(self, seed: Sequence[int]) -> None:
         """Draw families; the draws are the same for every method."""
@@ -306,8 +305,8 @@ class _Measured:
             families=self._bootstrap.families,  # of the predicted calls, not of all runs
             untested=self.untested,
             methods={name: _scores([self], name, options.reference) for name in self._ranks},
-            rescue=_pooled([self.unseen], options.k, options),
-            rescue_seen=_pooled([self.seen], options.k, options),
+            rescue=_pooled([self.unseen], options),
+            rescue_seen=_pooled([self.seen], options),
             failures=self._failures,
             grouped=self.domain.grouped,
         )
@@ -329,7 +328,7 @@ def _calls_to_predict(domain: Domain, splits: Sequence[Split], chosen: Sequence[
         if split not in chosen:
             left_out.update(split.test)
     calls = 0
-    for run in domain.to_predict:
+    for run in domain.runs:
         if run.success and run not in left_out:
             calls += len(run.events)
     return calls
@@ -361,18 +360,17 @@ def _macro(domains: Sequence[_Measured], method: str, metric: str) -> tuple[floa
     return total / len(domains), np.mean(draws_DB, axis=0)
 
 
-def _pooled(domains: Sequence[HintsByK], k: int, options: EvalOptions) -> dict[str, RescueAndHarm]:
+def _pooled(domains: Sequence[HintsOf], options: EvalOptions) -> dict[str, RescueAndHarm]:
     """By method, over domains together."""
     pooled: defaultdict[str, Hints] = defaultdict(Hints)
-    for hints_by_k in domains:
-        for (name, most), hints in hints_by_k.items():
-            if most == k:
-                pooled[name].add(hints)
+    for hints_of in domains:
+        for name, hints in hints_of.items():
+            pooled[name].add(hints)
     reference = pooled.get(options.reference)
     measures: dict[str, RescueAndHarm] = {}
     for name, hints in pooled.items():
         compared = None if hints is reference else reference
-        measures[name] = hints.measure(k=k, seed=options.seed, reference=compared)
+        measures[name] = hints.measure(k=options.k, seed=options.seed, reference=compared)
     return measures
 
 
@@ -384,15 +382,11 @@ def _assume_success(run: DomainRun) -> DomainRun:
     return replace(run, trajectory=replace(run.trajectory, outcome=outcome))
 
 
-def _why_nothing(domain: Domain, options: EvalOptions) -> str:
+def _why_nothing(domain: Domain) -> str:
     """Why no call of a domain could be predicted, as half a sentence."""
-    tested = [run for run in domain.to_predict if run.success and run.events]
+    tested = [run for run in domain.runs if run.success and run.events]
     if not tested:
         return "no successful run calls two tools, so no next tool can be predicted"
-    if domain.tested is not None:
-        return "memory holds no successful run of it that calls two tools and may be used"
-    if options.split == "models":
-        return f"all runs are by one model ({tested[0].trajectory.model or 'unnamed'}), so none can be left out"
     families = {run.family for run in tested}
     number = "one task family" if len(families) == 1 else "too few task families"
     return (

@@ -23,36 +23,19 @@ from hepm.policy.named import NamedPolicy
 from hepm.types import DEFAULT_NAMESPACE, USER_SIDE, StateSummary, Suggestions, Trajectory, Turn
 
 DEFAULT_METHODS: Final = ("first-order", "second-order+similarity", "adaptive", "episodic", "hybrid")
-ABLATIONS: Final = {
-    "weight": "episodic",
-    "state": "procedural",
-    "efficiency": "procedural-c0",
-    "adaptation": "episodic-else-procedural",
-}
-"""What H-EPM's table 4 takes away (A ii, A iii, B ii, C i), and the method that is left, measured as prediction."""
-KS: Final = (1, 2, 3)
-"""Table 4 D, the ablation "k": rescue and harm of hints of 1, 2 and 3 tools."""
 _EVERY_TOOL: Final = 1_000_000  # a k above any number of tools
 # -1 is the lowest cosine.
 _NO_FLOORS = Floors(support=0, similarity=-1.0, chance=0.0, further=0.0)
 _WEIGHED = floors_of("weighed")
 
 
-def find_methods(names: Sequence[str], *, ablations: Sequence[str] = ()) -> list[Method]:
-    """Methods by name, DEFAULT_METHODS when none is named; then those that are left by ablations ("k" is none).
-
-    Raises:
-        InputError: a name that no method or no ablation has.
-    """
-    unknown = [name for name in ablations if name not in (*ABLATIONS, "k")]
-    if unknown:
-        raise InputError(f"no ablation is called {', '.join(unknown)}. There are: {', '.join(ABLATIONS)}, k.")
+def find_methods(names: Sequence[str]) -> list[Method]:
+    """Methods by name, DEFAULT_METHODS when none is named; InputError for an unknown one."""
     known = {method.name: method for method in all_methods()}
     unknown = [name for name in names if name not in known]
     if unknown:
         raise InputError(f"no method is called {', '.join(unknown)}. Known: {', '.join(known)}.")
-    left = [ABLATIONS[name] for name in ablations if name != "k"]
-    return [known[name] for name in dict.fromkeys([*(names or DEFAULT_METHODS), *left])]
+    return [known[name] for name in dict.fromkeys(names or DEFAULT_METHODS)]
 
 
 def all_methods() -> list[Method]:
@@ -61,7 +44,7 @@ def all_methods() -> list[Method]:
 
 
 def policies() -> list[Method]:
-    """Each policy under its name in `hepm suggest --policy`, and two variants for ablations."""
+    """Each policy under its name in `hepm suggest --policy`, and two that H-EPM takes apart (table 4, B ii and C i)."""
     methods: list[Method] = []
     for name, policy in POLICIES.items():
         methods.append(Method(name, policy.about, partial(PolicyPredictor, partial(_named, policy))))

@@ -139,19 +139,16 @@ class Failures:
     same_way: int
 
 
-def find_divergences(
-    runs: Sequence[DomainRun], *, among: Sequence[DomainRun] | None = None
-) -> tuple[list[DivergencePoint], Failures]:
-    """The divergences of failed runs (of `among`, if given) from the successful ones in `runs`.
+def find_divergences(runs: Sequence[DomainRun]) -> tuple[list[DivergencePoint], Failures]:
+    """The divergences of failed runs from successful ones.
 
     A divergence is the first turn whose set of tools differs from that of a successful run of the same task, after
     equal sets before. Of several successful runs those with the longest common prefix count, each for an equal part:
     together they would offer more tools to hit than the one failed run.
     """
     solved = _successful_ways(runs)
-    candidates = runs if among is None else among
     # By id: the report must not depend on the order of the files.
-    failed = sorted((run for run in candidates if run.success is False), key=lambda run: run.id)
+    failed = sorted((run for run in runs if run.success is False), key=lambda run: run.id)
     divergences: list[DivergencePoint] = []
     for run in failed:
         turns = _turns(run)

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hepm.evals.domains import TEN_DOMAINS, SplitName
+from hepm.evals.domains import TEN_DOMAINS
 from hepm.evals.metrics import METRICS, Failures, Interval, RescueAndHarm
 from hepm.text import count_of, on_one_line
 
@@ -34,20 +34,15 @@ class EvalOptions:
     """How to evaluate.
 
     Attributes:
-        split: "families" keeps them apart in folds, "models" leaves one out at a time; domains with tested files use
-            those, whole ("files") or with their families taken out of memory ("files, unseen families").
         k: Maximum number of tools in a hint.
-        ks: Further values of k for rescue and harm.
         reference: The method that others are compared with; the first one if it is not measured.
         rescue: Whether to look at failed runs, with their families out of memory.
-        seen: If the split is "families", also with themselves alone left out (see `by_run`).
+        seen: Whether to look at them with themselves alone out of memory, too (see `by_run`).
         sample: Measure a sample if everything would take longer than some seconds.
     """
 
-    split: SplitName = "families"
     folds: int = 5
     k: int = 2
-    ks: tuple[int, ...] = ()
     seed: int = 0
     reference: str = "first-order"
     rescue: bool = True
@@ -94,7 +89,7 @@ class DomainReport:
         events, families: How many calls were predicted, of how many families.
         untested: Events of families whose fold had no memory to predict from.
         rescue: By method, with the families out of memory; empty if it was not measured.
-        rescue_seen: The same with the run alone out of memory; empty if the split is not by family.
+        rescue_seen: The same with the run alone out of memory; empty if it was not measured.
         grouped: Whether tasks and families are groups of similar requests.
     """
 
@@ -110,7 +105,7 @@ class DomainReport:
 
 @dataclass(frozen=True)
 class EvalReport:
-    """A whole evaluation; `rescue`, `rescue_seen` and `rescue_by_k` (for further k) are over all domains.
+    """A whole evaluation; `rescue` and `rescue_seen` are over all domains.
 
     Attributes:
         macro: Mean over the domains, by method.
@@ -122,7 +117,6 @@ class EvalReport:
     macro: Mapping[str, MethodScores]
     rescue: Mapping[str, RescueAndHarm]
     rescue_seen: Mapping[str, RescueAndHarm]
-    rescue_by_k: Sequence[Mapping[str, RescueAndHarm]]
     methods: Mapping[str, str]
     skipped: Mapping[str, str]
     settings: EvalSettings
@@ -131,7 +125,7 @@ class EvalReport:
     def to_json(self) -> dict[str, Any]:
         """As `hepm eval --json` prints it."""
         report = rounded(asdict(self))
-        for internal in ("ks", "rescue", "seen"):
+        for internal in ("rescue", "seen"):
             del report["settings"][internal]
         tables = [report["macro"], *(domain["methods"] for domain in report["domains"].values())]
         for by_method in tables:
@@ -245,12 +239,10 @@ def _sign(gain: Interval) -> int:
 def _by_prediction(report: EvalReport, method: str) -> str:
     settings = report.settings
     scores = report.macro[method]
-    apart = settings.split in ("families", "files, unseen families")
     k = min(settings.k, 3)  # METRICS ends at hit@3
     metric = f"hit@{k}"
     opening = "Memory would have known what comes next, but whether that helps these agents cannot be told"
-    tasks = "unseen tasks" if apart else "the tested runs"
-    hits = f"on {tasks} its top {k} held the next tool in {scores.values[metric]:.0%}"
+    hits = f"on unseen tasks its top {k} held the next tool in {scores.values[metric]:.0%}"
     ahead = scores.difference.get(metric)
     if ahead is not None:
         if ahead.interval.low <= 0:
@@ -261,8 +253,6 @@ def _by_prediction(report: EvalReport, method: str) -> str:
     rescue = report.rescue.get(method)
     if rescue is None:
         why = "whether it would have put failed runs right was not looked at"
-        if not apart:
-            why += ", as memory held runs of their tasks"
     elif not rescue.divergences:
         why = "no failed run was found to leave the way of a successful one"
     else:
@@ -289,10 +279,7 @@ def tables(report: EvalReport) -> RenderableType:
             parts.append(Text(_ways(domain.failures)))
     if len(report.domains) > 1:
         parts.append(_scores(f"mean over {len(report.domains)} domains", report.macro, settings.reference))
-    unseen = [by_method for by_method in (report.rescue, *report.rescue_by_k) if by_method]
-    # Smallest hints first.
-    for by_method in sorted(unseen, key=_most_tools):
-        parts += _rescue(by_method, "task unseen: its family is out of memory")
+    parts += _rescue(report.rescue, "task unseen: its family is out of memory")
     parts += _rescue(report.rescue_seen, "task seen: this run alone is out of memory")
     parts += _agreement({"unseen": report.rescue, "seen": report.rescue_seen})
     for name, reason in report.skipped.items():
@@ -319,11 +306,6 @@ def _ways(failures: Failures) -> str:
         f"tool, {failures.same_way:,} took the same tools as far as they went, {failures.unsolved:,} ran tasks "
         "that no run solved"
     )
-
-
-def _most_tools(by_method: Mapping[str, RescueAndHarm]) -> int:
-    """k of a table of hints, the same for all its methods."""
-    return next(iter(by_method.values())).k
 
 
 def _scores(title: str, methods: Mapping[str, MethodScores], reference: str) -> Table:

@@ -152,7 +152,7 @@ class Sample:
         folds = min(FOLDS, max(1, int(REMEMBERED / _ONE_OF_EACH / _weight(domains))))
         all_calls = all_failed = 0
         for domain in domains:
-            for run in domain.to_predict:
+            for run in domain.runs:
                 if run.success is not None:
                     all_calls += len(run.events)
                 all_failed += run.success is False
@@ -197,23 +197,15 @@ def _lighter(domains: Sequence[Domain], limit: float) -> Sequence[Domain]:
         return domains
     lighter: list[Domain] = []
     for domain in domains:
-        runs = {run for run in domain.all_runs if _hash(run.id) < share}
-        lighter.append(_kept(domain, runs))
+        runs = [run for run in domain.runs if _hash(run.id) < share]
+        lighter.append(replace(domain, runs=runs))
     return lighter
 
 
 def _of_some_families(domain: Domain, share: float) -> Domain:
-    families = sorted({run.family for run in domain.all_runs}, key=_hash)
+    families = sorted({run.family for run in domain.runs}, key=_hash)
     chosen = set(families[: max(_FEWEST_FAMILIES, round(share * len(families)))])
-    return _kept(domain, {run for run in domain.all_runs if run.family in chosen})
-
-
-def _kept(domain: Domain, runs: set[DomainRun]) -> Domain:
-    """The domain with these of its runs."""
-    tested = domain.tested
-    if tested is not None:
-        tested = [run for run in tested if run in runs]
-    return replace(domain, runs=[run for run in domain.runs if run in runs], tested=tested)
+    return replace(domain, runs=[run for run in domain.runs if run.family in chosen])
 
 
 def _weight(domains: Sequence[Domain]) -> float:

@@ -82,12 +82,6 @@ def test_a_file_that_is_missing_is_named_as_the_reason_that_there_are_no_runs() 
     )
 
 
-def test_a_test_file_that_is_missing_is_named_beside_one_to_remember_that_is_there(tele: Path) -> None:
-    assert "none could be read from missing.jsonl" in one_sentence(
-        quick("eval", "--train", tele, "--test", "missing.jsonl")
-    )
-
-
 def test_runs_that_are_all_attacks_are_told_as_such(tmp_path: Path) -> None:
     attack = trajectory("r1", "a", "b", task="injection_task_1")
     assert "all that were read are attacks" in one_sentence(quick("eval", export(tmp_path / "a.jsonl", attack)))

@@ -88,41 +88,10 @@ def test_rescue_is_judged_again_with_the_other_runs_of_the_task_in_memory() -> N
     assert found.domains["shop"].rescue_seen["first-order"] == seen
 
 
-def test_given_files_are_not_divided_by_run() -> None:
-    train = [("chat", run("r1", "a", "b").trajectory)]
-    test = [("chat", run("r2", "a", "b").trajectory), ("chat", run("f", "a", "z", success=False).trajectory)]
-    found = evaluate(domains_of(train, tested=test), PLAIN, EvalOptions(split="files, unseen families"))
-    assert found.rescue
-    assert not found.rescue_seen
-
-
-def test_other_lengths_of_a_hint_are_judged_where_asked_for() -> None:
-    runs = [run(f"r{i}", "a", "b", "c") for i in range(6)]
-    report = evaluate([domain(*runs)], PLAIN, EvalOptions(ks=(1, 3)))
-    assert [found["global"].k for found in report.rescue_by_k] == [1, 3]
-
-
 def test_rescue_can_be_left_out() -> None:
     found = evaluate([TWO], PLAIN, EvalOptions(rescue=False))
     assert not found.rescue
     assert not found.rescue_seen
-
-
-def test_leaving_a_model_out_tests_known_tasks() -> None:
-    runs = [run(f"{model}{i}", "a", f"tool{i}", task=f"t{i}", model=model) for model in "xy" for i in range(3)]
-    report = evaluate([domain(*runs)], PLAIN, EvalOptions(split="models"))
-    assert report.domains["shop"].events == 6
-    assert not report.rescue
-
-
-def test_given_files_are_predicted_from_given_files() -> None:
-    train = [("chat", run("r1", "a", "b").trajectory)]
-    test = [("chat", run("r2", "a", "b", task="r1").trajectory), ("chat", run("r3", "a", "z").trajectory)]
-    seen = evaluate(domains_of(train, tested=test), PLAIN, EvalOptions(split="files"))
-    assert (seen.domains["shop"].events, seen.macro["first-order"].values["hit@1"]) == (2, 0.5)
-    unseen = evaluate(domains_of(train, tested=test), PLAIN, EvalOptions(split="files, unseen families"))
-    # r2 is of the one family in memory, so that nothing is left to predict it from.
-    assert (unseen.domains["shop"].events, unseen.domains["shop"].untested) == (1, 1)
 
 
 def test_runs_without_labels_cannot_be_evaluated() -> None:

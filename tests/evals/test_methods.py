@@ -169,10 +169,3 @@ def test_hints_of_a_policy_carry_its_warnings() -> None:
     (found,) = find_methods(["hybrid"])[0].fit(Training(runs)).hints([run("q", "a", "y").events[0]], 2)
     assert found.tools == ("b",)
     assert found.warned == {"c"}
-
-
-def test_an_ablation_names_the_method_that_is_left() -> None:
-    found = find_methods(["global"], ablations=["state", "efficiency", "k"])
-    assert [method.name for method in found] == ["global", "procedural", "procedural-c0"]
-    with pytest.raises(InputError, match="no ablation is called hope"):
-        find_methods([], ablations=["hope"])

@@ -81,7 +81,7 @@ def test_the_folds_with_most_divergences_are_measured() -> None:
     runs = [run(f"r{n}", *"abcdefghij", task=f"t{n}", success=n < 900) for n in range(1_000)]
     sample = Sample.of([domain(*runs)])
     assert sample.folds == 1
-    splits = [Split([], runs[:100], True), Split([], runs[900:], True), Split([], runs[100:200], True)]
+    splits = [Split([], runs[:100]), Split([], runs[900:]), Split([], runs[100:200])]
     assert sample.some_splits(splits, [one for one in runs if not one.success]) == [splits[1]]
 
 

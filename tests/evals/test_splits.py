@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.evals.domains import Domain, DomainRun, across, by_family, by_run, splits_of
+from hepm.evals.domains import DomainRun, by_family, by_run
 from tests.evals.logs import run
 
 LOGS = st.lists(st.tuples(st.integers(0, 12), st.sampled_from("xyz")), max_size=30).map(
@@ -16,16 +16,7 @@ LOGS = st.lists(st.tuples(st.integers(0, 12), st.sampled_from("xyz")), max_size=
 @given(LOGS, st.integers(2, 7))
 def test_no_tested_family_is_ever_in_memory(runs: list[DomainRun], folds: int) -> None:
     for split in by_family(runs, folds):
-        assert split.apart
         assert not {r.family for r in split.train} & {r.family for r in split.test}
-
-
-@given(LOGS, LOGS)
-def test_no_tested_family_is_in_memory_across_files(train: list[DomainRun], test: list[DomainRun]) -> None:
-    for split in across(train, test):
-        assert not {r.family for r in split.train} & {r.family for r in split.test}
-        assert set(split.train) <= set(train)
-        assert set(split.test) <= set(test)
 
 
 @given(LOGS)
@@ -46,7 +37,6 @@ def test_one_family_cannot_be_divided() -> None:
 @given(LOGS, st.integers(2, 12))
 def test_leaving_runs_out_keeps_every_other_run_in_memory(runs: list[DomainRun], folds: int) -> None:
     for split in by_run(runs, folds):
-        assert not split.apart
         assert set(split.train) == set(runs) - set(split.test)
 
 
@@ -70,16 +60,3 @@ def test_runs_alone_under_their_task_are_spread_over_the_folds() -> None:
     sizes = [len(split.test) for split in by_run([run(f"r{number}", "a") for number in range(200)])]
     assert len(sizes) == 10
     assert min(sizes) >= 8
-
-
-@given(LOGS)
-def test_a_tested_model_is_not_in_memory(runs: list[DomainRun]) -> None:
-    for split in splits_of(Domain("shop", runs), "models"):
-        (model,) = {r.trajectory.model for r in split.test}
-        assert model not in {r.trajectory.model for r in split.train}
-
-
-def test_given_files_say_whether_they_share_families() -> None:
-    one, other, again = run("r1", "a", task="t"), run("r2", "a", task="u"), run("r3", "a", task="t")
-    assert [split.apart for split in splits_of(Domain("shop", [one], [other]), "files")] == [True]
-    assert [split.apart for split in splits_of(Domain("shop", [one], [again]), "files")] == [False]

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hepm.evals.domains import SplitName
 from hepm.evals.metrics import Interval, RescueAndHarm
 from hepm.evals.report import DomainReport, EvalReport, EvalSettings, MethodDifference, MethodScores, verdict
 
@@ -35,7 +34,6 @@ def sentence(
     families: int = 30,
     hit: float = 0.7,
     ahead: MethodDifference = AHEAD,
-    split: SplitName = "families",
 ) -> str:
     """The verdict on the hybrid, beside counts that hit 40 %."""
     macro = {
@@ -48,10 +46,9 @@ def sentence(
         macro=macro,
         rescue={"hybrid": rescue} if rescue else {},
         rescue_seen={"hybrid": seen} if seen else {},
-        rescue_by_k=[],
         methods={},
         skipped={},
-        settings=EvalSettings(split=split),
+        settings=EvalSettings(),
         verdict="",
     )
     return verdict(report, events=events, families=families)
@@ -117,8 +114,6 @@ def test_without_divergences_only_prediction_is_claimed() -> None:
 def test_failed_runs_that_were_not_looked_at_are_not_said_to_be_none() -> None:
     left_out = sentence(rescue=None)
     assert left_out.endswith("and whether it would have put failed runs right was not looked at.")
-    seen = sentence(rescue=None, split="models")
-    assert seen.endswith("was not looked at, as memory held runs of their tasks.")
 
 
 def test_few_divergences_are_named_and_not_judged() -> None:
@@ -131,10 +126,6 @@ def test_no_better_than_the_reference_is_no_help() -> None:
     chance = MethodDifference(0.01, Interval(-0.02, 0.04))
     found = sentence(rescue=None, hit=0.41, ahead=chance)
     assert found.startswith("Memory would not have helped these agents as far as can be seen: ")
-
-
-def test_seen_tasks_are_not_called_unseen() -> None:
-    assert "unseen" not in sentence(split="models")
 
 
 def test_a_gain_that_rounds_to_nothing_is_no_minus() -> None:

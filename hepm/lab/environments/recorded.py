@@ -67,7 +67,7 @@ def points_in(domain: Domain, kind: PointKind) -> list[Point]:
 def _divergences(domain: Domain) -> list[Point]:
     known = _known_tools(domain)
     points: list[Point] = []
-    for divergence in find_divergences(domain.all_runs)[0]:
+    for divergence in find_divergences(domain.runs)[0]:
         right: set[ToolName] = set()
         for fork in divergence.forks:
             right |= fork.theirs
@@ -80,7 +80,7 @@ def _divergences(domain: Domain) -> list[Point]:
 def _calls(domain: Domain) -> list[Point]:
     known = _known_tools(domain)
     points: list[Point] = []
-    successful = [run for run in domain.all_runs if run.success]
+    successful = [run for run in domain.runs if run.success]
     for run in sorted(successful, key=lambda run: run.id):
         # The parallel calls of a turn are one point.
         turns: defaultdict[int, list[Event]] = defaultdict(list)
