@@ -1,4 +1,4 @@
-"""Value of hints on recorded runs: prediction, divergences and agreement on the ten domains, by policy in one run.
+"""Value of hints on recorded runs: prediction and divergences on the ten domains, by policy in one run.
 
 usage: python benchmarks/quality.py [RUNS] [--method NAME]... [--all] [--reference NAME] [--seed 0] [--strict]
            [--markdown]
@@ -104,10 +104,10 @@ def help_table(report: EvalReport) -> Iterator[str]:
     found = next(iter(report.rescue.values()))
     yield (
         f"Prediction, mean over {len(report.domains)} domains; hints of at most {found.k} tools at {found.divergences} "
-        f"divergences of {found.families} families; agreement of hints with calls of successful and of failed runs. "
+        f"divergences of {found.families} families. "
         "Unseen: the task's family out of memory; seen: the run alone. 95 % intervals:\n"
     )
-    columns = ("rescue / misled", "gain", "harm / silent", "warned of chosen / better", "agreement", "difference")
+    columns = ("rescue / misled", "gain", "harm / silent", "warned of chosen / better")
     headings = [f"{column}, {memory}" for memory in ("unseen", "seen") for column in columns]
     yield f"| method | hit@1 / hit@2 / hit@3 / MRR | {' | '.join(headings)} |"
     yield "|---" * (len(headings) + 2) + "|"
@@ -123,9 +123,6 @@ def help_cells(by_method: Mapping[str, RescueAndHarm], name: str) -> Iterator[st
     yield f"{found.gain:+.3f} {signed(found.interval['gain'])}" if found.divergences else ""
     yield f"{found.harm:.3f} / {found.silent:.3f}"
     yield f"{found.warned:.3f} / {found.warned_better:.3f}"
-    agreement = found.agreement
-    yield f"{agreement.successful:.3f} / {agreement.failed:.3f}" if agreement else ""
-    yield f"{agreement.difference:+.3f} {signed(agreement.interval)}" if agreement else ""
 
 
 def against(scores: MethodScores, metric: str) -> str:

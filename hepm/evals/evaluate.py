@@ -167,18 +167,15 @@ class _Questions:
     """What the memory of one split is asked.
 
     Attributes:
-        rank: Whether the calls of `won` are ranked; those of failed runs only show whether hints agree with bad runs.
+        rank: Whether the calls of `won` are ranked.
         k: Maximum number of tools in a hint.
-        all_won: How many calls of successful runs the split has; `won` is a sample of them.
     """
 
     split: Split
     won: Sequence[Event]
-    lost: Sequence[Event]
     divergences: Sequence[DivergencePoint]
     k: int
     rank: bool
-    all_won: int
     hinting: bool
 
     @property
@@ -186,7 +183,7 @@ class _Questions:
         """The calls that hints are asked for."""
         if not self.hinting:
             return []
-        return [*(divergence.event for divergence in self.divergences), *self.won, *self.lost]
+        return [*(divergence.event for divergence in self.divergences), *self.won]
 
 
 class _Answers(NamedTuple):
@@ -224,7 +221,6 @@ class _Measured:
         events: The predicted calls, in order of the rows of `ranks`.
         unseen: Hints with the families out of memory; none if failed runs are not looked at.
         seen: With the failed run alone out of memory.
-        untested: Calls of successful runs whose fold had no memory to predict from.
     """
 
     def __init__(self, domain: Domain, options: EvalOptions, sample: Sample) -> None:
@@ -242,9 +238,7 @@ class _Measured:
             self._divergences, self._failures = find_divergences(domain.runs)
         diverged = [divergence.event.run for divergence in self._divergences]
 
-        chosen = sample.some_splits(splits, diverged)
-        self.untested = _calls_to_predict(domain, splits, chosen)
-        for split in chosen:
+        for split in sample.some_splits(splits, diverged):
             self._ask(split, options.k, rank=True)
         # Once more with the other runs of each task in memory: what memory is worth where tasks come again.
         if self._failures and options.seen:
@@ -259,11 +253,9 @@ class _Measured:
         questions = _Questions(
             split,
             self._sample.some_calls(all_won),
-            self._sample.some_calls(_events_of(split.test, success=False)),
             self._sample.some_divergences(divergences),
             k,
             rank,
-            len(all_won),
             hinting=bool(self._failures),
         )
         self.to_ask.append(questions)
@@ -275,7 +267,6 @@ class _Measured:
             hints_of = self.unseen
         if answers and questions.rank:
             self.events.extend(questions.won)
-            self.untested -= questions.all_won
         for name, answer in answers.items():
             self._ranks[name].extend(answer.ranks)
             if not answer.hints:
@@ -285,7 +276,6 @@ class _Measured:
             collected = hints_of[name]
             collected.at_divergences.extend(zip(questions.divergences, dealt, strict=False))
             collected.in_successes.extend(zip(questions.won, dealt, strict=False))
-            collected.in_failures.extend(zip(questions.lost, dealt, strict=False))
 
     def resample(self, seed: Sequence[int]) -> None:
         """Draw families; the draws are the same for every method."""
@@ -303,7 +293,6 @@ class _Measured:
         return DomainReport(
             events=len(self.events),
             families=self._bootstrap.families,  # of the predicted calls, not of all runs
-            untested=self.untested,
             methods={name: _scores([self], name, options.reference) for name in self._ranks},
             rescue=_pooled([self.unseen], options),
             rescue_seen=_pooled([self.seen], options),
@@ -319,19 +308,6 @@ def _events_of(runs: Sequence[DomainRun], *, success: bool) -> list[Event]:
         if run.success is success:
             events.extend(run.events)
     return events
-
-
-def _calls_to_predict(domain: Domain, splits: Sequence[Split], chosen: Sequence[Split]) -> int:
-    """How many calls of successful runs are to be predicted, without splits that the sample left out."""
-    left_out: set[DomainRun] = set()
-    for split in splits:
-        if split not in chosen:
-            left_out.update(split.test)
-    calls = 0
-    for run in domain.runs:
-        if run.success and run not in left_out:
-            calls += len(run.events)
-    return calls
 
 
 def _scores(domains: Sequence[_Measured], method: str, reference: str) -> MethodScores:

@@ -1,4 +1,4 @@
-"""Hit@k and reciprocal rank, rescue, harm and agreement, with intervals from resampling families.
+"""Hit@k and reciprocal rank, rescue and harm, with intervals from resampling families.
 
 docs/use/evaluation.md defines them.
 """
@@ -6,7 +6,7 @@ docs/use/evaluation.md defines them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby
 from math import exp, log
@@ -33,7 +33,6 @@ POINTINGS: Final = ("rescue", "misled", "both", "neither")
 """What a hint at a divergence names: the better tool alone, the chosen one alone, both, or none of them."""
 _SHARES: Final = (*POINTINGS, "warned", "warned_better")
 _RESCUE, _MISLED = 0, 1  # columns of _SHARES
-_NAMED_TOOLS: Final = 10  # in each list of tools of a report
 
 
 class Interval(NamedTuple):
@@ -198,21 +197,6 @@ def _turns(run: DomainRun) -> list[tuple[Event, Tools]]:
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """Share of the calls of successful and of failed runs that equal the first tool of the hint there.
-
-    Over domains with calls of both kinds, weighted by their calls of failed runs: that domains differ must not pass for
-    a difference between good and bad runs. `interval` is that of the difference; `calls` are of both kinds.
-    """
-
-    successful: float
-    failed: float
-    difference: float
-    interval: Interval
-    calls: tuple[int, int]
-
-
-@dataclass(frozen=True)
 class RescueAndHarm:
     """Shares of a method's hints, in [0, 1].
 
@@ -220,9 +204,6 @@ class RescueAndHarm:
         k: Maximum number of tools in a hint.
         interval: Of "rescue", "misled", "gain" and "harm", if there is anything to resample, and of what "gain" is
             "ahead" of that of another method.
-        rescued_by, misled_by: The ten tools that most rescued and misled, and at how many divergences.
-        harmed: Tools that successful runs called and hints lacked, and how often.
-        agreement: None if no domain has calls of both successful and failed runs.
     """
 
     k: int
@@ -238,10 +219,6 @@ class RescueAndHarm:
     warned: float
     warned_better: float
     interval: Mapping[str, Interval]
-    rescued_by: Mapping[ToolName, float]
-    misled_by: Mapping[ToolName, float]
-    harmed: Mapping[ToolName, float]
-    agreement: Agreement | None = None
 
 
 @dataclass
@@ -250,13 +227,11 @@ class Hints:
 
     at_divergences: list[tuple[DivergencePoint, Hint]] = field(default_factory=list[tuple[DivergencePoint, Hint]])
     in_successes: list[HintAt] = field(default_factory=list[HintAt])
-    in_failures: list[HintAt] = field(default_factory=list[HintAt])
 
     def add(self, other: Hints) -> None:
         """Append the hints of another domain."""
         self.at_divergences += other.at_divergences
         self.in_successes += other.in_successes
-        self.in_failures += other.in_failures
 
     def shares(self) -> FloatArray:
         """What each hint at a divergence named, shape (P, J)."""
@@ -282,7 +257,6 @@ class Hints:
             draws = Bootstrap([_family(event) for event, _ in given], seed=seed)
             intervals["harm"] = interval(draws.means(missed_E))
 
-        rescued_by, misled_by = self._tools_at_divergences()
         return RescueAndHarm(
             k=k,
             divergences=len(families),
@@ -292,24 +266,7 @@ class Hints:
             silent=1 - len(given) / max(len(self.in_successes), 1),
             **shares,
             interval=intervals,
-            rescued_by=rescued_by,
-            misled_by=misled_by,
-            harmed=_most_frequent(({event.next}.difference(tools), 1) for event, tools in given),
-            agreement=_agreement(self.in_successes, self.in_failures, seed),
         )
-
-    def _tools_at_divergences(self) -> tuple[dict[ToolName, float], dict[ToolName, float]]:
-        """The tools that most rescued, and those that most misled."""
-        rescued: list[tuple[Iterable[ToolName], int]] = []
-        misled: list[tuple[Iterable[ToolName], int]] = []
-        for divergence, hint in self.at_divergences:
-            tools = Tools(hint.tools)
-            for fork in divergence.forks:
-                if not tools & fork.own:
-                    rescued.append((tools & fork.theirs, len(divergence.forks)))
-                if not tools & fork.theirs:
-                    misled.append((tools & fork.own, len(divergence.forks)))
-        return _most_frequent(rescued), _most_frequent(misled)
 
 
 def _rescue_intervals(shares_PJ: FloatArray, reference: Hints | None, draws: Bootstrap) -> dict[str, Interval]:
@@ -321,58 +278,6 @@ def _rescue_intervals(shares_PJ: FloatArray, reference: Hints | None, draws: Boo
         other_PJ = reference.shares()
         columns["ahead"] = columns["gain"] - (other_PJ[:, _RESCUE] - other_PJ[:, _MISLED])
     return {name: interval(draws.means(column_P)) for name, column_P in columns.items()}
-
-
-def _agreement(in_successes: Sequence[HintAt], in_failures: Sequence[HintAt], seed: int) -> Agreement | None:
-    successes = _by_domain(in_successes)
-    failures = _by_domain(in_failures)
-    domains = sorted(successes.keys() & failures.keys())
-    if not domains:
-        return None
-    calls_2 = np.zeros(2, dtype=np.int64)
-    shares_2 = np.zeros(2)
-    differences_B = np.zeros(DRAWS)
-    weights_B = np.zeros(DRAWS)
-    for number, domain in enumerate(domains):
-        good = successes[domain]
-        bad = failures[domain]
-        both = [*good, *bad]
-        # Each domain with a seed of its own, as domains are independent.
-        agreed_E = np.array([hint.tools[:1] == (event.next,) for event, hint in both], dtype=np.float64)
-        good_E = np.repeat([1.0, 0.0], [len(good), len(bad)])
-        bootstrap = Bootstrap([event.run.family for event, _ in both], seed=[seed, number])
-        goods_B = bootstrap.means(good_E)
-        bads_B = bootstrap.means(1 - good_E)
-        # A draw may hold families of one side alone, which show no difference in this domain.
-        known_B = (goods_B > 0) & (bads_B > 0)
-        agreed_goods_B = bootstrap.means(agreed_E * good_E)[known_B] / goods_B[known_B]
-        agreed_bads_B = bootstrap.means(agreed_E * (1 - good_E))[known_B] / bads_B[known_B]
-        differences_B[known_B] += len(bad) * (agreed_goods_B - agreed_bads_B)
-        weights_B[known_B] += len(bad)
-        shares_2 += len(bad) * np.array([agreed_E @ good_E / len(good), agreed_E @ (1 - good_E) / len(bad)])
-        calls_2 += [len(good), len(bad)]
-    drawn_B = weights_B > 0
-    successful, failed = (shares_2 / calls_2[1]).tolist()
-    between = interval(differences_B[drawn_B] / weights_B[drawn_B])
-    return Agreement(successful, failed, successful - failed, between, (int(calls_2[0]), int(calls_2[1])))
-
-
-def _by_domain(hints: Sequence[HintAt]) -> dict[str, list[HintAt]]:
-    grouped: defaultdict[str, list[HintAt]] = defaultdict(list)
-    for event, hint in hints:
-        grouped[event.run.domain].append((event, hint))
-    return grouped
-
-
-def _most_frequent(named: Iterable[tuple[Iterable[ToolName], int]]) -> dict[ToolName, float]:
-    """The tools found most often, where one of n forks counts 1/n."""
-    counts: defaultdict[ToolName, float] = defaultdict(float)
-    for tools, parts in named:
-        for tool in tools:
-            counts[tool] += 1 / parts
-    # Most often first, ties by name.
-    first = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_NAMED_TOOLS]
-    return {tool: round(count, 2) for tool, count in first}
 
 
 def _family(event: Event) -> str:

@@ -19,7 +19,6 @@ FEWEST_EVENTS: Final = 30
 FEWEST_FAMILIES: Final = 5
 FEWEST_DIVERGENCES: Final = 10
 _DIGITS: Final = 4  # of a number in JSON
-_NAMED_TOOLS: Final = 3  # in a sentence or a line below a table
 # Fixed: the best is known only afterwards.
 _JUDGED = "hybrid", "adaptive", "episodic", "procedural", "second-order+similarity", "similarity", "first-order"
 _WOULD_HAVE: Final = {
@@ -87,7 +86,6 @@ class DomainReport:
 
     Attributes:
         events, families: How many calls were predicted, of how many families.
-        untested: Events of families whose fold had no memory to predict from.
         rescue: By method, with the families out of memory; empty if it was not measured.
         rescue_seen: The same with the run alone out of memory; empty if it was not measured.
         grouped: Whether tasks and families are groups of similar requests.
@@ -95,7 +93,6 @@ class DomainReport:
 
     events: int
     families: int
-    untested: int
     methods: Mapping[str, MethodScores]
     rescue: Mapping[str, RescueAndHarm]
     rescue_seen: Mapping[str, RescueAndHarm]
@@ -215,14 +212,10 @@ def _by_hints(cases: Sequence[tuple[RescueAndHarm, str]], method: str) -> str:
         f"({_points(measured.gain)} points, 95 % interval {_points(*measured.interval['gain'])})"
         for measured, memory in cases
     )
-    tools = first.rescued_by if signs[0] > 0 else first.misled_by
-    mostly = ""
-    if tools and signs[0]:
-        mostly = f", mostly on {', '.join([*tools][:_NAMED_TOOLS])}"
     harm = " and ".join(f"{measured.harm:.0%}" for measured, _ in cases)
     return (
         f"{opening}: at {first.divergences} points where a failed run left the way of a successful one, hints of "
-        f"{method} (at most {count_of(first.k, 'tool')}) held the better tool and not the chosen one {shares}{mostly}; "
+        f"{method} (at most {count_of(first.k, 'tool')}) held the better tool and not the chosen one {shares}; "
         f"in successful runs they lacked the tool called next in {harm}."
     )
 
@@ -281,7 +274,6 @@ def tables(report: EvalReport) -> RenderableType:
         parts.append(_scores(f"mean over {len(report.domains)} domains", report.macro, settings.reference))
     parts += _rescue(report.rescue, "task unseen: its family is out of memory")
     parts += _rescue(report.rescue_seen, "task seen: this run alone is out of memory")
-    parts += _agreement({"unseen": report.rescue, "seen": report.rescue_seen})
     for name, reason in report.skipped.items():
         parts.append(Text(on_one_line(f"{name} was left out: {reason}.")))
     if settings.unlabelled:
@@ -323,7 +315,7 @@ def _scores(title: str, methods: Mapping[str, MethodScores], reference: str) -> 
 
 
 def _rescue(by_method: Mapping[str, RescueAndHarm], memory: str) -> Iterator[RenderableType]:
-    """A table of rescue and harm, and the tools that the judged method rescued and misled at."""
+    """A table of rescue and harm, and how often the judged method warned."""
     first = next(iter(by_method.values()), None)
     if first is None or not first.divergences:
         return
@@ -345,40 +337,10 @@ def _rescue(by_method: Mapping[str, RescueAndHarm], memory: str) -> Iterator[Ren
         )
     yield table
     name = _judged(by_method)
-    yield Text(f"{name} {_tools_and_warnings(by_method[name])}")
-
-
-def _tools_and_warnings(method: RescueAndHarm) -> str:
-    """For example "rescued at search_flights (5.5), misled at think (2), warned of the chosen tool in 9% ..."."""
-    parts: list[str] = []
-    for what, by_tool in (("rescued", method.rescued_by), ("misled", method.misled_by)):
-        tools = [f"{tool} ({times:g})" for tool, times in by_tool.items()][:_NAMED_TOOLS]
-        if tools:
-            parts.append(f"{what} at {on_one_line(', '.join(tools))}")
-    if method.warned or method.warned_better:
-        warned = f"warned of the chosen tool in {method.warned:.0%}"
-        parts.append(f"{warned} and of the better one in {method.warned_better:.0%}")
-    return ", ".join(parts) or "neither rescued nor misled"
-
-
-def _agreement(by_memory: Mapping[str, Mapping[str, RescueAndHarm]]) -> Iterator[RenderableType]:
-    title = "share of calls that were the first tool of the hint, in successful and in failed runs"
-    table = table_of(title, "task", "method", "successful", "failed", "difference", "95 %")
-    table.columns[1].justify = "left"
-    for memory, by_method in by_memory.items():
-        for name, method in by_method.items():
-            agreement = method.agreement
-            if agreement:
-                table.add_row(
-                    memory,
-                    name,
-                    f"{agreement.successful:.3f}",
-                    f"{agreement.failed:.3f}",
-                    f"{agreement.difference:+.3f}",
-                    _range(agreement.interval),
-                )
-    if table.row_count:
-        yield table
+    judged = by_method[name]
+    if judged.warned or judged.warned_better:
+        warned = f"warned of the chosen tool in {judged.warned:.0%} and of the better one in {judged.warned_better:.0%}"
+        yield Text(f"{name} {warned}")
 
 
 def _range(interval: Interval) -> str:

@@ -51,7 +51,6 @@ def test_the_tables_show_methods_and_rescue_below_the_verdict(report: EvalReport
     assert "1 failed runs: 1 left the way" in text
     assert "task unseen: its family is out of memory; hints of at most 2 at 1 points" in joined
     assert "task seen: this run alone is out of memory" in joined
-    assert "first tool of the hint, in successful and in failed runs" in joined
     assert "1 of 8 runs have no outcome" in text
     assert joined.startswith(report.verdict)
 
