@@ -40,7 +40,6 @@ from hepm.policy import Hybrid
 from hepm.rank.calls import RankerQuery, read_calls
 from hepm.rank.policy import Gnn
 from hepm.rank.ranker import Ranker
-from hepm.rank.situations import tool_vectors
 
 BASELINES = ("sgc", "gnn4plan")
 TRAINED = ("sage", "gatv2", "hetero")
@@ -135,9 +134,7 @@ def ranker_of(asked: TrainOptions, training: Training) -> Ranker:
     """A ranker that was trained on the runs of a memory."""
     filled = FilledMemory.of(training)
     data = graph_data(filled.mirror, filled.embedder)
-    return Ranker(
-        export(train(data, asked), data), data["tool"].name, lambda names: tool_vectors(names, {}, filled.embedder)
-    )
+    return Ranker(export(train(data, asked), data), data["tool"].name)
 
 
 def compare(domains: Sequence[Domain], models: Sequence[str], seeds: int, *, seen: bool) -> Iterator[str]:

@@ -26,7 +26,6 @@ from hepm.lab.rank.train import Epoch, TrainOptions, export, train
 from hepm.policy import Query
 from hepm.rank.calls import RankerCalls, RankerQuery, read_calls
 from hepm.rank.ranker import Ranker
-from hepm.rank.situations import tool_vectors
 from hepm.types import StateSummary
 
 SIZES = ((2_500, 100_000, 250_000), (5_000, 200_000, 500_000))  # tools, edges, states
@@ -127,7 +126,7 @@ def measure(size: tuple[int, int, int], model: str, threads: int) -> Mapping[str
     network = train(data, TrainOptions(model, epochs=EPOCHS), on_epoch=seen)
     most = peak.stop()
     weights = export(network, data)
-    ranker = Ranker(weights, data["tool"].name, lambda names: tool_vectors(names, {}, embedder))
+    ranker = Ranker(weights, data["tool"].name)
     return {
         "tools, edges, states": [tools, edges, size[2]],
         "graph s": round(made, 1),

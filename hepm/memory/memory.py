@@ -609,12 +609,12 @@ class Memory:
         if name == "gnn":
             from hepm.rank.policy import Gnn
 
-            return Gnn(self.rankers.get(mirror, self._current_embedder()).ranker)
+            return Gnn(self.rankers.get(mirror).ranker)
         if name not in POLICIES:
             raise InputError(f"no policy is called {name!r}; there are {', '.join(sorted([*POLICIES, 'gnn']))}")
         ranker = None
         if name == "hybrid" and self._rankers is not None and self._rankers.exists():
-            ranker = self.rankers.find_used(mirror, self._current_embedder())
+            ranker = self.rankers.find_used(mirror)
         return POLICIES[name].make(PolicySettings(floors, c, ranker))
 
     def prompt(

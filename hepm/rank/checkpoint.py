@@ -11,12 +11,10 @@ from typing import Any, Final, NamedTuple, Self
 from urllib.parse import quote
 
 from hepm.atomic_file import atomic_file
-from hepm.embed import Embedder
 from hepm.errors import HepmError, InputError, MissingExtraError
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Float32Array, Header
 from hepm.rank.ranker import Ranker
-from hepm.rank.situations import tool_vectors
 from hepm.types import START, ToolName
 
 _log = logging.getLogger("hepm")
@@ -190,9 +188,9 @@ class Checkpoint:
         if gone > _FORGOTTEN * len(self.tools):
             raise InputError(f"{gone} of the {len(self.tools)} tools of the ranker in {source} are gone: {again}")
 
-    def ranker(self, described: Mapping[ToolName, str], embedder: Embedder) -> Ranker:
-        """Put it to work; `described` has the descriptions of tools."""
-        return Ranker(self.weights, self.tools, lambda names: tool_vectors(names, described, embedder))
+    def ranker(self) -> Ranker:
+        """Put it to work."""
+        return Ranker(self.weights, self.tools)
 
 
 class Trained(NamedTuple):
@@ -219,7 +217,7 @@ class Rankers:
         self.folder.mkdir(parents=True, exist_ok=True)
         checkpoint.save(self.file(checkpoint.namespace))
 
-    def get(self, mirror: NamespaceMirror, embedder: Embedder) -> Trained:
+    def get(self, mirror: NamespaceMirror) -> Trained:
         """The ranker of a namespace.
 
         Raises:
@@ -235,27 +233,27 @@ class Rankers:
         key = stat.st_mtime_ns, stat.st_size
         former_key, loaded = self._loaded.get(mirror.name, (None, None))
         if loaded is None or former_key != key:
-            loaded = self._load(file, mirror, embedder)
+            loaded = self._load(file, mirror)
             self._loaded[mirror.name] = key, loaded
         if isinstance(loaded, InputError):
             raise loaded
         return loaded
 
-    def _load(self, file: Path, mirror: NamespaceMirror, embedder: Embedder) -> Trained | InputError:
+    def _load(self, file: Path, mirror: NamespaceMirror) -> Trained | InputError:
         try:
             checkpoint = Checkpoint.load(file)
-            tools = mirror.store.tools(namespace=mirror.name)
-            checkpoint.check(mirror.store.header, [tool.name for tool in tools], file)
+            tools = [tool.name for tool in mirror.store.tools(namespace=mirror.name)]
+            checkpoint.check(mirror.store.header, tools, file)
         except InputError as error:
             return error
-        return Trained(checkpoint, checkpoint.ranker({tool.name: tool.description for tool in tools}, embedder))
+        return Trained(checkpoint, checkpoint.ranker())
 
-    def find_used(self, mirror: NamespaceMirror, embedder: Embedder) -> Ranker | None:
+    def find_used(self, mirror: NamespaceMirror) -> Ranker | None:
         """The ranker that the hybrid policy listens to; None if there is none, or it did not pass its gate."""
         if not self.file(mirror.name).exists():
             return None
         try:
-            trained = self.get(mirror, embedder)
+            trained = self.get(mirror)
         except HepmError as error:
             # Once, not at every suggestion.
             if self._warned != str(error):

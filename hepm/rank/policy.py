@@ -17,10 +17,7 @@ from hepm.types import Suggestion, Suggestions, ToolName
 
 
 class Gnn:
-    """Ranks tools by a ranker that was trained on the memory's graph: P = softmax of its scores.
-
-    A tool that no run called is scored from its text, and named only with `Floors(support=0)`.
-    """
+    """Ranks tools that runs called by a ranker that was trained on the memory's graph: P = softmax of its scores."""
 
     def __init__(self, ranker: Ranker, *, floors: Floors = Floors(chance=0.3, further=0.1)) -> None:  # frozen
         self._ranker = ranker
@@ -33,8 +30,6 @@ class Gnn:
         number = here.calls.number
         _, won_K = here.runs_2K
         names = [name for name, won in zip(number, won_K, strict=True) if won]
-        if not floors.support and query.tools is not None:
-            names += sorted(query.tools - number.keys())
         names = [name for name in names if query.allows(name)]
         if not names or (floors.support and number.keys().isdisjoint(query.after)):
             return nothing_known(mirror, query, floors)
@@ -72,16 +67,9 @@ class Gnn:
             ran = f"{count_of(support, 'successful run')} called it {place}"
         else:
             # Where no successful run went on with it, the counts are those of runs that called it at all.
-            failed = 0
-            tool = here.calls.number.get(name)
-            if tool is not None:
-                failed, support = here.runs_2K[:, tool].tolist()
-            ran = "no run called it, so it is placed by its words"
-            if support:
-                ran = f"{count_of(support, 'successful run')} called it, none right {place}"
-        share = 0.0
-        if support + failed:
-            share = failed / (support + failed)
+            failed, support = here.runs_2K[:, here.calls.number[name]].tolist()
+            ran = f"{count_of(support, 'successful run')} called it, none right {place}"
+        share = failed / (support + failed)
         reason = f"the trained ranker gives it {chance:.0%}: {ran}"
         return Suggestion(name, chance, support, share, None, reason, partial(mirror.evidence, query.after, name))
 

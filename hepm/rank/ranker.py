@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -22,7 +22,6 @@ STATE_SCALE: Final = 3.0  # as in `hepm.lab.rank.scorer`
 MOST_READ: Final = 2_048
 """The latest calls after the last tool that attention reads, and as many of all."""
 SMOOTHING: Final = 0.1  # calls that every tool has beside its own
-_BEHIND: Final = 1e-3  # nats
 _MUCH: Final = 0.1  # share of new runs from which on the memory is read again
 _NEWEST: Final = 2**62  # above every row number
 
@@ -34,7 +33,8 @@ class Snapshot:
     """A ranker on the calls of a memory with K tools.
 
     Attributes:
-        tools_KH: Vectors of the tools.
+        place: Where the tools that it was trained on are among the K.
+        tools_KH: Vectors of the tools; of another one that of none.
         runs_2K: How many failed, and how many successful runs called each tool.
         read: Rows of the calls that attention reads: of successful runs, but the first of each, where a state is known.
         latest_ND: States of the latest of them.
@@ -44,6 +44,7 @@ class Snapshot:
     """
 
     calls: RankerCalls
+    place: Mapping[ToolName, int]
     tools_KH: Float32Array
     runs_2K: NDArray[np.intp]
     read: NDArray[np.intp]
@@ -58,19 +59,13 @@ class Ranker:
     """Scores candidates with the weights of a trained `hepm.lab.rank.train.GraphRanker`.
 
     Args:
-        weights: Of the scorer and the attention, the vectors of the tools it was trained on, and the layers that encode
-            a tool without neighbours.
-        tools: Names of the former, in order of `weights["tools"]`.
-        vectors_of: Text vectors of tools.
+        weights: Of the scorer and the attention, and the vectors of the tools it was trained on.
+        tools: Their names, in order of `weights["tools"]`.
     """
 
-    def __init__(
-        self, weights: Weights, tools: Sequence[ToolName], vectors_of: Callable[[Sequence[ToolName]], Float32Array]
-    ) -> None:
+    def __init__(self, weights: Weights, tools: Sequence[ToolName]) -> None:
         self._weights = weights
         self._tools = dict(zip(tools, weights["tools"], strict=True))
-        self._vectors_of = vectors_of
-        self._texts: dict[ToolName, Float32Array] = {}
         self._kept: WeakKeyDictionary[NamespaceMirror, Snapshot] = WeakKeyDictionary()
         self._lock = threading.Lock()
         # Of the model "hetero" alone; its logarithm is trained, so that the metric stays above 0.
@@ -110,58 +105,19 @@ class Ranker:
             scale_S = np.maximum(squares_S, np.finfo(np.float32).tiny) ** -0.5
         latest_ND = states_SD[calls.state_N[read[-MOST_READ:]]]
         share_K = (share_K / share_K.sum()).astype(np.float32)
-        return Snapshot(calls, self.encode(calls.number), runs_2K, read, latest_ND, scale_S, share_K)
-
-    def encode(self, names: Collection[ToolName]) -> Float32Array:
-        """Vectors of tools, shape (K, H); of one it was not trained on from its text alone."""
-        new = [name for name in names if name not in self._tools]
-        if new:
-            self._tools.update(zip(new, self._encode_text(self._vectors_of(new)), strict=True))
-        return np.stack([self._tools[name] for name in names])
-
-    def _encode_text(self, vectors_UD: Float32Array) -> Float32Array:
-        hidden = vectors_UD
-        layer = 0
-        while f"lone.{layer}.weight" in self._weights:
-            weight = self._weights[f"lone.{layer}.weight"]
-            bias = self._weights[f"lone.{layer}.bias"]
-            hidden = np.maximum(hidden @ weight.T + bias, 0)
-            layer += 1
-        return hidden
+        place = {name: number for name, number in calls.number.items() if name in self._tools}
+        [none_H] = self._weights["scorer.none"]
+        tools_KH = np.stack([self._tools.get(name, none_H) for name in calls.number])
+        return Snapshot(calls, place, tools_KH, runs_2K, read, latest_ND, scale_S, share_K)
 
     def scores(self, here: Snapshot, query: RankerQuery, tools: Sequence[ToolName]) -> Float32Array:
-        """Scores of some tools, which memory need not know, shape (C,)."""
+        """Scores of some tools, shape (C,); one that it was not trained on is as unlikely as the unlikeliest."""
         scores = self._bilinear(here.tools_KH, query)
         if self._metric_D is not None:
             scores = scores + self._attention(here, query, self._metric_D)
-        place = dict(here.calls.number)
-        further = [tool for tool in tools if tool not in place]
-        if further:
-            place.update(zip(further, range(len(scores), len(scores) + len(further)), strict=True))
-            scores = np.concatenate([scores, self._by_words(here, query, further, scores)])
-        return scores[[place[tool] for tool in tools]]
-
-    def _by_words(
-        self, here: Snapshot, query: RankerQuery, further: Sequence[ToolName], scores_K: Float32Array
-    ) -> Float32Array:
-        """Scores of tools that no run called, by how like the state their words are among those of the called tools.
-
-        As many standard deviations from the mean, but behind the likeliest one. The network knows no better: to it, a
-        tool without runs is one that is not called.
-        """
-        called_K = here.share_K > here.share_K.min()  # the start is never called
-        if query.state_D is None or not called_K.any():
-            return np.full(len(further), scores_K.min())
-        names = [name for name, called in zip(here.calls.number, called_K, strict=True) if called]
-        new = [name for name in (*names, *further) if name not in self._texts]
-        if new:
-            self._texts.update(zip(new, self._vectors_of(new), strict=True))
-        likeness = np.stack([self._texts[name] for name in (*names, *further)]) @ query.state_D
-        among = likeness[: len(names)]
-        scores = scores_K[called_K]
-        # Brought to the mean and the spread of the network's scores; equal words have no spread to divide by.
-        by_words = scores.mean() + scores.std() * (likeness[len(names) :] - among.mean()) / (among.std() or 1)
-        return by_words - max(0, by_words.max() - scores.max() + _BEHIND)
+        # Behind the last one, where -1 points to.
+        scores = np.append(scores, scores.min())
+        return scores[[here.place.get(tool, -1) for tool in tools]]
 
     def log_chances(self, mirror: NamespaceMirror, query: Query, tools: Sequence[ToolName]) -> Float32Array:
         """Log-probability of each of some tools to be called next, of these alone, shape (C,)."""

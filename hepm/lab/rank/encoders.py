@@ -43,10 +43,6 @@ class Encoder(nn.Module, ABC):
         """Vectors of the states, shape (S, H); None where none send messages."""
         return None
 
-    @abstractmethod
-    def lone(self) -> list[tuple[Tensor, Tensor]]:
-        """Each layer for a tool without neighbours: weight (H, H) and bias (H,) of what it adds."""
-
     def forward(self, data: HeteroData) -> Tensor:
         """Vectors of the tools, shape (T, H)."""
         hidden_TH = torch.relu(TEXT_SCALE * self.text(data["tool"].x) + self.stats(data["tool"].stats))
@@ -54,17 +50,6 @@ class Encoder(nn.Module, ABC):
         for layer in self.layers:
             hidden_TH = torch.relu(hidden_TH + self._messages(layer, hidden_TH, data, states_SH))
         return hidden_TH
-
-    def export(self) -> dict[str, Tensor]:
-        """What encodes a tool that the graph does not hold, from its text: see `hepm.rank.ranker.Ranker`."""
-        # [0, 0, 1]: the statistics of a tool without runs (`hepm.lab.rank.data.tool_stats`).
-        unseen = self.stats.weight @ torch.tensor([0.0, 0.0, 1.0], device=self.stats.weight.device)
-        weights = {"lone.0.weight": TEXT_SCALE * self.text.weight, "lone.0.bias": TEXT_SCALE * self.text.bias + unseen}
-        for layer, (weight, bias) in enumerate(self.lone(), 1):
-            # With the identity, as `forward` adds what a layer gives to what was there.
-            weights[f"lone.{layer}.weight"] = weight + torch.eye(len(weight), device=weight.device)
-            weights[f"lone.{layer}.bias"] = bias
-        return weights
 
 
 class Sage(Encoder):
@@ -78,10 +63,6 @@ class Sage(Encoder):
         # Flipped: the same edges against their direction, with weights of their own.
         return layer[0](hidden_TH, ends) + layer[1](hidden_TH, ends.flip(0))
 
-    def lone(self) -> list[tuple[Tensor, Tensor]]:
-        """lin_r maps the tool itself; lin_l the mean of its neighbours, of which the bias is left."""
-        return [(a.lin_r.weight + b.lin_r.weight, a.lin_l.bias + b.lin_l.bias) for a, b in self.layers]
-
 
 class GatV2(Encoder):
     """GATv2 (Brody et al. 2022, arXiv:2105.14491, equation 7): attention over edges by support and failure share."""
@@ -93,10 +74,6 @@ class GatV2(Encoder):
     def _messages(self, layer: Any, hidden_TH: Tensor, data: HeteroData, states_SH: Tensor | None) -> Tensor:
         ends, about = data[NEXT].edge_index, data[NEXT].edge_attr
         return layer[0](hidden_TH, ends, about) + layer[1](hidden_TH, ends.flip(0), about)
-
-    def lone(self) -> list[tuple[Tensor, Tensor]]:
-        """The residual maps the tool itself; attention over nobody adds the bias."""
-        return [(a.res.weight + b.res.weight, a.bias + b.bias) for a, b in self.layers]
 
 
 class Hetero(Encoder):
@@ -121,12 +98,3 @@ class Hetero(Encoder):
         before = data[BEFORE].edge_index
         after = data[AFTER].edge_index
         return among_tools + layer[2]((states_SH, hidden_TH), before) + layer[3]((states_SH, hidden_TH), after)
-
-    def lone(self) -> list[tuple[Tensor, Tensor]]:
-        """As in `Sage`, over the four kinds of edges."""
-        lone: list[tuple[Tensor, Tensor]] = []
-        for layer in self.layers:
-            weight = torch.stack([conv.lin_r.weight for conv in layer]).sum(0)
-            bias = torch.stack([conv.lin_l.bias for conv in layer]).sum(0)  # of nobody's mean
-            lone.append((weight, bias))
-        return lone

@@ -297,8 +297,7 @@ def build(
 def export(model: GraphRanker, data: HeteroData) -> dict[str, Float32Array]:
     """The weights that `hepm.rank.ranker.Ranker` takes, with the vectors of all tools of the graph."""
     graph = without(data, torch.zeros(len(data["run"].success), dtype=torch.bool))
-    weights = model.encoder.export()
-    weights["tools"] = model.encoder(graph)
+    weights = {"tools": model.encoder(graph)}
     for name, value in model.scorer.state_dict().items():
         weights[f"scorer.{name}"] = value
     if model.attention is not None:

@@ -46,7 +46,7 @@ def measure(
     def fit(training: Training) -> PolicyPredictor:
         on_fold(next(number))
         filled = FilledMemory.of(training)
-        ranker = build(filled.mirror, filled.embedder, options).ranker({}, filled.embedder)
+        ranker = build(filled.mirror, filled.embedder, options).ranker()
         return PolicyPredictor(lambda floors: Hybrid(floors=floors, ranker=ranker), training)
 
     methods = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,14 +13,16 @@ import pytest
 
 from hepm import Memory
 from hepm.graph.rows import Float32Array
+from hepm.graph.store import Store
 from hepm.policy import Query
-from hepm.rank.calls import RankerQuery, read_calls
+from hepm.rank.calls import RankerCalls, RankerQuery, read_calls
 from hepm.rank.ranker import Ranker
 from hepm.types import StateSummary, ToolName
 from tests.lab.rank.conftest import runs
 from tests.runs import trajectory
 
 HIDDEN = 4
+TOOLS = ("look_up", "send_refund", "exchange_item", "change_address")
 
 
 @pytest.fixture
@@ -30,8 +32,8 @@ def desk(tmp_path: Path) -> Iterator[Memory]:
         yield memory
 
 
-def untrained(memory: Memory, words: Words | None = None) -> Ranker:
-    """A ranker with attention that trained for no epoch: it knows no tool by itself."""
+def untrained(memory: Memory) -> Ranker:
+    """A ranker with attention that trained for no epoch."""
     drawn = np.random.default_rng(0)
 
     def some(*shape: int) -> Float32Array:
@@ -40,9 +42,7 @@ def untrained(memory: Memory, words: Words | None = None) -> Ranker:
     [vector] = memory.embedder.embed([""])
     size = len(vector)
     weights = {
-        "tools": some(0, HIDDEN),
-        "lone.0.weight": some(HIDDEN, size),
-        "lone.0.bias": some(HIDDEN),
+        "tools": some(len(TOOLS), HIDDEN),
         "scorer.none": some(1, HIDDEN),
         "scorer.state.weight": some(HIDDEN, size),
         "scorer.bias": some(HIDDEN),
@@ -56,22 +56,7 @@ def untrained(memory: Memory, words: Words | None = None) -> Ranker:
     }
     for layer in ("last", "second", "called", "out"):
         weights[f"scorer.{layer}.weight"] = some(HIDDEN, HIDDEN)
-    return Ranker(weights, (), words or Words(memory))
-
-
-class Words:
-    """Vectors of tools; a thread that asks for them may have to wait."""
-
-    def __init__(self, memory: Memory) -> None:
-        self._embedder = memory.embedder
-        self.open = threading.Event()
-        self.open.set()
-        self.asked = threading.Event()
-
-    def __call__(self, names: Sequence[ToolName]) -> Float32Array:
-        self.asked.set()
-        assert self.open.wait(20)
-        return self._embedder.embed(list(names))
+    return Ranker(weights, TOOLS)
 
 
 def refund(memory: Memory, *history: ToolName, after: tuple[ToolName, ...] = ()) -> Query:
@@ -135,18 +120,25 @@ def test_a_run_that_is_removed_is_forgotten_at_once(desk: Memory) -> None:
     assert "good 3" not in ranker.here(mirror).calls.run_ids
 
 
-def test_requests_go_on_while_one_thread_reads_the_runs_that_were_added(desk: Memory) -> None:
-    words, mirror = Words(desk), desk.mirror()
-    ranker = untrained(desk, words)
+def test_requests_go_on_while_one_thread_reads_the_runs_that_were_added(
+    desk: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranker, mirror = untrained(desk), desk.mirror()
+    asked, may_go_on = threading.Event(), threading.Event()
+
+    def slowly(store: Store, namespace: str) -> RankerCalls:
+        asked.set()
+        assert may_go_on.wait(20)
+        return read_calls(store, namespace)
+
     former = ranker.here(mirror)
     desk.ingest(trajectory(f"new {i}", "look_up", "call_back", goal="call me") for i in range(20))
-    words.open.clear()
-    words.asked.clear()
+    monkeypatch.setattr("hepm.rank.ranker.read_calls", slowly)
     reader = threading.Thread(target=ranker.here, args=(mirror,))
     reader.start()
-    assert words.asked.wait(20)
+    assert asked.wait(20)
     assert ranker.here(mirror) is former
-    words.open.set()
+    may_go_on.set()
     reader.join(20)
     assert "call_back" in ranker.here(mirror).calls.number
 

@@ -11,9 +11,7 @@ import pytest
 
 from hepm import Memory
 from hepm.errors import InputError
-from hepm.policy import Floors
 from hepm.rank.checkpoint import Checkpoint, Gate
-from hepm.rank.policy import Gnn
 from tests.faults.command import quick
 from tests.lab.rank.conftest import runs
 
@@ -41,16 +39,6 @@ def test_the_ranker_suggests_what_follows_from_the_request_and_says_why(shop: Pa
         assert first.reason.startswith("the trained ranker gives it ")
         assert first.reason.endswith("8 successful runs called it after look_up")
         assert first.runs
-
-
-def test_a_tool_that_no_run_called_is_named_only_without_a_support_floor(shop: Path) -> None:
-    with Memory.open(shop, speak="all") as memory:
-        tools = ["send_refund_by_mail", "exchange_item"]
-        assert all(s.tool == "exchange_item" for s in memory.suggest(**ASKED, tools=tools, policy="gnn"))
-        ranker = memory.rankers.get(memory.mirror(), memory.embedder).ranker
-        floors = Floors(support=0, chance=0.0, further=0.0)
-        found = {s.tool: s for s in memory.suggest(**ASKED, tools=tools, policy=Gnn(ranker, floors=floors))}
-        assert found["send_refund_by_mail"].reason.endswith("%: no run called it, so it is placed by its words")
 
 
 def test_without_a_ranker_the_policy_says_how_to_train_one(tmp_path: Path) -> None:
@@ -108,7 +96,7 @@ def test_a_ranker_that_was_trained_again_replaces_the_former_one_in_memory(shop:
     with Memory.open(shop, speak="all") as memory:
         mirror = memory.mirror()
         memory.suggest(**ASKED, policy="gnn")
-        former = weakref.ref(memory.rankers.get(mirror, memory.embedder).ranker)
+        former = weakref.ref(memory.rankers.get(mirror).ranker)
         memory.rankers.save(replace(checkpoint, seed=10_000))
         memory.suggest(**ASKED, policy="gnn")
         gc.collect()
@@ -160,7 +148,7 @@ def test_the_command_trains_measures_and_says_whether_the_ranker_is_used(of: obj
     assert "held-out families, without → with it: MRR" in trained.out
     assert "epoch 1: loss" in trained.err
     with Memory.open(store) as memory:
-        kept = memory.rankers.get(memory.mirror("default"), memory.embedder).checkpoint
+        kept = memory.rankers.get(memory.mirror("default")).checkpoint
     assert kept.sentence() in trained.out
     asked = ("suggest", "--store", store, "--policy", "gnn", "--after", "look_up", "--state", "refund money paid back")
     assert quick(*asked).code == 0
