@@ -1,13 +1,12 @@
 """Compare trained rankers with the default policy and plain ones, alone and as one more voice in the default policy.
 
-usage: python benchmarks/rank.py [RUNS] [--domain NAME]... [--model NAME]... [--seen] [--seeds 1] [--scale]
+usage: python benchmarks/rank.py [RUNS] [--domain NAME]... [--model NAME]... [--seen] [--seeds 1]
        python benchmarks/rank.py --plot docs/tables/rankers.md docs/images/ranker.png
 
 Per domain with the task's family out of memory (five folds); --seen adds hints with the run alone left out
 (ten folds). Prints Markdown: hit@1, hit@2, hit@3 and MRR, the differences from the default policy with paired 95 %
 intervals, and what hints of two tools are worth at divergences; of each seed of training a row.
---scale measures a training epoch and a suggestion instead, with 5,000 tools, 200,000 edges and 500,000 states, and with
-half of them. --plot draws the table of a page.
+--plot draws the table of a page.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import torch
-from parts import rank_scale
 from parts.measured import options, read_records, spanned
 
 from hepm.evals.baselines import Hint, Method, Ranking, Training
@@ -184,17 +182,11 @@ def main() -> None:
     parser.add_argument("--model", action="append", default=[], choices=(*BASELINES, *TRAINED))
     parser.add_argument("--seen", action="store_true")
     parser.add_argument("--seeds", type=int, default=1, help="rankers of each model")
-    parser.add_argument("--scale", action="store_true")
     parser.add_argument("--plot", type=Path, nargs=2, metavar=("PAGE", "PICTURE"))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if arguments.plot:
         plot(*arguments.plot)
-        return
-    if arguments.scale:
-        for model in arguments.model or ["hetero"]:
-            for line in rank_scale.report(model, 1):
-                print(line, flush=True)
         return
     domains = ten_domains(read_records(arguments.runs))
     chosen = [domain for domain in domains if not arguments.domain or domain.name in arguments.domain]
