@@ -66,10 +66,6 @@ ROUND_TEMPERATURE: Final = 1.0  # runs of a task differ, so that they can be com
 USERS: Final = "20"
 POINTS: Final = "100"  # of each environment that runs were recorded in
 POINT_TEMPERATURE: Final = 0.0  # so that a changed call is the hint's doing
-NO_POINTS: Final = {
-    "divergence": "no failed run diverges from a successful one of its task: try recorded-calls.",
-    "call": "no successful run calls a tool.",
-}
 USER_TURNS: Final = 10  # replies in a session (MultiSessionCollab 5)
 USER_SESSIONS: Final = 5
 
@@ -330,7 +326,7 @@ class BenchCommand:
     def _chosen_points(self, environment: RecordedRuns) -> Sequence[Point]:
         """So many points of each domain, drawn with the seed, or those whose names match."""
         if not environment.points:
-            raise InputError(NO_POINTS[environment.kind])
+            raise InputError("no failed run diverges from a successful one of its task.")
         if environment.rejected:
             remark(f"hepm: {unusable(environment.rejected)}")
         # "50" is a number of points, "refund*" a pattern of their names.

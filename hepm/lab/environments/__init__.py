@@ -201,8 +201,7 @@ def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
     makers["functions"] = gyms.FunctionEnvironment
     makers["users"] = partial(collaboration.UsersEnvironment, source)
     makers["users-played"] = partial(collaboration.PlayedUsersEnvironment, source)
-    makers["recorded"] = partial(recorded.RecordedRuns, "divergence", source)
-    makers["recorded-calls"] = partial(recorded.RecordedRuns, "call", source)
+    makers["recorded"] = partial(recorded.RecordedRuns, source)
     makers["questions"] = questions.island_questions
     makers["questions-files"] = partial(questions.file_questions, source)
 

@@ -6,11 +6,10 @@ Nothing is executed. Right are the tools that successful runs called at the poin
 from __future__ import annotations
 
 import random
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 from hepm.errors import InputError
 from hepm.evals.domains import Domain, DomainRun, Event, by_request, domains_of, without_repeats
@@ -21,7 +20,6 @@ from hepm.ingest.records import Remark
 from hepm.lab.environments import Schema, Task, ToolFailed
 from hepm.types import SUMMARY_TOOL, Tool, ToolName, Trajectory
 
-PointKind: TypeAlias = Literal["divergence", "call"]
 # Parameters of a tool whose record has none: a model may call it with anything.
 ANY_ARGUMENTS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}, "additionalProperties": True}
 
@@ -35,7 +33,6 @@ class Point:
         tools: Those that the run had, as endpoints take them; of a record without them, all of its domain.
     """
 
-    kind: PointKind
     event: Event
     right: frozenset[ToolName]
     tools: Sequence[Schema] = ()
@@ -57,38 +54,20 @@ class Point:
         return Task(self.key, self.event.user, family=self.family)
 
 
-def points_in(domain: Domain, kind: PointKind) -> list[Point]:
-    """The points of a domain: where a failed run diverged from successful ones, or each call of successful runs."""
-    points = _divergences(domain) if kind == "divergence" else _calls(domain)
-    # Without a message before it there is nothing to ask a model.
-    return [point for point in points if point.event.turns]
-
-
-def _divergences(domain: Domain) -> list[Point]:
+def points_in(domain: Domain) -> list[Point]:
+    """The points of a domain: where a failed run diverged from successful ones."""
     known = _known_tools(domain)
     points: list[Point] = []
     for divergence in find_divergences(domain.runs)[0]:
+        # Without a message before it there is nothing to ask a model.
+        if not divergence.event.turns:
+            continue
         right: set[ToolName] = set()
         for fork in divergence.forks:
             right |= fork.theirs
         # What the agent could call there; the tools of other runs stay out.
         tools = _specs(divergence.event.run, known)
-        points.append(Point("divergence", divergence.event, frozenset(right), tools))
-    return points
-
-
-def _calls(domain: Domain) -> list[Point]:
-    known = _known_tools(domain)
-    points: list[Point] = []
-    successful = [run for run in domain.runs if run.success]
-    for run in sorted(successful, key=lambda run: run.id):
-        # The parallel calls of a turn are one point.
-        turns: defaultdict[int, list[Event]] = defaultdict(list)
-        for event in run.all_events:
-            turns[event.turn].append(event)
-        for events in turns.values():
-            right = frozenset(event.next for event in events)
-            points.append(Point("call", events[0], right, _specs(run, known)))
+        points.append(Point(divergence.event, frozenset(right), tools))
     return points
 
 
@@ -147,7 +126,7 @@ class PointEpisode:
 
 
 class RecordedRuns:
-    """The points of one kind in recorded runs.
+    """The points of recorded runs.
 
     Args:
         source: Files, folders, globs or archives of runs, separated by commas.
@@ -156,9 +135,9 @@ class RecordedRuns:
         rejected: What could not be read; known once the runs are.
     """
 
-    def __init__(self, kind: PointKind, source: str) -> None:
-        self.kind: PointKind = kind
-        self.name = "recorded" if kind == "divergence" else "recorded-calls"
+    name = "recorded"
+
+    def __init__(self, source: str) -> None:
         self.sources = [name.strip() for name in source.split(",") if name.strip()]
         self.rejected: list[Rejection] = []
 
@@ -185,7 +164,7 @@ class RecordedRuns:
         """All points, domain by domain."""
         points: list[Point] = []
         for domain in self.domains:
-            points += points_in(domain, self.kind)
+            points += points_in(domain)
         return points
 
     def drawn(self, most: int, *, seed: int) -> list[Point]:

@@ -34,9 +34,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "runs.jsonl"
 
 
-def replay(runs: Path, played: Loopback, folder: Path, *options: str, env: str = "recorded") -> Answer:
+def replay(runs: Path, played: Loopback, folder: Path, *options: str) -> Answer:
     known = ("--model", "small", "--base-url", played.url, "--folder", str(folder), "--source", str(runs))
-    return quick("bench", env, *known, *options)
+    return quick("bench", "recorded", *known, *options)
 
 
 def test_it_says_how_often_hints_change_a_call_and_asks_for_nothing_twice(
@@ -65,13 +65,11 @@ def test_it_says_how_often_hints_change_a_call_and_asks_for_nothing_twice(
     assert "It changed" in " ".join(again.out.split())
 
 
-def test_calls_of_successful_runs_are_points_of_another_environment(
-    runs: Path, clerks: Loopback, tmp_path: Path
-) -> None:
-    options = ("--arms", "weight", "--tasks", "10", "--json")
-    answer = replay(runs, clerks, tmp_path / "replay", *options, env="recorded-calls")
-    assert answer.json["tasks"] == 10
-    other = replay(runs, clerks, tmp_path / "other", *options, "--seed", "1", env="recorded-calls")
+def test_so_many_points_are_drawn_with_the_seed(runs: Path, clerks: Loopback, tmp_path: Path) -> None:
+    options = ("--arms", "weight", "--tasks", "6", "--json")
+    answer = replay(runs, clerks, tmp_path / "replay", *options)
+    assert answer.json["tasks"] == 6
+    other = replay(runs, clerks, tmp_path / "other", *options, "--seed", "1")
     assert other.json["arms"] != answer.json["arms"]  # other points are drawn
 
 
@@ -139,9 +137,9 @@ def test_what_cannot_be_replayed_is_refused_in_a_sentence(
 
 
 def test_a_point_is_an_episode_whose_first_call_is_judged(runs: Path) -> None:
-    environment = RecordedRuns("call", str(runs))
+    environment = RecordedRuns(str(runs))
     task = environment.tasks()[0]
-    [right] = next(point.right for point in environment.points if point.key == task.id)
+    right, *_ = next(point.right for point in environment.points if point.key == task.id)
     for tool, reward in ((right, 1.0), ("another", 0.0)):
         episode = environment.start(task)
         with pytest.raises(ToolFailed, match="no tool is executed"):

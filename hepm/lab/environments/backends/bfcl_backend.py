@@ -107,10 +107,6 @@ class BfclEpisode:
             _forget(judged)
         return float(verdict["valid"])
 
-    def scores(self) -> dict[str, float]:
-        """Nothing besides the reward."""
-        return {}
-
     def close(self) -> None:
         """Remove the run's objects."""
         _forget(self._name)

@@ -1,8 +1,8 @@
 """The process in which an environment's package runs: `python serve.py BACKEND`, one JSON request and one reply a line.
 
 Runs in a virtual environment of its own, without hepm. BACKEND is a module of this folder with `tasks(part)` and
-`start(part, task, seed)`, whose episodes have the methods of `hepm.lab.environments.Episode`; `call` returns the text
-and whether the call failed. Its variable `ask` is made an `Asker`.
+`start(part, task, seed)`, whose episodes have the methods of `hepm.lab.environments.Episode` (those of `_DEFAULTS` if
+they like); `call` returns the text and whether the call failed. Its variable `ask` is made an `Asker`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ import os
 import sys
 import traceback
 from typing import Any, TextIO
+
+_DEFAULTS = {"scores": dict, "close": lambda: None}
+"""What is done where an episode has no such method: it judges nothing besides the reward, and holds nothing."""
 
 
 class Asker:
@@ -46,7 +49,8 @@ def main() -> None:
         request = json.loads(line)
         try:
             # While an episode runs, requests are its methods; before it, the functions of the backend.
-            value: Any = getattr(episode or backend, request["do"])(*request["with"])
+            method: Any = getattr(episode or backend, request["do"], _DEFAULTS.get(request["do"]))
+            value: Any = method(*request["with"])
             if request["do"] == "start":
                 episode, value = value, None
             elif request["do"] == "close":

@@ -195,14 +195,6 @@ class Tau2Episode:
         )
         return float(judged.reward)
 
-    def scores(self) -> dict[str, float]:
-        """Nothing besides the reward."""
-        return {}
-
-    def close(self) -> None:
-        """Free the messages."""
-        self._messages.clear()
-
 
 def start(part: str, task: str, seed: int) -> Tau2Episode:
     """A fresh episode; the seed goes to the model that plays the user."""

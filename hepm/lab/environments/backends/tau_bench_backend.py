@@ -90,13 +90,6 @@ class TauBenchEpisode:
         """By the authors' comparison of databases and outputs; 0 before the end, as for a run out of steps."""
         return self._reward
 
-    def scores(self) -> dict[str, float]:
-        """Nothing besides the reward."""
-        return {}
-
-    def close(self) -> None:
-        """Nothing is held."""
-
 
 def start(part: str, task: str, seed: int) -> TauBenchEpisode:
     """A fresh episode; nothing in it is drawn."""

@@ -218,13 +218,6 @@ class ToolSandboxEpisode:
         )
         return float(judged.similarity)
 
-    def scores(self) -> dict[str, float]:
-        """Nothing besides the reward."""
-        return {}
-
-    def close(self) -> None:
-        """Nothing is held."""
-
 
 def start(part: str, task: str, seed: int) -> ToolSandboxEpisode:
     """A fresh episode; the seed is sent to the model that plays the user, by hepm."""
