@@ -314,6 +314,17 @@ def _scores(title: str, methods: Mapping[str, MethodScores], reference: str) -> 
     return table
 
 
+_RESCUE_COLUMNS: Final = {
+    "method": "{0[0]}",
+    "rescue": "{0[1].rescue:.3f}",
+    "misled": "{0[1].misled:.3f}",
+    "gain": "{0[1].gain:+.3f}",
+    "95 %": "{0[1].interval[gain].low:+.3f} … {0[1].interval[gain].high:+.3f}",
+    "harm": "{0[1].harm:.3f}",
+    "silent": "{0[1].silent:.3f}",
+}
+
+
 def _rescue(by_method: Mapping[str, RescueAndHarm], memory: str) -> Iterator[RenderableType]:
     """A table of rescue and harm, and how often the judged method warned."""
     first = next(iter(by_method.values()), None)
@@ -323,19 +334,8 @@ def _rescue(by_method: Mapping[str, RescueAndHarm], memory: str) -> Iterator[Ren
         f"{memory}; hints of at most {first.k} at {first.divergences:,} points of {first.families:,} task families "
         "where a failed run left the way of a successful one"
     )
-    table = table_of(title, "method", "rescue", "misled", "gain", "95 %", "harm", "silent")
-    for name, method in by_method.items():
-        # "misled" and "rescue" leave "both" and "neither" out: they do not add up to 1.
-        table.add_row(
-            name,
-            f"{method.rescue:.3f}",
-            f"{method.misled:.3f}",
-            f"{method.gain:+.3f}",
-            _range(method.interval["gain"]),
-            f"{method.harm:.3f}",
-            f"{method.silent:.3f}",
-        )
-    yield table
+    # "misled" and "rescue" leave "both" and "neither" out: they do not add up to 1.
+    yield rows_table(title, _RESCUE_COLUMNS, by_method.items())
     name = _judged(by_method)
     judged = by_method[name]
     if judged.warned or judged.warned_better:
@@ -353,6 +353,14 @@ def table_of(title: str, first: str, *numbers: str) -> Table:
     table.add_column(first, no_wrap=True)
     for heading in numbers:
         table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def rows_table(title: str, columns: Mapping[str, str], rows: Iterable[Any]) -> Table:
+    """A table for a terminal: by heading, the format of a row's cell, such as "{0.gain:+.3f}"."""
+    table = table_of(title, *columns)
+    for row in rows:
+        table.add_row(*[cell.format(row) for cell in columns.values()])
     return table
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import chain
 from random import Random
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from rich.table import Table
@@ -21,7 +21,7 @@ from rich.text import Text
 
 from hepm.errors import BudgetSpentError, InputError
 from hepm.evals.metrics import Bootstrap, interval
-from hepm.evals.report import rounded, table_of
+from hepm.evals.report import rounded, rows_table, table_of
 from hepm.experience.distilling import ExtractiveDistiller
 from hepm.experience.evolution import ITERATIONS, EvolutionSettings
 from hepm.experience.lessons import STAGES, ZONES
@@ -407,7 +407,7 @@ def explore_tables(exploration: Exploration) -> list[Table | Text]:
         title = f"{bench.environment.name} with {bench.endpoint.model}: {count_of(len(rounds), 'round')}"
         names = f"experiences by zone: {', '.join(ZONES)}; by stage: {', '.join(STAGES)}, one of two in both"
         names += f"; success: a reward of {bench.options.success_from:g} or more"
-        parts += [_runs_by_round(title, rounds), _library_by_round(rounds), Text(names, style="dim")]
+        parts += [rows_table(title, _ROUND_COLUMNS, rounds), _library_by_round(rounds), Text(names, style="dim")]
     if any(len(report.environments) > 1 for report in rounds):
         for measure in ("success", "reward"):
             parts.append(_by_environment(f"{measure} by environment", rounds, partial(_measure, measure)))
@@ -419,22 +419,17 @@ def explore_tables(exploration: Exploration) -> list[Table | Text]:
     return parts
 
 
-def _runs_by_round(title: str, rounds: Sequence[RoundReport]) -> Table:
-    table = table_of(title, "round", "runs", "success", "95 %", "reward", "turns", "errors", "tokens", "with lessons")
-    for report in rounds:
-        low, high = report.interval
-        table.add_row(
-            str(report.number),
-            str(report.episodes),
-            f"{report.success:.3f}",
-            f"{low:.2f} … {high:.2f}",
-            f"{report.reward:.2f}",
-            f"{report.turns:.2f}",
-            f"{report.errors:.2f}",
-            f"{report.tokens:,.0f}",
-            f"{report.shown:.0%}",
-        )
-    return table
+_ROUND_COLUMNS: Final = {
+    "round": "{0.number}",
+    "runs": "{0.episodes}",
+    "success": "{0.success:.3f}",
+    "95 %": "{0.interval[0]:.2f} … {0.interval[1]:.2f}",
+    "reward": "{0.reward:.2f}",
+    "turns": "{0.turns:.2f}",
+    "errors": "{0.errors:.2f}",
+    "tokens": "{0.tokens:,.0f}",
+    "with lessons": "{0.shown:.0%}",
+}
 
 
 def _library_by_round(rounds: Sequence[RoundReport]) -> Table:

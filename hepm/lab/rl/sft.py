@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from typing import Any, Final, TypeAlias
@@ -35,31 +36,32 @@ def sft_examples(memory: Memory, *, hints: bool = False, namespace: str = DEFAUL
     Args:
         hints: Put the tools that hints named back where the agent read them.
     """
-    # Two passes, as runs are read one by one: the first finds what to keep of each task, the second writes it.
-    shortest: dict[tuple[str, str], tuple[int, str]] = {}
-    called: dict[str, set[ToolName]] = {}
+    called: defaultdict[str, set[ToolName]] = defaultdict(set)
     for run in _successes(memory, namespace):
-        of_environment = called.setdefault(run.environment, set())
         for turn in run.turns:
-            of_environment.update(tool_names(turn))
-        if not run.task:
-            continue
-        other = shortest.get((run.environment, run.task))
-        if other is None or (run.steps, run.id) < other:
-            shortest[run.environment, run.task] = run.steps, run.id
+            called[run.environment].update(tool_names(turn))
     described = _described_tools(memory, namespace)
     redactor = Redactor()
     seen: set[int] = set()  # hashes and no texts: conversations may be long, and there may be many
-    for run in _successes(memory, namespace):
-        # Of each task the shortest success alone; runs without a task all count.
-        if run.task and shortest[run.environment, run.task][1] != run.id:
-            continue
+    for run in _shortest(memory, namespace, lambda run: True):
         tools = tuple(described.get(name) or Tool(name) for name in sorted(called[run.environment]))
         example = example_of(redactor(replace(run, tools=tools)), hints=hints)
         key = hash(json.dumps(example["messages"], sort_keys=True))
         if key not in seen:
             seen.add(key)
             yield example
+
+
+def _shortest(memory: Memory, namespace: str, fits: Callable[[Trajectory], bool]) -> Iterator[Trajectory]:
+    """Of each task the shortest success that fits; runs without a task all count."""
+    # Two passes, as runs are read one by one: the first finds what to keep of each task, the second gives it.
+    shortest: dict[tuple[str, str, str], tuple[int, str]] = {}
+    for run in filter(fits, _successes(memory, namespace)):
+        length = run.steps, run.id
+        shortest[_task_of(run)] = min(shortest.get(_task_of(run), length), length)
+    for run in _successes(memory, namespace):
+        if shortest.get(_task_of(run)) == (run.steps, run.id):
+            yield run
 
 
 def _described_tools(memory: Memory, namespace: str) -> dict[ToolName, Tool]:
@@ -87,17 +89,9 @@ def cold_start(memory: Memory, *, namespace: str = DEFAULT_NAMESPACE) -> Iterato
     is the shortest run. The paper has a large model write some 700 such runs from known answers;
     here they are runs that were made.
     """
-    shortest: dict[tuple[str, str], Trajectory] = {}
-    for run in _successes(memory, namespace):
-        if not any(read_action(turn.text).name for turn in run.turns):
-            continue  # no agent that acts by tags
-        key = run.environment, run.task or run.id
-        other = shortest.get(key)
-        if other is None or (run.steps, run.id) < (other.steps, other.id):
-            shortest[key] = run
     described = _described_tools(memory, namespace)
     redactor = Redactor()
-    for run in shortest.values():
+    for run in _shortest(memory, namespace, _acts_by_tags):
         specs: list[dict[str, Any]] = []
         for name in sorted({call.name for call in run.calls()}):
             if name in described:
@@ -108,6 +102,14 @@ def cold_start(memory: Memory, *, namespace: str = DEFAULT_NAMESPACE) -> Iterato
             role = "assistant" if span.trained else "user"
             messages.append({"role": role, "content": span.text})
         yield {"messages": messages}
+
+
+def _task_of(run: Trajectory) -> tuple[str, str, str]:
+    return run.environment, run.task, "" if run.task else run.id
+
+
+def _acts_by_tags(run: Trajectory) -> bool:
+    return any(read_action(turn.text).name for turn in run.turns)
 
 
 def _successes(memory: Memory, namespace: str) -> Iterator[Trajectory]:

@@ -198,12 +198,13 @@ def test_toolsandbox_is_won_by_its_milestones_and_leaves_out_what_needs_a_paid_s
     assert [*tasks] == ["wifi_on", "wifi_on_3_distraction_tools", scrambled, "get_wifi"]
     assert {task.family for task in tasks.values()} == {"wifi_on", "get_wifi"}
     assert (tasks["wifi_on"].request, tasks["wifi_on"].system) == ("Turn on wifi", "Ask if in doubt.")
-    assert not tasks[scrambled].gold
     for task in tasks.values():
         assert play(sandbox, task, gold=False)[0] == 0
-        if task.gold:
-            assert play(sandbox, task, gold=True)[0] == 1
-            assert play(sandbox, task, gold=True) == play(sandbox, task, gold=True)
+    episode = sandbox.start(tasks["wifi_on"])
+    assert tried(episode, "set_wifi_status", {"on": True}) == "None"
+    assert episode.answer("Wifi is on") is None
+    assert episode.reward() == 1
+    episode.close()
     episode = sandbox.start(tasks[scrambled])
     assert [tool["function"]["name"] for tool in episode.tools] == ["s_1"]
     assert tried(episode, "s_1", {"of": True}).startswith("failed: TypeError")
@@ -364,7 +365,6 @@ REAL = {
     # Milestones name no log-in where one is needed, or are met by several ways of which the first ends elsewhere.
     "acebench-multi_step": ("HEPM_TEST_ACEBENCH", {f"agent_multi_step_{n}" for n in (0, 1, *range(12, 18))}),
     "acebench-multi_turn": ("HEPM_TEST_ACEBENCH", {f"agent_multi_turn_{n}" for n in (6, 9)}),
-    "toolsandbox": ("HEPM_TEST_TOOLSANDBOX", set[str]()),
 }
 """The variables of checkouts, and the tasks whose gold actions do not win."""
 

@@ -20,7 +20,6 @@ importlib.import_module("time_machine").travel(
 _context: Any = importlib.import_module("tool_sandbox.common.execution_context")
 _messages: Any = importlib.import_module("tool_sandbox.common.message_conversion")
 _convert: Any = importlib.import_module("tool_sandbox.common.tool_conversion").convert_to_openai_tools
-_evaluation: Any = importlib.import_module("tool_sandbox.common.evaluation")
 _execution: Any = importlib.import_module("tool_sandbox.roles.execution_environment")
 _base: Any = importlib.import_module("tool_sandbox.roles.base_role")
 _user: Any = importlib.import_module("tool_sandbox.roles.openai_api_user")
@@ -35,12 +34,6 @@ _ONLINE = {
     "convert_currency",
 }  # fmt: skip
 """Tools that ask a paid service."""
-_SWITCHES = {
-    "cellular": "set_cellular_service_status",
-    "wifi": "set_wifi_status",
-    "location_service": "set_location_service_status",
-    "low_battery_mode": "set_low_battery_mode_status",
-}
 SPLIT_SEED = 0
 TESTED = 0.2
 _VARIANT = re.compile(r"_(?:all|\d+_distraction)_tools.*")
@@ -103,7 +96,7 @@ def tasks(part: str) -> list[dict[str, Any]]:
             "system": "\n".join(_texts(context, Role.SYSTEM, Role.AGENT)),
             "family": family,
             "split": _split_of(family),
-            "gold": [] if part else _gold(scenario),
+            "gold": [],
         }
         records.append(record)
     return records
@@ -121,36 +114,6 @@ def _texts(context: Any, sender: Any, recipient: Any) -> list[str]:
         if row["sender"] == sender and row["recipient"] == recipient and row["visible_to"] != [Role.USER]:
             texts.append(row["content"])
     return texts
-
-
-def _gold(scenario: Any) -> list[Any]:
-    """The calls and the last text that milestones name, if they name all: ToolSandbox has no right actions as such."""
-    if Category.TOOL_NAME_SCRAMBLED in scenario.categories:
-        return []
-    calls: list[Any] = []
-    answer = ""
-    for milestone in scenario.evaluation.milestone_matcher.milestones:
-        first = milestone.snapshot_constraints[0]
-        if first.target_dataframe is None:
-            return []
-        (row, *others) = first.target_dataframe.to_dicts()
-        if others:
-            return []
-        if row.get("tool_trace") and first.snapshot_constraint is _evaluation.snapshot_similarity:
-            trace: dict[str, Any] | list[dict[str, Any]] = json.loads(row["tool_trace"])
-            if isinstance(trace, list):  # several will do
-                trace = trace[0]
-            if trace["tool_name"].startswith("search_") and not trace["arguments"]:
-                return []  # any search will do, but for one without a criterion
-            calls.append([trace["tool_name"], trace["arguments"]])
-        elif first.database_namespace == Database.SETTING and set(row) <= set(_SWITCHES):
-            for name, is_on in row.items():
-                calls.append([_SWITCHES[name], {"on": is_on}])
-        elif row.get("sender") == Role.AGENT and "content" in row:
-            answer = row["content"]
-        else:
-            return []
-    return [[calls, answer]] if calls and answer else []
 
 
 class ToolSandboxEpisode:
