@@ -87,17 +87,17 @@ def _domains(sources: Sequence[str], format: str, *, every: bool) -> list[Domain
 
 def _read_records(sources: Sequence[str], format: str, bar: Bar, most_chars: int | None) -> list[Record]:
     """Runs with the names of their readers; what could not be read is reported on stderr."""
-    from hepm.evals.sampling import SampledReading
+    from hepm.evals.sampling import read_sample
     from hepm.ingest import ReadOptions, Rejection, read_runs
     from hepm.ingest.formats.exported import Carried
     from hepm.ingest.records import Remark
 
     options_of_reading = ReadOptions(format=format)
-    sample = SampledReading()
+    complete = True
     read: Iterable[tuple[str, Item]] = read_runs(sources, options_of_reading)
     # A sample of a large archive need not read all of it.
     if most_chars is not None:
-        read = sample.read(sources, options_of_reading, most_chars, on_run=bar.show)
+        read, complete = read_sample(sources, options_of_reading, most_chars, on_run=bar.show)
     records: list[Record] = []
     rejected: list[Rejection] = []
     for name, item in read:
@@ -109,8 +109,8 @@ def _read_records(sources: Sequence[str], format: str, bar: Bar, most_chars: int
         else:
             records.append((name, item))
             bar.show(len(records))
-    if not sample.complete:
-        read_of = f"a sample of {count_of(len(records), 'run')} was read ({sample})"
+    if not complete:
+        read_of = f"a sample of {count_of(len(records), 'run')} was read"
         remark(f"{read_of}, of a large file its first ones; --all reads all")
     if rejected:
         sentence = f"hepm: {options.unusable(rejected)}"

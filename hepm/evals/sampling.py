@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import md5
 from operator import itemgetter
 from pathlib import Path
 from random import Random
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from hepm.evals.domains import Domain, DomainRun, Split
 from hepm.ingest import ReadOptions, read_runs
@@ -39,6 +39,7 @@ _WHOLE: Final = 13.0  # memories of four of five folds of families, and of nine 
 _ONE_OF_EACH: Final = 4 / 3  # a fold of families, and a fold of runs
 _FEWEST_FAMILIES: Final = 10
 _Item = TypeVar("_Item")
+_Numbered: TypeAlias = Iterator[tuple[int, tuple[str, Item]]]
 
 
 def chars_of(run: Trajectory) -> int:
@@ -51,81 +52,58 @@ def chars_of(run: Trajectory) -> int:
     return chars
 
 
-@dataclass
-class SampledReading:
-    """Runs read from all sources alike, in an order that their names decide, up to a number of characters.
+def read_sample(
+    names: Sequence[str], options: ReadOptions, most_chars: int, *, on_run: Callable[[int], object]
+) -> tuple[list[tuple[str, Item]], bool]:
+    """Runs and what could not be read, in the order of the files, up to a number of characters; and whether it is all.
 
-    A source is what the folder of all files holds: a folder, or a file.
+    As much is read of each source, in an order that names decide: of each folder or file in the folder of all files.
 
-    Attributes:
-        runs: How many were read of each source.
-        whole: Sources of which every run was read.
-        complete: Whether all were.
+    Args:
+        on_run: Called with how many runs were read.
     """
+    files = regular_files(names)
+    streams: dict[str, _Numbered] = {}
+    if files:
+        streams = _streams(files, options)
+    else:
+        # What comes through a pipe can be read in its own order alone.
+        streams[""] = ((0, named) for named in read_runs(names, options))
+    chars = dict.fromkeys(streams, 0)
+    runs = 0
+    taken: list[tuple[int, tuple[str, Item]]] = []
+    while streams and sum(chars.values()) <= most_chars:
+        # The source of which least was read, so that no one decides for all.
+        source = min(streams, key=chars.__getitem__)
+        numbered = next(streams[source], None)
+        if numbered is None:
+            del streams[source]
+            continue
+        taken.append(numbered)
+        item = numbered[1][1]
+        if isinstance(item, Trajectory):
+            runs += 1
+            chars[source] += chars_of(item) + _RUN_CHARS
+            on_run(runs)
+    return [named for _, named in sorted(taken, key=itemgetter(0))], not streams
 
-    runs: Counter[str] = field(default_factory=Counter[str])
-    whole: set[str] = field(default_factory=set[str])
-    complete: bool = True
 
-    def read(
-        self, names: Sequence[str], options: ReadOptions, most_chars: int, *, on_run: Callable[[int], object]
-    ) -> list[tuple[str, Item]]:
-        """The runs, and what could not be read, in the order of the files.
+def _streams(files: Sequence[Path], options: ReadOptions) -> dict[str, _Numbered]:
+    """By source its runs, with the number of their file."""
+    folder = os.path.commonpath([file.absolute().parent for file in files])
+    below = [file.absolute().relative_to(folder) for file in files]
+    by_source: defaultdict[str, list[int]] = defaultdict(list)
+    for number, path in enumerate(below):
+        by_source[path.parts[0]].append(number)
+    if len(by_source) > MOST_SOURCES:
+        by_source = defaultdict(list, {os.path.basename(folder): [*range(len(files))]})
 
-        Args:
-            on_run: Called with how many runs were read.
-        """
-        files = regular_files(names)
-        streams: dict[str, Iterator[tuple[int, tuple[str, Item]]]] = {}
-        if files:
-            streams = self._streams(files, options)
-        else:
-            # What comes through a pipe can be read in its own order alone.
-            streams[", ".join(names)] = ((0, named) for named in read_runs(names, options))
-        chars = dict.fromkeys(streams, 0)
-        taken: list[tuple[int, tuple[str, Item]]] = []
-        while streams and sum(chars.values()) <= most_chars:
-            # The source of which least was read, so that no one decides for all.
-            source = min(streams, key=chars.__getitem__)
-            numbered = next(streams[source], None)
-            if numbered is None:
-                del streams[source]
-                self.whole.add(source)
-                continue
-            taken.append(numbered)
-            item = numbered[1][1]
-            if isinstance(item, Trajectory):
-                self.runs[source] += 1
-                chars[source] += chars_of(item) + _RUN_CHARS
-                on_run(self.runs.total())
-        self.complete = not streams
-        return [named for _, named in sorted(taken, key=itemgetter(0))]
+    def runs(numbers: Sequence[int]) -> _Numbered:
+        for number in sorted(numbers, key=lambda number: _hash(below[number].as_posix())):
+            for named in read_runs(files[number], options):
+                yield number, named
 
-    def __str__(self) -> str:
-        """`agentdojo 512, tau-bench 315 (all)`."""
-        return ", ".join(
-            f"{source} {runs:,} (all)" if source in self.whole else f"{source} {runs:,}"
-            for source, runs in sorted(self.runs.items())
-        )
-
-    def _streams(
-        self, files: Sequence[Path], options: ReadOptions
-    ) -> dict[str, Iterator[tuple[int, tuple[str, Item]]]]:
-        """By source its runs, with the number of their file."""
-        folder = os.path.commonpath([file.absolute().parent for file in files])
-        below = [file.absolute().relative_to(folder) for file in files]
-        by_source: defaultdict[str, list[int]] = defaultdict(list)
-        for number, path in enumerate(below):
-            by_source[path.parts[0]].append(number)
-        if len(by_source) > MOST_SOURCES:
-            by_source = defaultdict(list, {os.path.basename(folder): [*range(len(files))]})
-
-        def runs(numbers: Sequence[int]) -> Iterator[tuple[int, tuple[str, Item]]]:
-            for number in sorted(numbers, key=lambda number: _hash(below[number].as_posix())):
-                for named in read_runs(files[number], options):
-                    yield number, named
-
-        return {source: runs(numbers) for source, numbers in by_source.items()}
+    return {source: runs(numbers) for source, numbers in by_source.items()}
 
 
 @dataclass(frozen=True)
