@@ -1,10 +1,6 @@
 from __future__ import annotations
 
-import json
-import math
 import re
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -13,74 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.parts.simulator import (
-    Scores,
-    Setting,
-    case_log,
-    evaluate_desk,
-    first_tools,
-    mean_over_desks,
-    success_from_logs,
-    success_online,
-)
 from hepm import Memory
-from hepm.evals.metrics import Interval
 from hepm.evidence.engine import stems
-from hepm.graph.mirror.namespace_mirror import NamespaceMirror
-from hepm.lab.desks.service_desk import ACTS, CHECKS, CLOSINGS, LOOKUPS, Desk, DeskRun, hints_from, make_desk, oracle
-from hepm.policy import Query
+from hepm.lab.desks.service_desk import ACTS, CHECKS, LOOKUPS, Desk, DeskRun, hints_from, make_desk, oracle
 from hepm.types import FailedWay, Suggestion, Suggestions, ToolName, Trajectory
 
 DESKS = [make_desk(seed) for seed in range(3)]
-ROOT = Path(__file__).parents[3]
 
 
 @dataclass(frozen=True)
 class Says:
-    """A policy with one answer."""
+    """A hint that is always the same."""
 
     answer: Suggestions
 
-    def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
+    def hint(self, episode: DeskRun, calls: Sequence[ToolName]) -> Suggestions:
         """The answer, whatever is asked."""
         return self.answer
-
-    def hint(self, episode: DeskRun, calls: Sequence[ToolName]) -> Suggestions:
-        """The same without a memory."""
-        return self.answer
-
-
-class WordCounts:
-    """A plain reader of a log: of the tools that successful runs called next, the one whose runs had these words.
-
-    It looks at words that came four times or more, and knows neither grammar nor what names and things are.
-    """
-
-    def __init__(self, runs: Iterable[Trajectory]) -> None:
-        self.all_events: list[tuple[tuple[ToolName, ...], ToolName, set[str], bool]] = []
-        for run in runs:
-            calls = [call.name for call in run.calls()]
-            texts = [run.turns[0].text, *(call.result or "" for call in run.calls())]
-            for step, tool in enumerate(calls):
-                last = tuple(calls[max(0, step - 1) : step])
-                self.all_events.append((last, tool, words_of(texts[: step + 1]), run.outcome.success is True))
-
-    def hint(self, episode: DeskRun, calls: Sequence[ToolName]) -> Suggestions:
-        """The likeliest tool by naive Bayes over the moments after the same last call."""
-        here = [(tool, words, won) for last, tool, words, won in self.all_events if last == tuple(calls[-1:])]
-        often = Counter(word for _, words, _ in here for word in words)
-        said = words_of(str(message["content"]) for message in episode.messages(calls))
-        known = [word for word in said if often[word] >= 4]
-
-        def score(tool: ToolName) -> float:
-            mine = [words for called, words, won in here if called == tool and won]
-            likelihood = [
-                (sum(word in words for words in mine) + 2 * often[word] / len(here)) / (len(mine) + 2) for word in known
-            ]
-            return sum(map(math.log, likelihood))
-
-        tools = sorted({tool for tool, _, won in here if won}, key=lambda tool: (-score(tool), tool))
-        return hint(tools[0]) if tools else Suggestions()
 
 
 def words_of(texts: Iterable[str]) -> set[str]:
@@ -97,9 +42,6 @@ def warning(*tools: ToolName) -> Suggestions:
 
 def log_of(desk: Desk, runs: int) -> list[Trajectory]:
     return [desk.record(episode, *desk.run(episode)) for episode in desk.training(runs)]
-
-
-# The desk
 
 
 def test_a_seed_gives_the_same_desk_and_the_same_runs_again_and_another_seed_another_desk():
@@ -180,19 +122,9 @@ def test_each_run_has_an_id_and_a_task_of_its_own():
     assert len({run.id for run in runs}) == len({run.task for run in runs}) == 300
 
 
-# The agents
-
-
 @pytest.mark.parametrize("desk", DESKS)
 def test_an_oracle_settles_every_trouble(desk: Desk):
-    assert evaluate_desk(desk, oracle, follow=1.0).success == 1.0
-
-
-@pytest.mark.parametrize("desk", DESKS)
-def test_an_agent_that_never_follows_fares_as_without_memory(desk: Desk):
-    lie = Says(hint(CLOSINGS[0]))
-
-    assert evaluate_desk(desk, lie.hint, follow=0.0) == evaluate_desk(desk, None, follow=0.0)
+    assert all(desk.run(episode, oracle, follow=1.0)[1] for episode in desk.held_out())
 
 
 def test_an_agent_that_follows_takes_the_first_tool_of_a_hint():
@@ -249,97 +181,9 @@ def test_a_run_that_never_closes_fails_after_eight_calls():
     assert (len(calls), success) == (8, False)
 
 
-# What a log can teach
-
-
-def test_counting_words_is_enough_to_find_the_way_in_the_exact_logs():
-    right = {"even": 0, "rare": 0}
-    for seed in range(6):
-        desk = make_desk(seed, noise=0.0)
-        for case, counts in (("even", (10, 10)), ("rare", (3, 12))):
-            reader = WordCounts(case_log(desk, dict.fromkeys(desk.kinds[:3], counts)))
-            for kind in desk.kinds[:3]:
-                for number in range(10):
-                    episode = desk.episode(f"question {number}", kind, seen=False)
-                    right[case] += reader.hint(episode, kind.ways[0].tools[:1])[0].tool == kind.ways[0].tools[1]
-
-    assert right["even"] / 180 > 0.95
-    assert right["rare"] / 180 > 0.8
-
-
-def test_counting_words_of_three_hundred_runs_is_enough_for_agents_that_follow():
-    fared = [evaluate_desk(desk, WordCounts(log_of(desk, 300)).hint, follow=1.0).known for desk in DESKS]
-    alone = [evaluate_desk(desk, None, follow=0.0).known for desk in DESKS]
-
-    assert sum(fared) > sum(alone) + 0.3 * len(DESKS)
-
-
-# What is measured
-
-
-def test_shares_of_first_hints_sum_to_one_and_come_again():
-    found = first_tools("adaptive", seeds=range(2))
-
-    assert found == first_tools("adaptive", seeds=range(2))
-    assert list(found) == ["even", "rare", "all_failed", "other_kinds"]
-    for shares in found.values():
-        assert shares.right + shares.failed + shares.other + shares.none == pytest.approx(1.0)
-        assert 0 <= shares.warned <= 1
-
-
-def test_a_policy_that_always_names_the_popular_tool_is_found_to_name_the_failing_one():
-    popular = make_desk(0).kinds[3].ways[0].tools[1]
-    found = first_tools(Says(hint(popular)), seeds=[0])
-
-    assert found["even"].failed == pytest.approx(2 / 3)  # in the third kind another tool fails
-    assert found["even"].other == pytest.approx(1 / 3)
-    assert found["even"].right == 0
-
-
-def test_a_policy_that_warns_and_says_nothing_is_found_to_do_so():
-    popular = make_desk(0).kinds[3].ways[0].tools[1]
-    found = first_tools(Says(warning(popular)), seeds=[0])
-
-    assert (found["all_failed"].none, found["all_failed"].warned, found["all_failed"].failed) == (1.0, 1.0, 0.0)
-
-
-def test_success_is_measured_alike_twice_and_lies_between_0_and_1():
-    sizes = (0, 5, 20)
-    logs = success_from_logs(DESKS[1], ["procedural"], [0.5], sizes=sizes)["procedural", 0.5]
-    online = success_online(DESKS[1], "procedural", follow=0.5, sizes=sizes)
-
-    assert logs == success_from_logs(DESKS[1], ["procedural"], [0.5], sizes=sizes)["procedural", 0.5]
-    assert online == success_online(DESKS[1], "procedural", follow=0.5, sizes=sizes)
-    assert [success.runs for success in logs] == [success.runs for success in online] == [0, 5, 20]
-    assert all(0 <= success.success <= 1 and 0 <= success.known <= 1 for success in (*logs, *online))
-
-
-def test_agents_learn_online_from_the_runs_they_were_hinted_in():
-    (_, spoilt) = success_online(DESKS[0], Says(hint(CLOSINGS[0])), follow=1.0, sizes=(0, 10))
-
-    assert spoilt == Scores(10, 0.0, 0.0, spoilt.calls)
-
-
-def test_means_over_desks_come_with_an_interval_from_resampling_desks():
-    setting = Setting("logs", "hybrid", 1.0)
-    (mean,) = mean_over_desks([{setting: [Scores(10, share, share, 4.0)]} for share in (0.2, 0.4)])[setting]
-
-    assert (mean.runs, mean.success, mean.known, mean.calls) == (10, pytest.approx(0.3), pytest.approx(0.3), 4.0)
-    assert mean.interval == Interval(pytest.approx(0.2), pytest.approx(0.4))
-
-
 def test_the_same_question_is_asked_once_as_long_as_memory_stays(tmp_path: Path):
     desk = replace(DESKS[0], noise=0.0)
     episode = desk.held_out()[0]
     with Memory.open(tmp_path) as memory:
         ask = hints_from(memory, desk, "adaptive")
         assert ask(episode, ()) is ask(episode, ())
-
-
-def test_the_benchmark_prints_its_measures_as_one_line():
-    command = [sys.executable, "benchmarks/followed_hints.py", "--quick", "--desks", "1", "--policy", "procedural"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    found = json.loads(done.stdout)
-
-    assert found["first_tools"]["procedural"].keys() == {"even", "rare", "all_failed", "other_kinds"}
-    assert {row["policy"] for row in found["scores"]} == {"no memory", "oracle", "procedural"}
