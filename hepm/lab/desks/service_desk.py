@@ -17,11 +17,10 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from hepm.ingest.formats.turns import read_messages
-from hepm.types import DEFAULT_NAMESPACE, Outcome, Speak, Suggestion, Suggestions, ToolName, Trajectory
+from hepm.types import Outcome, Suggestion, Suggestions, ToolName, Trajectory
 
 if TYPE_CHECKING:
     from hepm.memory import Memory
-    from hepm.policy import Policy
 
 MOST_CALLS: Final = 8  # a run that has not closed by then has failed
 REPEATS: Final = 6  # held-out episodes of a kind of weight 1
@@ -258,21 +257,13 @@ def make_desk(seed: int, *, noise: float = 0.05) -> Desk:
     return Desk(seed, tuple(kinds), tuple(sorted((look, check, closing, *acts))), noise)
 
 
-def hints_from(
-    memory: Memory,
-    desk: Desk,
-    policy: str | Policy,
-    *,
-    speak: Speak = "sure",
-    namespace: str = DEFAULT_NAMESPACE,
-) -> Hints:
+def hints_from(memory: Memory, desk: Desk, policy: str) -> Hints:
     """Hints of a policy from a memory that does not change meanwhile: equal queries are answered once."""
 
     @cache
     def ask(episode: DeskRun, calls: tuple[ToolName, ...]) -> Suggestions:
-        messages = episode.messages(calls)
-        about: dict[str, Any] = {"tools": desk.tools, "policy": policy, "speak": speak, "namespace": namespace}
-        return memory.suggest(messages=messages, **about)
+        about: dict[str, Any] = {"policy": policy, "speak": "sure"}
+        return memory.suggest(messages=episode.messages(calls), tools=desk.tools, **about)
 
     return ask
 
