@@ -90,7 +90,7 @@ def tasks(part: str) -> list[dict[str, Any]]:
             continue
         context = scenario.starting_context
         family = _VARIANT.sub("", name)
-        record = {
+        record: dict[str, Any] = {
             "id": name,
             "request": _texts(context, Role.USER, Role.AGENT)[-1],
             "system": "\n".join(_texts(context, Role.SYSTEM, Role.AGENT)),
