@@ -14,8 +14,7 @@ from typing import Final
 
 from hepm.errors import FormatError, InputError
 from hepm.ingest.fields import is_object
-from hepm.ingest.files.source_file import SourceFile
-from hepm.ingest.files.sources import open_source
+from hepm.ingest.files.sources import SourceFile, open_source
 from hepm.ingest.formats import (
     agentdojo,
     agents_sdk,

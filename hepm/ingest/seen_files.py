@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 from hepm.atomic_file import atomic_file
 from hepm.errors import HepmError
 from hepm.graph.delta import RunRecord
-from hepm.ingest.files.source_file import printable
+from hepm.ingest.files.sources import printable
 from hepm.ingest.prepare import IngestOptions, Prepared, TrustByTags
 from hepm.ingest.records import ReadOptions
 

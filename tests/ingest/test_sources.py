@@ -13,7 +13,7 @@ import pytest
 
 from hepm.errors import FormatError
 from hepm.ingest import READERS, ReadOptions, read_runs
-from hepm.ingest.formats.document import WHOLE
+from hepm.ingest.formats.document import HEAD
 from hepm.types import Trajectory
 from tests.ingest.samples import AGENTDOJO, CHAT, ONE_DOCUMENT, SIMULATION, TAU, read, read_one, read_reason, write
 
@@ -160,7 +160,7 @@ def test_a_header_line_before_the_runs_is_the_only_thing_rejected(tmp_path: Path
 
 
 def test_runs_behind_a_header_are_found_in_a_list_too_long_to_decode_at_once(tmp_path: Path):
-    runs = [CHAT, {**CHAT, "id": "long", "notes": "x" * WHOLE}]
+    runs = [CHAT, {**CHAT, "id": "long", "notes": "x" * HEAD}]
     runs, rejected = read(write(tmp_path / "log.json", [{"note": "header"}, *runs]))
     assert ([run.id for run in runs], [rejection.record for rejection in rejected]) == (["chat-1", "long"], [1])
 

@@ -1,4 +1,4 @@
-"""Names of compressed files and archives, and how a compressed file is read."""
+"""Names of compressed files and archives, how a compressed file is read, and why one cannot be."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import bz2
 import gzip
 import io
 import lzma
+import tarfile
+import zipfile
+import zlib
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +20,11 @@ from hepm.types import Object
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
+STREAM_ERRORS: Final = (OSError, EOFError, lzma.LZMAError, zlib.error, zipfile.BadZipFile, tarfile.TarError)
+"""What reading a damaged or truncated file raises, Zstandard included."""
+OPEN_ERRORS: Final = (*STREAM_ERRORS, MissingExtraError, RuntimeError)
+"""What opening it raises besides: a package is missing, or `zipfile` cannot unpack it."""
+
 _DATA_SUFFIXES: Final = (".json", ".jsonl", ".ndjson", ".traj")
 _ARCHIVE_SUFFIXES: Final = (".tar", ".zip", ".whl")
 NO_DATA: Final = f"no file to read: neither {', '.join(_DATA_SUFFIXES)} nor an archive"
@@ -27,9 +35,8 @@ _OPENERS: Final[Object] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 def split_compression(name: str) -> tuple[str, str]:
     """A file's name without the suffix of its compression (".tgz" becomes ".tar"), and that suffix; "" for none."""
-    dot = name.rfind(".")
-    bare = name[:dot]
-    suffix = name[dot:].lower()
+    bare, dot, suffix = name.rpartition(".")
+    suffix = dot + suffix.lower()
     if suffix in COMPRESSION_SUFFIXES:
         return bare, suffix
     if suffix in _TAR_SUFFIXES:
@@ -87,3 +94,14 @@ def open_file(file: Path) -> Generator[IO[bytes]]:
     """Open a file and decompress it as its name says."""
     with file.open("rb") as raw:
         yield decompressed(raw, file.name)
+
+
+def why_unreadable(error: Exception) -> str:
+    """Why a file cannot be read, as the reason of a Rejection."""
+    if isinstance(error, MissingExtraError):
+        return "it is compressed with Zstandard, which needs an extra: pip install 'hepm[zstd]'"
+    if isinstance(error, PermissionError):
+        return "it may not be read: check its permissions"
+    if isinstance(error, RuntimeError):  # an encrypted zip archive, or one compressed in a way unknown to Python
+        return f"the archive cannot be unpacked: {error}"
+    return f"it is damaged or not what its name says: {str(error) or type(error).__name__}"

@@ -1,22 +1,83 @@
-"""From the names of files, folders and globs to open documents."""
+"""From the names of files, folders and globs to open documents; first bytes show what is compressed or packed."""
 
 from __future__ import annotations
 
 import glob
 import os
+import posixpath
 import sys
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Final
+import tarfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import IO, Final, TypeAlias
 
-from hepm.ingest.files.archives import read_companion
-from hepm.ingest.files.compression import COMPRESSION_SUFFIXES, NO_DATA, is_data, open_file
-from hepm.ingest.files.source_file import Opened, printable
-from hepm.ingest.files.streams import open_stream
-from hepm.ingest.files.unreadable import why_unreadable
+from hepm.ingest.files.archives import NoRoomError, save, unpacked
+from hepm.ingest.files.compression import (
+    COMPRESSION_SUFFIXES,
+    NO_DATA,
+    OPEN_ERRORS,
+    STREAM_ERRORS,
+    decompressed,
+    is_data,
+    split_compression,
+    uncompressed_name,
+    why_unreadable,
+)
 from hepm.ingest.records import Rejection
 
 STDIN: Final = "-"
+_MAGIC: Final = {
+    b"\x1f\x8b": ".gz",
+    b"BZh": ".bz2",
+    b"\xfd7zXZ\0": ".xz",
+    b"(\xb5/\xfd": ".zst",
+    b"PK\3\4": ".zip",
+    b"PK\5\6": ".zip",
+}
+"""First bytes of compressed files and of zip archives, full and empty."""
+_BESIDE_BYTES: Final = 64 << 20
+"""Of a file beside the one that is read: it is kept in memory."""
+
+
+@dataclass(slots=True)
+class SourceFile:
+    """One document that can be read once, as bytes.
+
+    Attributes:
+        path: Where it lies in its folder or archive, without suffixes of compression.
+        find: The copy of another file of the folder or archive by its path; None if there is none.
+    """
+
+    name: str
+    path: PurePosixPath
+    stream: IO[bytes]
+    find: Callable[[str], Path | None] = lambda _: None
+
+    def sibling(self, relative: str) -> bytes | None:
+        """Content of another file, by its path from this one's folder ("../a.json"); None where none can be read."""
+        path = posixpath.normpath(self.path.parent / relative)
+        # The file beside may be compressed, too.
+        for suffix in ("", *COMPRESSION_SUFFIXES):
+            file = self.find(path + suffix)
+            with suppress(*OPEN_ERRORS):
+                if file is not None and file.is_file():
+                    with file.open("rb") as raw:
+                        content = decompressed(raw, suffix).read(_BESIDE_BYTES + 1)
+                    return content if len(content) <= _BESIDE_BYTES else None
+        return None
+
+
+Opened: TypeAlias = SourceFile | Rejection
+
+
+def printable(name: str) -> str:
+    """A file name that can be stored: Python keeps bytes that are not UTF-8 as halves of surrogate pairs."""
+    if name.isascii():
+        return name
+    return name.encode("utf-8", "replace").decode()
 
 
 def named_files(name: str) -> list[Path]:
@@ -60,7 +121,7 @@ def regular_files(names: Sequence[object]) -> list[Path] | None:
 def open_source(name: str) -> Iterator[Opened]:
     """Every document behind a source, in a fixed order; a name without files comes back as a Rejection."""
     if name == STDIN:
-        yield from open_stream("<stdin>", "stdin", sys.stdin.buffer)
+        yield from _open("<stdin>", "stdin", sys.stdin.buffer)
         return
     files = named_files(name)
     if not files:
@@ -73,7 +134,7 @@ def open_source(name: str) -> Iterator[Opened]:
             continue
         try:
             with file.open("rb") as stream:
-                yield from open_stream(str(file), file.absolute().as_posix(), stream, _read_file)
+                yield from _open(str(file), file.absolute().as_posix(), stream)
         except OSError as error:
             yield Rejection(printable(str(file)), None, why_unreadable(error))
 
@@ -86,11 +147,96 @@ def _why_no_files(name: str) -> str:
     return "there is no such file or folder"
 
 
-def _read_file(path: str) -> bytes | None:
-    # The file beside may be compressed, too.
-    for suffix in ("", *COMPRESSION_SUFFIXES):
-        file = Path(path + suffix)
-        if file.is_file():
-            with open_file(file) as stream:
-                return read_companion(stream)
-    return None
+def _open(name: str, path: str, stream: IO[bytes]) -> Iterator[Opened]:
+    """Every document in a stream: one, or the files of an archive. A pipe is copied: its beginning is read twice."""
+    name = printable(name)
+    try:
+        if stream.seekable():
+            yield from _open_file(name, path, stream)
+            return
+        with TemporaryDirectory() as folder:
+            copy = Path(folder, "copy")
+            save(stream, copy)
+            with copy.open("rb") as file:
+                yield from _open_file(name, path, file)
+    except NoRoomError as error:
+        reason = f"no copy of what comes through a pipe or is in an archive can be put into a temporary file ({error})"
+        yield Rejection(name, None, f"{reason}: save it, and name that file")
+    except OPEN_ERRORS as error:
+        yield Rejection(name, None, why_unreadable(error))
+
+
+def _open_file(name: str, path: str, stream: IO[bytes]) -> Iterator[Opened]:
+    bare_path = PurePosixPath(uncompressed_name(path))
+    suffix = _suffix(_first_bytes(stream), path)
+    if suffix == ".zip" or bare_path.name.lower().endswith((".zip", ".whl")):
+        yield from _open_archive(name, stream, None)
+    elif bare_path.name.lower().endswith(".tar") or _is_tar(_first_bytes(stream, suffix)):
+        yield from _open_archive(name, stream, suffix)
+    else:
+        yield SourceFile(name, bare_path, decompressed(stream, suffix), Path)
+
+
+def _open_archive(name: str, stream: IO[bytes], compression: str | None) -> Iterator[Opened]:
+    """Every document in an archive; those that cannot be read come back as Rejections, damage of the whole last."""
+    damage: Rejection | None = None
+    members: list[tuple[str, Path | str]] = []
+    with TemporaryDirectory() as folder:
+        try:
+            for member in unpacked(stream, Path(folder), compression=compression):
+                members.append(member)
+        except STREAM_ERRORS as error:  # no further member can be found
+            if isinstance(error, NoRoomError):
+                raise
+            damage = Rejection(name, None, why_unreadable(error))
+        copies = {posixpath.normpath(member): copy for member, copy in members if isinstance(copy, Path)}
+        for member, copy in members:
+            shown = printable(f"{name}!{member}")
+            if isinstance(copy, str):
+                yield Rejection(shown, None, copy)
+                continue
+            with copy.open("rb") as file:
+                try:
+                    bare_path = PurePosixPath(uncompressed_name(member))
+                    yield SourceFile(shown, bare_path, decompressed(file, member), copies.get)
+                except OPEN_ERRORS as error:
+                    yield Rejection(shown, None, why_unreadable(error))
+    if damage is not None:
+        yield damage
+    elif not members:
+        yield Rejection(name, None, f"the archive holds {NO_DATA}")
+
+
+def _first_bytes(stream: IO[bytes], suffix: str = "") -> bytes:
+    """As many bytes as the header of a tar archive has, decompressed; fewer if the file is shorter or damaged."""
+    start = stream.tell()
+    content = decompressed(stream, suffix)
+    read = getattr(content, "read1", content.read)
+    head = b""
+    with suppress(*STREAM_ERRORS):
+        while len(head) < tarfile.BLOCKSIZE:
+            piece = read(tarfile.BLOCKSIZE - len(head))
+            if not piece:
+                break
+            head += piece
+    # What was decompressed is thrown away: a new decompressor begins at the start.
+    stream.seek(start)
+    return head
+
+
+def _suffix(head: bytes, name: str) -> str:
+    """The compression that the first bytes show, or else the name: ".gz"; "" for none."""
+    for magic, suffix in _MAGIC.items():
+        if head.startswith(magic):
+            return suffix
+    if _is_tar(head):
+        return ""
+    return split_compression(name)[1]
+
+
+def _is_tar(head: bytes) -> bool:
+    try:
+        tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
+    except tarfile.HeaderError:
+        return False
+    return True

@@ -1,6 +1,6 @@
 """One open file as its reader sees it: a few facts to recognise it by, then its records one at a time.
 
-Files that need not fit in memory are decoded piece by piece: one element of the lists that hold runs at a time.
+JSON lines are read line by line; a document that is one JSON value is decoded as a whole, or as far as it goes.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from hepm.ingest.fields import as_object, is_list, is_object, kind_of, value_at
-from hepm.ingest.files.source_file import SourceFile, printable
-from hepm.ingest.files.unreadable import STREAM_ERRORS
+from hepm.ingest.files.compression import STREAM_ERRORS
+from hepm.ingest.files.sources import SourceFile, printable
 from hepm.ingest.records import (
     DECODER,
     Broken,
@@ -34,29 +33,21 @@ from hepm.types import Object, Outcome, Trajectory, Turn
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-WHOLE: Final = 16 << 20
-"""Documents up to this many bytes are decoded at once, which is fastest; longer ones are streamed."""
-
 RECORD_LIMIT: Final = 64 << 20
-"""Default limit of one record, in bytes of JSON lines or characters elsewhere."""
+"""Default limit of one line, in bytes. A document that is one JSON value may be four times as long."""
+
+HEAD: Final = 16 << 20
+"""Bytes in which lines are looked for; only of a longer document more is read before it is known to have none."""
 
 LOOKED_AT: Final = 100
 """Number of records that a file is recognised by: its first ones may be a header or a note."""
 
-MANY: Final = 4 << 20
-"""Lists and objects in one record. Each takes 60 to 230 bytes, its text "[]," 3."""
-
-_TOO_MANY: Final = f"it holds more than {MANY:,} lists and objects, the limit for one record"
 _CUT_OFF: Final = "it ends in the middle: it was cut off"
-# Bytes or characters of a text whose brackets are counted at all: a shorter one cannot hold too many.
-_LARGE: Final = 8 << 20
-_SPACE: Final = re.compile(r"[ \t\n\r]*")
-_NEAR_THE_END: Final = 64  # a number or a word may be cut off here; an error before that is a real one
-# Bytes in which the first keys of a long document are looked for.
-_OUTLINED: Final = 1 << 20
-# Bytes or characters that are read at a time.
+# Bytes that are read at a time.
 _CHUNK: Final = 1 << 18
-_NOTHING: Final = object()
+_SPACE: Final = re.compile(r"[ \t\n\r]*")
+_KEY: Final = re.compile(r'"(\w{1,40})"\s*:')
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
 _WRAPPERS: Final = (
     "data", "items", "results", "runs", "records", "rows", "logs", "traces", "sessions", "trajectories", "entries",
 )  # fmt: skip
@@ -74,130 +65,18 @@ class UnreadableError(RecordError):
     """The whole file cannot be read as JSON."""
 
 
-class TextWindow:
-    """The unread rest of a document. `more` reads its next characters; a value may have `limit` characters."""
+def walk(value: Any, targets: Sequence[KeyPath], path: KeyPath = ()) -> Iterator[Piece]:
+    """The pieces of a decoded document: elements of the lists at `targets`, which come last, everything else whole.
 
-    def __init__(self, more: Callable[[], str], limit: int) -> None:
-        self._text = ""
-        self._more = more
-        self._limit = limit
-        self._position = 0
-        self._ended = False
-
-    def peek(self) -> str:
-        """The next character that is not white space; "" at the end."""
-        while True:
-            space = _SPACE.match(self._text, self._position)
-            if space:
-                self._position = space.end()
-            if self._position < len(self._text):
-                return self._text[self._position]
-            if not self._grow():
-                return ""
-
-    def take(self, mark: str) -> None:
-        """Skip one punctuation mark; Broken if another character comes."""
-        character = self.peek()
-        if not character:
-            raise Broken(_CUT_OFF)
-        if character != mark:
-            raise Broken(f"{mark!r} was expected, not {character!r}")
-        self._position += 1
-
-    def members(self, opening: str, closing: str) -> Iterator[int]:
-        """Skip the marks around and between the members of a list or object; the caller reads each. Numbers from 1."""
-        self.take(opening)
-        number = 0
-        while self.peek() != closing:
-            if number:
-                self.take(",")
-            number += 1
-            yield number
-        self.take(closing)
-
-    def key(self) -> str:
-        """The next key of an object, and skip its colon."""
-        key = self.value()
-        if not isinstance(key, str):
-            raise Broken("an object has a key that is not a string")
-        self.take(":")
-        return key
-
-    def value(self) -> Any:
-        """The next whole JSON value; Broken where there is none, or where it exceeds the limit."""
-        if not self.peek():
-            raise Broken(_CUT_OFF)
-        while True:
-            try:
-                value, end = DECODER.raw_decode(self._text, self._position)
-                # A number at the end of the window may go on behind it: "12" of "12.5e3".
-                is_whole = end < len(self._text) and self._text[end] not in ".eE+-"
-                if is_whole or not self._grow():
-                    self._position = end
-                    return value
-            except json.JSONDecodeError as error:
-                unterminated = error.msg.startswith("Unterminated string")
-                may_go_on = unterminated or error.pos >= len(self._text) - _NEAR_THE_END
-                if may_go_on and self._grow():
-                    continue
-                if self._ended and (unterminated or error.pos >= len(error.doc) - 1):
-                    raise Broken(_CUT_OFF) from None
-                raise Broken(_why_undecoded(error)) from None
-            except (ValueError, RecursionError, MemoryError) as error:
-                raise Broken(_why_undecoded(error)) from None
-
-    def _grow(self) -> bool:
-        """Read on, at least doubling the window so that long values are decoded few times; False at the end."""
-        if self._ended:
-            return False
-        unread = self._text[self._position :]
-        pieces: list[str] = [unread]
-        size = len(unread)
-        # The second condition is for an empty window, whose double is empty, too.
-        while size < 2 * len(unread) or size == len(unread):
-            # Before reading on: a text without end must not fill the memory.
-            if size > self._limit:
-                raise Broken(f"it is longer than {self._limit:,} characters, the limit for one record")
-            piece = self._more()
-            if not piece:
-                self._ended = True
-                break
-            pieces.append(piece)
-            size += len(piece)
-        self._text = "".join(pieces)
-        self._position = 0
-        if _too_many(self._text, "[{"):
-            raise Broken(_TOO_MANY)
-        return size > len(unread)
-
-
-def walk(window: TextWindow, targets: Sequence[KeyPath], path: KeyPath = ()) -> Iterator[Piece]:
-    """The pieces of one document in their order: elements of the lists at `targets`, everything else whole.
-
-    A target is the path of keys to a list; "*" stands for any key, () is the document itself. Broken is raised where
-    the document breaks, after the pieces before.
+    A target is the path of keys to a list; "*" stands for any key, () is the document itself.
     """
-    first = window.peek()
-    if first == "[" and () in targets:
-        for number in window.members("[", "]"):
-            yield path, number, window.value()
-    elif first == "{" and any(targets):
-        for _ in window.members("{", "}"):
-            key = window.key()
-            yield from walk(window, _below(targets, key), (*path, key))
-    else:
-        yield path, None, window.value()
-
-
-def walk_decoded(value: Any, targets: Sequence[KeyPath], path: KeyPath = ()) -> Iterator[Piece]:
-    """The same pieces of a decoded value; the elements of lists come after everything else."""
     if is_list(value) and () in targets:
         for number, element in enumerate(value, 1):
             yield path, number, element
     elif is_object(value) and any(targets):
         # False sorts before True, and sorting is stable: what leads to no list comes first, in the file's order.
         for key in sorted(value, key=lambda key: bool(_below(targets, key))):
-            yield from walk_decoded(value[key], _below(targets, key), (*path, key))
+            yield from walk(value[key], _below(targets, key), (*path, key))
     else:
         yield path, None, value
 
@@ -211,26 +90,66 @@ def _below(targets: Sequence[KeyPath], key: str) -> list[KeyPath]:
     return rests
 
 
-def outline(text: str) -> tuple[str, set[str]]:
-    """The first character of a document that begins with `text`, and the first keys of its first object."""
-    pieces = iter([text])
-    window = TextWindow(lambda: next(pieces, ""), len(text))
-    opening = window.peek()
-    keys: set[str] = set()
-    with suppress(Broken):
-        if opening == "[":
-            window.take("[")
-        for _ in window.members("{", "}"):
-            keys.add(window.key())
-            window.value()
-    return opening, keys
+def _decoded_in_part(text: str) -> tuple[Any, int, str]:
+    """What can be decoded of a document that is broken, or several objects one after another.
+
+    Returns:
+        The value: the outermost list up to the break, in the objects around it, or a list of the objects. The number of
+        the element that is broken, and why; "" if nothing is.
+    """
+    values: list[Any] = []
+    position = _after_space(text, 0)
+    try:
+        while position < len(text):
+            value, end = DECODER.raw_decode(text, position)
+            values.append(value)
+            position = _after_space(text, end)
+    except (ValueError, RecursionError, MemoryError) as error:
+        reason = _why_undecoded(error)
+        if isinstance(error, json.JSONDecodeError):
+            if error.msg.startswith("Unterminated string") or error.pos >= len(text.rstrip()) - 1:
+                reason = _CUT_OFF
+            if not values:
+                value, number = _up_to(text, error.pos)
+                return value, number, reason
+        return values, len(values) + 1, reason
+    return values, 0, ""
+
+
+def _after_space(text: str, position: int) -> int:
+    found = _SPACE.match(text, position)
+    return found.end() if found else position
+
+
+def _up_to(text: str, end: int) -> tuple[Any, int]:
+    """The value in a text that is JSON up to a place, without the element of its outermost list that holds the place.
+
+    And the number of that element; an empty list if none holds it.
+    """
+    # Of each list and object that is open there: its mark, where its last whole member ends, and how many it has.
+    around: list[tuple[str, int, int]] = []
+    for token in _TOKEN.finditer(text, 0, end):
+        mark = token[0]
+        if mark in ("[", "{"):
+            around.append((mark, token.end(), 0))
+        elif mark in ("]", "}"):
+            around.pop()
+        elif mark == ",":
+            opening, _, count = around[-1]
+            around[-1] = opening, token.start(), count + 1
+    marks = [mark for mark, _, _ in around]
+    if "[" not in marks:
+        return [], 1
+    depth = marks.index("[")
+    _, whole, count = around[depth]
+    return DECODER.decode(text[:whole] + "]" + "}" * depth), count + 1
 
 
 class _Bytes(io.RawIOBase):
     """The bytes of a source. A damaged one ends where the damage begins, and `reason` says why."""
 
     def __init__(self, source: SourceFile) -> None:
-        self._head = io.BytesIO(source.head)
+        self._head = io.BytesIO()
         self._stream = source.stream
         self._ended = False
         self.reason = ""
@@ -240,11 +159,11 @@ class _Bytes(io.RawIOBase):
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
         view = memoryview(buffer)
-        piece = self.read_some(len(view))
+        piece = self._some(len(view))
         view[: len(piece)] = piece
         return len(piece)
 
-    def read_some(self, size: int) -> bytes:
+    def _some(self, size: int) -> bytes:
         """The next bytes: as many as are there, so that the beginning of a damaged stream is read."""
         piece = self._head.read(size)
         if piece or self._ended:
@@ -262,18 +181,14 @@ class _Bytes(io.RawIOBase):
         """The next bytes, `size` of them unless the file ends; they will be read again."""
         pieces: list[bytes] = []
         while size > 0:
-            piece = self.read_some(size)
+            piece = self._some(size)
             if not piece:
                 break
             pieces.append(piece)
             size -= len(piece)
         head = b"".join(pieces)
-        self.unread(head)
-        return head
-
-    def unread(self, head: bytes) -> None:
-        """Put bytes before the ones that were not read yet."""
         self._head = io.BytesIO(head)
+        return head
 
 
 class RunOrigin:
@@ -317,7 +232,8 @@ class Document(RunOrigin):
         file_name: Last part of the path, without suffixes of compression.
         keys: Keys of its outermost object, or of the first record in its list or lines, or of that one's first element.
         is_list: Whether it is one JSON list.
-        first: The first record, if it is decoded. It and `keys` are of a later record if `recognised` found one there.
+        is_lines: Whether it is JSON lines.
+        first: The first record. It and `keys` are of a later record if `recognised` found one there.
     """
 
     def __init__(self, source: SourceFile, options: ReadOptions | None = None, *, limit: int = RECORD_LIMIT) -> None:
@@ -326,34 +242,40 @@ class Document(RunOrigin):
         self.file_name = printable(source.path.name)
         self.keys: Set[str] = frozenset()
         self.is_list = False
+        self.is_lines = False
         self.first: Any = None
         self._limit = limit
-        self._value: Any = _NOTHING
-        self._lines = False
+        self._value: Any = None
+        self._damage: Piece | None = None
         self._root: KeyPath = ()
         self._bytes = _Bytes(source)
-        # One byte more than is decoded at once tells a document of that size from a longer one.
-        self._looks = WHOLE + 1
-        head = self._bytes.look(self._looks)
-        self._complete = len(head) <= WHOLE
-        if head.startswith(codecs.BOM_UTF8):
-            head = head[3:]
-            self._bytes.unread(head)
+        # One byte more tells a document of that size from a longer one.
+        head = self._bytes.look(HEAD + 1)
+        self._complete = len(head) <= HEAD
         _refuse_other_encodings(head)
-        if self._complete and self._decode_whole(head):
-            self._bytes.unread(b"")
+        head = head.removeprefix(codecs.BOM_UTF8)
+        if self._complete and self._decode(head):
+            return
+        self._first_lines = list(islice(_lines(head, ended=self._complete), LOOKED_AT))
+        named_lines = self.file_name.lower().endswith((".jsonl", ".ndjson"))
+        for line in self._first_lines[:3]:
+            value = _decoded_line(line)
+            if isinstance(value, dict | list):
+                self.is_lines = True
+                self._notice(value)
+                return
+        opening = head.lstrip()[:1]
+        self.is_lines = named_lines and bool(opening)
+        if self.is_lines:
+            # The first record is broken or too long to be decoded here: its keys, among others, tell the format.
+            self.keys = set(_KEY.findall(head[:_CHUNK].decode("utf-8", "replace")))
         else:
-            self._look_at_lines(head)
-
-    @property
-    def is_lines(self) -> bool:
-        """Whether it is JSON lines."""
-        return self._lines
+            self._decode_damaged(opening)
 
     @property
     def is_empty(self) -> bool:
         """Whether it is an empty list or object."""
-        return self._value in ([], {})
+        return self._value in ([], {}) and self._damage is None
 
     def recognised(self, find: Callable[[Document], Match | None]) -> Match | None:
         """What `find` returns for the first record, or else for one of the `LOOKED_AT` first ones; None for none."""
@@ -371,7 +293,7 @@ class Document(RunOrigin):
 
     def records(self) -> Iterator[tuple[int, Any]]:
         """Each line, element of the outermost list, or the one object; a RecordError for what cannot be decoded."""
-        if self._lines:
+        if self.is_lines:
             yield from self._line_records()
             return
         for path, number, value in self.walk(self._root):
@@ -388,17 +310,13 @@ class Document(RunOrigin):
 
     def unwrap(self) -> bool:
         """Whether its one object lists records under a usual key: then they are its records from now on."""
-        if self.is_list or self._lines:
-            return False
         for key in _WRAPPERS:
-            if key in self.keys:
+            listed = value_at(self._value, key)
+            if is_list(listed) and listed and is_object(listed[0]):
                 self._root = (key,)
-                first = next(self.first_records(), None)
-                if is_object(first):
-                    self.is_list = True
-                    self._notice(first)
-                    return True
-                self._root = ()
+                self.is_list = True
+                self._notice(listed[0])
+                return True
         return False
 
     def walk(self, *targets: KeyPath) -> Iterator[Piece]:
@@ -406,36 +324,20 @@ class Document(RunOrigin):
 
         Each of JSON lines is a document of its own where it leads to a target, and else an element as of a list.
         """
-        if self._lines:
+        if self.is_lines:
             first_keys = [target[0] for target in targets if target]
             for number, value in self._line_records():
                 if is_object(value) and any(key in value for key in first_keys):
-                    yield from walk_decoded(value, targets)
+                    yield from walk(value, targets)
                 else:
                     yield (), number, value
-        elif self._value is not _NOTHING:
-            yield from walk_decoded(self._value, targets)
-        else:
-            yield from self._walk_stream(targets)
-
-    def _walk_stream(self, targets: Sequence[KeyPath]) -> Iterator[Piece]:
-        """The pieces of a document that is too long or too damaged to be decoded at once."""
-        path, number = (), None
-        text = io.TextIOWrapper(io.BufferedReader(self._bytes, _CHUNK), "utf-8", newline="")
-        window = TextWindow(lambda: text.read(_CHUNK), self._limit)
-        try:
-            for path, number, value in walk(window, targets):
-                yield path, number, value
-            while window.peek() == "{":  # objects one after another, over several lines each
-                number = (number or 1) + 1
-                yield (), number, window.value()
-        except (Broken, UnicodeDecodeError) as error:
-            reason = str(error)
-            if not isinstance(error, Broken):
-                reason = _why_undecoded(error)
-            if self._bytes.reason:
-                reason = f"{reason} ({self._bytes.reason})"
-            yield path, (number or 0) + 1, Broken(reason)
+            return
+        for piece in walk(self._value, targets):
+            # A part of an object is no record.
+            if self._damage is None or piece[0] or piece[1]:
+                yield piece
+        if self._damage is not None:
+            yield self._damage
 
     def each(self, build: Build) -> Items:
         """What `build` makes of every record."""
@@ -469,58 +371,57 @@ class Document(RunOrigin):
         if alone and not (broken and self.is_list):
             yield self.built(1, {"messages": alone}, build)
 
-    def _decode_whole(self, head: bytes) -> bool:
+    def _decode(self, content: bytes) -> bool:
         try:
-            value = DECODER.decode(head.decode())
+            value = DECODER.decode(content.decode())
         except (ValueError, RecursionError, MemoryError):
             return False
-        self.is_list = is_list(value)
-        if not self.is_list and not is_object(value):
+        if not is_list(value) and not is_object(value):
             raise UnreadableError(f"it holds {kind_of(value)}, not runs")
-        if is_list(value) and value:
-            self._notice(value[0])
-        else:
-            self._notice(value)
-        self._value = value
+        self._take_value(value)
         return True
 
-    def _look_at_lines(self, head: bytes) -> None:
-        """Recognise JSON lines, else a document that is too long or too damaged to be decoded at once."""
-        for line in islice(_lines(head), 3):
-            value = _decoded_line(line)
-            if isinstance(value, dict | list):
-                self._lines = True
-                self._notice(value)
-                return
-        opening, self.keys = outline(head[:_OUTLINED].decode("utf-8", "replace"))
-        self._lines = self.file_name.lower().endswith((".jsonl", ".ndjson")) and bool(opening)
-        self.is_list = opening == "[" and not self._lines
-        if opening not in ("[", "{") and not self._lines:
-            reason = self._bytes.reason
-            if not reason and not opening:
-                reason = "it is empty"
+    def _take_value(self, value: Any) -> None:
+        self.is_list = is_list(value)
+        self._notice(value[0] if is_list(value) and value else value)
+        self._value = value
+
+    def _decode_damaged(self, opening: bytes) -> None:
+        """Decode a document that has no lines, and is long or damaged: as far as it goes."""
+        content = self._bytes.look(4 * self._limit + 1)
+        if opening not in (b"[", b"{"):
+            reason = self._bytes.reason or ("" if opening else "it is empty")
             raise UnreadableError(reason or "it is not JSON: hepm reads runs from JSON and JSON lines")
+        if len(content) > 4 * self._limit:
+            raise UnreadableError(f"it is one JSON value of more than {4 * self._limit:,} bytes: write a record a line")
+        if not self._complete and self._decode(content):
+            return
+        damage = self._bytes.reason
+        try:
+            text = content.removeprefix(codecs.BOM_UTF8).decode()
+        except UnicodeDecodeError as error:
+            damage = _why_undecoded(error)
+            text = content[: error.start].decode()
+        value, number, reason = _decoded_in_part(text)
+        if reason and not value:
+            raise UnreadableError(damage or reason)
+        self._take_value(value)
+        self.is_list = opening == b"["
+        if reason:
+            reason = damage if damage and reason == _CUT_OFF else reason
+            self._damage = (), number, Broken(reason)
 
     def first_records(self) -> Iterator[Any]:
         """The first lines or elements that can be decoded, to recognise the file; none of one object."""
-        decoded = self._value
-        if self._root:
-            decoded = value_at(decoded, self._root[0])
-        if is_list(decoded):
-            yield from decoded[:LOOKED_AT]
-        elif self._lines:
-            head = self._bytes.look(self._looks)
-            for line in islice(_lines(head, ended=self._complete), LOOKED_AT):
+        if self.is_lines:
+            for line in self._first_lines:
                 value = _decoded_line(line)
                 if not isinstance(value, RecordError):
                     yield value
-        elif self.is_list or self._root:
-            pieces = iter([self._bytes.look(WHOLE + 1).decode("utf-8", "replace")])
-            window = TextWindow(lambda: next(pieces, ""), self._limit)
-            with suppress(Broken):  # the head ends in the middle of an element
-                for path, number, value in islice(walk(window, (self._root,)), LOOKED_AT):
-                    if path == self._root and number:
-                        yield value
+        else:
+            listed = value_at(self._value, self._root[0]) if self._root else self._value
+            if is_list(listed):
+                yield from listed[:LOOKED_AT]
 
     def _notice(self, record: Any) -> None:
         """Take `first` and `keys` from a record; a record that is a list (of messages) has the keys of its first."""
@@ -543,7 +444,7 @@ class Document(RunOrigin):
                 while line and line[-1:] != b"\n":
                     line = reader.readline(_CHUNK)
             elif not line.isspace():
-                value = RecordError(_TOO_MANY) if _too_many(line, (b"[", b"{")) else _decoded_line(line)
+                value = _decoded_line(line.removeprefix(codecs.BOM_UTF8) if number == 1 else line)
                 if self._bytes.reason and isinstance(value, RecordError) and line[-1:] != b"\n":
                     break  # it is broken because the file is: that is reported once
                 yield number, value
@@ -592,11 +493,6 @@ def _why_undecoded(error: Exception) -> str:
         message = error.msg.removesuffix(" at").removesuffix(" starting")
         return f"the JSON is broken: {message}"
     return f"the JSON cannot be used: {error}"  # an integer of thousands of digits
-
-
-def _too_many(text: Any, opening: Any) -> bool:
-    # Such a record takes many times its length when decoded. Brackets inside texts count, too.
-    return len(text) > _LARGE and sum(map(text.count, opening)) > MANY
 
 
 def _lines(head: bytes, *, ended: bool = False) -> Iterator[bytes]:
