@@ -346,10 +346,9 @@ class _Tools:
         if not user:
             raise ToolError("no user is known of this session: give `user`")
         memory = self._runs.memory
-        held_back = self._is_control(session_id, run) or (run is not None and run.session.is_shadow)
         with _explained():
             notes = memory.preferences.notes(user, namespace=NAMESPACE.get())
-        if notes is None or (held_back and memory.holdout_notes):
+        if notes is None:
             return UserPreferences(user=user, preferences=[])
         return UserPreferences(user=user, preferences=lines_of(notes.text))
 

@@ -66,7 +66,6 @@ class ServeTable:
     holdout: Annotated[
         float, ConfigKey("Share of sessions, drawn by chance, that get nothing from memory.", min=0, max=1)
     ] = 0.0
-    holdout_notes: Annotated[bool, ConfigKey("Hold back what users stated themselves, too.")] = False
     deny: Annotated[
         bool, ConfigKey("Deny calls that failed in nearly all like runs, where another tool worked; once a place.")
     ] = False

@@ -115,7 +115,7 @@ def mcp(place: StorePlace) -> None:
 
 def _session_settings(table: ServeTable, store: str) -> Object:
     """What `open_memory` takes of the settings of sessions."""
-    settings: Object = {key: getattr(table, key) for key in ("speak", "guard", "holdout", "holdout_notes", "sessions")}
+    settings: Object = {key: getattr(table, key) for key in ("speak", "guard", "holdout", "sessions")}
     # A server may be far away; a run under way must be on a disk of this machine.
     if is_address(store):
         settings["sessions"] = table.sessions or Path("hepm-sessions")

@@ -7,16 +7,17 @@ import json
 import logging
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryFile
+from threading import Lock
 from typing import Final, TypeAlias
 
 from hepm.errors import FormatError, InputError
-from hepm.types import Trajectory
+from hepm.types import Trajectory, Turn
 
 _log = logging.getLogger("hepm")
 
@@ -195,6 +196,98 @@ class Journal:
         """Forget a session, as it is stored. Storing it again later, if the file cannot be removed, changes nothing."""
         with contextlib.suppress(OSError):
             self.file(namespace, id).unlink(missing_ok=True)
+
+
+class SessionFile:
+    """The file of one session under way, and what of it this process wrote there. Threads may share it.
+
+    Attributes:
+        stamp: Of its last write by this process; None if it is not on disk.
+        turns: Those that it holds.
+        draws: What chance had decided of the session then.
+        is_behind: Whether the last write failed, so that a crash would lose something.
+    """
+
+    def __init__(self, journal: Journal, namespace: str, id: str) -> None:
+        self._journal = journal
+        self._namespace = namespace
+        self._id = id
+        # Held while the file changes, until its stamp is known: another thread may ask meanwhile whether it `moved`.
+        self._writing = Lock()
+        self._aliases: set[str] = set()
+        self._parts: frozenset[str] = frozenset()
+        self.stamp: Stamp | None = None
+        self.turns: tuple[Turn, ...] = ()
+        self.draws = ("", "")
+        self.is_behind = False
+
+    def read(self) -> Kept | None:
+        """What a crash left of the session; None if nothing."""
+        kept = self._journal.find(self._namespace, self._id)
+        if kept is None:
+            # A crash may have left a file without a whole line: it is this session's, and nobody goes on with it.
+            self.stamp = self._journal.stamp(self._namespace, self._id)
+        else:
+            self.stamp, self.turns = kept.stamp, kept.run.turns
+        return kept
+
+    @property
+    def moved(self) -> bool:
+        """Whether another process went on with the session, or stored it."""
+        with self._writing:
+            return self._journal.stamp(self._namespace, self._id) != self.stamp
+
+    def write(
+        self,
+        run: Trajectory,
+        shown: Sequence[str],
+        aliases: Sequence[str],
+        parts: frozenset[str],
+        draws: tuple[str, str],
+        redactor: Callable[[Trajectory], Trajectory] | None,
+    ) -> None:
+        """Append what the file lacks of a session, without secrets; nothing where another process goes on with it."""
+        on_disk = self._journal.stamp(self._namespace, self._id)
+        if on_disk is not None and on_disk != self.stamp:
+            return
+        if on_disk is None:  # the whole session is written again
+            self._aliases, self._parts = set(), frozenset()
+        # A client may send a conversation that branches off: later turns are written again.
+        first_new = 0 if on_disk is None else _common(run.turns, self.turns)
+        is_new = len(run.turns) > first_new or len(self.turns) > len(run.turns)
+        if not is_new and parts <= self._parts and draws == self.draws:
+            return
+        part = replace(run, turns=run.turns[first_new:])
+        if redactor is not None:
+            part = redactor(part)
+        new_aliases = [alias for alias in aliases if alias not in self._aliases]
+        new_parts = sorted(parts - self._parts)
+        with self._writing:
+            stamp = self._journal.write(
+                part, first_new, shown, namespace=self._namespace, aliases=new_aliases, parts=new_parts
+            )
+            self.stamp = stamp or self._journal.stamp(self._namespace, self._id)  # perhaps a part of it is written
+        self.is_behind = stamp is None
+        if stamp is not None:
+            self._aliases.update(new_aliases)
+            self._parts |= parts
+            self.turns, self.draws = run.turns, draws
+
+    def remove(self) -> None:
+        """Delete it: the session is stored, or not to be."""
+        with self._writing:
+            self._journal.remove(self._namespace, self._id)
+            self.stamp = None
+
+
+def _common(turns: Sequence[Turn], others: Sequence[Turn]) -> int:
+    """How many turns both have at their beginning."""
+    common = 0
+    for turn, other in zip(turns, others, strict=False):
+        if turn != other:
+            break
+        common += 1
+    return common
 
 
 @lru_cache(maxsize=4096)

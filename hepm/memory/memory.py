@@ -97,7 +97,6 @@ class Memory:
         sessions: Sessions under way or left behind, the guard, and what held-out sessions show.
         speak: What suggestions and prompts name (see `open`).
         holdout: Share of sessions that get nothing from memory (see `open`).
-        holdout_notes: Whether those sessions lack the notes on their user, too.
         approve: Whether lessons wait for approval (see `open`).
         deny: Whether sessions deny calls that are known to fail (see `open`).
     """
@@ -116,14 +115,12 @@ class Memory:
         speak: Speak | None = None,
         guard: bool = True,
         holdout: float = 0.0,
-        holdout_notes: bool = False,
         deny: bool = False,
         approve: Approval = "review",
     ) -> None:
         self.speak: Speak | None = speak
         self.approve: Approval = approve
         self.holdout = checked_holdout(holdout)
-        self.holdout_notes = holdout_notes
         self.deny = deny
         self._seen_files = _as_path(seen_files)
         self._rankers = _as_path(rankers)
@@ -152,7 +149,6 @@ class Memory:
         speak: Speak | None = None,
         guard: bool = True,
         holdout: float = 0.0,
-        holdout_notes: bool = False,
         deny: bool = False,
         approve: Approval = "review",
     ) -> Self:
@@ -179,7 +175,6 @@ class Memory:
             holdout: Share of sessions, drawn by chance, that are recorded and get nothing from memory, so that
                 `memory.sessions.uplift` can say what memory does (docs/use/uplift.md). At 1 all is computed and nothing
                 shown.
-            holdout_notes: Whether those sessions lack the notes on their user, too: what users stated themselves.
             deny: Whether doors that can refuse a call deny those that failed in nearly all like runs, where another
                 tool worked (`Session.denial`).
             approve: "review": lessons that a model, an agent or an import writes are pending, told to no agent, until
@@ -203,7 +198,6 @@ class Memory:
                 speak=speak,
                 guard=guard,
                 holdout=holdout,
-                holdout_notes=holdout_notes,
                 deny=deny,
                 approve=approve,
             )
@@ -417,27 +411,23 @@ class Memory:
             deny: Whether calls that are known to fail are denied (see `open`). None for the memory's own.
         """
         from hepm.ingest.prepare import IngestOptions
-        from hepm.memory.session import Session
+        from hepm.memory.session import Session, SessionOptions
 
         tags = dict(tags or {})
         if token:
             tags[RECORDED_BY] = token
         run = Trajectory(id or uuid4().hex, (), environment=environment, task=task, model=model, user=user, tags=tags)
-        if holdout is None:
-            holdout = self.holdout
-        return Session(
-            self,
-            run,
+        session_options = SessionOptions(
+            namespace,
             system,
             None if tools is None else as_tools(tools),
-            namespace,
-            distill,
-            prompt_options,
-            ingest_options or IngestOptions(),
-            self.sessions.journal,
-            holdout=checked_holdout(holdout),
+            holdout=self.holdout if holdout is None else checked_holdout(holdout),
             denies=self.deny if deny is None else deny,
+            distill=distill,
+            prompt=prompt_options,
+            ingest=ingest_options or IngestOptions(),
         )
+        return Session(self, run, session_options)
 
     def run(self, id: str, *, namespace: str = DEFAULT_NAMESPACE) -> Trajectory | None:
         """A stored run; None if there is none with this id."""

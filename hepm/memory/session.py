@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from threading import Lock, RLock
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 from hepm.errors import ConflictError, HepmError, InputError
 from hepm.graph.mirror.mirror import switching_often
 from hepm.graph.trials import CONTROL, LEFT_OUT_HERE, Trial, Withheld, denial_id, hint_id
-from hepm.ingest.formats.turns import GrowingConversation, read_messages
+from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.prepare import IngestOptions
-from hepm.ingest.records import graded, without_surrogates
-from hepm.ingest.transitions import hints_in, without_own_hints
-from hepm.memory.echo import HintedCalls, calls_in
+from hepm.ingest.records import graded
+from hepm.memory.echo import calls_in
+from hepm.memory.journal import SessionFile
 from hepm.memory.levels import BOLDEST, SILENT
-from hepm.memory.messages import RecordedMessages, as_messages, begins_again, starts_alike
-from hepm.text import count_of
+from hepm.memory.record import RunRecord
 from hepm.types import (
     DEFAULT_NAMESPACE,
     HINT,
@@ -31,7 +29,6 @@ from hepm.types import (
     Outcome,
     Suggestions,
     Tool,
-    ToolCall,
     ToolName,
     Trajectory,
     Turn,
@@ -41,7 +38,7 @@ if TYPE_CHECKING:
     from hepm.experience.principles import FoundPrinciple
     from hepm.experience.prompt import Prompt, PromptOptions
     from hepm.memory.denial import Denial
-    from hepm.memory.journal import Journal, Stamp
+    from hepm.memory.journal import Stamp
     from hepm.memory.memory import Memory
 
 _log = logging.getLogger("hepm")
@@ -54,7 +51,25 @@ _OPENING: Final = 12
 """Messages at the beginning of a run: coding agents send several of instructions before the user's."""
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """How a session works (see `Memory.session`).
+
+    Attributes:
+        holdout: The chance that it is a control and gets nothing from memory.
+        denies: Whether calls that memory knows to fail are denied.
+    """
+
+    namespace: str = DEFAULT_NAMESPACE
+    system: str = ""
+    tools: Sequence[Tool] | None = None
+    holdout: float = 0.0
+    denies: bool = False
+    distill: bool = True
+    prompt: PromptOptions | None = None
+    ingest: IngestOptions = field(default_factory=IngestOptions)
+
+
 class Session:
     """One run of an agent with memory. Start it with `Memory.session`.
 
@@ -73,79 +88,45 @@ class Session:
     Attributes:
         aliases: Names beside the id by which a server recognises the session after a restart; kept on disk with it.
         parts: Ids of what its turns were made of, such as spans: kept on disk with them, so that none counts twice.
-        holdout: The chance that it is a control and gets nothing from memory; see `enter`.
-        shared: Whether several doors of a server record it: what is recorded call by call then stands beside the
-            messages, and all of it goes on after a restart.
+        holdout: The chance that it is a control; see `enter`.
         denies: Whether calls that memory knows to fail are denied; see `denial`.
     """
 
-    _memory: Memory
-    _run: Trajectory
-    _system: str
-    _tools: Sequence[Tool] | None
-    _namespace: str
-    _distill: bool
-    _prompt_options: PromptOptions | None
-    _ingest_options: IngestOptions
-    _journal: Journal | None
-    aliases: tuple[str, ...] = ()
-    parts: frozenset[str] = frozenset()
-    holdout: float = 0.0
-    shared: bool = False
-    denies: bool = False
-    # Either the caller's own list of messages, or those recorded with `say` and `record`; both only if it is shared.
-    _given: Sequence[object] | None = None
-    _recorded: RecordedMessages = field(default_factory=RecordedMessages)
-    # In order: ids of the lessons that hints held, which the outcome credits.
-    _shown: dict[str, None] = field(default_factory=dict[str, None])
-    # The first part that could not be recorded: `finish` raises it.
-    _failed: InputError | None = None
-    _warned: bool = False
-    _stored: Trajectory | None = None
-    # What the file on disk holds: turns, the stamp of its last write, aliases, parts, and draws.
-    _written: tuple[Turn, ...] = ()
-    # What a crash left, as messages: the run begins with them.
-    _resumed: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    _stamp: Stamp | None = None
-    _unwritten: bool = False
-    _named: set[str] = field(default_factory=set[str])
-    _made_of: frozenset[str] = frozenset()
-    _trial: Trial | None = None
-    _written_draws: tuple[str, str] = ("", "")
-    # Texts of hints, by which they are taken out of what the client sends back.
-    _said: set[str] = field(default_factory=set[str])
-    _hinted: HintedCalls = field(default_factory=HintedCalls)
-    _read: GrowingConversation = field(init=False)
-    # Reentrant: what records a turn may also draw an arm.
-    _recording: RLock = field(default_factory=RLock)
-    _storing: Lock = field(default_factory=Lock)
-    # Held while the file changes, until its stamp is known: another thread may ask meanwhile whether it `moved`.
-    _writing: Lock = field(default_factory=Lock)
-
-    def __post_init__(self) -> None:
-        self._read = GrowingConversation(self._without_memory)
-        if self._journal is None:
-            return
-        kept = self._journal.find(self._namespace, self.id)
-        if kept is None:
-            # A crash may have left a file without a whole line: it is this session's, and nobody goes on with it.
-            self._stamp = self._journal.stamp(self._namespace, self.id)
-        else:  # a crash ended this session
-            self._stamp = kept.stamp
-            self._written = kept.run.turns
-            self._resumed = list(as_messages(kept.run.turns))
-            self._shown = dict.fromkeys(kept.shown)
-            self._is_sequel_of(kept.run)
-            self._written_draws = self._draws
+    def __init__(self, memory: Memory, run: Trajectory, options: SessionOptions) -> None:
+        self._memory = memory
+        self._run = run
+        self._options = options
+        self._namespace = options.namespace
+        self.aliases: tuple[str, ...] = ()
+        self.parts: frozenset[str] = frozenset()
+        self.holdout = options.holdout
+        self.denies = options.denies
+        self._record = RunRecord(run.id, options.system)
+        # In order: ids of the lessons that hints held, which the outcome credits.
+        self._shown: dict[str, None] = {}
+        # The first part that could not be recorded: `finish` raises it.
+        self._failed: InputError | None = None
+        self._warned = False
+        self._trial: Trial | None = None
+        self._stored: Trajectory | None = None
+        self._storing = Lock()
+        self._file: SessionFile | None = None
+        if memory.sessions.journal is not None:
+            self._file = SessionFile(memory.sessions.journal, self._namespace, run.id)
+            kept = self._file.read()
+            if kept is not None:  # a crash ended this session
+                self._shown = dict.fromkeys(kept.shown)
+                self._is_sequel_of(kept.run)
+                self._file.draws = self._draws
 
     def _is_sequel_of(self, before: Trajectory) -> None:
         """The token that began the run stays the one that recorded it, and its arm and level stay those drawn."""
+        self._record.begin_with(before.turns)
         tags = {key: value for key, value in self._run.tags.items() if key not in _OF_FIRST}
         tags |= {key: value for key, value in before.tags.items() if key in _OF_FIRST}
         # Tags of this process, such as its project, are newer than those on disk.
         self._run = replace(self._run, tags=tags)
         self._trial = Trial.of(before)
-        self._hinted = HintedCalls(before.turns)
         if self._trial is None and (self.level or self._shown or any(turn.hinted for turn in before.turns)):
             self.holdout = 0.0  # hints were given before there was an experiment
 
@@ -177,33 +158,39 @@ class Session:
         return self.level, self._trial.arm
 
     @property
+    def shared(self) -> bool:
+        """Whether several doors of a server record it, and all of it goes on after a restart."""
+        return self._record.shared
+
+    @shared.setter
+    def shared(self, shared: bool) -> None:
+        self._record.shared = shared
+
+    @property
     def stamp(self) -> Stamp | None:
         """Of its file as this process wrote it last; None if it is not on disk."""
-        return self._stamp
+        return self._file and self._file.stamp
 
     @property
     def on_disk(self) -> bool:
         """Whether the last write of what is recorded went well, so that a crash loses nothing."""
-        return not self._unwritten
+        return self._file is None or not self._file.is_behind
 
     @property
     def moved(self) -> bool:
         """Whether another process went on with it, or stored it."""
-        if self._journal is None:
-            return False
-        with self._writing:
-            return self._journal.stamp(self._namespace, self.id) != self._stamp
+        return self._file is not None and self._file.moved
 
     @property
     def calls(self) -> list[ToolName]:
         """Names of the tools called so far."""
-        return [call.name for turn in self._turns() for call in turn.calls]
+        return [call.name for turn in self._record.turns() for call in turn.calls]
 
     @property
     def request(self) -> str:
         """What the user asked for first; "" if that is not among the first messages."""
         try:
-            turns = read_messages(self._messages[:_OPENING])
+            turns = read_messages(self._record.messages[:_OPENING])
         except InputError:
             return ""
         return next((turn.text for turn in turns if turn.role == "user"), "")
@@ -211,7 +198,7 @@ class Session:
     @property
     def so_far(self) -> Trajectory:
         """The run as it is now, without hints of this session."""
-        return replace(self._run, turns=self._turns())
+        return replace(self._run, turns=self._record.turns())
 
     def hint(self, messages: Sequence[object] | None = None) -> str:
         """A hint for the system prompt or a last message; "" if there is none or memory fails.
@@ -240,10 +227,10 @@ class Session:
         from hepm.experience.prompt import Prompt
 
         # Without a record of the run, what a hint is worth would never be known.
-        if messages is not None and not self._kept(lambda: self._take(messages)):
+        if messages is not None and not self._kept(lambda: self._record.take(messages)):
             return Prompt()
-        if tools is None and self._tools is not None:
-            tools = [tool.name for tool in self._tools]
+        if tools is None and self._options.tools is not None:
+            tools = [tool.name for tool in self._options.tools]
         trial = self.enter(keep=keep)
         if self.is_control:
             if keep:
@@ -254,18 +241,18 @@ class Session:
         if keep:
             self.keep()
         if self.is_shadow:
-            self._withhold(self._ask(lambda: self._prompt(self._turns(), **about)))
+            self._withhold(self._ask(lambda: self._prompt(self._record.turns(), **about)))
             return self._stated_notes()
         if trial is not None:
             about["leaves_out"] = self._leaves_out
-        found = self._ask(lambda: self._prompt(self._turns(), **about))
+        found = self._ask(lambda: self._prompt(self._record.turns(), **about))
         if found is not None:
             self._note_trial(found)
             # Only now: a prompt that failed showed nothing.
             self._shown.update(dict.fromkeys(found.lessons))
-            self._said.update(hints_in(found.text))
+            self._record.note_texts(found.text)
             if HINT in found.present:
-                self.note_hint([one.tool for one in found.suggestions], calls=calls_in(self._turns()))
+                self.note_hint([one.tool for one in found.suggestions], calls=calls_in(self._record.turns()))
         return found or Prompt()
 
     def enter(self, *, keep: bool = True) -> Trial | None:
@@ -277,7 +264,7 @@ class Session:
             keep: Whether a control waits until its arm is on disk; False if `keep` follows its reply. It reads nothing
                 before, and draws the same again.
         """
-        with self._recording:
+        with self._record.lock:
             if self._trial is not None or not self.holdout:
                 return self._trial
             memory, namespace = self._memory, self._namespace
@@ -327,7 +314,7 @@ class Session:
         withheld = Suggestions()
         if HINT in found.present:
             withheld = found.suggestions
-        self._note_withheld(trial, withheld, calls=calls_in(self._turns()))
+        self._note_withheld(trial, withheld, calls=calls_in(self._record.turns()))
 
     def _note_withheld(self, trial: Trial, found: Suggestions, *, calls: int) -> None:
         if found.ranked:
@@ -336,12 +323,12 @@ class Session:
         self._note(trial)
 
     def _stated_notes(self) -> Prompt:
-        """What a control is told: what its user stated, unless that is part of the experiment."""
+        """What a control is told: what its user stated."""
         from hepm.experience.prompt import Prompt, PromptOptions, Recollection, render
 
         user, memory = self._run.user, self._memory
-        options = self._prompt_options or PromptOptions()
-        if not user or not options.notes or memory.holdout_notes:
+        options = self._options.prompt or PromptOptions()
+        if not user or not options.notes:
             return Prompt()
         notes = self._ask(lambda: memory.preferences.notes(user, namespace=self._namespace))
         if notes is None:
@@ -358,9 +345,9 @@ class Session:
             if guarded:
                 return BOLDEST
             return ""
-        options = self._prompt_options
+        options = self._options.prompt
         chosen = options is not None and (options.policy != "hybrid" or not options.suggestions)
-        with self._recording:
+        with self._record.lock:
             if self.level or chosen or not guarded:
                 return self.level
             level = self._ask(lambda: self._memory.sessions.levels.draw(self.id, namespace=self._namespace))
@@ -375,7 +362,7 @@ class Session:
 
         The turn that comes next is stored with them, as memory must not learn from its own echo.
         """
-        self._hinted.note(tools, calls=calls)
+        self._record.hinted.note(tools, calls=calls)
 
     def tell_tools(self, found: Suggestions, *, calls: int) -> Suggestions:
         """What the agent reads of suggestions after so many calls, which another than `prompt` asked for.
@@ -386,24 +373,19 @@ class Session:
 
         if self.is_control:
             return Suggestions(abstained=HELD_OUT)
-        trial = self.enter()
-        # Of a shadow session nothing is left out: what memory would say counts whole.
-        left_out: list[ToolName] = []
-        if trial is not None and not trial.shadow:
-            # Before the agent reads any: what it read cannot be left out.
-            tools = [suggestion.tool for suggestion in found.ranked]
-            left_out = [tool for tool in tools if self._leaves_out(hint_id(tool))]
+        # Before the agent reads any: what it read cannot be left out.
+        left_out = self._left_out_of([hint_id(suggestion.tool) for suggestion in found.ranked])
         kept = found
         if left_out:
-            kept = found.without(left_out, LEFT_OUT_HERE)
+            tools = [suggestion.tool for suggestion in found.ranked]
+            kept = found.without([tool for tool in tools if hint_id(tool) in left_out], LEFT_OUT_HERE)
         shown = [suggestion.tool for suggestion in kept.ranked]
-        text = kept.prompt()
-        tokens = Prompt(present=text).tokens
-        if trial is not None and trial.shadow:
-            self._note_withheld(trial.with_hint(tokens, (), ()), kept, calls=calls)
-            return Suggestions(abstained=HELD_OUT)
-        if trial is not None:
-            self._note(trial.with_hint(tokens, list(map(hint_id, shown)), list(map(hint_id, left_out))))
+        if self._trial is not None:
+            tokens = Prompt(present=kept.prompt()).tokens
+            if self._trial.shadow:
+                self._note_withheld(self._trial.with_hint(tokens, (), ()), kept, calls=calls)
+                return Suggestions(abstained=HELD_OUT)
+            self._note(self._trial.with_hint(tokens, list(map(hint_id, shown)), left_out))
         self.note_hint(shown, calls=calls)
         return kept
 
@@ -420,7 +402,7 @@ class Session:
         kept, text = self._tell(lessons, write)
         if text:
             self._shown.update(dict.fromkeys(kept))
-            self._said.update(hints_in(text))
+            self._record.note_texts(text)
         self.keep()
         return text
 
@@ -428,17 +410,21 @@ class Session:
         """What chance does not leave out of the session's hints, and its text; "" where nothing of it is shown."""
         from hepm.experience.prompt import Prompt
 
-        trial = self.enter()
-        left_out: list[str] = []
-        if trial is not None and not trial.shadow:
-            left_out = [id for id in ids if self._leaves_out(id)]
+        left_out = self._left_out_of(ids)
         kept = [id for id in ids if id not in left_out]
-        text = ""
-        if kept:
-            text = write(kept)
-        if trial is not None:
-            self._note(trial.with_hint(Prompt(present=text).tokens, kept, left_out))
+        text = write(kept) if kept else ""
+        if self._trial is not None:
+            self._note(self._trial.with_hint(Prompt(present=text).tokens, kept, left_out))
         return kept, "" if self.is_shadow else text
+
+    def _left_out_of(self, ids: Sequence[str]) -> list[str]:
+        """What chance leaves out of this session's hints; nothing outside of an experiment, and of a shadow session,
+        where what memory would say counts whole.
+        """
+        trial = self.enter()
+        if trial is None or trial.shadow:
+            return []
+        return [id for id in ids if self._leaves_out(id)]
 
     def denial(
         self,
@@ -460,9 +446,9 @@ class Session:
             return None
         from hepm.memory.denial import denial_of
 
-        about: dict[str, Any] = {"tools": self._tools if tools is None else tools, "user": self._run.user}
+        about: dict[str, Any] = {"tools": self._options.tools if tools is None else tools, "user": self._run.user}
         about["namespace"] = self._namespace
-        denial = self._ask(lambda: denial_of(self._memory, self._turns(), tool, arguments or {}, **about))
+        denial = self._ask(lambda: denial_of(self._memory, self._record.turns(), tool, arguments or {}, **about))
         if denial is None:
             return None
         if not self._tell([denial_id(denial.way.tool)], lambda ids: denial.text)[1]:
@@ -496,7 +482,7 @@ class Session:
             principles = Principles(self._memory.lessons.told_to(self.token))
             return principles.for_query(
                 query,
-                self._turns(),
+                self._record.turns(),
                 namespace=self._namespace,
                 environment=self._run.environment,
                 k=k,
@@ -509,14 +495,14 @@ class Session:
         found = self._ask(search) or []
         ids = [principle.id for principle in found]
         self._shown.update(dict.fromkeys(ids))
-        last = self._recorded.last_reply
+        last = self._record.added.last_reply
         if ids and last is not None:
             last["recalled"] = [*last.get("recalled", ()), *ids]
         return found
 
     def reward(self, reward: float) -> None:
         """Add to the reward of the agent's last turn, in a run without `messages`."""
-        last = self._recorded.last_reply
+        last = self._record.added.last_reply
         if last is not None:
             last["reward"] = last.get("reward", 0.0) + reward
 
@@ -525,7 +511,7 @@ class Session:
 
         about |= {"environment": self._run.environment, "user": self._run.user, "namespace": self._namespace}
         about["token"] = self.token
-        return self._memory.prompt(TurnState.after_turns(turns), options=self._prompt_options, **about)
+        return self._memory.prompt(TurnState.after_turns(turns), options=self._options.prompt, **about)
 
     def _ask(self, memory: Callable[[], T]) -> T | None:
         try:
@@ -541,31 +527,27 @@ class Session:
 
     def follow(self, messages: Sequence[object]) -> None:
         """Record the conversation so far, as `prompt` does, without asking for a hint."""
-        if self._kept(lambda: self._take(messages)):
+        if self._kept(lambda: self._record.take(messages)):
             self.keep()
 
     def go_on(self, run: Trajectory) -> None:
         """Continue a run that was stored without a label, unless it is on disk as well."""
-        if not self._resumed:
-            self._resumed = list(as_messages(run.turns))
+        if not self._record.goes_on:
             self._is_sequel_of(run)
 
     def set_aside(self) -> None:
         """Let what is recorded stand before the messages of another conversation, as what a restart left does."""
-        with self._recording:
-            self._resumed = list(as_messages(self._turns()))
-            self._given = None
-            self._recorded = RecordedMessages()
+        self._record.set_aside()
 
     def rewind(self, turns: int) -> None:
         """Of what a crash left, keep so many turns: the client never got what came after them."""
-        self._resumed = list(as_messages(self._written[:turns]))
-        self._hinted = HintedCalls(self._written[:turns])
+        if self._file is not None:
+            self._record.begin_with(self._file.turns[:turns])
 
     def say(self, role: Literal["system", "user", "assistant"], text: str) -> None:
         """Record a message, in a run without `messages`."""
 
-        if self._kept(lambda: self._record(lambda: self._recorded.say(role, text))):
+        if self._kept(lambda: self._record.add(lambda: self._record.added.say(role, text))):
             self.keep()
 
     def record(
@@ -592,21 +574,21 @@ class Session:
 
         def add() -> None:
             about: dict[str, Any] = {"together": together, "hidden": hidden, "refused": refused, "id": id}
-            self._recorded.call(call, arguments, result, error, **about)
+            self._record.added.call(call, arguments, result, error, **about)
 
-        if self._kept(lambda: self._record(add)):
+        if self._kept(lambda: self._record.add(add)):
             self.keep()
 
     def read(self, text: str) -> None:
         """Record what the agent reads after its last turn, but for results; in a run without `messages`."""
-        last = self._recorded.last_reply
+        last = self._record.added.last_reply
         if last is not None:
             last["read"] = text
 
     def _kept(self, record: Callable[[], None]) -> bool:
         """Whether this could be recorded. The first error is raised when the run is stored; at a server, at once."""
         try:
-            with self._recording:
+            with self._record.lock:
                 record()
         except InputError as error:
             if self.shared:
@@ -617,126 +599,23 @@ class Session:
             return False
         return True
 
-    def _record(self, add: Callable[[], None]) -> None:
-        """Add a message or a call to those that are recorded one by one; else an InputError."""
-        if self._given is not None and not self.shared:
-            raise InputError(f"the session {self.id!r} was given messages: append to them, without say() or record()")
-        is_first = not self._recorded.messages
-        self._recorded.place = len(self._given or ())
-        add()
-        if is_first and self._resumed and not self.shared:
-            self._say_how_it_goes_on(again=begins_again(self._recorded.messages[0], self._resumed))
-
-    def _take(self, messages: Sequence[object]) -> None:
-        if self._recorded.messages and not self.shared:
-            raise InputError(f"the session {self.id!r} is recorded with say() and record(): go on without messages")
-        if self._given is None and self._resumed:
-            # Whether these messages are the whole run, not what came after the crash.
-            again = starts_alike(messages, self._resumed)
-            if again and self.shared:  # another door may have recorded what they lack
-                self._recorded.put_before(self._resumed, messages)
-            self._say_how_it_goes_on(again=again)
-        self._given = messages
-
-    def _say_how_it_goes_on(self, *, again: bool) -> None:
-        """Say whether it takes the place of what a crash left of it, or goes on after that."""
-        calls = sum(len(message.get("tool_calls", ())) for message in self._resumed)
-        how = "begins again, in the place of" if again else "goes on after"
-        level = logging.DEBUG if self.shared else logging.WARNING
-        _log.log(level, "the session %r %s the %s that a crash left of it", self.id, how, count_of(calls, "call"))
-        if again:
-            self._resumed = []
-
-    @property
-    def _messages(self) -> Sequence[object]:
-        messages: Sequence[object] = self._recorded.messages
-        if self._given is not None:
-            messages = self._given
-            if self._recorded.messages:
-                messages = self._recorded.within(messages)
-        if not self._resumed:
-            return messages  # the caller's list itself: its messages are read once
-        return [*self._resumed, *messages]
-
-    def _turns(self) -> tuple[Turn, ...]:
-        """The run so far, without the hints of this session."""
-        with self._recording:
-            turns = self._read.turns(self._messages)
-        if self._system and not any(turn.role == "system" for turn in turns):
-            system = self._without_memory(Turn("system", self._system))
-            if system is not None:
-                turns = (system, *turns)
-        return self._hinted.marked(turns)
-
-    def _without_memory(self, turn: Turn) -> Turn | None:
-        """A turn without hints of this session and lone surrogates, which models do write; None if nothing is left."""
-
-        def clean(text: str) -> str:
-            return without_surrogates(without_own_hints(text, self._said))
-
-        text = clean(turn.text)
-        calls: list[ToolCall] = []
-        for call in turn.calls:
-            result = call.result and clean(call.result)
-            calls.append(replace(call, arguments=without_surrogates(call.arguments), result=result))
-        was_hint_alone = turn.text and not text.strip() and not calls
-        if was_hint_alone:
-            return None
-        return replace(turn, text=text, calls=tuple(calls))
-
     def keep(self) -> None:
         """Write the turns that are not on disk yet, so that a crash does not lose them. `hint` and `record` do it."""
         # A stored session has no file any more.
-        if self._journal is None or self._stored is not None:
+        if self._file is None or self._stored is not None:
             return
-        with self._recording:
+        with self._record.lock:
             try:
-                self._write_news(self._journal)
+                run = replace(self._run, turns=self._record.turns())
+                redactor = self._options.ingest.redactor
+                self._file.write(run, list(self._shown), self.aliases, self.parts, self._draws, redactor)
             except (InputError, ValueError) as error:
                 _log.debug("the session %r is not kept: %s", self.id, error)  # `finish` raises it
 
-    def _write_news(self, journal: Journal) -> None:
-        """Append what the file lacks: turns, aliases, parts, and what chance decided."""
-        turns = self._turns()
-        on_disk = journal.stamp(self._namespace, self.id)
-        if on_disk is not None and on_disk != self._stamp:
-            return  # another process goes on with it
-        if on_disk is None:  # the whole session is written again
-            first_new = 0
-            parts = self.parts
-            aliases = list(self.aliases)
-        else:
-            # A client may send a conversation that branches off: later turns are written again.
-            first_new = _common(turns, self._written)
-            parts = self.parts - self._made_of
-            aliases = [alias for alias in self.aliases if alias not in self._named]
-        turns_changed = len(turns) > first_new or len(self._written) > len(turns)
-        if not turns_changed and not parts and self._draws == self._written_draws:
-            return
-        part = replace(self._run, turns=turns[first_new:])
-        # Before it reaches the disk, as when it is stored.
-        redactor = self._ingest_options.redactor
-        if redactor is not None:
-            part = redactor(part)
-        with self._writing:
-            stamp = journal.write(
-                part, first_new, list(self._shown), namespace=self._namespace, aliases=aliases, parts=sorted(parts)
-            )
-            self._stamp = stamp or journal.stamp(self._namespace, self.id)  # perhaps a part of it is written
-        self._unwritten = stamp is None
-        if stamp is None:
-            return
-        self._named.update(aliases)
-        self._made_of |= parts
-        self._written = turns
-        self._written_draws = self._draws
-
     def discard(self) -> None:
         """Forget what is on disk of a session that is stored, or not to be."""
-        if self._journal is not None:
-            with self._writing:
-                self._journal.remove(self._namespace, self.id)
-                self._stamp = None
+        if self._file is not None:
+            self._file.remove()
 
     def finish(
         self,
@@ -744,7 +623,6 @@ class Session:
         success: bool | None = None,
         reward: float | None = None,
         messages: Sequence[object] | None = None,
-        success_from: float | None = None,
     ) -> None:
         """Store the run with its outcome, and credit the lessons shown in it. What it teaches is learned afterwards.
 
@@ -753,13 +631,12 @@ class Session:
         Args:
             success: None if only the reward is known, or nothing yet.
             messages: The whole conversation, if the list given to `hint` is not complete.
-            success_from: The reward from which on this run is a success. Default: the store's.
         Raises:
             InputError: the run was finished with another outcome, its id is taken, or a part of it could not be
                 recorded. Nothing of it is stored then.
             StoreError: the store cannot be written. Call it again later.
         """
-        self._store(self._finished(success, reward, messages, success_from))
+        self._store(self._finished(success, reward, messages))
 
     async def afinish(
         self,
@@ -767,37 +644,24 @@ class Session:
         success: bool | None = None,
         reward: float | None = None,
         messages: Sequence[object] | None = None,
-        success_from: float | None = None,
     ) -> None:
         """`finish` without blocking the event loop."""
-        await asyncio.to_thread(self._store, self._finished(success, reward, messages, success_from))
+        await asyncio.to_thread(self._store, self._finished(success, reward, messages))
 
     def _finished(
-        self,
-        success: bool | None = None,
-        reward: float | None = None,
-        messages: Sequence[object] | None = None,
-        success_from: float | None = None,
+        self, success: bool | None = None, reward: float | None = None, messages: Sequence[object] | None = None
     ) -> Trajectory:
         """The run to store, without the hints of this session."""
         if self._failed is not None:
             raise self._failed
         if messages is not None:
-            self._take(messages)
+            self._record.take(messages)
         # A run that is finished again keeps its turns and its time: only a label is new.
-        if self._stored is None:
-            ended_at = time.time()
-        else:
-            ended_at = self._stored.ended_at
+        run = self._stored or replace(self._run, ended_at=time.time())
         if self._stored is None or messages is not None:
-            turns = self._turns()
-        else:
-            turns = self._stored.turns
+            run = replace(run, turns=self._record.turns())
         try:
-            outcome = graded(reward, success)
-            if success_from is not None:
-                outcome = outcome.graded(success_from)
-            return replace(self._run, turns=turns, outcome=outcome, ended_at=ended_at, tools=self._tools or ())
+            return replace(run, tags=self._run.tags, outcome=graded(reward, success), tools=self._options.tools or ())
         except ValueError as error:
             raise InputError(f"the run {self.id!r} cannot be stored: {error}") from error
 
@@ -810,38 +674,22 @@ class Session:
             if before is not None:
                 if run.turns == before.turns and run.outcome in (before.outcome, Outcome()):
                     return
-                if run.turns != before.turns:
-                    raise ConflictError(self._finished_already(before.outcome, None))
-                if before.outcome != Outcome():
-                    raise ConflictError(self._finished_already(before.outcome, run.outcome))
-            shown, options = list(self._shown), self._ingest_options
+                if run.turns != before.turns or before.outcome != Outcome():
+                    raise ConflictError(
+                        f"the run {self.id!r} was finished already: begin another session, or correct its outcome by "
+                        "`hepm label`"
+                    )
+            shown, options = list(self._shown), self._options.ingest
             report = self._memory.sessions.store(run, shown, namespace=self._namespace, options=options)
             if report.rejected:
                 raise InputError(f"the run {self.id!r} is not stored: {report.rejected[0].reason}")
             self._stored = run
             sessions = self._memory.sessions
             self.discard()
-            if self._distill and (run.outcome != Outcome() or report.by_rule):
+            if self._options.distill and (run.outcome != Outcome() or report.by_rule):
                 sessions.distill_soon(self.id, namespace=self._namespace)
             tried = self._trial is not None and not self._trial.shadow
             sessions.tidy_soon(tried=tried, options=options, namespace=self._namespace)
-
-    def _finished_already(self, before: Outcome, now: Outcome | None) -> str:
-        """That the run was finished, and how its outcome can be corrected; `now` is None if its turns are others."""
-        ends = {True: "as a success", False: "as a failure", None: "without an outcome"}
-        ended = ends[before.success]
-        if before.success is None and before.reward is not None:
-            ended = f"with the reward {before.reward:g}"
-        finished = f"the run {self.id!r} was finished already, {ended}"
-        if now is None:
-            return f"{finished}: a session is one run. Begin another session."
-        outcome = "success" if now.success else "failure"
-        if now.reward is not None:
-            outcome = repr(now.reward)
-        command = f"hepm label {shlex.quote(self.id)} {outcome}"
-        if self._namespace != DEFAULT_NAMESPACE:
-            command += f" --namespace {shlex.quote(self._namespace)}"
-        return f"{finished}. To correct that: {command}"
 
     def __enter__(self) -> Self:
         return self
@@ -861,13 +709,3 @@ class Session:
 
     async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
         await asyncio.to_thread(self.__exit__, kind, *error)
-
-
-def _common(turns: Sequence[Turn], others: Sequence[Turn]) -> int:
-    """How many turns both have at their beginning."""
-    common = 0
-    for turn, other in zip(turns, others, strict=False):
-        if turn != other:
-            break
-        common += 1
-    return common

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from hepm.errors import StoreUnavailableError
 from hepm.memory.levels import GuardState, LevelDraws
 from hepm.memory.lots import Lots
-from hepm.types import DEFAULT_NAMESPACE, Trajectory
+from hepm.types import DEFAULT_NAMESPACE, Object, Trajectory
 
 if TYPE_CHECKING:
     from hepm.experience.background_distiller import BackgroundDistiller
@@ -56,21 +56,12 @@ class Sessions:
         if kept is None:
             return None
         from hepm.ingest.prepare import IngestOptions
-        from hepm.memory.session import Session
+        from hepm.memory.session import Session, SessionOptions
 
-        return Session(
-            self._memory,
-            kept.run,
-            "",
-            kept.run.tools or None,
-            namespace,
-            True,
-            None,
-            ingest_options or IngestOptions(),
-            self.journal,
-            holdout=self._memory.holdout,
-            denies=self._memory.deny,
-        )
+        memory = self._memory
+        ingest = ingest_options or IngestOptions()
+        about: Object = {"holdout": memory.holdout, "denies": memory.deny, "ingest": ingest}
+        return Session(memory, kept.run, SessionOptions(namespace, tools=kept.run.tools or None, **about))
 
     def under_way(self, known: set[Stamp]) -> list[Kept]:
         """The sessions on disk that changed: those of running processes, and those that a crash or a restart left.

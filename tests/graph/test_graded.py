@@ -116,7 +116,7 @@ def test_a_store_keeps_its_threshold_and_one_that_is_named_replaces_it(tmp_path:
             session.finish(reward=0.8)
         with memory.session(task="t", id="own") as session:
             session.record("book", {}, "done")
-            session.finish(reward=0.8, success_from=0.75)
+            session.finish(reward=0.95)
         assert counts(memory) == (3, 8, 1)
     with Memory.open(file, success_from=0.5) as memory:
         assert counts(memory) == (9, 2, 1)

@@ -358,11 +358,11 @@ def test_a_run_is_not_finished_twice_with_different_outcomes(memory: Memory) -> 
         session.hint(asked("get_order"))
         session.finish(success=True)
         session.finish()
-        with pytest.raises(InputError, match=rf"finished already, as a success\. .* hepm label {session.id} failure"):
+        with pytest.raises(InputError, match="finished already: begin another session, or correct its outcome"):
             session.finish(success=False)
-        with pytest.raises(InputError, match=r"hepm label \S+ 0\.25"):
+        with pytest.raises(InputError, match="by `hepm label`"):
             session.finish(reward=0.25)
-        with pytest.raises(InputError, match="Begin another session"):
+        with pytest.raises(InputError, match="begin another session"):
             session.finish(success=True, messages=asked("get_order", "refund"))
     assert memory.totals(namespace=NS).successes == 1
 
