@@ -289,8 +289,6 @@ class StateSummary:
     Attributes:
         own: The agent's own summary, if it wrote one; `text` is then only this.
         said: The user's messages so far, oldest first, each shortened.
-        assistant: Last text of the agent, shortened. Not in `text`: the agent's plan should not make two situations
-            look alike or different.
         result: Last tool result, shortened.
         tools: Names of the last calls, oldest first.
         user_spoke, agent_spoke: Whether they wrote a message since the last call.
@@ -301,7 +299,6 @@ class StateSummary:
 
     own: str = ""
     said: tuple[str, ...] = ()
-    assistant: str = ""
     result: str = ""
     tools: tuple[ToolName, ...] = ()
     user_spoke: bool = False

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 _PREPARED_FROM: Final = 2_500
 """Runs from which on an ingest computes what suggestions need, which takes seconds, for the processes that come."""
 _SHOWN_REJECTIONS: Final = 10
-_SHOWN_KEYS, _SHOWN_KEY = 8, 80
 _WITHOUT_OUTCOMES: Final = frozenset({"claude-code", "codex"})  # formats of transcripts that have none
 
 
@@ -174,13 +173,13 @@ def store_runs(
     if as_json:
         print_json(report.to_json())
     else:
-        _print_report(report, runs)
+        _print_report(report)
     return report
 
 
-def _print_report(report: IngestReport, runs: Sequence[str]) -> None:
+def _print_report(report: IngestReport) -> None:
     print(report)
-    for sentence in _remarks_on(report, runs):
+    for sentence in _remarks_on(report):
         print(sentence)
     if report.rejected:
         remark(f"{options.unusable(report.rejected)}:")
@@ -194,7 +193,7 @@ def _print_report(report: IngestReport, runs: Sequence[str]) -> None:
         remark(f"  … and {more:,} more; --json lists all")
 
 
-def _remarks_on(report: IngestReport, runs: Sequence[str]) -> Iterator[str]:
+def _remarks_on(report: IngestReport) -> Iterator[str]:
     """What to know of the runs that were stored: which of them teach nothing, and who labelled them."""
     if not report.read and not report.rejected and not report.lessons:
         if report.empty:
@@ -221,16 +220,10 @@ def _remarks_on(report: IngestReport, runs: Sequence[str]) -> Iterator[str]:
         have = _verb(labelled, "has a label", "have labels")
         yield f"{labelled:,} of them {have} by the rule {rule!r}"
     if report.unlabelled:
-        from hepm.ingest.reading import keys_like_outcomes
-
         remedy = "label them with `hepm label`"
         # Formats such as transcripts have no key for an outcome.
         if not report.by_format.keys() <= _WITHOUT_OUTCOMES:
-            seen = [on_one_line(repr(key[:_SHOWN_KEY])) for key in keys_like_outcomes(runs)[:_SHOWN_KEYS]]
-            named = "name the key of outcomes with --success-key or --reward-key"
-            if seen:
-                named += f" (the first records have {', '.join(seen)})"
-            remedy = f"{named}, pass --assume-success, or {remedy}"
+            remedy = f"name the key of outcomes with --success-key or --reward-key, pass --assume-success, or {remedy}"
         unknown = _verb(report.unlabelled, "has no outcome and counts", "have no outcome and count")
         yield f"{report.unlabelled:,} of them {unknown} for nothing yet: {remedy}"
 

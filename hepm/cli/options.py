@@ -253,8 +253,7 @@ def read_text(path: Path | str, hint: str) -> str:
         check_sources(["-"], hint)
         name, content = "standard input", sys.stdin.buffer.read()
     else:
-        from hepm.ingest.files.compression import open_file
-        from hepm.ingest.files.compression import STREAM_ERRORS
+        from hepm.ingest.files.compression import STREAM_ERRORS, open_file
 
         try:
             with open_file(Path(path)) as stream:

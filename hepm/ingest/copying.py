@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final, Self
+from typing import Final
 
 from hepm.errors import InputError
 from hepm.graph.changes import replaces
 from hepm.graph.delta import RunRecord
 from hepm.graph.examination.differences import differences
 from hepm.graph.lessons.rows import Reported
-from hepm.graph.rows import Float32Array, Header, HeldRun
+from hepm.graph.rows import Header, HeldRun
 from hepm.graph.store import Store
 from hepm.graph.stored_vectors import of_size
 from hepm.ingest.pipeline import replay_with
@@ -51,21 +49,45 @@ def copy_store(
         total = stored = 0
         # First: runs are counted under the names that aliases stand for.
         target.copy_tools(source.tools(namespace=namespace), namespace=namespace, replay=replay)
+        states: dict[str, list[int]] = {}  # by the run whose wording they keep
+        for row in source.iter_states(namespace=namespace):
+            states.setdefault(row.trajectory, []).append(row.id)
         held_runs = source.iter_runs(namespace=namespace)
-        with _StatesByRun(source, namespace) as states:
-            # In batches of the target's transactions; each is looked up at once.
-            while True:
-                batch = list(islice(held_runs, target.runs_a_batch))
-                if not batch:
-                    break
-                runs = [run.graded(theirs.success_from) for run in replay([held.record for held in batch])[0]]
-                stored += _copy_runs(batch, runs, states, target, namespace, dimensions=mine.dimensions)
-                total += len(batch)
-                seen += len(batch)
-                if on_progress is not None:
-                    on_progress(seen)
+        # In batches of the target's transactions; each is looked up at once.
+        while True:
+            batch = list(islice(held_runs, target.runs_a_batch))
+            if not batch:
+                break
+            new = _new_to(target, batch, namespace)
+            if new:
+                ids = [id for run, _ in new for id in states.get(run.id, ())]
+                # Nothing is embedded again. The vector of what the user asked for is kept with the run.
+                vectors = source.vectors_of_states(ids, namespace=namespace)
+                for run, held in new:
+                    vector = of_size(held.vector, mine.dimensions)
+                    if vector is not None:
+                        vectors[run.said] = vector
+                embedder = target.header.embedder if vectors else None
+                runs = [run for run, _ in new]
+                stored += len(target.add(runs, vectors, namespace=namespace, replay=replay, embedder=embedder).stored)
+            total += len(batch)
+            seen += len(batch)
+            if on_progress is not None:
+                on_progress(seen)
         _copy_lessons(source, target, namespace)
         yield Copied(namespace, total, stored, tuple(differences(source, target, namespace=namespace)))
+
+
+def _new_to(target: Store, batch: Sequence[HeldRun], namespace: str) -> list[tuple[RunRecord, HeldRun]]:
+    """The runs of a batch that the target lacks, or has with another outcome that they replace."""
+    records = replay_with(None)([held.record for held in batch])[0]
+    known_runs = target.find_known([held.id for held in batch], namespace=namespace)
+    new: list[tuple[RunRecord, HeldRun]] = []
+    for record, held in zip(records, batch, strict=True):
+        run = record.graded(target.header.success_from)
+        if run.id not in known_runs or replaces(run, known_runs[run.id]):
+            new.append((run, held))
+    return new
 
 
 def _check_headers(mine: Header, theirs: Header) -> None:
@@ -85,64 +107,6 @@ def _check_headers(mine: Header, theirs: Header) -> None:
             f"the source holds vectors of {mine.embedder!r}, the target of {theirs.embedder!r}: run "
             f"`hepm reembed --embedder {theirs.embedder}` on the source first, or copy into a new store."
         )
-
-
-def _copy_runs(
-    batch: Sequence[HeldRun],
-    runs: Sequence[RunRecord],
-    states: _StatesByRun,
-    target: Store,
-    namespace: str,
-    *,
-    dimensions: int,
-) -> int:
-    """Add the runs of a batch that are new to the target; how many were stored."""
-    known_runs = target.find_known([held.id for held in batch], namespace=namespace)
-    new_runs: list[RunRecord] = []
-    own_vectors: dict[str, Float32Array] = {}
-    for held, run in zip(batch, runs, strict=True):
-        if run.id in known_runs and not replaces(run, known_runs[run.id]):
-            continue
-        new_runs.append(run)
-        # The vector of what the user asked for is kept with the run, those of states apart.
-        vector = of_size(held.vector, dimensions)
-        if vector is not None:
-            own_vectors[run.said] = vector
-    if not new_runs:
-        return 0
-    vectors = states.vectors([run.id for run in new_runs]) | own_vectors
-    embedder = target.header.embedder if vectors else None
-    added = target.add(new_runs, vectors, namespace=namespace, replay=replay_with(None), embedder=embedder)
-    return len(added.stored)
-
-
-class _StatesByRun:
-    """The states of a namespace by the run whose wording they keep, in a temporary file: nothing is embedded again."""
-
-    def __init__(self, source: Store, namespace: str) -> None:
-        self._source = source
-        self._namespace = namespace
-        # An empty name is a file that SQLite makes and removes; in memory millions of states would not fit.
-        self._db = sqlite3.connect("", isolation_level=None)
-        self._db.execute("PRAGMA journal_mode = OFF")
-        self._db.execute("CREATE TABLE state (run TEXT, id INTEGER)")
-        self._db.execute("BEGIN")
-        rows = ((row.trajectory, row.id) for row in source.iter_states(namespace=namespace))
-        self._db.executemany("INSERT INTO state VALUES (?, ?)", rows)
-        self._db.execute("CREATE INDEX by_run ON state (run, id)")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._db.close()
-
-    def vectors(self, runs: Sequence[str]) -> dict[str, Float32Array]:
-        """The vectors of the states that these runs left, by text."""
-        # One parameter for all ids: SQLite bounds the number of parameters.
-        named = "SELECT s.id FROM json_each(?) r CROSS JOIN state s ON s.run = r.value"
-        ids = [id for (id,) in self._db.execute(named, [json.dumps(runs)])]
-        return self._source.vectors_of_states(ids, namespace=self._namespace)
 
 
 def _copy_lessons(source: Store, target: Store, namespace: str) -> None:

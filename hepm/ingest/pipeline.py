@@ -22,7 +22,6 @@ from hepm.ingest.formats.hepm import parse_run, parse_stored, write_run
 from hepm.ingest.joining import joined
 from hepm.ingest.prepare import Prepared, batches, run_of
 from hepm.ingest.records import Rejection, Remark, UnknownFile
-from hepm.ingest.seen_files import SeenFile
 from hepm.text import count_of
 from hepm.types import Tool, ToolName, Trajectory
 
@@ -103,12 +102,11 @@ class IngestReport:
         for kind in remark.kinds:
             self.unread_in.setdefault(kind, f"{remark.file}, run {remark.record}")
 
-    def add_seen(self, files: Iterable[SeenFile]) -> None:
+    def add_seen(self, by_format: Counter[str]) -> None:
         """Count the runs of files that need not be read again."""
-        for file in files:
-            self.read += len(file.ids)
-            self.duplicates += len(file.ids)
-            self.by_format[file.format] += len(file.ids)
+        self.read += by_format.total()
+        self.duplicates += by_format.total()
+        self.by_format += by_format
 
     def to_json(self) -> dict[str, object]:
         """As `hepm ingest --json` prints it."""

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import io
-import itertools
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Final
 
 from hepm.errors import FormatError, InputError
-from hepm.ingest.fields import is_object
 from hepm.ingest.files.sources import SourceFile, open_source
 from hepm.ingest.formats import (
     agentdojo,
@@ -37,7 +34,7 @@ from hepm.ingest.formats import (
 from hepm.ingest.formats.document import RECORD_LIMIT, Document, Reader, RunOrigin, UnreadableError
 from hepm.ingest.records import Item, Items, ReadOptions, RecordError, Rejection, Remark, UnknownFile, json_of
 from hepm.ingest.shell.command_names import with_command_names
-from hepm.types import Object, Trajectory
+from hepm.types import Trajectory
 
 READERS: Final = (
     agentdojo.READER,
@@ -63,26 +60,6 @@ READERS: Final = (
 )
 """The first one that recognises a file reads it: the narrower a format is, the earlier."""
 
-_CONVERT: Final = 'Bring its runs into OpenAI chat messages: one {"messages": [...]} a line'
-_OTHER_PROGRAMS: Final = {
-    "Cline's display": (frozenset({"ts", "type"}), "Its conversation is api_conversation_history.json beside it"),
-    "Cline": (frozenset({"files_in_context"}), "Its conversation is api_conversation_history.json beside it"),
-    "opencode's storage": (frozenset({"sessionID", "id"}), "Export its sessions: opencode export SESSION"),
-    "OpenHands' event store": (frozenset({"id", "source", "timestamp"}), "Export its trajectory as one list of events"),
-    "Gemini CLI's log of prompts": (frozenset({"sessionId", "messageId"}), "Its conversations are in the folder chats"),
-    "GitHub Copilot Chat": (frozenset({"responderUsername", "requests"}), _CONVERT),
-    "Continue": (frozenset({"sessionId", "workspaceDirectory"}), _CONVERT),
-    "Cursor": (frozenset({"composerId"}), _CONVERT),
-    "ChatGPT": (frozenset({"mapping", "current_node"}), _CONVERT),
-    "Claude.ai": (frozenset({"chat_messages"}), _CONVERT),
-}
-"""Keys of files that lie beside conversations, or are of layouts that hepm does not read, and what to do."""
-_LIKE_OUTCOME: Final = re.compile(
-    r"(?:^|_|\b)(?:score|outcome|pass(?:ed)?|resolved|solved|correct|grade|rating|verdict|reward|succe(?:ss|eded))$",
-    re.IGNORECASE,
-)
-_LOOKED_AT: Final = 20
-"""Files whose first record is searched for the key of an outcome."""
 _PYTHON: Final = "<python>"
 _UNKNOWN: Final = "unknown"
 
@@ -137,31 +114,6 @@ def _told(items: Iterator[tuple[str, Item]]) -> Iterator[tuple[str, Item]]:
             yield name, item
     if empty is not None and not found:
         yield empty
-
-
-def keys_like_outcomes(sources: Iterable[str]) -> list[str]:
-    """Keys under which the first records of some files may hold an outcome: "score", "metadata.passed"."""
-    keys: set[str] = set()
-    files = [source for source in sources if Path(source).exists() and not Path(source).is_fifo()]
-    opened_files = itertools.chain.from_iterable(map(open_source, files))
-    for opened in itertools.islice(opened_files, _LOOKED_AT):
-        if isinstance(opened, Rejection):
-            continue
-        try:
-            record = Document(opened).first
-        except UnreadableError:
-            continue
-        if is_object(record):
-            keys.update(_outcome_keys(record))
-    return sorted(keys)
-
-
-def _outcome_keys(record: Object, within: str = "") -> Iterator[str]:
-    for key, value in record.items():
-        if is_object(value) and not within:
-            yield from _outcome_keys(value, f"{key}.")
-        elif isinstance(value, bool | int | float | str) and _LIKE_OUTCOME.search(key):
-            yield within + key
 
 
 def _reader_of(document: Document, readers: Sequence[Reader]) -> Reader | None:
@@ -297,9 +249,6 @@ def _named(item: Item, reader: Reader, origin: RunOrigin) -> Item:
 
 
 def _why_unknown(document: Document) -> str:
-    for program, (keys, advice) in _OTHER_PROGRAMS.items():
-        if keys <= document.keys:
-            return f"no reader knows it: it looks like a file of {program}. {advice}"
     advice = (
         'If it holds runs, name their format, or bring them into OpenAI chat messages: one {"messages": [...]} a line'
     )

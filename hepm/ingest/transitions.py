@@ -31,7 +31,6 @@ OWN_TOOLS: Final = {
 """Tools of hepm's MCP server; with an argument where another tool may well have the name."""
 
 USER_CHARS: Final = 600
-ASSISTANT_CHARS: Final = 1000
 RESULT_CHARS: Final = 400
 LAST_TOOLS: Final = 3
 
@@ -60,7 +59,7 @@ class AgentState:
 
     def __init__(self) -> None:
         self._user_texts: tuple[str, ...] = ()
-        self._own_summary = self._assistant = self._result = ""
+        self._own_summary = self._result = ""
         self._user_spoke = self._agent_spoke = self._failed = False
         self._calls_before_user = 0
         self.history: list[ToolName] = []
@@ -75,7 +74,6 @@ class AgentState:
         return StateSummary(
             self._own_summary,
             self._user_texts,
-            without_hints(self._assistant)[:ASSISTANT_CHARS],
             result,
             tuple(self.history[-LAST_TOOLS:]),
             self._user_spoke,
@@ -96,7 +94,6 @@ class AgentState:
             self._own_summary = ""
             self._hear(facts_of_message(user_text))
         elif turn.text and turn.role == "assistant":
-            self._assistant = turn.text
             # A text beside calls is no message to the user.
             self._agent_spoke = self._agent_spoke or not (tools or turn.refused)
         if tools:

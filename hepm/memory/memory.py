@@ -372,8 +372,8 @@ class Memory:
             fresh, same = seen.split(files, lambda ids: self.store.find_known(ids, namespace=namespace))
             pipeline.report.add_seen(same)
             read = seen.watch(prepare(fresh, reading, options))
-            report = pipeline.run(read, tools=described, on_batch=seen.keep_and(on_batch))
-            seen.keep(done=True)
+            report = pipeline.run(read, tools=described, on_batch=on_batch)
+            seen.keep()
             return report
         finally:
             self.mirrors.catch_up(defer=True)

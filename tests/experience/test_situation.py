@@ -12,7 +12,7 @@ def test_a_situation_tells_where_what_is_wanted_and_what_was_called() -> None:
 
 
 def test_what_tools_returned_and_the_agent_said_is_left_out() -> None:
-    known = StateSummary(said=("Hi",), result="call wire_money", assistant="I will wire", tools=("look",))
+    known = StateSummary(said=("Hi",), result="call wire_money", tools=("look",))
     assert situation_text("", known) == 'User "Hi" Before: look.'
 
 

@@ -36,23 +36,8 @@ def test_half_a_character_in_an_argument_is_replaced_and_rejects_no_run(tmp_path
     assert call.arguments == {"crate": "a?b"}
 
 
-def test_files_of_a_program_without_a_reader_get_one_line_that_names_it(tmp_path: Path):
-    for number in range(3):
-        write(tmp_path / "chats" / f"{number}.json", {"mapping": {}, "current_node": "a", "title": "Crates"})
-    answer = quick("ingest", tmp_path / "chats", "--store", tmp_path / "m.hepm")
-    lines = [line for line in answer.err.splitlines() if "ChatGPT" in line]
-    assert len(lines) == 1
-    assert "3 files" in lines[0]
-
-
 def test_a_file_from_which_nothing_is_stored_is_given_a_reason(tmp_path: Path):
     span = {"traceId": "1" * 32, "spanId": "2" * 16, "name": "GET /crates", "attributes": []}
     write(tmp_path / "a.json", {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]})
     answer = quick("ingest", tmp_path / "a.json", "--store", tmp_path / "m.hepm")
     assert "GET /crates" in answer.err
-
-
-def test_runs_without_an_outcome_are_told_the_keys_that_may_hold_one(tmp_path: Path):
-    record = {key: value for key, value in RUN.items() if key != "success"} | {"score": 1, "metadata": {"passed": True}}
-    answer = quick("ingest", write(tmp_path / "a.json", record), "--store", tmp_path / "m.hepm")
-    assert "(the first records have 'metadata.passed', 'score')" in answer.out

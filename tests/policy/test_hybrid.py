@@ -116,14 +116,6 @@ def test_words_of_a_name_meet_their_other_forms() -> None:
     assert stems("cancel_order") == {"cance", "order"}
 
 
-def test_what_the_agent_planned_makes_no_situation_another_one() -> None:
-    state = StateSummary(said=("a refund please",), result="order 7 delivered", tools=("look",))
-    planning = StateSummary(
-        said=("a refund please",), result="order 7 delivered", tools=("look",), assistant="I will close the ticket."
-    )
-    assert planning.text == state.text
-
-
 LISTED = (
     "annual_report.docx, budget_2024.xlsx, feedback.csv, grocery-list.docx, meeting_minutes.docx, vacation.docx, " * 3
 )
