@@ -23,9 +23,8 @@ from importlib.metadata import version
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from parts.measured import about, options, read_records
+from parts.measured import about, options, read_records, ten_domains
 
-from hepm.evals.domains import ten_domains
 from hepm.evals.evaluate import EvalOptions, evaluate
 from hepm.evals.methods import all_methods, find_methods, policies
 from hepm.evals.metrics import METRICS, Interval, RescueAndHarm

@@ -22,10 +22,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import torch
-from parts.measured import options, read_records, spanned
+from parts.measured import options, read_records, spanned, ten_domains
 
 from hepm.evals.baselines import Hint, Method, Ranking, Training
-from hepm.evals.domains import Domain, Event, ten_domains
+from hepm.evals.domains import Domain, Event
 from hepm.evals.evaluate import evaluate
 from hepm.evals.methods import FilledMemory, PolicyPredictor
 from hepm.evals.metrics import METRICS

@@ -29,10 +29,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 from numpy.typing import NDArray
-from parts.measured import options, read_records
+from parts.measured import options, read_records, ten_domains
 
 from hepm.evals.baselines import Training
-from hepm.evals.domains import DomainRun, Event, Split, by_family, by_request, by_run, counted, ten_domains
+from hepm.evals.domains import DomainRun, Event, Split, by_family, by_request, by_run, counted
 from hepm.evals.methods import FilledMemory, as_remembered
 from hepm.evidence.chance import is_right
 from hepm.evidence.decisions import Decision, FactNumbers, Situation, read_run

@@ -35,9 +35,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-from parts.measured import about, options
+from parts.measured import about, options, ten_domains
 
-from hepm.evals.domains import Domain, DomainRun, fold_of, ten_domains
+from hepm.evals.domains import Domain, DomainRun, fold_of
 from hepm.evals.metrics import Bootstrap, interval
 from hepm.ingest import ReadOptions, Rejection, read_runs
 from hepm.ingest.transitions import AgentState

@@ -166,9 +166,7 @@ class ConfigFile:
     namespace: Annotated[str | None, ConfigKey("The partition to work in.")] = None
     outcome_by: Annotated[
         tuple[str, ...],
-        ConfigKey(
-            "Rules by which `hepm ingest`, `serve` and `mcp` label runs without an outcome: tests, exit-code."
-        ),
+        ConfigKey("Rules by which `hepm ingest`, `serve` and `mcp` label runs without an outcome: tests, exit-code."),
     ] = ("tests",)
     ingest: IngestTable = field(default_factory=IngestTable)
     lessons: LessonsTable = field(default_factory=LessonsTable)

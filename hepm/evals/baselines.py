@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Final, NamedTuple, Protocol, TypeAlias
@@ -103,27 +103,16 @@ class Training:
             shares = {tool: trust * counts[tool] / seen + (1 - trust) * share for tool, share in shares.items()}
         return shares
 
-    def h_epm_weights(self, *, per_call: bool = False) -> dict[ToolName, Scores]:
-        """w(a, b) of H-EPM, section 4.2, c = 1: N(a, b) + Σ 1/n over successful runs, normalised over what follows a.
+    def weights_of_calls(self) -> dict[ToolName, Scores]:
+        """H-EPM's weights (section 4.2, c = 1) on flattened calls: N(a, b) + Σ 1/n, normalised over what follows a.
 
-        A run counts once per edge, and n is its number of assistant turns. With `per_call` every occurrence of an edge
-        counts, and n is the number of calls.
+        Every occurrence of an edge in a successful run counts, and n is the number of calls.
         """
         raw: defaultdict[ToolName, defaultdict[ToolName, float]] = defaultdict(lambda: defaultdict(float))
         for run in self.successes:
-            edges: Iterable[tuple[ToolName, ToolName]] = _edges_of(run)
-            steps = len(run.calls)
-            if not per_call:
-                edges = set(edges)
-                steps = run.trajectory.steps
-            for source, target in edges:
-                raw[source][target] += 1 + 1 / max(steps, 1)
+            for source, target in _edges_of(run):
+                raw[source][target] += 1 + 1 / len(run.calls)
         return {source: _normalised(targets) for source, targets in raw.items()}
-
-    @cached_property
-    def weights(self) -> dict[ToolName, Scores]:
-        """`h_epm_weights` as in the paper, computed once."""
-        return self.h_epm_weights()
 
     @cached_property
     def toolnet(self) -> dict[ToolName, Scores]:
@@ -156,7 +145,7 @@ class Training:
     @cached_property
     def _similar(self) -> tuple[States, dict[ToolName, Scores]]:
         """States of the successful runs, with the word statistics of `events`; weights that break ties."""
-        return States(self._all_events, [event.text for event in self.events]), self.h_epm_weights(per_call=True)
+        return States(self._all_events, [event.text for event in self.events]), self.weights_of_calls()
 
     def similarity(self, event: Event) -> Scores:
         """Cosine of each successor's most similar state (H-EPM's episodic half, section 4.3).
@@ -298,7 +287,6 @@ _BASELINES: Final[Sequence[tuple[str, str, _Score]]] = (
         "ToolNet-like: transition probability × success rate of the edge",
         lambda known, event: known.toolnet.get(event.last, {}),
     ),
-    ("h-epm-c1", "H-EPM edge weights, N + 1·Σ1/n", lambda known, event: known.weights.get(event.last, {})),
     ("second-order", "counts after the last two tools, Witten-Bell back-off", Training.back_off),
     ("similarity", "most similar state per successor, TF-IDF", Training.similarity),
     (

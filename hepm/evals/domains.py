@@ -21,12 +21,6 @@ from hepm.types import START, Outcome, ToolName, Trajectory, Turn
 Record: TypeAlias = tuple[str, Trajectory]
 """A trajectory with the name of the format it was read from, as `hepm.ingest.read_runs` gives them."""
 
-TEN_DOMAINS: Final = (
-    "airline", "retail", "telecom", "telecom+user", "telecom-solo", "agentdojo-banking", "agentdojo-slack",
-    "agentdojo-travel", "agentdojo-workspace", "bfcl-multi_turn_base",
-)  # fmt: skip
-"""The domains of the benchmark, in the order of its tables."""
-
 RESULT_CHARS: Final = 400
 """Characters of a tool's result that an event keeps."""
 NO_ENVIRONMENT: Final = "default"
@@ -215,12 +209,6 @@ def _environments_with_user_calls(records: Iterable[Record]) -> set[tuple[str, s
         if any(turn.role == "user" and turn.calls for turn in run.turns):
             both_sides.add((run.source, run.environment))
     return both_sides
-
-
-def ten_domains(records: Iterable[Record], *, families_by_task: bool = True) -> list[Domain]:
-    """The domains of the benchmark that the records hold, with families as in its reference numbers."""
-    by_name = {domain.name: domain for domain in domains_of(records, families_by_task=families_by_task)}
-    return [by_name[name] for name in TEN_DOMAINS if name in by_name]
 
 
 def counted(domains: Iterable[Domain]) -> list[Domain]:

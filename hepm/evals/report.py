@@ -10,7 +10,6 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hepm.evals.domains import TEN_DOMAINS
 from hepm.evals.metrics import METRICS, Failures, Interval, RescueAndHarm
 from hepm.text import count_of, on_one_line
 
@@ -278,14 +277,6 @@ def tables(report: EvalReport) -> RenderableType:
         parts.append(Text(on_one_line(f"{name} was left out: {reason}.")))
     if settings.unlabelled:
         parts.append(Text(f"{settings.unlabelled:,} of {settings.runs:,} runs have no outcome and were left out."))
-    # Public runs that the weights were fitted on look a little too good.
-    known = sorted(report.domains.keys() & set(TEN_DOMAINS))
-    if known and "hybrid" in report.macro:
-        fitted = (
-            f"\nThe hybrid's weights were fitted on public runs of {', '.join(known)} and others: if these are those "
-            "runs, its figures are a little too good; benchmarks/LOG.md has them without."
-        )
-        parts.append(Text(fitted, style="dim"))
     return Group(*parts)
 
 

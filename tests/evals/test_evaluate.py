@@ -43,11 +43,11 @@ def test_the_macro_mean_weighs_domains_alike() -> None:
 
 
 def test_a_method_is_no_different_from_itself() -> None:
-    report = evaluate([TWO], [*PLAIN, *find_methods(["h-epm-c1"])])
+    report = evaluate([TWO], [*PLAIN, *find_methods(["procedural-c0"])])
     assert "first-order" in report.settings.reference
     assert not report.macro["first-order"].difference
     # In these runs no edge is taken twice, so that counts of runs and of calls are equal.
-    found = report.macro["h-epm-c1"].difference["hit@2"]
+    found = report.macro["procedural-c0"].difference["hit@2"]
     assert (found.value, found.interval.low, found.interval.high) == (0.0, 0.0, 0.0)
 
 

@@ -55,21 +55,9 @@ def test_an_unseen_history_falls_back_to_global_frequency() -> None:
     assert Training(LOG).back_off(event("x", "z", "y")) == pytest.approx({"b": 0.4, "c": 0.4, "d": 0.2})
 
 
-def test_h_epm_weights_by_hand() -> None:
-    # a→b in two runs of 3 steps, a→c in one of 2: with c = 1 that is 2 + 2/3 and 1 + 1/2.
-    weights = Training(LOG).h_epm_weights()["a"]
-    assert weights == pytest.approx({"b": 2.666667 / 4.166667, "c": 1.5 / 4.166667}, abs=1e-6)
-
-
-def test_a_run_counts_once_per_edge_unless_calls_are_counted() -> None:
+def test_weights_count_every_call_of_successful_runs_by_hand() -> None:
     log = [run("r1", "a", "b", "a", "b", "a", "c")]
-    assert Training(log).h_epm_weights()["a"] == {"b": 0.5, "c": 0.5}
-    assert Training(log).h_epm_weights(per_call=True)["a"] == pytest.approx({"b": 2 / 3, "c": 1 / 3})
-
-
-def test_efficiency_prefers_the_tool_of_short_runs() -> None:
-    log = [run("r1", "a", "b", "x", "x", "x"), run("r2", "a", "c")]
-    assert tools(rank(BY_NAME["h-epm-c1"], log, event("a", "y")))[0] == "c"
+    assert Training(log).weights_of_calls()["a"] == pytest.approx({"b": 2 / 3, "c": 1 / 3})
 
 
 def test_failed_runs_teach_a_baseline_nothing() -> None:

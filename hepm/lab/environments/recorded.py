@@ -17,7 +17,7 @@ from hepm.evals.metrics import find_divergences
 from hepm.ingest import Rejection, read_runs
 from hepm.ingest.formats.exported import Carried
 from hepm.ingest.records import Remark
-from hepm.lab.environments import Schema, Task, ToolFailed
+from hepm.lab.environments import Episode, Schema, Task
 from hepm.types import SUMMARY_TOOL, Tool, ToolName, Trajectory
 
 # Parameters of a tool whose record has none: a model may call it with anything.
@@ -95,36 +95,6 @@ def _specs(run: DomainRun, known: Mapping[ToolName, Tool]) -> list[Schema]:
     return specs
 
 
-class PointEpisode:
-    """One point: the first call is judged, and nothing is executed."""
-
-    def __init__(self, point: Point) -> None:
-        self.tools = point.tools
-        self._point = point
-        self._called: list[ToolName] = []
-
-    def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
-        """Note the tool; ToolFailed, as nothing is executed."""
-        self._called.append(tool)
-        raise ToolFailed("this is a recorded run: no tool is executed")
-
-    def answer(self, text: str) -> str | None:
-        """None: the first text ends the run."""
-        del text
-        return None
-
-    def reward(self) -> float:
-        """1 if the first call is of a right tool."""
-        return float(bool(self._called) and self._called[0] in self._point.right)
-
-    def scores(self) -> Mapping[str, float]:
-        """Nothing besides the reward."""
-        return {}
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-
 class RecordedRuns:
     """The points of recorded runs.
 
@@ -182,12 +152,9 @@ class RecordedRuns:
         """A task for each point."""
         return [point.task for point in self.points]
 
-    def start(self, task: Task, *, seed: int = 0) -> PointEpisode:
-        """The point, without the conversation before it, which `hepm bench` sends."""
-        del seed
-        # Keys are unique: the file, the run and the turn are in them.
-        [point] = [point for point in self.points if point.key == task.id]
-        return PointEpisode(point)
+    def start(self, task: Task, *, seed: int = 0) -> Episode:
+        """InputError: `hepm bench` asks at a point, and executes nothing."""
+        raise InputError("recorded runs are asked by `hepm bench recorded`: nothing can be executed in them.")
 
     def close(self) -> None:
         """Nothing is held."""

@@ -17,7 +17,6 @@ from hepm.embed import Embedder
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Float32Array
 from hepm.graph.store import Store
-from hepm.graph.weights import INVERSE_STEPS_UNIT
 from hepm.rank.calls import RankerCalls, read_calls, unit
 from hepm.rank.situations import tool_vectors
 from hepm.types import ToolName
@@ -41,25 +40,17 @@ def graph_data(mirror: NamespaceMirror, embedder: Embedder) -> HeteroData:
       those that called it and succeeded, and that failed, and 1.
     - `state`: `x` (S, D), vectors of what the agent knew; `success` (S,).
     - `tool, next, tool`: `edge_index` (2, E); `edge_attr` (E, 2), log(1 + support) and the share of failed runs;
-      `efficiency` (E,), the mean of 1/n over the successful runs that took it, n the steps of a run, which no ranker
-      reads; `taken` (2, P), each edge with each run that took it.
+      `taken` (2, P), each edge with each run that took it.
     - `state, after, tool` and `state, before, tool`: `edge_index`, the tools called before and after each state.
     - `run`: `id`, a list; `success` (R,); `family` (R,), equal for runs that are held out together (see
-      `families_of`); `said` (R, D), vectors of what the user said.
+      `families_of`).
     - `call`: all (N,), in order of the runs: `last`, `second` (tools before it, -1 for none), `next`, `run`, `state`
       (-1 for none), `position`, `flags` (see `hepm.graph.delta`).
     """
     store, namespace = mirror.store, mirror.name
     calls = read_calls(store, namespace)
     described = {tool.name: tool.description for tool in store.tools(namespace=namespace)}
-    data = graph_of(calls, described, _tasks(store, namespace), embedder)
-    efficiency: dict[tuple[ToolName, ToolName], float] = {}
-    for source, target, support, inverse_steps, *_ in store.edges(namespace=namespace):
-        efficiency[source, target] = inverse_steps / INVERSE_STEPS_UNIT / max(support, 1)
-    names = data["tool"].name
-    ends = data[NEXT].edge_index.T.tolist()
-    data[NEXT].efficiency = torch.tensor([efficiency.get((names[a], names[b]), 0.0) for a, b in ends])
-    return data
+    return graph_of(calls, described, _tasks(store, namespace), embedder)
 
 
 def _tasks(store: Store, namespace: str) -> dict[str, str]:
@@ -85,7 +76,6 @@ def graph_of(
     data["run"].success = torch.from_numpy(calls.success_R.copy())
     family_R = families_of(calls.run_ids, tasks, calls.said_RD, fewest=FEWEST_FAMILIES)
     data["run"].family = torch.from_numpy(family_R)
-    data["run"].said = torch.from_numpy(calls.said_RD)
     for name in ("last", "second", "next", "run", "state", "position", "flags"):
         data["call"][name] = torch.from_numpy(getattr(calls, f"{name}_N").astype(np.int64))
     all_R = torch.ones(len(calls.run_ids), dtype=torch.bool)

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from hepm.lab.environments import ToolFailed
-from hepm.lab.environments.recorded import RecordedRuns
 from tests.faults.command import Answer, quick
 from tests.lab.bench.parcels import clerk
 from tests.loopback import Loopback, error
@@ -134,14 +132,3 @@ def test_what_cannot_be_replayed_is_refused_in_a_sentence(
     assert answer.code in (1, 2)
     assert message in " ".join(answer.err.split())
     assert not clerks.requests
-
-
-def test_a_point_is_an_episode_whose_first_call_is_judged(runs: Path) -> None:
-    environment = RecordedRuns(str(runs))
-    task = environment.tasks()[0]
-    right, *_ = next(point.right for point in environment.points if point.key == task.id)
-    for tool, reward in ((right, 1.0), ("another", 0.0)):
-        episode = environment.start(task)
-        with pytest.raises(ToolFailed, match="no tool is executed"):
-            episode.call(tool, {})
-        assert episode.reward() == reward
