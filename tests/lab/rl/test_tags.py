@@ -50,15 +50,15 @@ def written(ids: Sequence[int]) -> str:
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
-    """With a principle: runs on bridges succeed where a page is opened."""
+    """With a principle: a run succeeds by the tool Bridge, whose name is a word that the dialect has."""
     with Memory.open(tmp_path / "m.hepm", speak="weighed", approve="auto") as opened:
         for number in range(12):
-            last = ("open_page", "guess")[number % 2]
+            last = ("Bridge", "guess")[number % 2]
             with opened.session(task="known", environment="questions") as session:
                 session.say("user", "In which town is the Eagle Bridge?")
                 for call in ("search", last):
                     session.record(call, {"query": "Eagle Bridge"}, "a paragraph")
-                session.finish(reward=float(last == "open_page"))
+                session.finish(reward=float(last == "Bridge"))
         opened.sessions.wait_distilled()
         opened.principles.distill()
         opened.refresh()
