@@ -67,7 +67,7 @@ class CodingAdvice:
         for lesson in unread[:_MOST]:
             fresh[lesson.row.id] = lesson
             run.said[lesson.row.id] = lesson.row.text
-        return run.session.tell_lessons(list(fresh), lambda ids: _block([_quoted_line(fresh[id].row) for id in ids]))
+        return run.session.tell_lessons(list(fresh), _block([_quoted_line(lesson.row) for lesson in fresh.values()]))
 
 
 def _block(lines: Iterable[str]) -> str:

@@ -13,9 +13,7 @@ from hepm.text import count_of
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from hepm.uplift.report import Credit, UpliftReport
-
-_SHOWN_CREDITS = 5
+    from hepm.uplift.report import UpliftReport
 
 
 @command("uplift")
@@ -56,7 +54,7 @@ def _table(report: UpliftReport) -> Table:
     # Sessions that were held out.
     controls = f"{report.controls:,} of them without memory"
     table = table_of(f"{count_of(report.sessions, 'session')} with an outcome, {controls}", "", *COLUMNS)
-    for measured in (*report.measures, *report.parts):
+    for measured in report.measures:
         table.add_row(*measured.cells)
     return table
 
@@ -70,17 +68,5 @@ def _remarks(report: UpliftReport) -> Iterator[str]:
     if waiting:
         by_arm = ", ".join(f"{number:,} {arm}" for arm, number in report.without_outcome.items())
         yield f"{count_of(waiting, 'session')} without an outcome count for nothing ({by_arm})"
-    # Credits of tools and lessons that were left out at random, the surest first.
-    measured = [credit for credit in report.credits if credit.effect is not None]
-    for credit in measured[:_SHOWN_CREDITS]:
-        yield f"{credit.id}: {_credit(credit)}"
     if report.shadow is not None:
         yield report.shadow.sentence
-
-
-def _credit(credit: Credit) -> str:
-    shown = f"in {credit.shown:,} hints, left out of {credit.left_out:,}"
-    # An interval with 0 in it says nothing yet.
-    if credit.effect is None or not credit.effect.sure:
-        return f"{shown}; not yet known"
-    return f"{shown}; {credit.sentence}"

@@ -28,7 +28,6 @@ from hepm.experience.run_steps import step_of
 from hepm.graph.delta import state_key
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.graph.tool_life import ToolNames
-from hepm.graph.trials import LEFT_OUT_HERE, hint_id
 from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import agent_state
@@ -83,7 +82,6 @@ class Prompt:
         lessons, left_out: Ids of the lessons in it, and of those that did not fit.
         runs: Ids of runs behind the lessons.
         suggestions: The tools of the last line, each with its reason.
-        withheld: What chance left out of the hints of this session: ids of lessons, and tools (`hint_id`).
     """
 
     stable: str = ""
@@ -92,7 +90,6 @@ class Prompt:
     runs: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     suggestions: Suggestions = field(default_factory=Suggestions)
-    withheld: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -422,40 +419,6 @@ def render(found: Recollection, *, budget: int = BUDGET, redact: Callable[[str],
 def _lessons_in(lines: Sequence[_PromptLine]) -> tuple[str, ...]:
     """Ids of the lessons that lines stand for, each once."""
     return tuple(dict.fromkeys(chain.from_iterable(line.lessons for line in lines)))
-
-
-def render_without(
-    found: Recollection,
-    leaves_out: Callable[[str], bool],
-    *,
-    budget: int = BUDGET,
-    redact: Callable[[str], str] | None = None,
-) -> Prompt:
-    """`render` without the lessons and the tools that chance leaves out of a session's hints; never without notes.
-
-    Only what would be shown is left out, so that the sessions with it and those without it are alike.
-    """
-    whole = render(found, budget=budget, redact=redact)
-    notes = found.notes.id if found.notes is not None else ""
-    by_first = {line.lessons[0]: line.lessons for line in found.lessons}
-    # A sentence stands for all lessons that say it: they are shown, or left out, together.
-    # A lesson that did not fit is not withheld: nothing was left out by chance.
-    withheld: set[str] = set()
-    for id in whole.lessons:
-        if id != notes and id in by_first and leaves_out(id):
-            withheld.update(by_first[id])
-    tools: list[ToolName] = []
-    for suggestion in found.suggestions.ranked:
-        if leaves_out(hint_id(suggestion.tool)):
-            tools.append(suggestion.tool)
-    if not withheld and not tools:
-        return whole
-    suggestions = found.suggestions
-    if tools:
-        suggestions = suggestions.without(tools, LEFT_OUT_HERE)
-    lessons = [line for line in found.lessons if withheld.isdisjoint(line.lessons)]
-    prompt = render(replace(found, lessons=lessons, suggestions=suggestions), budget=budget, redact=redact)
-    return replace(prompt, withheld=(*sorted(withheld), *map(hint_id, tools)))
 
 
 def _fitting(lines: Sequence[_PromptLine], room: int) -> tuple[list[_PromptLine], int]:

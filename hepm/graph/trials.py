@@ -19,10 +19,6 @@ REQUEST_CHARS: Final = 300
 """What is kept of a request, to tell which kind it is of."""
 
 
-LEFT_OUT_HERE: Final = "left out here, to see what it does"
-"""Why a hint names no tool whose tools chance left out."""
-
-
 class Withheld(NamedTuple):
     """A hint of a shadow session: after how many calls, the tools that it would have named, the chance of the first."""
 
@@ -39,8 +35,8 @@ class Trial:
         arm: `CONTROL` or `MEMORY`.
         holdout: The chance that it had to be a control, in (0, 1]. At 1 hints are computed and not shown.
         tokens: Of what memory said to it, or of a shadow session would have said; an estimate.
-        shown, left_out: Ids of what was in its hints, and of what chance left out of them: lessons, tools that hints
-            named (`hint_id`), and tools of denied calls (`denial_id`).
+        shown: Ids of the lessons that were in its hints.
+        left_out: What older versions left out of hints by chance.
         withheld: What hints of a shadow session would have named.
     """
 
@@ -91,26 +87,15 @@ class Trial:
             return None
         return trial
 
-    def with_hint(self, tokens: int, lessons: Sequence[str], left_out: Sequence[str]) -> Trial:
+    def with_hint(self, tokens: int, lessons: Sequence[str] = ()) -> Trial:
         """The same after one more hint, or one that was withheld."""
         shown = tuple(dict.fromkeys((*self.shown, *lessons)))
-        out = tuple(dict.fromkeys((*self.left_out, *left_out)))
-        return replace(self, tokens=self.tokens + tokens, shown=shown, left_out=out)
+        return replace(self, tokens=self.tokens + tokens, shown=shown)
 
     def with_withheld(self, hint: Withheld) -> Trial:
         """The same after a hint that would have named tools; of several after the same calls the last one counts."""
         others = [other for other in self.withheld if other.calls != hint.calls]
         return replace(self, withheld=tuple(sorted([*others, hint])))
-
-
-def hint_id(tool: ToolName) -> str:
-    """The id under which hints that name a tool are credited, beside lessons."""
-    return f"hint {tool}"
-
-
-def denial_id(tool: ToolName) -> str:
-    """The id under which denied calls of a tool are credited."""
-    return f"denial {tool}"
 
 
 def trial_columns(run: Trajectory) -> dict[str, str]:
@@ -202,7 +187,6 @@ class TrialSession(NamedTuple):
     holdout: float
     tokens: int
     shown: tuple[str, ...]
-    left_out: tuple[str, ...]
     errors: int
     hints: tuple[tuple[float, bool], ...]
     request: str
@@ -234,7 +218,6 @@ def trial_session(row: Sequence[Any]) -> TrialSession:
         holdout=kept["holdout"],
         tokens=kept["tokens"],
         shown=tuple(kept["shown"]),
-        left_out=tuple(kept["left_out"]),
         errors=kept["errors"],
         hints=tuple(hints),
         request=kept["request"],

@@ -1,18 +1,15 @@
-"""What chance decides of a session: its arm in an experiment, which lessons are left out of its hints, its level."""
+"""What chance decides of a session: its arm in an experiment, and its level."""
 
 from __future__ import annotations
 
 from hashlib import blake2b
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from hepm.graph.trials import CONTROL, MEMORY
 
 if TYPE_CHECKING:
     from hepm.graph.store import Store
-
-LEFT_OUT: Final = 0.1
-"""Share of the sessions of an experiment in which a lesson is left out of all hints, and so is a tool."""
 
 
 class Lots:
@@ -45,7 +42,3 @@ class Lots:
         if lot < holdout:
             return CONTROL
         return MEMORY
-
-    def leaves_out(self, run: str, what: str, *, namespace: str) -> bool:
-        """Whether a lesson, or a tool that hints may name, is left out of a session's hints."""
-        return self.dice(f"left out {what}", run, namespace=namespace).random() < LEFT_OUT

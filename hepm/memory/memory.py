@@ -623,7 +623,6 @@ class Memory:
         budget: int = 1_000,
         options: PromptOptions | None = None,
         level: str = "",
-        leaves_out: Callable[[str], bool] | None = None,
         token: str = "",
         namespace: str = DEFAULT_NAMESPACE,
     ) -> Prompt:
@@ -637,10 +636,9 @@ class Memory:
             run: Id that the run will be stored under. The lessons shown are then credited with its outcome.
             budget: Maximum number of tokens, approximately.
             level: Of the guard (`hepm.memory.levels.LEVELS`), which sessions draw; "" where `speak` decides.
-            leaves_out: Whether a lesson, or a tool (`hepm.graph.trials.hint_id`), is left out to measure what it does.
             token: Name of the token that asks at a server: what another one's runs alone taught is not for it.
         """
-        from hepm.experience.prompt import PromptOptions, Recollector, TurnState, render, render_without
+        from hepm.experience.prompt import PromptOptions, Recollector, TurnState, render
         from hepm.memory.levels import CHANCES, at_level
 
         options = options or PromptOptions()
@@ -677,11 +675,7 @@ class Memory:
             options=options,
             namespace=namespace,
         )
-        found = recollector.recollect()
-        if leaves_out is None:
-            prompt = render(found, budget=budget, redact=options.redact)
-        else:
-            prompt = render_without(found, leaves_out, budget=budget, redact=options.redact)
+        prompt = render(recollector.recollect(), budget=budget, redact=options.redact)
         if run:
             self.lessons.show(run, prompt.lessons, namespace=namespace)
         return prompt

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 from hepm.errors import ConflictError, HepmError, InputError
 from hepm.graph.mirror.mirror import switching_often
-from hepm.graph.trials import CONTROL, LEFT_OUT_HERE, Trial, Withheld, denial_id, hint_id
+from hepm.graph.trials import CONTROL, Trial, Withheld
 from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.records import graded
@@ -231,7 +231,7 @@ class Session:
             return Prompt()
         if tools is None and self._options.tools is not None:
             tools = [tool.name for tool in self._options.tools]
-        trial = self.enter(keep=keep)
+        self.enter(keep=keep)
         if self.is_control:
             if keep:
                 self.keep()
@@ -243,11 +243,10 @@ class Session:
         if self.is_shadow:
             self._withhold(self._ask(lambda: self._prompt(self._record.turns(), **about)))
             return self._stated_notes()
-        if trial is not None:
-            about["leaves_out"] = self._leaves_out
         found = self._ask(lambda: self._prompt(self._record.turns(), **about))
         if found is not None:
-            self._note_trial(found)
+            if self._trial is not None:
+                self._note(self._trial.with_hint(found.tokens, found.lessons))
             # Only now: a prompt that failed showed nothing.
             self._shown.update(dict.fromkeys(found.lessons))
             self._record.note_texts(found.text)
@@ -297,19 +296,11 @@ class Session:
         self._trial = trial
         self._run = replace(self._run, tags={**self._run.tags, TRIAL: trial.to_tag()})
 
-    def _note_trial(self, found: Prompt) -> None:
-        """Note what a hint of a session in an experiment held, and what chance left out of it."""
-        if self._trial is not None:
-            tools: list[str] = []
-            if HINT in found.present:
-                tools = [hint_id(suggestion.tool) for suggestion in found.suggestions.ranked]
-            self._note(self._trial.with_hint(found.tokens, (*found.lessons, *tools), found.withheld))
-
     def _withhold(self, found: Prompt | None) -> None:
         """Note what memory would have said in a shadow session."""
         if found is None or self._trial is None:
             return
-        trial = self._trial.with_hint(found.tokens, found.lessons, ())
+        trial = self._trial.with_hint(found.tokens, found.lessons)
         # A prompt without a hint line would have named no tool.
         withheld = Suggestions()
         if HINT in found.present:
@@ -367,64 +358,40 @@ class Session:
     def tell_tools(self, found: Suggestions, *, calls: int) -> Suggestions:
         """What the agent reads of suggestions after so many calls, which another than `prompt` asked for.
 
-        A control and a shadow session read none, and others not what chance leaves out of their hints.
+        A control and a shadow session read none.
         """
         from hepm.experience.prompt import Prompt
 
         if self.is_control:
             return Suggestions(abstained=HELD_OUT)
-        # Before the agent reads any: what it read cannot be left out.
-        left_out = self._left_out_of([hint_id(suggestion.tool) for suggestion in found.ranked])
-        kept = found
-        if left_out:
-            tools = [suggestion.tool for suggestion in found.ranked]
-            kept = found.without([tool for tool in tools if hint_id(tool) in left_out], LEFT_OUT_HERE)
-        shown = [suggestion.tool for suggestion in kept.ranked]
         if self._trial is not None:
-            tokens = Prompt(present=kept.prompt()).tokens
-            if self._trial.shadow:
-                self._note_withheld(self._trial.with_hint(tokens, (), ()), kept, calls=calls)
+            trial = self._trial.with_hint(Prompt(present=found.prompt()).tokens)
+            if trial.shadow:
+                self._note_withheld(trial, found, calls=calls)
                 return Suggestions(abstained=HELD_OUT)
-            self._note(self._trial.with_hint(tokens, list(map(hint_id, shown)), left_out))
-        self.note_hint(shown, calls=calls)
-        return kept
+            self._note(trial)
+        self.note_hint([suggestion.tool for suggestion in found.ranked], calls=calls)
+        return found
 
-    def tell_lessons(self, lessons: Sequence[str], write: Callable[[Sequence[str]], str]) -> str:
+    def tell_lessons(self, lessons: Sequence[str], text: str) -> str:
         """What the agent reads of lessons, by their ids, that another than `prompt` found; "" if it reads none.
 
-        A control and a shadow session read none, and others not what chance leaves out of their hints.
-
-        Args:
-            write: The text of those that are left.
+        A control and a shadow session read none.
         """
-        if self.is_control or not lessons:
+        if self.is_control or not lessons or not self._tells(text, lessons):
             return ""
-        kept, text = self._tell(lessons, write)
-        if text:
-            self._shown.update(dict.fromkeys(kept))
-            self._record.note_texts(text)
+        self._shown.update(dict.fromkeys(lessons))
+        self._record.note_texts(text)
         self.keep()
         return text
 
-    def _tell(self, ids: Sequence[str], write: Callable[[Sequence[str]], str]) -> tuple[list[str], str]:
-        """What chance does not leave out of the session's hints, and its text; "" where nothing of it is shown."""
+    def _tells(self, text: str, lessons: Sequence[str] = ()) -> bool:
+        """Note a text of memory; whether the agent reads it: not in a shadow session."""
         from hepm.experience.prompt import Prompt
 
-        left_out = self._left_out_of(ids)
-        kept = [id for id in ids if id not in left_out]
-        text = write(kept) if kept else ""
         if self._trial is not None:
-            self._note(self._trial.with_hint(Prompt(present=text).tokens, kept, left_out))
-        return kept, "" if self.is_shadow else text
-
-    def _left_out_of(self, ids: Sequence[str]) -> list[str]:
-        """What chance leaves out of this session's hints; nothing outside of an experiment, and of a shadow session,
-        where what memory would say counts whole.
-        """
-        trial = self.enter()
-        if trial is None or trial.shadow:
-            return []
-        return [id for id in ids if self._leaves_out(id)]
+            self._note(self._trial.with_hint(Prompt(present=text).tokens, lessons))
+        return not self.is_shadow
 
     def denial(
         self,
@@ -449,16 +416,10 @@ class Session:
         about: dict[str, Any] = {"tools": self._options.tools if tools is None else tools, "user": self._run.user}
         about["namespace"] = self._namespace
         denial = self._ask(lambda: denial_of(self._memory, self._record.turns(), tool, arguments or {}, **about))
-        if denial is None:
-            return None
-        if not self._tell([denial_id(denial.way.tool)], lambda ids: denial.text)[1]:
+        if denial is None or not self._tells(denial.text):
             return None
         self.note_hint([denial.way.instead], calls=denial.calls)
         return denial
-
-    def _leaves_out(self, what: str) -> bool:
-        """Whether chance leaves a lesson, a tool (`hint_id`) or a denial (`denial_id`) out of this session's hints."""
-        return self._memory.sessions.lots.leaves_out(self.id, what, namespace=self._namespace)
 
     @property
     def project(self) -> str:

@@ -158,7 +158,7 @@ class Sessions:
         self._background.add(run, namespace=namespace)
 
     def tidy_soon(self, *, tried: bool, options: IngestOptions | None, namespace: str = DEFAULT_NAMESPACE) -> None:
-        """After a session, on that thread: store others that were left behind, and retire lessons that harm.
+        """After a session, on that thread: store others that were left behind, and look whether memory harms.
 
         Args:
             tried: Whether the session was in an experiment, which may now show that.
@@ -166,8 +166,7 @@ class Sessions:
         if self.journal is not None:
             self._background.later(lambda: self.store_abandoned(options=options), key="abandoned")
         if tried:
-            key = "harmful", namespace
-            self._background.later(lambda: self.trials.retire_harmful(namespace=namespace), key=key)
+            self._background.later(lambda: self.trials.lately(namespace=namespace), key=("trials", namespace))
 
     @property
     def _background(self) -> BackgroundDistiller:
@@ -201,7 +200,7 @@ class Sessions:
         """The experiments of sessions that were held out."""
         from hepm.memory.trials import Trials
 
-        return Trials(self._memory.store, self._memory.mirrors, lambda: self._memory.lessons)
+        return Trials(self._memory.store, self._memory.mirrors)
 
     def uplift(self, *, namespace: str = DEFAULT_NAMESPACE) -> UpliftReport:
         """What memory does here: sessions with memory beside those that were held out (docs/use/uplift.md)."""

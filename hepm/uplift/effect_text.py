@@ -87,9 +87,7 @@ def _figure(value: float, digits: int) -> str:
     return text
 
 
-def effect_sentence(
-    effect: Effect | None, sessions: int, *, who: str = "Memory", what: str = "success", of: str = "session"
-) -> str:
+def effect_sentence(effect: Effect | None, sessions: int, *, what: str = "success", of: str = "session") -> str:
     """What is known of a difference of shares.
 
     "Memory raised success by 6 points (2 to 10) in 1,840 sessions."
@@ -108,7 +106,7 @@ def effect_sentence(
         value, low, high = value.removeprefix("−"), high.removeprefix("−"), low.removeprefix("−")
     # The interval excludes 0.
     if effect.sure:
-        return f"{who} {_WORDS[effect.sure]} {what} by {value} points ({low} to {high}) in {count_of(sessions, of)}."
+        return f"Memory {_WORDS[effect.sure]} {what} by {value} points ({low} to {high}) in {count_of(sessions, of)}."
     unknown = f"Not yet known: {what} differed by {value} points ({low} to {high}) in {count_of(sessions, of)}"
     waits = _waits(effect, of)
     if not waits:

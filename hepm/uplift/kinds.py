@@ -1,6 +1,6 @@
-"""Of what kind each session's request is, and whether memory knew that kind before.
+"""Of what kind each session's request is.
 
-Both are settled before chance draws the arm: an arm cannot change them, so arms may be compared inside a kind.
+That is settled before chance draws the arm: an arm cannot change it, so arms may be compared inside a kind.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from hepm.experience.likeness import group_requests
 from hepm.graph.trials import REQUEST_CHARS, TrialSession
-from hepm.uplift.sequence import BoolArray, IntArray
+from hepm.uplift.sequence import IntArray
 
 KNOWN_RUNS: Final = 2_000
 """Runs of before the experiment by which requests are recognised, the latest ones."""
@@ -28,15 +28,8 @@ class RunRequest(NamedTuple):
     request: str
 
 
-class Kinds(NamedTuple):
-    """Of each session its kind, from 0, and whether a stored run of before it was of that kind; shape (T,) each."""
-
-    kind_T: IntArray
-    known_T: BoolArray
-
-
-def kinds_of(sessions: Sequence[TrialSession], before: Sequence[tuple[int, str, str, str]] = ()) -> Kinds:
-    """The kinds of sessions of one namespace, in order of arrival.
+def kinds_of(sessions: Sequence[TrialSession], before: Sequence[tuple[int, str, str, str]] = ()) -> IntArray:
+    """The kind of each session of one namespace, in order of arrival, from 0, shape (T,).
 
     A task that two runs have, in one environment, is a kind; other runs are grouped by like requests.
 
@@ -49,27 +42,13 @@ def kinds_of(sessions: Sequence[TrialSession], before: Sequence[tuple[int, str, 
         requests.append(RunRequest(seq, environment, task, request[:REQUEST_CHARS]))
     for session in sessions:
         requests.append(RunRequest(session.seq, session.environment, session.task, session.request))
-    names = kind_names(requests)
-    first_seq = _first_of_each_kind(requests, names)
-    numbers = {name: number for number, name in enumerate(first_seq)}
     # The sessions are the last of `requests`; the runs before the experiment only serve to recognise them.
-    session_names = names[len(before) :]
-    kind_T = np.array([numbers[name] for name in session_names], dtype=np.int64)
-    known: list[bool] = []
-    for session, name in zip(sessions, session_names, strict=True):
-        known.append(first_seq[name] < session.seq)
-    return Kinds(kind_T, np.array(known, dtype=np.bool_))
+    names = _kind_names(requests)[len(before) :]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    return np.array([numbers[name] for name in names], dtype=np.int64)
 
 
-def _first_of_each_kind(requests: Sequence[RunRequest], names: Sequence[object]) -> dict[object, int]:
-    """The row number of the first run of each kind, kinds in the order of these."""
-    first_seq: dict[object, int] = {}
-    for request, name in sorted(zip(requests, names, strict=True), key=lambda pair: pair[0].seq):
-        first_seq.setdefault(name, request.seq)
-    return first_seq
-
-
-def kind_names(requests: Sequence[RunRequest]) -> list[object]:
+def _kind_names(requests: Sequence[RunRequest]) -> list[object]:
     """A name of the kind of each run; equal for runs of one kind."""
     runs_of_task = Counter((run.environment, run.task) for run in requests if run.task)
     # A task of one run says nothing of a kind: such runs, and those without a task, are grouped by their words.

@@ -17,7 +17,7 @@ from hepm.graph.trials import CONTROL, MEMORY, TrialSession
 from hepm.text import count_of
 from hepm.types import Object
 from hepm.uplift.effect_text import MeasuredInBothArms, PlotPoint, effect_sentence, figures
-from hepm.uplift.kinds import Kinds, kinds_of
+from hepm.uplift.kinds import kinds_of
 from hepm.uplift.sequence import (
     FEWEST,
     BoolArray,
@@ -26,33 +26,10 @@ from hepm.uplift.sequence import (
     FloatArray,
     IntArray,
     path_of,
-    paths,
-    scores,
 )
 
 PLOT_POINTS: Final = 120
 NO_TRIAL: Final = "No session was held out yet, so that nobody knows what memory does here: `hepm serve --holdout 0.1`."
-
-
-class Credit(NamedTuple):
-    """What one lesson does, or a tool that hints name (`hepm.graph.trials.hint_id`): success with it less without it.
-
-    Attributes:
-        shown, left_out: Sessions with an outcome in which it was in a hint, and in which chance left it out.
-        effect: None while too little is known.
-    """
-
-    id: str
-    shown: int
-    left_out: int
-    effect: Effect | None
-
-    @property
-    def sentence(self) -> str:
-        """How sure it is that it helps or harms."""
-        if self.effect is None:
-            return effect_sentence(None, self.shown + self.left_out)
-        return effect_sentence(self.effect, self.effect.sessions, who="it")
 
 
 class ShadowLevel(NamedTuple):
@@ -124,11 +101,9 @@ class UpliftReport:
         sessions: Sessions of both arms with an outcome.
         controls: Those of them that had no memory.
         without_outcome: Sessions of each arm that have no outcome; they count for nothing.
-        success, raw: The difference of success, adjusted for the kinds of requests, and as it is.
+        success: The difference of success, adjusted for the kinds of requests.
         measures: Success, turns, failed calls and tokens of memory, in both arms.
-        parts: Success by whether the request was recognised.
         points: How the difference of success became known.
-        credits: What lessons and hinted tools do, the surest first.
         shadow: What sessions under a holdout of 1 show; None if there are none.
     """
 
@@ -138,11 +113,8 @@ class UpliftReport:
     without_outcome: Mapping[str, int]
     kinds: int
     success: Effect | None
-    raw: Effect | None
     measures: tuple[MeasuredInBothArms, ...]
-    parts: tuple[MeasuredInBothArms, ...]
     points: tuple[PlotPoint, ...]
-    credits: tuple[Credit, ...]
     shadow: Shadow | None
 
     @property
@@ -154,26 +126,14 @@ class UpliftReport:
             return NO_TRIAL
         return self.shadow.sentence
 
-    @property
-    def harmful(self) -> tuple[Credit, ...]:
-        """Lessons that harm, with their interval below 0."""
-        harming: list[Credit] = []
-        for credit in self.credits:
-            if credit.effect is not None and credit.effect.sure < 0:
-                harming.append(credit)
-        return tuple(harming)
-
     def to_json(self) -> Object:
         """In values that JSON can hold."""
         # asdict leaves NamedTuples as they are: JSON would write them as lists without names.
         values = asdict(self) | {"sentence": self.sentence}
         values["without_outcome"] = dict(self.without_outcome)
         values["measures"] = [_measured_json(measure) for measure in self.measures]
-        values["parts"] = [_measured_json(part) for part in self.parts]
         values["success"] = _effect_json(self.success)
-        values["raw"] = _effect_json(self.raw)
         values["points"] = [point._asdict() for point in self.points]
-        values["credits"] = [_credit_json(credit) for credit in self.credits]
         if self.shadow is not None:
             levels = [level._asdict() for level in self.shadow.levels]
             values["shadow"] = {**asdict(self.shadow), "levels": levels, "sentence": self.shadow.sentence}
@@ -190,23 +150,17 @@ def _measured_json(measure: MeasuredInBothArms) -> Object:
     return {**measure._asdict(), "effect": _effect_json(measure.effect), "cells": measure.cells}
 
 
-def _credit_json(credit: Credit) -> Object:
-    return {**credit._asdict(), "effect": _effect_json(credit.effect), "sentence": credit.sentence}
-
-
 def uplift_of(
     sessions: Sequence[TrialSession],
     before: Sequence[tuple[int, str, str, str]] = (),
     *,
     namespace: str,
-    left_out: float,
     chances: Mapping[str, float],
 ) -> UpliftReport:
     """The report on sessions in order of arrival.
 
     Args:
         before: Runs of before the experiment, by which requests are recognised (`Store.requests_before`).
-        left_out: The chance with which a lesson is left out of a session.
         chances: The guard's levels.
     """
     shadows: list[TrialSession] = []
@@ -219,15 +173,12 @@ def uplift_of(
             missing[session.arm] += 1
         else:
             ended.append(session)
-    kinds = kinds_of(ended, before)
+    kind_T = kinds_of(ended, before)
     success_T = _successes(ended)
     treated_T = np.array([session.arm == MEMORY for session in ended], dtype=np.bool_)
     # The holdout is the chance of a control; of each session, as the setting may change while an experiment runs.
     chances_T = 1 - np.array([session.holdout for session in ended], dtype=np.float64)
-    path = path_of(success_T, treated_T, chances_T, kinds.kind_T)
-    one_kind = np.zeros_like(kinds.kind_T)  # no adjustment
-    raw = path_of(success_T, treated_T, chances_T, one_kind)
-    with_memory = [session for session in ended if session.arm == MEMORY]
+    path = path_of(success_T, treated_T, chances_T, kind_T)
     shadow = None
     if shadows:
         shadow = _shadow(shadows, chances)
@@ -236,13 +187,10 @@ def uplift_of(
         sessions=len(ended),
         controls=int((~treated_T).sum()),
         without_outcome={MEMORY: missing[MEMORY], CONTROL: missing[CONTROL]},
-        kinds=len(set(kinds.kind_T.tolist())),
+        kinds=len(set(kind_T.tolist())),
         success=path.last,
-        raw=raw.last,
-        measures=tuple(_measures(ended, treated_T, chances_T, kinds.kind_T, path.last)),
-        parts=tuple(_recognised(success_T, treated_T, chances_T, kinds)),
+        measures=tuple(_measures(ended, treated_T, chances_T, kind_T, path.last)),
         points=_points(ended, path),
-        credits=_credits(with_memory, kinds.kind_T[treated_T], left_out),
         shadow=shadow,
     )
 
@@ -297,56 +245,6 @@ def _measures(
         effect = path_of(values_T, treated_T, chances_T, kind_T, share=False).last
         measures.append(MeasuredInBothArms(name, *_means(values_T, treated_T), effect))
     return measures
-
-
-def _recognised(
-    success_T: FloatArray, treated_T: BoolArray, chances_T: FloatArray, kinds: Kinds
-) -> list[MeasuredInBothArms]:
-    """Success where memory knew the kind of request, and where it was new."""
-    if not len(success_T):
-        return []
-    # Scored together, so that both parts are compared with what all earlier sessions lead to expect.
-    f_T = scores(success_T[None], treated_T[None], chances_T[None], kinds.kind_T[None])[0]
-    measures: list[MeasuredInBothArms] = []
-    for name, part_T in (("recognised requests", kinds.known_T), ("new requests", ~kinds.known_T)):
-        if part_T.any():
-            path = paths(f_T[part_T][None], chances_T[part_T][None])
-            effect = path.of_stream(0).last
-            measures.append(MeasuredInBothArms(name, *_means(success_T[part_T], treated_T[part_T]), effect, share=True))
-    return measures
-
-
-def _credits(with_memory: Sequence[TrialSession], kind_T: IntArray, left_out: float) -> tuple[Credit, ...]:
-    """What each lesson does, among the sessions with memory that would have been shown it."""
-    indices: defaultdict[str, list[int]] = defaultdict(list)
-    was_shown: defaultdict[str, list[bool]] = defaultdict(list)
-    for index, session in enumerate(with_memory):
-        out = set(session.left_out)
-        for id in {*session.shown, *session.left_out}:
-            indices[id].append(index)
-            was_shown[id].append(id not in out)
-    success_T = _successes(with_memory)
-    # Lesson by lesson, over the sessions where it was due: some left it out by chance.
-    credits: list[Credit] = []
-    for id, sessions in indices.items():
-        index_N = np.array(sessions, dtype=np.int64)
-        shown_N = np.array(was_shown[id], dtype=np.bool_)
-        # Chance alone decides whether a lesson is left out, so being shown is an arm of its own.
-        chance_N = np.full(len(sessions), 1 - left_out)
-        effect = path_of(success_T[index_N], shown_N, chance_N, kind_T[index_N]).last
-        shown = int(shown_N.sum())
-        credits.append(Credit(id, shown, len(sessions) - shown, effect))
-    return tuple(sorted(credits, key=_by_certainty))
-
-
-def _by_certainty(credit: Credit) -> tuple[int, float, str]:
-    """The surest first; those of which nothing is known yet come last."""
-    if credit.effect is None:
-        return 2, -credit.shown, credit.id
-    width = credit.effect.high - credit.effect.low
-    if credit.effect.sure:
-        return 0, width, credit.id
-    return 1, width, credit.id
 
 
 def _shadow(sessions: Sequence[TrialSession], chances: Mapping[str, float]) -> Shadow:

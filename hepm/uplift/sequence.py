@@ -93,10 +93,6 @@ class ConfidencePath(NamedTuple):
         value, low, high, sd = (float(part[-1]) for part in self)
         return Effect(value, low, high, len(self.value_T), sd)
 
-    def of_stream(self, stream: int) -> ConfidencePath:
-        """One stream of `paths`, whose parts have the shape (S, T)."""
-        return ConfidencePath(self.value_T[stream], self.low_T[stream], self.high_T[stream], self.sd_T[stream])
-
 
 def rho2(at: float = NARROWEST_AT, alpha: float = ALPHA) -> float:
     """The parameter r with which the interval is narrowest at so many sessions."""
@@ -231,4 +227,4 @@ def path_of(
         spread = float(outcomes_T.std()) or 1.0  # outcomes that are all alike would claim to be certain
         guess = float(outcomes_T.mean())
     f_1T = scores(outcomes_T[None], treated_T[None], chances_T[None], kinds_T[None], guess=guess)
-    return paths(f_1T, chances_T[None], spread).of_stream(0)
+    return ConfidencePath(*(part_1T[0] for part_1T in paths(f_1T, chances_T[None], spread)))

@@ -225,7 +225,7 @@ class _Page:
         success, shadow = uplift.success, uplift.shadow
         rows: list[Sequence[str]] = []
         if uplift.sessions:
-            rows = [measure.cells for measure in (*uplift.measures, *uplift.parts)]
+            rows = [measure.cells for measure in uplift.measures]
         return {
             "sentence": uplift.sentence,
             "success": success and success._asdict(),

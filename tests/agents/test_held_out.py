@@ -43,14 +43,11 @@ def memory(told_memory: Memory, tmp_path: Path) -> Iterator[Memory]:
         yield memory
 
 
-def id_in(memory: Memory, arm: str, *tools: str) -> str:
-    """An id of a session that draws an arm, and of whose hints chance leaves none of these tools out."""
+def id_in(memory: Memory, arm: str) -> str:
+    """An id of a session that draws an arm."""
     lots = memory.sessions.lots
     return next(
-        name
-        for name in (f"s{number}" for number in count())
-        if lots.arm(name, HOLDOUT, namespace="default") == arm
-        and not any(lots.leaves_out(name, f"hint {tool}", namespace="default") for tool in tools)
+        name for name in (f"s{number}" for number in count()) if lots.arm(name, HOLDOUT, namespace="default") == arm
     )
 
 
@@ -64,7 +61,7 @@ def trial_of(memory: Memory, name: str) -> Trial:
 
 @ARMS
 def test_the_proxy_adds_nothing_to_the_requests_of_a_control(memory: Memory, loopback: Loopback, arm: str) -> None:
-    name = id_in(memory, arm, "get_order", "refund")
+    name = id_in(memory, arm)
     loopback.replies = [tool_call("get_order", {}), completion("done")]
     with serving(memory, upstream=loopback.url) as (_, url):
         converse(url, name)
@@ -103,21 +100,17 @@ def test_hooks_tell_a_control_no_lesson_and_no_warning(coding_memory: Memory, ar
     assert (told == 0) == (arm == CONTROL)
 
 
-def test_hooks_leave_a_lesson_out_of_some_sessions_and_note_what_was_told(coding_memory: Memory) -> None:
+def test_hooks_note_what_was_told(coding_memory: Memory) -> None:
     coding_memory.holdout = 0.001
     hooks = Hooks(coding_memory)
     shown: set[str] = set()
-    left_out: set[str] = set()
-    for session in sessions(60, seed=3):
+    for session in sessions(20, seed=3):
         texts = [text for *_, text in hooks.play(session)]
         hooks(session.id, "SessionEnd", reason="other")
         trial = trial_of(coding_memory, session.id)
         assert (trial.tokens > 0) == any(texts)
-        assert not set(trial.shown) & set(trial.left_out)
         shown.update(trial.shown)
-        left_out.update(trial.left_out)
-    assert left_out
-    assert left_out <= shown  # by other sessions
+    assert shown
 
 
 def test_a_shadow_session_of_hooks_is_told_nothing_and_notes_what_it_would_have_been_told(
@@ -141,7 +134,7 @@ def test_the_hooks_of_the_claude_agent_sdk_draw_the_same_arm(memory: Memory, arm
             session.say("user", f"Refund parcel {number}, the glass is broken.")
             session.record("mcp__desk__get_order", {}, "delivered")
             session.finish(success=True)
-    name = id_in(memory, arm, "mcp__desk__get_order")
+    name = id_in(memory, arm)
     event = {"session_id": name, "hook_event_name": "UserPromptSubmit", "prompt": TEXT}
     answer = ClaudeCode(LiveRuns(memory)).answer(event, "default")
     assert (HINT in str(answer)) == (arm == MEMORY)
@@ -164,7 +157,7 @@ async def _talk(url: str, name: str) -> dict[str, Any]:
 
 @ARMS
 def test_no_tool_of_mcp_tells_a_control_anything(memory: Memory, arm: str) -> None:
-    name = id_in(memory, arm, "get_order", "refund")
+    name = id_in(memory, arm)
     with serving(memory) as (_, url):
         got = asyncio.run(_talk(url, name))
     told = arm == MEMORY
@@ -178,27 +171,13 @@ def test_no_tool_of_mcp_tells_a_control_anything(memory: Memory, arm: str) -> No
     assert "session_id" in str(got["nameless"].content)
     assert got["nameless"].is_error  # who does not say who it is has no arm
     trial = trial_of(memory, name)
-    assert (trial.arm, trial.tokens > 0, bool(trial.shown)) == (arm, told, told)
-
-
-def test_mcp_leaves_out_what_chance_leaves_out_and_notes_it(memory: Memory) -> None:
-    lots = memory.sessions.lots
-    name = next(
-        name
-        for name in (f"s{number}" for number in count())
-        if lots.arm(name, HOLDOUT, namespace="default") == MEMORY
-        and lots.leaves_out(name, "hint refund", namespace="default")
-    )
-    with serving(memory) as (_, url):
-        got = asyncio.run(_talk(url, name))
-    assert "refund" not in str(got["suggested"].structured_content["tools"])
-    assert trial_of(memory, name).left_out == ("hint refund",)
+    assert (trial.arm, trial.tokens > 0) == (arm, told)
 
 
 @ARMS
 def test_an_adapter_tells_a_control_nothing(memory: Memory, arm: str) -> None:
     said: list[tuple[str, str]] = []
-    name = id_in(memory, arm, "get_order", "refund")
+    name = id_in(memory, arm)
     run = AgentRun(memory, id=name)
     calls = called("get_order")
     put: Callable[[str, str], None] = lambda stable, present: said.append((stable, present))  # noqa: E731

@@ -40,7 +40,7 @@ def test_sessions_of_experiments_are_listed_in_order_with_what_is_compared(store
     found = store.trial_sessions(namespace=NS)
     assert [(one.run, one.arm, one.success) for one in found] == [("b", MEMORY, True), ("a", MEMORY, None)]
     assert found[0].shown == ("p-1", "hint buy")
-    assert (found[0].left_out, found[0].tokens, found[0].holdout, found[0].shadow) == (("e-2",), 40, 0.1, False)
+    assert (found[0].tokens, found[0].holdout, found[0].shadow) == (40, 0.1, False)
     assert [one.arm for one in store.trial_sessions(namespace="other")] == [CONTROL]
     assert len(store.requests_before(namespace=NS, most=5)) == 1
 

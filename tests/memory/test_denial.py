@@ -93,32 +93,21 @@ def test_a_pending_call_in_the_conversation_is_no_part_of_the_situation_that_it_
     assert session.denial("close_ticket") is None
 
 
-def test_neither_a_control_nor_a_session_of_which_it_is_left_out_denies_and_uplift_credits_the_others(
-    memory: Memory,
-) -> None:
+def test_neither_a_control_nor_a_shadow_session_denies_and_what_is_denied_is_noted(memory: Memory) -> None:
     taught(memory)
-    denied = left_out = controls = 0
-    while not all((denied, left_out, controls)):
+    denied = controls = 0
+    while not all((denied, controls)):
         session = looked_up(memory, holdout=0.3, distill=False)
         denial = session.denial("close_ticket")
-        trial = session.trial
-        assert trial is not None
-        if session.is_control:
-            controls += 1
-            assert (denial, trial.shown) == (None, ())
-        elif denial is None:
-            left_out += 1
-            assert trial.left_out == ("denial close_ticket",)
-        else:
-            denied += 1
-            assert (trial.shown, trial.tokens > 0) == (("denial close_ticket",), True)
+        assert session.trial is not None
+        assert (denial is None, session.trial.tokens == 0) == (session.is_control, session.is_control)
+        controls += session.is_control
+        denied += not session.is_control
         session.finish(success=denial is not None)
-    [credit] = [credit for credit in memory.sessions.uplift().credits if credit.id == "denial close_ticket"]
-    assert (credit.shown, credit.left_out) == (denied, left_out)
     shadow = looked_up(memory, holdout=1.0)
     assert shadow.denial("close_ticket") is None
     assert shadow.trial is not None
-    assert shadow.trial.shown == ("denial close_ticket",)
+    assert shadow.trial.tokens > 0
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -13,11 +12,8 @@ import pytest
 
 from hepm import Memory
 from hepm.errors import InputError
-from hepm.experience.lessons import Principle
 from hepm.experience.prompt import Prompt
-from hepm.graph.lessons.transaction import LessonChange
-from hepm.graph.trials import CONTROL, MEMORY, Trial, hint_id
-from hepm.memory.lots import LEFT_OUT
+from hepm.graph.trials import CONTROL, MEMORY, Trial
 from hepm.memory.trials import HARMED_HOLDOUT
 from hepm.types import HINT, TRIAL, Outcome, Trajectory
 from tests.memory.test_levels import file  # noqa: F401
@@ -28,11 +24,10 @@ WISH = "Refund parcel 7, the glass is broken"
 
 
 def id_in(memory: Memory, arm: str, holdout: float = 0.5) -> str:
-    """A session of an arm; chance leaves `refund` out of the hints of none of these."""
+    """A session of an arm."""
     some = (f"t{number}" for number in range(1_000))
     of_arm = (name for name in some if memory.sessions.lots.arm(name, holdout, namespace="default") == arm)
-    hint = hint_id("refund")
-    return next(name for name in of_arm if not memory.sessions.lots.leaves_out(name, hint, namespace="default"))
+    return next(of_arm)
 
 
 def ended(arm: str, name: str, success: bool, holdout: float = 0.2, **about: tuple[str, ...]) -> Trajectory:
@@ -180,67 +175,6 @@ def test_a_shadow_session_is_told_nothing_and_what_it_would_have_been_told_is_co
     assert (boldest.hints, boldest.in_successes, boldest.in_failures) == (2, 1.0, 0.0)
     assert found.sentence.startswith("Memory was silent in 2 sessions. It would have spoken in 2, at ")
     assert "100 % of the turns of successful sessions" in found.sentence
-
-
-def test_a_lesson_is_left_out_of_its_share_of_sessions_and_of_all_their_hints(file: Path) -> None:  # noqa: F811
-    rule = Principle("Call refund.", "guiding", tools=("refund",)).row()
-    with Memory.open(file, speak="weighed", holdout=0.01) as memory:
-        memory.lessons.change(LessonChange(put=[rule]))
-        outs: defaultdict[bool, int] = defaultdict(int)
-        for number in range(60):
-            session = memory.session(id=f"l{number}")
-            out = memory.sessions.lots.leaves_out(session.id, "hint refund", namespace="default")
-            for _ in range(2):
-                text = session.hint(asked("get_order", wish=WISH))
-                assert (f"{HINT}refund" in text) != (out or session.trial == Trial(CONTROL, 0.01))
-            if session.trial is not None and session.trial.arm == MEMORY:
-                outs[out] += 1
-                assert ("hint refund" in session.trial.left_out) == out
-                assert ("hint refund" in session.trial.shown) != out
-            session.discard()
-    assert 1 <= outs[True] <= 15  # 6 are expected
-    assert LEFT_OUT == 0.1
-
-
-def test_a_lesson_that_harms_with_confidence_retires_itself_and_says_why(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with Memory.open(tmp_path / "m.hepm", holdout=0.2, speak="sure") as memory:
-        memory.ingest([trajectory("taught", "look", success=True)])
-        rows = [Principle(text, "guiding", tools=("look",)).row() for text in ("Call look twice.", "Call look once.")]
-        memory.lessons.change(LessonChange(put=rows))
-        bad, good = (row.id for row in rows)
-        dice = Random(2)
-        runs: list[Trajectory] = []
-        for number in range(900):
-            out = dice.random() < LEFT_OUT
-            about = {"shown": (good,), "left_out": (bad,)} if out else {"shown": (good, bad)}
-            runs.append(ended(MEMORY, f"h{number}", dice.random() < (0.9 if out else 0.4), **about))
-        memory.ingest(runs)
-        assert memory.sessions.trials.retire_harmful() == [bad]
-        live = {one.row.id for one in memory.lessons.list("principle")}
-        assert good in live
-        assert bad not in live
-        retired = memory.lessons.lessons("default").get(bad)
-        assert retired is not None
-        assert retired.row.retired == "harmful"
-    assert f"the lesson {bad} of 'default' is retired: it lowered success by " in caplog.text
-
-
-def test_credits_come_surest_first_and_those_of_which_nothing_is_known_last(tmp_path: Path) -> None:
-    with Memory.open(tmp_path / "m.hepm") as memory:
-        dice = Random(4)
-        runs: list[Trajectory] = []
-        for number in range(600):
-            out = dice.random() < LEFT_OUT
-            shown, left = (("even",), ("good",)) if out else (("even", "good"), ())
-            rare = ("rare",) if number < 12 else ()
-            about = {"shown": (*shown, *rare), "left_out": left}
-            runs.append(ended(MEMORY, f"c{number}", dice.random() < (0.1 if out else 0.9), **about))
-        memory.ingest(runs)
-        found = memory.sessions.uplift().credits
-    assert [one.id for one in found] == ["good", "even", "rare"]
-    assert [one.effect is not None and one.effect.sure for one in found] == [1, 0, False]
 
 
 def test_where_memory_harms_the_guard_leaves_nearly_all_sessions_alone_and_says_so(tmp_path: Path) -> None:

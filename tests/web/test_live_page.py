@@ -235,7 +235,7 @@ def test_the_page_leads_with_what_memory_does_and_says_what_keeps_it_from_helpin
             page.locator("#advice li", has_text="40 of 440 runs have no outcome and teach nothing.").wait_for()
             assert page.locator("#advice code").first.inner_text() == "hepm label --namespace default"
             page.click("#uplift-more summary")
-            assert "recognised requests" in page.inner_text("#uplift-table")
+            assert "tokens of memory" in page.inner_text("#uplift-table")
 
 
 def test_a_principle_is_retired_and_revived_and_notes_are_edited(live: Live, sheet: Callable[..., Any]):
