@@ -33,7 +33,7 @@ from hepm.text import count_of
 from hepm.types import Object, ToolName
 
 if TYPE_CHECKING:
-    from hepm.graph.examination.findings import Finding
+    from hepm.graph.examination import Finding
     from hepm.memory import Memory
     from hepm.memory.levels import GuardState
     from hepm.memory.obstacles import Obstacle

@@ -10,9 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from hepm.graph.delta import Edge, RunRecord
-from hepm.graph.lessons.rows import HeldLesson, LessonRow
-from hepm.graph.rows import Float32Array, Header, HeldRun, StateBatch, Vectors
+from hepm.graph.delta import Edge
+from hepm.graph.rows import Float32Array, Header, StateBatch, Vectors
 from hepm.graph.transaction import Transaction
 from hepm.types import Evidence, ToolName
 
@@ -111,29 +110,9 @@ class Backend(ABC):
         latest, ties by text.
         """
 
-    @abstractmethod
-    def iter_runs(self, *, namespace: str) -> Iterator[HeldRun]:
-        """Every stored run in order of arrival, whole; lazy."""
-
-    @abstractmethod
-    def columns_of(self, run: RunRecord, *, namespace: str) -> Mapping[str, object]:
-        """The columns that are stored with a run's record and derive from it."""
-
-    @abstractmethod
-    def held_lessons(self, *, namespace: str) -> Sequence[HeldLesson]:
-        """Every lesson in order of arrival, readable or not."""
-
-    @abstractmethod
-    def lesson_columns(self, row: LessonRow, *, namespace: str) -> Mapping[str, object]:
-        """The columns that are stored with a lesson's record and derive from it."""
-
     def damage(self) -> list[str]:
         """Sentences on what a file holds that its tables refuse; records are left out."""
         return []
-
-    @abstractmethod
-    def orphans(self, *, namespace: str) -> list[str]:
-        """Sentences on rows that point to nothing, or lack what they must point to; empty when all is well."""
 
     @abstractmethod
     def close(self) -> None:

@@ -245,9 +245,8 @@ class RunRecord(NamedTuple):
 
         `sequence` is JSON: [[targets, flags, facts, key], ...].
         """
-        columns = {name: getattr(self, name) for name in _COLUMNS}
-        columns["sequence"] = _encode([(t.targets, t.flags, t.learned, t.key) for t in self.transitions])
-        return columns
+        sequence = _encode([(t.targets, t.flags, t.learned, t.key) for t in self.transitions])
+        return {name: sequence if name == "sequence" else getattr(self, name) for name in COLUMNS}
 
 
 def _refused_in(run: Trajectory) -> str:
@@ -294,7 +293,7 @@ def key_texts(keys: Iterable[int]) -> list[str]:
     return [f",{key}]" for key in keys]
 
 
-_COLUMNS: Final = (
+COLUMNS: Final = (
     *RunRecord._fields[: RunRecord._fields.index("calls")],
     "said",
     "token",
@@ -302,7 +301,9 @@ _COLUMNS: Final = (
     "arm",
     "trial",
     "refused",
+    "sequence",
 )
+"""What a store keeps beside the record of a run, in the order of the statement `held_runs`."""
 
 
 @dataclass(slots=True)

@@ -264,7 +264,7 @@ class RunRow(NamedTuple):
 
 
 class HeldRun(NamedTuple):
-    """A stored run with its columns, by the names of `Store.columns_of`, and its vector in bytes as stored."""
+    """A stored run with its columns, as those of `RunRecord.columns`, and its vector in bytes as stored."""
 
     id: str
     record: str

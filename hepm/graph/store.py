@@ -13,13 +13,15 @@ from typing import Any, Final, NamedTuple
 from hepm.errors import InputError
 from hepm.graph.backend import Backend
 from hepm.graph.changes import add_runs, described, forget_runs, read_rewards, rebuild
-from hepm.graph.delta import Edge, RunRecord, StatePlace, request_of
+from hepm.graph.delta import COLUMNS, Edge, RunRecord, StatePlace, request_of
 from hepm.graph.drift import MOST_RUNS, Drift, Observation, drift_of, vouched_drift
+from hepm.graph.lessons.rows import HeldLesson, Uses
 from hepm.graph.lessons.store import LessonStore
 from hepm.graph.rows import (
     Added,
     Counting,
     Float32Array,
+    HeldRun,
     Known,
     Marks,
     RecordParser,
@@ -201,9 +203,8 @@ class Store(Backend):
             ((run,), _) = read_each([held.record], replay, aliases, success_from=success_from)
             if not isinstance(run, RunRecord):
                 return False  # `hepm doctor` names it
-            for name, value in self.columns_of(run, namespace=namespace).items():
-                if held.columns.get(name) != value:
-                    return True
+            if held.columns != run.columns:
+                return True
             if run.transitions:
                 return False
         return False
@@ -358,9 +359,18 @@ class Store(Backend):
         """Records of those of the runs that are stored, by id."""
         return dict(self.read("records_of", namespace=namespace, ids=ids))
 
-    def iter_run_edges(self, *, namespace: str) -> Iterator[Sequence[Any]]:
-        """Source, target and run of every edge that a stored run took, by the arrival of the runs; lazy."""
-        return self.iterate("run_edges", namespace=namespace)
+    def iter_runs(self, *, namespace: str) -> Iterator[HeldRun]:
+        """Every stored run in order of arrival, whole; lazy."""
+        for *values, record, counted, vector in self.iterate("held_runs", namespace=namespace):
+            columns = dict(zip(COLUMNS, values, strict=True))
+            columns["success"] = as_bool(columns["success"])
+            yield HeldRun(columns["id"], record, bool(counted), columns, vector)
+
+    def held_lessons(self, *, namespace: str) -> Iterator[HeldLesson]:
+        """Every lesson in order of arrival, readable or not; lazy."""
+        for name, record, user, live, runs, *uses, vector in self.iterate("held_lessons", namespace=namespace):
+            columns = {"user": user, "live": bool(live), "runs": sorted(_from_json(runs))}
+            yield HeldLesson(name, record, columns, Uses(*uses), vector)
 
     def tools(self, *, namespace: str) -> list[ToolRow]:
         """All tools by name."""
@@ -390,14 +400,6 @@ class Store(Backend):
                 rows = self.read("outcomes_of_tool", namespace=namespace, tool=tool, most=MOST_RUNS)
                 drifts[tool] = vouched_drift([Observation.of(*row) for row in rows])
         return drifts
-
-    def iter_outcomes(self, *, namespace: str) -> Iterator[tuple[ToolName, str, float, bool]]:
-        """Tool, run, when it ended and whether its calls to the tool failed, by the arrival of the runs; lazy.
-
-        See `Delta.outcomes`.
-        """
-        for tool, run, ended, failed in self.iterate("outcomes", namespace=namespace):
-            yield tool, run, ended, bool(failed)
 
     def marks(self, *, namespace: str) -> Marks:
         """Aliases of tools, and the tools that are retired."""
@@ -563,7 +565,7 @@ class Store(Backend):
 
     def _state(self, row: Sequence[Any]) -> StateRow:
         number, sources, targets, success = row[:4]
-        return StateRow(number, _names(sources), _names(targets), bool(success), *row[4:10])
+        return StateRow(number, stored_names(sources), stored_names(targets), bool(success), *row[4:10])
 
 
 def _run_about(row: Sequence[Any]) -> RunAbout:
@@ -571,7 +573,7 @@ def _run_about(row: Sequence[Any]) -> RunAbout:
     return about._replace(success=as_bool(about.success), request=request_of(about.request or ""))
 
 
-def _names(stored: str | list[str]) -> tuple[ToolName, ...]:
+def stored_names(stored: str | list[str]) -> tuple[ToolName, ...]:
     """Names of tools as a store keeps them: SQLite as JSON, Neo4j as a list."""
     return _parsed_names(stored) if isinstance(stored, str) else tuple(stored)
 

@@ -10,7 +10,7 @@ from typing import Final
 from hepm.errors import InputError
 from hepm.graph.changes import replaces
 from hepm.graph.delta import RunRecord
-from hepm.graph.examination.differences import differences
+from hepm.graph.examination import differences
 from hepm.graph.lessons.rows import Reported
 from hepm.graph.rows import Header, HeldRun
 from hepm.graph.store import Store

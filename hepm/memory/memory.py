@@ -51,8 +51,7 @@ if TYPE_CHECKING:
     from hepm.experience.preferences import Preferences
     from hepm.experience.principles import Principles
     from hepm.experience.prompt import Prompt, PromptOptions, TurnState
-    from hepm.graph.examination.doctor import ExaminationProgress, Part
-    from hepm.graph.examination.findings import Finding
+    from hepm.graph.examination import ExaminationProgress, Finding
     from hepm.ingest.copying import Copied
     from hepm.ingest.pipeline import IngestReport, ReportProgress
     from hepm.ingest.prepare import IngestOptions, RunSource
@@ -845,29 +844,17 @@ class Memory:
         self,
         *,
         namespace: str = DEFAULT_NAMESPACE,
-        parts: Collection[Part] | None = None,
         on_progress: ExaminationProgress = lambda done, total: None,
     ) -> list[Finding]:
-        """Compare derived data with the records, and the mirror with the store; of a model's vectors only a few.
+        """Compare derived data with the records (see `hepm.graph.examination.examine`).
 
         Args:
-            parts: What is compared; None for all of `hepm.graph.examination.doctor.PARTS`.
-            on_progress: Called with how many runs were compared, and how many there are (see
-                `hepm.graph.examination.doctor.examine`).
+            on_progress: Called with how many runs were compared, and how many there are.
         """
-        from hepm.graph.examination.doctor import PARTS, examine
+        from hepm.graph.examination import examine
         from hepm.ingest.pipeline import replay_with
 
-        self.mirrors.refresh()
-        return examine(
-            self.store,
-            self.mirrors.find(namespace),
-            namespace=namespace,
-            replay=replay_with(None),
-            embed=self._embed,
-            parts=PARTS if parts is None else parts,
-            on_progress=on_progress,
-        )
+        return examine(self.store, namespace=namespace, replay=replay_with(None), on_progress=on_progress)
 
     def rebuild(self, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Recompute every count, state and vector from the stored runs and lessons, in one transaction.

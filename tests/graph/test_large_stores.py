@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import tracemalloc
-from collections.abc import Sequence
 from pathlib import Path
-from typing import get_args
 
 import networkx as nx
 import pytest
 
 from hepm import Memory
-from hepm.cli.stores import PartName
-from hepm.graph.examination.doctor import PARTS, Part
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.sqlite.connection import load_statements
 from hepm.web.graph_page import left_out_of, read_content
@@ -30,17 +25,14 @@ def fill(path: Path, runs: int, tools: int) -> Memory:
     return memory
 
 
-def statements_of(memory: Memory, part: Sequence[Part] | None = None) -> list[str]:
-    """The statements that the page or, if parts are given, an examination sends."""
+def statements_of(memory: Memory) -> list[str]:
+    """The statements that the page sends."""
     store = memory.mirror().store
     assert isinstance(store, SQLiteStore)
     with store._connections.reading() as connection:
         sent: list[str] = []
         connection.set_trace_callback(sent.append)
-        if part is None:
-            read_content(memory.graph(), evidence=memory.mirror().evidence_of, lessons={}, outcomes=(0, 0))
-        else:
-            memory.examine(parts=part)
+        read_content(memory.graph(), evidence=memory.mirror().evidence_of, lessons={}, outcomes=(0, 0))
         connection.set_trace_callback(None)
     return sent
 
@@ -81,7 +73,6 @@ def test_the_memory_of_an_examination_does_not_grow_with_the_runs(tmp_path: Path
         folder = tmp_path / str(runs)
         folder.mkdir()
         with fill(folder, runs, 12) as memory:
-            assert memory.examine(parts=["links"]) == []
             tracemalloc.start()
             assert memory.examine() == []
             peaks.append(tracemalloc.get_traced_memory()[1])
@@ -89,61 +80,18 @@ def test_the_memory_of_an_examination_does_not_grow_with_the_runs(tmp_path: Path
     assert peaks[1] < 1.3 * peaks[0]
 
 
-def test_parts_that_need_no_record_read_none(tmp_path: Path) -> None:
-    with fill(tmp_path, 10, 5) as memory:
-        assert not any("record" in sent for sent in statements_of(memory, ["links"]))
-        assert any("t.record" in sent for sent in statements_of(memory, ["runs"]))
-
-
-@pytest.mark.parametrize(
-    ("sql", "part", "told"),
-    [
-        ("UPDATE trajectory SET user = 'eve' WHERE id = '00001'", "runs", "user eve for"),
-        ("UPDATE edge SET support = support + 1", "counts", "support"),
-        ("UPDATE state SET summary = summary || 'x'", "states", "summary"),
-        ("UPDATE vector SET embedding = zeroblob(1024)", "vectors", "zero"),
-        ("DELETE FROM state_after", "links", "lack a link"),
-    ],
-)
-def test_an_examination_of_a_part_finds_what_is_wrong_there_and_nothing_else(
-    tmp_path: Path, sql: str, part: Part, told: str
-) -> None:
-    with fill(tmp_path, 10, 5) as memory:
-        store = memory.mirror().store
-        assert isinstance(store, SQLiteStore)
-        with store._connections.writing() as database:
-            database.execute(sql)
-        assert any(told in finding.what for finding in memory.examine(parts=[part]))
-        others: list[Part] = [other for other in PARTS if other != part and {other, part} != {"states", "vectors"}]
-        assert memory.examine(parts=others) == []
-
-
-def test_progress_starts_at_zero_before_the_first_statement_on_links_and_ends_at_the_total(tmp_path: Path) -> None:
+def test_progress_starts_at_zero_before_the_first_run_is_read_and_ends_at_the_total(tmp_path: Path) -> None:
     with fill(tmp_path, 10, 5) as memory:
         store = memory.mirror().store
         assert isinstance(store, SQLiteStore)
         seen: list[tuple[int, int] | str] = []
         with store._connections.reading() as connection:
-            connection.set_trace_callback(lambda sent: seen.append("links") if "json_each(s.sources)" in sent else None)
+            connection.set_trace_callback(lambda sent: seen.append("runs") if "t.record" in sent else None)
             memory.examine(on_progress=lambda done, total: seen.append((done, total)))
             connection.set_trace_callback(None)
         total = memory.totals().trajectories
-        assert seen[:2] == [(0, total), "links"]
-        assert seen[-1] == (total, total)
-
-
-def test_the_collector_of_cycles_is_off_while_records_are_read_and_on_after_an_error(tmp_path: Path) -> None:
-    with fill(tmp_path, 10, 5) as memory:
-        were: list[bool] = []
-        with pytest.raises(KeyboardInterrupt):
-            memory.examine(on_progress=lambda done, total: were.append(gc.isenabled()) or interrupt(done))
-        assert were[1:] == [False]
-        assert gc.isenabled()
-
-
-def interrupt(done: int) -> None:
-    if done:
-        raise KeyboardInterrupt
+        assert seen[:2] == [(0, total), "runs"]
+        assert (total, total) in seen
 
 
 @pytest.mark.parametrize(
@@ -167,11 +115,7 @@ def test_of_a_move_with_many_states_the_texts_of_the_latest_and_the_counts_of_al
         assert memory.examine() == []
         with store._connections.writing() as database:
             database.execute(damage)
-        assert any(named in finding.what for finding in memory.examine(parts=["states"]))
-
-
-def test_the_parts_of_the_command_are_those_of_the_library() -> None:
-    assert get_args(PartName) == PARTS
+        assert any(named in finding.what for finding in memory.examine())
 
 
 def test_counts_of_a_store_are_read_from_indexes_alone(tmp_path: Path) -> None:

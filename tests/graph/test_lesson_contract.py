@@ -19,7 +19,7 @@ from hepm.embed import HashingEmbedder
 from hepm.errors import EmbedderMismatchError, InputError
 from hepm.experience.conditions import Conditions
 from hepm.experience.lessons import Experience, Notes, Principle
-from hepm.graph.examination.differences import differences
+from hepm.graph.examination import differences
 from hepm.graph.lessons.rows import PENDING, Answer, LessonRow, Parent, Source, Triple, Uses
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.neo4j.store import Neo4jStore

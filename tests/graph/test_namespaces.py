@@ -45,7 +45,6 @@ READS: dict[str, Callable[[Store, str], Any]] = {
         store.edges(namespace=ns),
         store.edges(namespace=ns, sources=["a", START]),
     ),
-    "iter_run_edges": lambda store, ns: sorted(map(tuple, store.iter_run_edges(namespace=ns))),
     "tools": lambda store, ns: store.tools(namespace=ns),
     "states_after": lambda store, ns: (
         plain(store.states_after("a", namespace=ns)),
@@ -74,9 +73,7 @@ READS: dict[str, Callable[[Store, str], Any]] = {
     "states_at": lambda store, ns: store.states_at(PLACES, namespace=ns)[0],
     "called_tools": lambda store, ns: sorted(store.called_tools(namespace=ns)),
     "held_lessons": lambda store, ns: [(one.id, one.record, one.uses) for one in store.held_lessons(namespace=ns)],
-    "orphans": lambda store, ns: store.orphans(namespace=ns),
     "selected": lambda store, ns: store.selected(Selection(), namespace=ns),
-    "iter_outcomes": lambda store, ns: list(store.iter_outcomes(namespace=ns)),
     "outcomes_by_level": lambda store, ns: [
         counts for counts in store.outcomes_by_level(["", "silent"], namespace=ns, most=9).values() if any(counts)
     ],
@@ -170,8 +167,6 @@ OF_THE_WHOLE_STORE = {
     "read",
     "iterate",
     "reembed",
-    "columns_of",
-    "lesson_columns",
     "remote",
     "runs_a_batch",
     "damage",

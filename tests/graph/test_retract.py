@@ -34,14 +34,14 @@ def runs(seed: int, count: int) -> list[Trajectory]:
 
 
 def graph(store: Store) -> object:
-    """Edges, tools and states, with the vectors of those that kept their text."""
+    """Edges, tools, and states with their links and the vectors of those that kept their text."""
     states = sorted(
         (row.sources, row.targets, row.success, row.key, row.count, row.seen, row.trajectory, row.step, kept, vector)
         for row, kept, vector in store.iter_held_states(namespace=NS)
     )
     texts = sorted((row.key, row.summary) for row in store.iter_states(namespace=NS))
     found = store.edges(namespace=NS), [row for row in store.tools(namespace=NS) if row.calls]
-    return *found, states, texts, store.orphans(namespace=NS)
+    return *found, states, texts, sorted(map(tuple, store.iterate("state_links", namespace=NS)))
 
 
 def fill(store: Store, kept: Sequence[Trajectory]) -> Shelf:

@@ -10,11 +10,9 @@ import pytest
 from hepm.embed import HashingEmbedder
 from hepm.errors import InputError
 from hepm.experience.lessons import Principle
-from hepm.graph.examination.differences import differences
-from hepm.graph.examination.doctor import examine
+from hepm.graph.examination import differences, examine
 from hepm.graph.lessons.rows import Source
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Selection
 from hepm.graph.store import Store
 from hepm.graph.tool_life import what_changed, with_own_names
@@ -39,7 +37,7 @@ def fill(store: Store, *runs: Trajectory) -> Shelf:
 
 
 def sound(store: Store) -> None:
-    assert examine(store, NamespaceMirror(store, NS), namespace=NS, replay=Shelf().replay) == []
+    assert examine(store, namespace=NS, replay=Shelf().replay) == []
 
 
 @pytest.mark.parametrize("counting", ["all", pytest.param("shortest", marks=pytest.mark.exhaustive)])

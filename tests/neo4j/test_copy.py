@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hepm import Memory, Tool
-from hepm.graph.examination.differences import differences
+from hepm.graph.examination import differences
 from hepm.graph.open_store import open_store
 from tests.faults.command import quick
 from tests.neo4j.test_faults import some_runs

@@ -195,7 +195,7 @@ class StoredLesson(NamedTuple):
 
 
 class HeldLesson(NamedTuple):
-    """A stored lesson, readable or not, with the columns of `Store.lesson_columns` and its vector in bytes."""
+    """A stored lesson, readable or not: its user, whether it is live, its runs, and its vector in bytes."""
 
     id: str
     record: str

@@ -101,10 +101,6 @@ class Mirror:
         if self._artifacts is not None:
             drop_kept(kept_file(self._artifacts, name))
 
-    def find(self, name: str) -> NamespaceMirror | None:
-        """The graph of a namespace as far as it was read; None if it was not."""
-        return self._namespaces.get(name)
-
     def lessons(self, name: str) -> LessonMirror:
         """The lessons of one namespace; read from the store on first use."""
         from hepm.graph.mirror.lesson_mirror import LessonMirror

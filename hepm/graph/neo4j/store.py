@@ -8,13 +8,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import numpy as np
-
 from hepm.cypher import migrations, statement
 from hepm.cypher.model import EDGE_SUMMARIES, Result
 from hepm.errors import StoreDamagedError
 from hepm.graph.delta import Delta, Edge, RunRecord, StateMove, StatePlace, StateSeen, key_texts
-from hepm.graph.lessons.rows import HeldLesson, LessonRow, Uses
 from hepm.graph.neo4j.connection import (
     VECTOR_ROWS,
     Connection,
@@ -26,12 +23,11 @@ from hepm.graph.neo4j.connection import (
     to_floats,
     uid,
 )
-from hepm.graph.neo4j.lessons import Neo4jLessonTransaction, lesson_columns
+from hepm.graph.neo4j.lessons import Neo4jLessonTransaction
 from hepm.graph.rows import (
     Counting,
     Float32Array,
     Header,
-    HeldRun,
     StateBatch,
     StoredRun,
     Vectors,
@@ -41,7 +37,7 @@ from hepm.graph.rows import (
     marks_of,
 )
 from hepm.graph.store import Store
-from hepm.graph.stored_vectors import from_bytes, to_bytes
+from hepm.graph.stored_vectors import to_bytes
 from hepm.graph.transaction import Transaction
 from hepm.text import day_of
 from hepm.types import START, SUCCESS_FROM, Evidence, ToolName
@@ -55,14 +51,6 @@ T = TypeVar("T")
 KEPT_CHANGES: Final = 10_000  # in the journal: a mirror that is further behind reads all again
 _OLDEST_SCHEMA: Final = 9  # that is brought up to date on opening
 
-_ORPHANS: Final = (
-    ("orphan_states", "states lack a link to a tool, or have one too many"),
-    ("orphan_run_edges", "run edges lack their edge, or are out of order"),
-    ("orphan_lessons", "lessons lack a link to a run, or have one too many"),
-    ("orphan_answers", "answers of a model are about runs that are gone"),
-    ("misweighed_edges", "edges have a weight or a share of failures that is not that of their counts"),
-    ("journal_ahead", "runs or states are ahead of their counters"),
-)
 # A server compares texts by UTF-16, Python and SQLite by code points: these are sorted here.
 _SORTED: Final = ("edges", "edges_from", "tools", "runs_by_task")
 
@@ -219,37 +207,6 @@ class Neo4jStore(Store):
         rows = self._connection.read("evidence", rows=queries, most_runs=runs, most_summaries=summaries)
         return [Evidence(tuple(ids), tuple(texts)) for _, ids, texts in rows]
 
-    def iter_runs(self, *, namespace: str) -> Iterator[HeldRun]:
-        for (node,) in self.iterate("held_runs", namespace=namespace):
-            name, record, counted = node.get("id", ""), node.get("record", ""), node.get("counted", False)
-            yield HeldRun(name, record, counted, node, node.get("said_vector"))
-
-    def columns_of(self, run: RunRecord, *, namespace: str) -> Mapping[str, object]:
-        return columns_of(run, namespace)
-
-    def held_lessons(self, *, namespace: str) -> Sequence[HeldLesson]:
-        lessons: list[HeldLesson] = []
-        for (node,) in self.iterate("held_lessons", namespace=namespace):
-            uses = Uses(*(node.get(name) or 0 for name in Uses._fields))
-            lessons.append(HeldLesson(node.get("id", ""), node.get("record", ""), node, uses, node.get("vector")))
-        return lessons
-
-    def lesson_columns(self, row: LessonRow, *, namespace: str) -> Mapping[str, object]:
-        return lesson_columns(row, namespace)
-
-    def orphans(self, *, namespace: str) -> list[str]:
-        sentences: list[str] = []
-        for name, what in _ORPHANS:
-            count = self.read(name, namespace=namespace)[0][0]
-            if count:
-                sentences.append(f"{count} {what}")
-        different = 0
-        for stored, indexed in self.iterate("indexed_vectors", namespace=namespace):
-            different += not _same_vector(stored, indexed)
-        if different:
-            sentences.append(f"{different} vectors differ from those in the index")
-        return sentences
-
     def close(self) -> None:
         self._connection.close()
 
@@ -260,13 +217,6 @@ class Neo4jStore(Store):
         if len(rows) >= limit:
             return rows
         return self.read("embedded_states", namespace=namespace)
-
-
-def _same_vector(stored: bytes, indexed: Sequence[float] | None) -> bool:
-    """Whether a vector, kept in two bytes a number, is the one that the index has in floats."""
-    if indexed is None or len(stored) != 2 * len(indexed):
-        return False
-    return np.allclose(from_bytes(stored), indexed, atol=1e-3)
 
 
 _HEADER: Final = (int, str, int, int, str, int, int, float)

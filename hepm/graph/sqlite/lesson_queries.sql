@@ -25,7 +25,7 @@ SELECT seq, id, record, shown, uses, successes,
 FROM lesson WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids)) ORDER BY seq;
 
 -- name: held_lessons
-SELECT id, record, kind, user, live,
+SELECT id, record, user, live,
        (SELECT json_group_array(run) FROM lesson_source s WHERE s.namespace = l.namespace AND s.lesson = l.id),
        shown, uses, successes, embedding
 FROM lesson l WHERE namespace = :namespace ORDER BY seq;
@@ -123,25 +123,13 @@ DELETE FROM answer WHERE namespace = :namespace AND user = :user AND user <> '';
 -- name: drop_answers_about
 DELETE FROM answer WHERE namespace = :namespace AND run = :run;
 
--- name: orphan_showings
-SELECT count(*) FROM showing s WHERE s.namespace = :namespace
-  AND NOT EXISTS (SELECT 1 FROM lesson l WHERE l.namespace = s.namespace AND l.id = s.lesson);
-
 -- name: drop_orphan_showings
 DELETE FROM showing WHERE namespace = :namespace
   AND lesson NOT IN (SELECT id FROM lesson WHERE namespace = :namespace);
 
--- name: orphan_lesson_sources
-SELECT count(*) FROM lesson_source s WHERE s.namespace = :namespace
-  AND NOT EXISTS (SELECT 1 FROM lesson l WHERE l.namespace = s.namespace AND l.id = s.lesson);
-
 -- name: drop_orphan_lesson_sources
 DELETE FROM lesson_source WHERE namespace = :namespace
   AND lesson NOT IN (SELECT id FROM lesson WHERE namespace = :namespace);
-
--- name: orphan_answers
-SELECT count(*) FROM answer a WHERE a.namespace = :namespace AND a.run <> ''
-  AND NOT EXISTS (SELECT 1 FROM trajectory t WHERE t.namespace = a.namespace AND t.id = a.run);
 
 -- name: drop_orphan_answers
 DELETE FROM answer WHERE namespace = :namespace AND run <> ''

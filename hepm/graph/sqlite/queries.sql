@@ -155,7 +155,7 @@ SELECT id, record, counted FROM trajectory WHERE namespace = :namespace ORDER BY
 
 -- name: held_runs
 SELECT t.id, t.digest, t.environment, t.task, t.model, t.user, t.reward, t.success, t.steps, t.ended_at, t.source,
-       t.sequence, t.said, t.token, t.level, t.arm, t.trial, t.refused, t.record, t.counted, v.embedding
+       t.said, t.token, t.level, t.arm, t.trial, t.refused, t.sequence, t.record, t.counted, v.embedding
 FROM trajectory t LEFT JOIN run_vector v ON v.trajectory = t.seq WHERE t.namespace = :namespace ORDER BY t.seq;
 
 -- name: outcomes_by_level
@@ -558,6 +558,10 @@ WHERE s.namespace = :namespace AND s.summary IS NOT NULL ORDER BY s.id;
 SELECT s.id, s.sources, s.targets, s.success, s.key, s.count, s.seen, s.trajectory, s.step, s.summary, v.embedding
 FROM state s NOT INDEXED LEFT JOIN vector v ON v.state = s.id WHERE s.namespace = :namespace ORDER BY s.id;
 
+-- name: state_links
+SELECT a.tool, s.sources, s.targets, s.success, s.key FROM state_after a CROSS JOIN state s ON s.id = a.state
+WHERE a.namespace = :namespace;
+
 -- name: summaries_of_edges
 -- Each state is read once, however many edges leave its tool.
 WITH edge AS MATERIALIZED (SELECT key, value ->> 0 AS source, value ->> 1 AS target FROM json_each(:edges))
@@ -600,24 +604,6 @@ DELETE FROM passage WHERE namespace = :namespace;
 -- name: clear_namespace_tool_runs
 DELETE FROM tool_run WHERE namespace = :namespace;
 
--- name: orphan_vectors
-SELECT count(*) FROM state s NOT INDEXED CROSS JOIN vector v ON v.state = s.id
-WHERE s.namespace = :namespace AND s.summary IS NULL;
-
--- name: stray_vectors
--- Of no namespace any more.
-SELECT count(*) FROM vector v WHERE NOT EXISTS (SELECT 1 FROM state s WHERE s.id = v.state);
-
--- name: stray_run_vectors
-SELECT count(*) FROM run_vector v WHERE NOT EXISTS (SELECT 1 FROM trajectory t WHERE t.seq = v.trajectory);
-
--- name: stray_rows
-SELECT (SELECT count(*) FROM edge WHERE namespace NOT IN (SELECT namespace FROM trajectory))
-     + (SELECT count(*) FROM passage WHERE namespace NOT IN (SELECT namespace FROM trajectory))
-     + (SELECT count(*) FROM tool_run WHERE namespace NOT IN (SELECT namespace FROM trajectory))
-     + (SELECT count(*) FROM state WHERE namespace NOT IN (SELECT namespace FROM trajectory))
-     + (SELECT count(*) FROM state_after WHERE namespace NOT IN (SELECT namespace FROM trajectory));
-
 -- name: drop_stray_edges
 DELETE FROM edge WHERE namespace NOT IN (SELECT namespace FROM trajectory);
 
@@ -633,34 +619,8 @@ DELETE FROM state WHERE namespace NOT IN (SELECT namespace FROM trajectory);
 -- name: drop_stray_state_after
 DELETE FROM state_after WHERE namespace NOT IN (SELECT namespace FROM trajectory);
 
--- name: journal_ahead
-SELECT coalesce(max(revision), 0) > (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'revision') FROM change;
-
 -- name: drop_stray_vectors
 DELETE FROM vector WHERE state NOT IN (SELECT id FROM state);
 
 -- name: drop_stray_run_vectors
 DELETE FROM run_vector WHERE trajectory NOT IN (SELECT seq FROM trajectory);
-
--- name: orphan_state_after
--- Names with NUL are left out here and below: json_each cuts them there.
-SELECT count(*) FROM state_after a
-WHERE a.namespace = :namespace AND instr(a.tool, char(0)) = 0
-  AND NOT EXISTS (SELECT 1 FROM state s
-                  WHERE s.id = a.state AND s.namespace = a.namespace AND s.summary IS NOT NULL
-                    AND EXISTS (SELECT 1 FROM json_each(s.sources) WHERE value = a.tool));
-
--- name: unlinked_states
-SELECT count(*) FROM state s
-WHERE s.namespace = :namespace AND s.summary IS NOT NULL AND instr(s.sources, '\u0000') = 0
-  AND EXISTS (SELECT 1 FROM json_each(s.sources)
-              WHERE NOT EXISTS (SELECT 1 FROM state_after a
-                                WHERE a.namespace = s.namespace AND a.tool = value AND a.state = s.id));
-
--- name: orphan_run_edges
-SELECT count(*) FROM passage p
-WHERE p.namespace = :namespace
-  AND (NOT EXISTS (SELECT 1 FROM trajectory t INDEXED BY trajectory_arrival
-                   WHERE t.seq = p.trajectory AND t.namespace = p.namespace)
-       OR NOT EXISTS (SELECT 1 FROM edge e
-                      WHERE e.namespace = p.namespace AND e.source = p.source AND e.target = p.target));

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hepm.errors import StoreDamagedError
 from hepm.graph.delta import Delta, Edge, RunRecord, StateMove, StatePlace, StateSeen, key_texts
-from hepm.graph.lessons.rows import HeldLesson, LessonRow, Uses
 from hepm.graph.rows import (
     Counting,
     Float32Array,
     Header,
-    HeldRun,
     StateBatch,
     StoredRun,
     Vectors,
@@ -25,7 +23,7 @@ from hepm.graph.rows import (
     check_embedder,
     marks_of,
 )
-from hepm.graph.sqlite.connection import CACHE_KIB, SCHEMA_VERSION, Connections, load_statements
+from hepm.graph.sqlite.connection import SCHEMA_VERSION, Connections, load_statements
 from hepm.graph.sqlite.damage import damage, mend
 from hepm.graph.sqlite.lessons import SQLiteLessonTransaction
 from hepm.graph.store import Store
@@ -40,21 +38,6 @@ T = TypeVar("T")
 
 FILE_NAME: Final = "memory.hepm"
 
-_ORPHANS: Final = (
-    ("orphan_vectors", "vectors belong to a state without text"),
-    ("orphan_state_after", "links lead from a tool to a state that is gone or another tool's"),
-    ("unlinked_states", "states lack a link from a tool before them"),
-    ("orphan_run_edges", "run edges lack their run or their edge"),
-    ("orphan_showings", "exposures lack their lesson"),
-    ("orphan_lesson_sources", "links lead from a run to a lesson that is gone"),
-    ("orphan_answers", "answers of a model are about runs that are gone"),
-    ("journal_ahead", "journal is ahead of the revision"),
-)
-_STRAY: Final = (
-    ("stray_vectors", "vectors belong to no state"),
-    ("stray_run_vectors", "vectors belong to no run"),
-    ("stray_rows", "rows belong to a namespace that holds nothing"),
-)
 _json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -199,49 +182,6 @@ class SQLiteStore(Store):
         for number in range(len(edges)):
             evidence.append(Evidence(tuple(json.loads(run_ids[number])), tuple(texts[number])))
         return evidence
-
-    def iter_runs(self, *, namespace: str) -> Iterator[HeldRun]:
-        with self._connections.reading() as db:
-            rows = db.execute(self._statements["held_runs"], {"namespace": namespace})
-            names = [column for column, *_ in rows.description]
-            for *values, record, counted, vector in rows:
-                columns = dict(zip(names, values, strict=False))
-                if columns["success"] in (0, 1):
-                    columns["success"] = bool(columns["success"])
-                yield HeldRun(columns["id"], record, bool(counted), columns, vector)
-
-    def columns_of(self, run: RunRecord, *, namespace: str) -> Mapping[str, object]:
-        del namespace
-        return run.columns
-
-    def held_lessons(self, *, namespace: str) -> Sequence[HeldLesson]:
-        lessons: list[HeldLesson] = []
-        for name, record, kind, user, live, runs, *uses, vector in self.read("held_lessons", namespace=namespace):
-            columns = {"kind": kind, "user": user, "live": bool(live), "runs": sorted(json.loads(runs))}
-            lessons.append(HeldLesson(name, record, columns, Uses(*uses), vector))
-        return lessons
-
-    def lesson_columns(self, row: LessonRow, *, namespace: str) -> Mapping[str, object]:
-        runs = sorted({source.run for source in row.sources})
-        return {"kind": row.kind, "user": row.user, "live": row.live, "runs": runs}
-
-    def orphans(self, *, namespace: str) -> list[str]:
-        # Stray rows have no namespace of their own: they are reported with the first one, and any rebuild drops them.
-        checks = _ORPHANS
-        if namespace in self.namespaces()[:1]:
-            checks += _STRAY
-        sentences: list[str] = []
-        with self._connections.reading() as db:
-            (usual,) = db.execute("PRAGMA cache_size").fetchone()
-            db.execute(f"PRAGMA cache_size = -{CACHE_KIB}")  # rows are looked up all over the file
-            try:
-                for name, what in checks:
-                    count = self.read(name, namespace=namespace)[0][0]
-                    if count:
-                        sentences.append(f"{count} {what}")
-            finally:
-                db.execute(f"PRAGMA cache_size = {usual}")
-        return sentences
 
     def close(self) -> None:
         self._connections.close()

@@ -1,7 +1,0 @@
-// Answers about runs that are gone.
-// Params:  $space string
-// Returns: found int
-// Index:   answer_step, trajectory_uid
-MATCH (a:Answer) WHERE a.space = $space AND a.step IS NOT NULL AND a.run_uid IS NOT NULL
-  AND NOT EXISTS { MATCH (:Trajectory {uid: a.run_uid}) }
-RETURN count(a) AS found
