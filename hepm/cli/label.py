@@ -18,14 +18,15 @@ from hepm.cli.model import ModelChoice, cost_of, dry_run_option, model_options, 
 from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, refuse, remark, tell
 from hepm.errors import BudgetSpentError, InputError
 from hepm.text import count_of
-from hepm.types import REMOVED, Object, Outcome, ToolCall, Trajectory
+from hepm.types import REMOVED, Object, Outcome, Trajectory
 
 if TYPE_CHECKING:
     from hepm.ingest.outcome import RunVerdict
     from hepm.llm import Client
     from hepm.memory import Memory
 
-_SHOWN_CALLS: Final = 12
+_SHOWN_TURNS: Final = 16
+_SPEAKERS: Final = {"assistant": "agent", "user": "user"}
 _LINE: Final = 160
 JUDGE: Final = "judge"
 _KEYS: Final = "y: it succeeded, n: it failed, s: skip, q: quit"  # and the return key
@@ -108,16 +109,13 @@ class _Labelling:
 
     def one(self, id: str, outcome: Outcome | None) -> None:
         """Give a run its outcome, take it away, or look at it."""
-
         labels = self.memory.labels
         run = self.memory.run(id, namespace=self.namespace)
-        # Without an outcome: look at the run, or decide in the terminal.
         if outcome is None and run is not None:
             look = self.list if self.as_json or self.dry_run else self.by_hand
             look([run])
             return
         outcome = outcome or Outcome()
-        success_from = self.memory.header.success_from
         if self.dry_run or run is None:
             # An empty outcome changes nothing, and tells the present label. Raises if there is no such run.
             before = labels.give(id, Outcome(), namespace=self.namespace)
@@ -125,8 +123,8 @@ class _Labelling:
             before = labels.remove(id, namespace=self.namespace)
         else:
             before = labels.give(id, outcome, namespace=self.namespace)
-        before = before.graded(success_from)
-        success = outcome.graded(success_from).success
+        success_from = self.memory.header.success_from
+        before, success = before.graded(success_from), outcome.graded(success_from).success
         document = {"run": id, "success": success, "before": before.outcome.success, "by": before.outcome_by}
         self._tell(document, f"{id}: {_word(success)}, was {_label_of(before)}")
 
@@ -138,17 +136,14 @@ class _Labelling:
 
     def list(self, runs: Iterable[Trajectory]) -> None:
         """Print runs."""
+        documents = [_about(run) for run in runs]
         if self.as_json:
-            print_json({"runs": [_about(run) for run in runs]})
+            print_json({"runs": documents})
             return
-        listed = 0
-        for run in runs:
-            line = f"{run.id}: {_label_of(run)}"
-            if run.task:
-                line += f", task {run.task}"
-            tell(f"{line}, {count_of(len(list(run.calls())), 'call')}, {_errors_in(run)} failed")
-            listed += 1
-        print(count_of(listed, "run"))
+        for about in documents:
+            task = f", task {about['task']}" if about["task"] else ""
+            tell(f"{about['id']}: {about['label']}{task}, {about['calls']} calls, {about['errors']} failed")
+        print(count_of(len(documents), "run"))
 
     # Many runs
 
@@ -233,7 +228,6 @@ class _Labelling:
 
     def by_hand(self, runs: Iterable[Trajectory]) -> None:
         """Ask about each run in the terminal."""
-
         # A pipe would answer all questions with its first lines.
         refuse(
             not (sys.stdin and sys.stdin.isatty()),
@@ -241,22 +235,19 @@ class _Labelling:
             "labelling by hand needs a terminal. Give --by with rules or judge, or RUN with its OUTCOME; "
             "--dry-run lists the runs.",
         )
-        # Labels are stored one by one, so that quitting or Ctrl-C loses none.
-        labelled = seen = 0
+        labelled = 0
+        keys = click.Choice(["y", "n", "s", "q"], case_sensitive=False)
         for run in runs:
-            seen += 1
             print("\n".join(_card(run)))
-            key = click.prompt(_KEYS, type=click.Choice(["y", "n", "s", "q"], case_sensitive=False), show_choices=False)
+            key = click.prompt(_KEYS, type=keys, show_choices=False)
             if key == "q":
                 break
             if key != "s":
+                # One by one, so that quitting or Ctrl-C loses none.
                 self.memory.labels.give(run.id, Outcome(None, key == "y"), namespace=self.namespace)
                 labelled += 1
             print()
-        if seen:
-            print(f"{count_of(labelled, 'run')} labelled")
-        else:
-            print("every run has a label")
+        print(f"{count_of(labelled, 'run')} labelled")
 
 
 def _word(success: bool | None) -> str:
@@ -264,7 +255,6 @@ def _word(success: bool | None) -> str:
 
 
 def _label_of(run: Trajectory) -> str:
-
     word = _word(run.outcome.success)
     if run.outcome_by in ("", REMOVED):
         return word
@@ -272,6 +262,7 @@ def _label_of(run: Trajectory) -> str:
 
 
 def _about(run: Trajectory) -> dict[str, object]:
+    calls = list(run.calls())
     return {
         "id": run.id,
         "environment": run.environment,
@@ -280,40 +271,16 @@ def _about(run: Trajectory) -> dict[str, object]:
         "ended_at": run.ended_at,
         "success": run.outcome.success,
         "by": run.outcome_by,
-        "calls": len(list(run.calls())),
-        "errors": _errors_in(run),
+        "label": _label_of(run),
+        "calls": len(calls),
+        # Known ones: most formats do not say.
+        "errors": sum(call.error is True for call in calls),
     }
 
 
-def _errors_in(run: Trajectory) -> int:
-    """How many calls are known to have failed: most formats do not say."""
-    return sum(call.error is True for call in run.calls())
-
-
 def _card(run: Trajectory) -> Iterator[str]:
-    """What a person needs to see of a run, in lines without control characters."""
-    from hepm.experience.transcript import plain
-
-    yield plain(_head_of(run), 4 * _LINE)
-    spoken = [turn for turn in run.turns if turn.text and turn.role != "system"]
-    request = next((turn for turn in spoken if turn.role == "user"), None)
-    if request is not None:
-        yield f"  user: {plain(request.text, 3 * _LINE)}"
-    calls = list(run.calls())
-    if len(calls) > _SHOWN_CALLS:
-        yield f"  … {len(calls) - _SHOWN_CALLS} calls before"
-    for call in calls[-_SHOWN_CALLS:]:
-        yield from _lines_of(call)
-    # How it ended, unless that is the request itself.
-    for turn in spoken[-2:]:
-        if turn is not request:
-            speaker = "agent" if turn.role == "assistant" else "user"
-            yield f"  {speaker}: {plain(turn.text, 3 * _LINE)}"
-
-
-def _head_of(run: Trajectory) -> str:
-    """`run 7, task refund, in shop, ended 2026-01-31 08:15 UTC: 3 calls, 1 failed`."""
-    from hepm.experience.transcript import went_wrong
+    """What a person needs to see of a run, in lines without control characters: its request, and how it ended."""
+    from hepm.experience.transcript import plain, went_wrong
 
     head = f"run {run.id}"
     if run.task:
@@ -323,19 +290,15 @@ def _head_of(run: Trajectory) -> str:
     if run.ended_at is not None:
         head += f", ended {datetime.fromtimestamp(run.ended_at, UTC):%Y-%m-%d %H:%M} UTC"
     calls = list(run.calls())
-    failed = sum(map(went_wrong, calls))
-    return f"{head}: {count_of(len(calls), 'call')}, {failed} failed"
-
-
-def _lines_of(call: ToolCall) -> Iterator[str]:
-    """A call with its arguments, and the result of one that went wrong."""
-    from hepm.experience.transcript import plain, went_wrong
-
-    arguments = json.dumps(dict(call.arguments), ensure_ascii=False, default=str)
-    line = plain(f"{call.name} {arguments}", _LINE)
-    if not went_wrong(call):
-        yield f"  · {line}"
-        return
-    yield f"  ✗ {line}"
-    if call.result:
-        yield f"      {plain(call.result, _LINE)}"
+    yield plain(f"{head}: {count_of(len(calls), 'call')}, {sum(map(went_wrong, calls))} failed", 4 * _LINE)
+    turns = [turn for turn in run.turns if turn.role != "system"]
+    if len(turns) > _SHOWN_TURNS:
+        turns = [turns[0], *turns[1 - _SHOWN_TURNS :]]
+    for turn in turns:
+        if turn.text:
+            yield f"  {_SPEAKERS[turn.role]}: {plain(turn.text, 3 * _LINE)}"
+        for call in turn.calls:
+            arguments = json.dumps(dict(call.arguments), ensure_ascii=False, default=str)
+            yield f"  {'✗' if went_wrong(call) else '·'} {plain(f'{call.name} {arguments}', _LINE)}"
+            if went_wrong(call) and call.result:
+                yield f"      {plain(call.result, _LINE)}"

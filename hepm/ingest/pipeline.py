@@ -125,8 +125,6 @@ class Pipeline:
 
     Args:
         embedder: Makes the vectors of state summaries; None stores summaries alone, for `reembed` to catch up.
-        join: Whether a stored run is joined with further parts of it, and a longer version replaces it unless it has
-            another label.
         takes_carried: Whether what an export holds besides runs is stored, too.
         review: Whether the lessons of an export are pending until somebody approves them.
     """
@@ -137,14 +135,12 @@ class Pipeline:
         embedder: Embedder | None,
         *,
         namespace: str,
-        join: bool = False,
         takes_carried: bool = False,
         review: bool = False,
     ) -> None:
         self._store = store
         self._embedder = embedder
         self._namespace = namespace
-        self._join = _whole_of if join else None
         self._takes_carried = takes_carried
         self._review = review
         self.report = IngestReport()
@@ -238,7 +234,7 @@ class Pipeline:
             namespace=self._namespace,
             replay=replay_with(self._embedder),
             embedder=None if self._embedder is None else self._embedder.name,
-            join=self._join,
+            join=_whole_of,
         )
         self._report_added(added, parts)
 
@@ -247,7 +243,7 @@ class Pipeline:
         by_id: dict[str, list[RunRecord]] = {}
         for run in runs:
             by_id.setdefault(run.id, []).append(run)
-        if self._join is None or len(by_id) == len(runs):
+        if len(by_id) == len(runs):
             return runs, Counter()
         further = Counter[str]()
         merged: list[RunRecord] = []

@@ -358,7 +358,6 @@ class Memory:
             self.store,
             embedder,
             namespace=namespace,
-            join=not isinstance(source, Trajectory),  # sessions do it themselves
             takes_carried=takes_carried,
             # An export that fills an empty namespace is a memory that moves, as a copy is.
             review=takes_carried and self.approve == "review" and namespace in self.namespaces(),

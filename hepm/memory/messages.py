@@ -213,19 +213,6 @@ def starts_alike(messages: Sequence[object], others: Sequence[object]) -> bool:
     return text is not None and Redactor().text(text) == text_before
 
 
-def begins_again(recorded: dict[str, Any], left: Iterable[dict[str, Any]]) -> bool:
-    """Whether a message that is recorded first is the first of those that were kept on disk."""
-    for first in left:
-        if first["role"] == "system":
-            continue
-        names: list[list[str]] = []
-        for message in (recorded, first):
-            names.append([call["function"]["name"] for call in message.get("tool_calls", ())])
-        said = recorded["role"], Redactor().text(recorded["content"])
-        return said == (first["role"], first["content"]) and names[0] == names[1]
-    return False
-
-
 def _beginning(messages: Sequence[object]) -> tuple[str | None, ToolName | None]:
     """The first words of a user, and the first tool called."""
     turns = read_messages(messages)

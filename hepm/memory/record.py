@@ -13,7 +13,7 @@ from hepm.ingest.formats.turns import GrowingConversation
 from hepm.ingest.records import without_surrogates
 from hepm.ingest.transitions import hints_in, without_own_hints
 from hepm.memory.echo import HintedCalls
-from hepm.memory.messages import RecordedMessages, as_messages, begins_again, starts_alike
+from hepm.memory.messages import RecordedMessages, as_messages, starts_alike
 from hepm.text import count_of
 from hepm.types import ToolCall, Turn
 
@@ -73,7 +73,7 @@ class RunRecord:
         self.added.place = len(self._given or ())
         add()
         if is_first and self._left and not self.shared:
-            self._say_how_it_goes_on(again=begins_again(self.added.messages[0], self._left))
+            self._say_how_it_goes_on(again=starts_alike(self.added.messages[:1], self._left))
 
     def take(self, messages: Sequence[object]) -> None:
         """Take the caller's list of messages for the conversation; else an InputError."""

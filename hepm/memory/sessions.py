@@ -126,32 +126,9 @@ class Sessions:
         namespace: str = DEFAULT_NAMESPACE,
         options: IngestOptions | None = None,
     ) -> IngestReport:
-        """`Memory.ingest` of a session's run, with the lessons it was shown.
-
-        Its beginning may be stored without a label, as the session rested: it is replaced.
-        """
-        from hepm.ingest.redact import Redactor
-        from hepm.memory.labels import given_label
-
-        memory = self._memory
-        memory.lessons.show(run.id, shown, namespace=namespace)
-        report = memory.ingest(run, namespace=namespace, options=options)
-        if not report.rejected:
-            return report
-        before = memory.run(run.id, namespace=namespace)
-        if before is None or given_label(before) or len(before.turns) > len(run.turns):
-            return report
-        # What is stored was redacted: only redacted turns can be compared with it.
-        redactor = Redactor() if options is None else options.redactor
-        clean = replace(run, turns=run.turns[: len(before.turns)])
-        if redactor is not None:
-            clean = redactor(clean)
-        if [(turn.role, turn.text) for turn in clean.turns] != [(turn.role, turn.text) for turn in before.turns]:
-            return report
-        # Forgetting also removes what was shown in it, so that is recorded anew.
-        memory.forget(trajectory=run.id, namespace=namespace)
-        memory.lessons.show(run.id, shown, namespace=namespace)
-        return memory.ingest(run, namespace=namespace, options=options)
+        """`Memory.ingest` of a session's run, with the lessons it was shown."""
+        self._memory.lessons.show(run.id, shown, namespace=namespace)
+        return self._memory.ingest(run, namespace=namespace, options=options)
 
     def distill_soon(self, run: str, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Distill a stored run and the other runs of its task on a background thread, as finished sessions do."""
