@@ -56,7 +56,7 @@ RESULT_CHARS: Final = 600
 ARGUMENT_CHARS: Final = 500
 """Lengths that texts are cut to: of system prompts, other messages, results, and texts in arguments."""
 
-_REMEMBERED_LISTS: Final = 1000
+_REMEMBERED_TOOLS: Final = 10_000
 T = TypeVar("T")
 
 
@@ -236,7 +236,7 @@ def run_of(
 class _Preparer:
     def __init__(self, options: IngestOptions) -> None:
         self._options = options
-        self._lists: dict[int, tuple[tuple[Tool, ...], tuple[Tool, ...]]] = {}
+        self._tools: dict[int, tuple[Tool, Tool]] = {}
 
     def prepare(self, format_name: str, trajectory: Trajectory) -> Prepared:
         try:
@@ -265,7 +265,9 @@ class _Preparer:
         if options.redactor is not None:
             trajectory = options.redactor(trajectory)
         if trajectory.tools:
-            trajectory = replace(trajectory, tools=self._tools(trajectory.tools))
+            # Other names are too long to be called.
+            tools = [self._tool(tool) for tool in trajectory.tools if len(tool.name) <= MAX_NAME]
+            trajectory = replace(trajectory, tools=tuple(tools))
         if not trusted:
             trajectory = exclude(trajectory)
         if options.own_states:
@@ -283,20 +285,21 @@ class _Preparer:
             raise ValueError(f"its parallel calls make {len(run.edges):,} pairs of tools; {MAX_EDGES:,} are the limit")
         return run
 
-    def _tools(self, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
-        """The tools without secrets. Runs list the same ones again and again, so each list is cleaned once."""
-        key = id(tools)
-        if key not in self._lists:
-            if len(self._lists) > _REMEMBERED_LISTS:
-                self._lists.clear()
-            clean = tuple([tool for tool in tools if len(tool.name) <= MAX_NAME])  # others are too long to be called
+    def _tool(self, tool: Tool) -> Tool:
+        """The tool without secrets. Runs list the same ones again and again, so each is cleaned once."""
+        known = self._tools.get(id(tool))
+        if known is None:
+            if len(self._tools) > _REMEMBERED_TOOLS:
+                self._tools.clear()
+            clean = tool
             if self._options.redactor is not None:
-                clean = tuple(map(self._options.redactor.tool, clean))
+                clean = self._options.redactor.tool(tool)
             # Only for its errors: half a surrogate pair, or what JSON cannot hold.
-            specs = [(tool.name, tool.description, tool.parameters) for tool in clean]
-            json.dumps(specs, ensure_ascii=False, default=dict).encode()
-            self._lists[key] = tools, clean  # with the tools, so that no other ones get their ids
-        return self._lists[key][1]
+            spec = (clean.name, clean.description, clean.parameters)
+            json.dumps(spec, ensure_ascii=False, default=dict).encode()
+            # With the tool, so that no other one gets its id.
+            known = self._tools[id(tool)] = tool, clean
+        return known[1]
 
 
 def _check_names(run: Trajectory) -> None:
