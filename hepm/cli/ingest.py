@@ -86,7 +86,7 @@ preparing_options = options_as(
 
 
 @command("ingest")
-@argument("runs", "Files, folders, globs or archives of recorded runs; - reads stdin.", nargs=-1, required=True)
+@argument("runs", "Files, folders, globs or tar archives of recorded runs; - reads stdin.", nargs=-1, required=True)
 @option("--tools", "Tool descriptions: an OpenAI tool list or an MCP tools/list.")
 @option("--embedder", "New store: hash-512, a model name, or a folder.")
 @success_from_option

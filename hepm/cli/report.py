@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hepm.memory import Memory
     from hepm.report.report import Report
 
-runs_argument = argument("runs", "Files, folders, globs or archives of runs, instead of a store.", nargs=-1)
+runs_argument = argument("runs", "Files, folders, globs or tar archives of runs, instead of a store.", nargs=-1)
 format_option = option("--format -f", "A reader's name; auto recognises each file.", default="auto")
 
 

@@ -27,7 +27,7 @@ _MOST: Final = 200  # tools on a page
 @flag("--all every", "Measure every run and call, however long it takes.")
 @flag("--assume-success", "Treat runs without an outcome as successes.")
 @json_option
-@argument("runs", "Files, folders, globs or archives; - reads stdin.", nargs=-1, required=True)
+@argument("runs", "Files, folders, globs or tar archives; - reads stdin.", nargs=-1, required=True)
 @option("--format -f", "A reader's name; auto recognises each file.", default="auto")
 def eval_runs(
     runs: tuple[str, ...],

@@ -29,7 +29,7 @@ from hepm.text import CUT
 from hepm.types import DISTRUSTED, OWN_STATES, Outcome, Tool, ToolCall, Trajectory, Turn
 
 RunSource: TypeAlias = str | PathLike[str] | Trajectory | Mapping[str, Any] | Sequence[Mapping[str, Any]]
-"""A file, folder, glob, archive or "-"; a run itself; or a record or all that a file may hold, in Python's values."""
+"""A file, folder, glob, tar archive or "-"; a run itself; or a record or all that a file may hold, as Python values."""
 
 
 Prepared: TypeAlias = tuple[str | None, RunRecord | Rejection]

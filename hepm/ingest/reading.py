@@ -14,7 +14,6 @@ from hepm.errors import FormatError, InputError
 from hepm.ingest.files.sources import SourceFile, open_source
 from hepm.ingest.formats import (
     agentdojo,
-    agents_sdk,
     atif,
     bfcl,
     chat,
@@ -51,7 +50,6 @@ READERS: Final = (
     openai_items.READER,
     message_layouts.LANGCHAIN,
     message_layouts.PYDANTIC_AI,
-    agents_sdk.READER,
     otlp.READER,
     langfuse.READER,
     langsmith.READER,
@@ -73,7 +71,7 @@ def read_runs(
     """Every run in the sources, in a fixed order, each with the name of its format.
 
     Args:
-        sources: Files, folders, globs, archives, "-" for stdin; or a single one.
+        sources: Files, folders, globs, tar archives, "-" for stdin; or a single one.
         limit: Longest record that is read, in bytes; a longer one is rejected without filling the memory.
     Raises:
         FormatError: `options.format` is no reader's name.

@@ -10,7 +10,6 @@ import lzma
 import os
 import stat
 import tarfile
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -78,14 +77,6 @@ def tar_of(members: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def zip_of(members: dict[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    return buffer.getvalue()
-
-
 def spoilt(content: bytes, at: int) -> bytes:
     return content[:at] + bytes([content[at] ^ 0xFF]) + content[at + 1 :]
 
@@ -102,7 +93,6 @@ def spoilt(content: bytes, at: int) -> bytes:
         ("cut.tar", tar_of({"a.jsonl": GOOD, "b.jsonl": lines(records(40, prefix="b"))})[:-15_000]),
         ("cut.tar.gz", gzip.compress(tar_of({"a.jsonl": GOOD, "b.jsonl": lines(records(400, prefix="b"))}))[:-400]),
         ("crc.jsonl.gz", gzip.compress(GOOD)[:-8] + bytes(8)),
-        ("crc.zip", spoilt(zip_of({"a.jsonl": GOOD, "b.jsonl": lines(records(400, prefix="b"))}), -3000)),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -122,7 +112,6 @@ def test_of_a_damaged_file_the_good_beginning_is_stored_and_the_damage_told(
         (".jsonl.gz", gzip.compress),
         (".jsonl.xz", lzma.compress),
         (".jsonl.bz2", bz2.compress),
-        (".zip", lambda content: zip_of({"a.jsonl": content})),
     ],
 )
 def test_a_flipped_byte_anywhere_in_a_packed_file_is_told(
@@ -371,16 +360,14 @@ def test_a_folder_without_permission_is_told(ingest: Ingest) -> None:
     assert answer.json["stored"] == 41 or "inner" in answer.reasons()
 
 
-@pytest.mark.parametrize("pack", [tar_of, zip_of])
-def test_members_with_names_that_lead_out_are_read_and_nothing_is_written(ingest: Ingest, pack: Any) -> None:
+def test_members_with_names_that_lead_out_are_read_and_nothing_is_written(ingest: Ingest) -> None:
     outside = ingest.folder / "absolute.jsonl"
-    suffix = "tar" if pack is tar_of else "zip"
     members = {"../../up.jsonl": lines([run("up", "look")]), str(outside): lines([run("absolute", "look")])}
-    answer = ingest.read(ingest.write(f"a/b/members.{suffix}", pack(members)))
+    answer = ingest.read(ingest.write("a/b/members.tar", tar_of(members)))
     assert "absolute" in ingest.ids()
     assert "up" in ingest.ids() or "up.jsonl" in answer.reasons()
     assert sorted(path.name for path in ingest.folder.rglob("*") if path.is_file()) == [
-        "before.jsonl", f"members.{suffix}", "store.hepm",
+        "before.jsonl", "members.tar", "store.hepm",
     ]  # fmt: skip
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import lzma
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -10,17 +9,6 @@ from hepm.ingest.formats.bfcl import parse_call
 from hepm.ingest.records import RecordError
 from hepm.types import JSON, Tool
 from tests.ingest.samples import BFCL_QUESTION, read_one, read_reason, write, write_bfcl
-
-
-def test_a_wheel_is_read_as_it_is(tmp_path: Path):
-    write_bfcl(tmp_path / "files" / "bfcl_eval" / "data")
-    wheel = tmp_path / "bfcl_eval-1-py3-none-any.whl"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        for file in (tmp_path / "files").rglob("*.json"):
-            archive.write(file, file.relative_to(tmp_path / "files"))
-    run = read_one(wheel)
-    assert [call.name for call in run.calls()] == ["sort", "mv", "cd"]
-    assert run.source == f"{wheel}!bfcl_eval/data/BFCL_v4_multi_turn_base.json"
 
 
 def test_questions_without_their_answers_are_rejected_as_a_file(tmp_path: Path):

@@ -6,7 +6,6 @@ import os
 import sys
 import tarfile
 import threading
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -26,18 +25,6 @@ def test_each_format_is_recognised_by_its_content(tmp_path: Path, name: str):
     assert [found for found, _ in read_runs(str(path))] == [found for found, _ in read_runs(path)] == [name]
 
 
-def test_zip_archives_are_read_in_the_order_of_names(tmp_path: Path):
-    archive = tmp_path / "runs.zip"
-    with zipfile.ZipFile(archive, "w") as packed:
-        packed.write(write(tmp_path / "run.json", AGENTDOJO), "b.json")
-        packed.write(write(tmp_path / "run.json", [TAU]), "a.json")
-        packed.writestr("inner.zip", b"")
-        packed.writestr("__MACOSX/a.json", b"?")
-    runs, rejected = read(archive)
-    assert [run.source.partition("!")[2] for run in runs] == ["a.json", "b.json"]
-    assert [r.reason.split(",")[0] for r in rejected] == ["it is an archive inside an archive"]
-
-
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
@@ -54,11 +41,8 @@ def test_only_a_part_that_begins_with_a_point_hides_a_member(tmp_path: Path, nam
     plain = write(tmp_path / "run.json", AGENTDOJO)
     with tarfile.open(tmp_path / "runs.tar", "w") as tar:
         tar.add(plain, name)
-    with zipfile.ZipFile(tmp_path / "runs.zip", "w") as packed:
-        packed.writestr(name, plain.read_text())  # write() would simplify the name
-    for archive in ("runs.tar", "runs.zip"):
-        found = [item.source for _, item in read_runs([tmp_path / archive]) if isinstance(item, Trajectory)]
-        assert found == [f"{tmp_path / archive}!{name}"] * shown
+    found = [item.source for _, item in read_runs([tmp_path / "runs.tar"]) if isinstance(item, Trajectory)]
+    assert found == [f"{tmp_path / 'runs.tar'}!{name}"] * shown
 
 
 def test_a_folder_gives_its_data_files_in_a_fixed_order(tmp_path: Path):
@@ -120,9 +104,7 @@ def test_a_folder_or_archive_of_nothing_to_read_says_so(tmp_path: Path):
     notes = write(tmp_path / "notes" / "readme.txt", "nothing")
     with tarfile.open(tmp_path / "notes.tar", "w") as tar:
         tar.add(notes)
-    with zipfile.ZipFile(tmp_path / "notes.zip", "w") as packed:
-        packed.write(notes)
-    for name in ("empty", "notes", "notes.tar", "notes.zip"):
+    for name in ("empty", "notes", "notes.tar"):
         assert "holds no file to read" in read_reason(tmp_path / name)
 
 

@@ -1,4 +1,4 @@
-"""Names of compressed files and archives, how a compressed file is read, and why one cannot be."""
+"""Names of compressed files, how one is read, and why it cannot be."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import gzip
 import io
 import lzma
 import tarfile
-import zipfile
 import zlib
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -20,14 +19,14 @@ from hepm.types import Object
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-STREAM_ERRORS: Final = (OSError, EOFError, lzma.LZMAError, zlib.error, zipfile.BadZipFile, tarfile.TarError)
+STREAM_ERRORS: Final = (OSError, EOFError, lzma.LZMAError, zlib.error, tarfile.TarError)
 """What reading a damaged or truncated file raises, Zstandard included."""
 OPEN_ERRORS: Final = (*STREAM_ERRORS, MissingExtraError, RuntimeError)
-"""What opening it raises besides: a package is missing, or `zipfile` cannot unpack it."""
+"""What opening it raises besides: a package is missing, or a pipe cannot be copied."""
 
 _DATA_SUFFIXES: Final = (".json", ".jsonl", ".ndjson", ".traj")
-_ARCHIVE_SUFFIXES: Final = (".tar", ".zip", ".whl")
-NO_DATA: Final = f"no file to read: neither {', '.join(_DATA_SUFFIXES)} nor an archive"
+_ARCHIVE_SUFFIXES: Final = (".tar", ".zip")
+NO_DATA: Final = f"no file to read: neither {', '.join(_DATA_SUFFIXES)} nor a tar archive"
 COMPRESSION_SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst")
 _TAR_SUFFIXES: Final = {".tgz": ".gz", ".tbz2": ".bz2", ".tbz": ".bz2", ".txz": ".xz", ".tzst": ".zst"}
 _OPENERS: Final[Object] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
@@ -55,7 +54,7 @@ def is_archive(name: str) -> bool:
 
 
 def is_data(name: str) -> bool:
-    """Whether a name is that of a file with runs or of an archive: only these are read in a folder."""
+    """Whether a name is that of a file with runs or of an archive: only these are looked at in a folder."""
     return uncompressed_name(name).lower().endswith((*_DATA_SUFFIXES, *_ARCHIVE_SUFFIXES))
 
 
@@ -102,6 +101,6 @@ def why_unreadable(error: Exception) -> str:
         return "it is compressed with Zstandard, which needs an extra: pip install 'hepm[zstd]'"
     if isinstance(error, PermissionError):
         return "it may not be read: check its permissions"
-    if isinstance(error, RuntimeError):  # an encrypted zip archive, or one compressed in a way unknown to Python
-        return f"the archive cannot be unpacked: {error}"
+    if isinstance(error, RuntimeError):
+        return str(error)
     return f"it is damaged or not what its name says: {str(error) or type(error).__name__}"

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import glob
+import io
 import os
 import posixpath
+import shutil
 import sys
 import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
-from typing import IO, Final, TypeAlias
+from tarfile import HeaderError, ReadError, TarFile
+from tempfile import TemporaryFile
+from typing import IO, Final, Self, TypeAlias
 
-from hepm.ingest.files.archives import NoRoomError, save, unpacked
 from hepm.ingest.files.compression import (
     COMPRESSION_SUFFIXES,
     NO_DATA,
@@ -35,9 +37,10 @@ _MAGIC: Final = {
     b"\xfd7zXZ\0": ".xz",
     b"(\xb5/\xfd": ".zst",
     b"PK\3\4": ".zip",
-    b"PK\5\6": ".zip",
 }
-"""First bytes of compressed files and of zip archives, full and empty."""
+"""First bytes of compressed files and of zip archives."""
+_CUT_OFF: Final = "the archive ends in the middle: it was cut off"
+_TAR_BYTES: Final = 512 << 20
 _BESIDE_BYTES: Final = 64 << 20
 """Of a file beside the one that is read: it is kept in memory."""
 
@@ -48,24 +51,24 @@ class SourceFile:
 
     Attributes:
         path: Where it lies in its folder or archive, without suffixes of compression.
-        find: The copy of another file of the folder or archive by its path; None if there is none.
+        find: Opens another file of the folder or archive by its path; None if there is none.
     """
 
     name: str
     path: PurePosixPath
     stream: IO[bytes]
-    find: Callable[[str], Path | None] = lambda _: None
+    find: Callable[[str], IO[bytes] | None] = lambda _: None
 
     def sibling(self, relative: str) -> bytes | None:
         """Content of another file, by its path from this one's folder ("../a.json"); None where none can be read."""
         path = posixpath.normpath(self.path.parent / relative)
         # The file beside may be compressed, too.
         for suffix in ("", *COMPRESSION_SUFFIXES):
-            file = self.find(path + suffix)
             with suppress(*OPEN_ERRORS):
-                if file is not None and file.is_file():
-                    with file.open("rb") as raw:
-                        content = decompressed(raw, suffix).read(_BESIDE_BYTES + 1)
+                file = self.find(path + suffix)
+                if file is not None:
+                    with file:
+                        content = decompressed(file, suffix).read(_BESIDE_BYTES + 1)
                     return content if len(content) <= _BESIDE_BYTES else None
         return None
 
@@ -148,77 +151,111 @@ def _why_no_files(name: str) -> str:
 
 
 def _open(name: str, path: str, stream: IO[bytes]) -> Iterator[Opened]:
-    """Every document in a stream: one, or the files of an archive. A pipe is copied: its beginning is read twice."""
+    """Every document in a stream: one, or the files of a tar archive. A pipe is copied: its beginning is read twice."""
     name = printable(name)
     try:
         if stream.seekable():
             yield from _open_file(name, path, stream)
             return
-        with TemporaryDirectory() as folder:
-            copy = Path(folder, "copy")
-            save(stream, copy)
-            with copy.open("rb") as file:
-                yield from _open_file(name, path, file)
-    except NoRoomError as error:
-        reason = f"no copy of what comes through a pipe or is in an archive can be put into a temporary file ({error})"
-        yield Rejection(name, None, f"{reason}: save it, and name that file")
+        with TemporaryFile() as copy:
+            _copy(stream, copy)
+            yield from _open_file(name, path, copy)
     except OPEN_ERRORS as error:
         yield Rejection(name, None, why_unreadable(error))
 
 
 def _open_file(name: str, path: str, stream: IO[bytes]) -> Iterator[Opened]:
-    bare_path = PurePosixPath(uncompressed_name(path))
     suffix = _suffix(_first_bytes(stream), path)
-    if suffix == ".zip" or bare_path.name.lower().endswith((".zip", ".whl")):
-        yield from _open_archive(name, stream, None)
+    bare_path = PurePosixPath(uncompressed_name(path))
+    if suffix == ".zip" or bare_path.name.lower().endswith(".zip"):
+        yield Rejection(name, None, "it is a zip archive: unpack it, and name the folder")
     elif bare_path.name.lower().endswith(".tar") or _is_tar(_first_bytes(stream, suffix)):
-        yield from _open_archive(name, stream, suffix)
+        yield from _open_tar(name, decompressed(stream, suffix))
     else:
-        yield SourceFile(name, bare_path, decompressed(stream, suffix), Path)
+        yield SourceFile(name, bare_path, decompressed(stream, suffix), _opened)
 
 
-def _open_archive(name: str, stream: IO[bytes], compression: str | None) -> Iterator[Opened]:
-    """Every document in an archive; those that cannot be read come back as Rejections, damage of the whole last."""
-    damage: Rejection | None = None
-    members: list[tuple[str, Path | str]] = []
-    with TemporaryDirectory() as folder:
+def _copy(stream: IO[bytes], copy: IO[bytes]) -> None:
+    try:
+        shutil.copyfileobj(stream, copy)
+        copy.seek(0)
+    except OSError as error:
+        raise RuntimeError(
+            f"no temporary file can hold what comes through the pipe ({error}): save it, and name that file"
+        ) from error
+
+
+def _opened(path: str) -> IO[bytes] | None:
+    return open(path, "rb") if os.path.isfile(path) else None
+
+
+def _open_tar(name: str, stream: IO[bytes]) -> Iterator[Opened]:
+    """Every document in a tar archive, which is held in memory: those before a damage, and what is damaged."""
+    members: dict[str, bytes] = {}
+    problem = ""
+    try:
+        for member, content in _members(stream):
+            members[member] = content
+    except STREAM_ERRORS as error:  # no further member can be found
+        problem = why_unreadable(error)
+    beside = {posixpath.normpath(member): content for member, content in members.items()}
+
+    def find(path: str) -> IO[bytes] | None:
+        return io.BytesIO(beside[path]) if path in beside else None
+
+    for member, content in members.items():
+        shown = printable(f"{name}!{member}")
         try:
-            for member in unpacked(stream, Path(folder), compression=compression):
-                members.append(member)
-        except STREAM_ERRORS as error:  # no further member can be found
-            if isinstance(error, NoRoomError):
+            document = decompressed(io.BytesIO(content), member)
+            yield SourceFile(shown, PurePosixPath(uncompressed_name(member)), document, find)
+        except OPEN_ERRORS as error:
+            yield Rejection(shown, None, why_unreadable(error))
+    if problem or not members:
+        yield Rejection(name, None, problem or f"the archive holds {NO_DATA}")
+
+
+class _TarHeader(tarfile.TarInfo):
+    """Raises where `tarfile` would take damage for the archive's end."""
+
+    @classmethod
+    def fromtarfile(cls, tarfile: TarFile) -> Self:
+        try:
+            return super().fromtarfile(tarfile)
+        except HeaderError as error:
+            kind = type(error).__name__  # tarfile does not list these classes as public
+            if kind in ("EmptyHeaderError", "EOFHeaderError"):
                 raise
-            damage = Rejection(name, None, why_unreadable(error))
-        copies = {posixpath.normpath(member): copy for member, copy in members if isinstance(copy, Path)}
-        for member, copy in members:
-            shown = printable(f"{name}!{member}")
-            if isinstance(copy, str):
-                yield Rejection(shown, None, copy)
+            reason = _CUT_OFF if kind == "TruncatedHeaderError" else "it is no tar archive, or it is damaged"
+            raise ReadError(reason) from error
+
+
+def _members(stream: IO[bytes]) -> Iterator[tuple[str, bytes]]:
+    """The files of a tar archive that may hold runs, by name, in its order."""
+    total = 0
+    # As a stream, since seeking back in a compressed file would decompress it again from its start.
+    with tarfile.open(fileobj=stream, mode="r|", tarinfo=_TarHeader) as archive:
+        for member in archive:
+            archive.members = []  # pyright: ignore[reportAttributeAccessIssue]  # else it keeps them all
+            # "." and ".." hide nothing: `tar cf runs.tar .` begins every name with "./".
+            parts = [part for part in member.name.split("/") if part not in (".", "..")]
+            if not member.isreg() or not is_data(member.name) or any(part[:1] == "." for part in parts):
                 continue
-            with copy.open("rb") as file:
-                try:
-                    bare_path = PurePosixPath(uncompressed_name(member))
-                    yield SourceFile(shown, bare_path, decompressed(file, member), copies.get)
-                except OPEN_ERRORS as error:
-                    yield Rejection(shown, None, why_unreadable(error))
-    if damage is not None:
-        yield damage
-    elif not members:
-        yield Rejection(name, None, f"the archive holds {NO_DATA}")
+            total += abs(member.size)
+            if total > _TAR_BYTES:
+                raise ReadError(f"it is an archive of more than {_TAR_BYTES >> 20} MiB: unpack it, and name the folder")
+            content = archive.extractfile(member)
+            try:
+                yield member.name, content.read() if content is not None else b""
+            except ReadError as error:
+                raise ReadError(_CUT_OFF) from error
 
 
 def _first_bytes(stream: IO[bytes], suffix: str = "") -> bytes:
     """As many bytes as the header of a tar archive has, decompressed; fewer if the file is shorter or damaged."""
     start = stream.tell()
-    content = decompressed(stream, suffix)
-    read = getattr(content, "read1", content.read)
     head = b""
     with suppress(*STREAM_ERRORS):
-        while len(head) < tarfile.BLOCKSIZE:
-            piece = read(tarfile.BLOCKSIZE - len(head))
-            if not piece:
-                break
-            head += piece
+        head = decompressed(stream, suffix).read(tarfile.BLOCKSIZE)
     # What was decompressed is thrown away: a new decompressor begins at the start.
     stream.seek(start)
     return head
@@ -237,6 +274,6 @@ def _suffix(head: bytes, name: str) -> str:
 def _is_tar(head: bytes) -> bool:
     try:
         tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
-    except tarfile.HeaderError:
+    except HeaderError:
         return False
     return True

@@ -193,19 +193,17 @@ def _run(program: Program, record: Object, document: Document) -> Trajectory:
 
 def _last_of_each(program: Program, records: list[tuple[int, Object]]) -> list[tuple[int, Object]]:
     """Each conversation once, as its longest record holds it, under the id of its first."""
-    kept: dict[int, tuple[int, Object]] = {}
-    ends: dict[int, int] = {}  # place in `kept`, by a hash of the whole conversation
-    passed: set[int] = set()  # hashes of conversations up to some message
-    for place, (number, record) in enumerate(records):
-        marks = _marks(program, record)
-        if marks and marks[-1] in passed:  # a history may begin with the latest
-            continue
-        continued = next((ends[mark] for mark in reversed(marks) if mark in ends), place)
-        first = kept.get(continued, (number, record))[1]
-        kept[continued] = (number, {**record, "id": value_at(first, program.id)})
-        ends.update(dict.fromkeys(marks[-1:], continued))
-        passed.update(marks)
-    return list(kept.values())
+    begun: dict[int, Any] = {}  # the id of a conversation's first record, by a hash of the whole at its end
+    passed: set[int] = set()  # hashes of conversations that go on in another record
+    whole: list[tuple[int, int, Object]] = []
+    for number, record in records:
+        marks = _marks(program, record) or [hash((number, id(record)))]
+        own_id = next((begun[mark] for mark in reversed(marks) if mark in begun), value_at(record, program.id))
+        if marks[-1] not in begun:
+            begun[marks[-1]] = own_id
+            whole.append((marks[-1], number, {**record, "id": own_id}))
+        passed.update(marks[:-1])
+    return [(number, record) for mark, number, record in whole if mark not in passed]
 
 
 def _marks(program: Program, record: Object) -> list[int]:

@@ -99,7 +99,7 @@ class RecordedRuns:
     """The points of recorded runs.
 
     Args:
-        source: Files, folders, globs or archives of runs, separated by commas.
+        source: Files, folders, globs or tar archives of runs, separated by commas.
 
     Attributes:
         rejected: What could not be read; known once the runs are.
