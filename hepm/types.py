@@ -187,8 +187,6 @@ class Turn:
     @property
     def ran(self) -> tuple[ToolCall, ...]:
         """Its calls without those that were refused."""
-        if not self.refused:
-            return self.calls
         return tuple([call for call in self.calls if not call.refused])
 
     @property

@@ -85,7 +85,17 @@ def read_runs(
     def read() -> Iterator[tuple[str, Item]]:
         # All names at once: a wrong type is an error before anything is read.
         for source in [os.fspath(source) for source in sources]:
-            yield from _told(_read_source(source, readers, options, limit))
+            empty: tuple[str, Item] | None = None
+            found = False
+            for name, item in _read_source(source, readers, options, limit):
+                if isinstance(item, Remark) and not item.kinds:
+                    empty = name, item
+                else:
+                    found = True
+                    yield name, item
+            # That a file holds no run is only said where no file of the source holds anything.
+            if empty is not None and not found:
+                yield empty
 
     return read()
 
@@ -98,20 +108,6 @@ def _read_source(
             yield _UNKNOWN, opened
         else:
             yield from _read_one(opened, readers, options, limit)
-
-
-def _told(items: Iterator[tuple[str, Item]]) -> Iterator[tuple[str, Item]]:
-    """The items of a source. That a file holds no run is only said where no file holds anything."""
-    empty: tuple[str, Item] | None = None
-    found = False
-    for name, item in items:
-        if isinstance(item, Remark) and not item.kinds:
-            empty = (name, item)
-        else:
-            found = True
-            yield name, item
-    if empty is not None and not found:
-        yield empty
 
 
 def _reader_of(document: Document, readers: Sequence[Reader]) -> Reader | None:
@@ -195,31 +191,22 @@ def _read_one(
     reader = _reader_of(document, readers)
     if reader is None and document.unwrap():
         reader = _reader_of(document, readers)
-    if reader is not None:
-        yield from _read_with(reader, document)
-    # To name its format would not help.
-    elif document.is_empty:
+    if reader is None and document.is_empty:
         yield _UNKNOWN, document.rejected(None, _appearance(document))
-    elif options.format == "auto":
+        return
+    if reader is None and options.format == "auto":
         yield _UNKNOWN, UnknownFile(document.name, None, _why_unknown(document))
-    else:
-        yield from _read_with(readers[0], document, f"it is not of the format {options.format!r}")
-
-
-def _read_with(reader: Reader, document: Document, foreign: str = "") -> Iterator[tuple[str, Item]]:
-    """What a reader makes of a file; `foreign` says of one that it does not recognise that some records may fit."""
+        return
+    # A format that was named is tried on whatever it may be.
+    chosen = reader or readers[0]
     is_empty = True
-    for item in _with_remarks(reader.read(document), document):
+    for item in _with_remarks(chosen.read(document), document):
         is_empty = False
-        if foreign and isinstance(item, Rejection) and not isinstance(item, Remark):
-            reason = _appearance(document) if item.record is None else item.reason
-            yield reader.name, replace(item, reason=f"{foreign}: {reason}")
-        else:
-            yield reader.name, _named(item, reader, document)
-    if is_empty and foreign:
-        yield _UNKNOWN, document.rejected(None, f"{foreign}: {_appearance(document)}")
+        yield chosen.name, _named(item, chosen, document)
+    if is_empty and reader is None:
+        yield _UNKNOWN, document.rejected(None, f"it is not of the format {options.format!r}: {_appearance(document)}")
     elif is_empty:
-        yield reader.name, Remark(document.name, None, f"it is of the format {reader.name!r} and holds no run")
+        yield chosen.name, Remark(document.name, None, f"it is of the format {chosen.name!r} and holds no run")
 
 
 def _with_remarks(items: Items, origin: RunOrigin) -> Items:

@@ -115,7 +115,8 @@ def spread(message: Object, unread: Unread | None = None) -> Objects:
 
 def has_marks(text: str) -> bool:
     """Whether a text may hold calls, or results of them."""
-    return any(mark in text for mark in MARKS)
+    # Most texts hold none of the signs that they begin with.
+    return ("<" in text or "[" in text) and any(mark in text for mark in MARKS)
 
 
 def _from_text(message: Object, text: str, unread: Unread | None) -> Objects:
