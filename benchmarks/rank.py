@@ -34,9 +34,9 @@ from hepm.lab.rank import sgc
 from hepm.lab.rank.data import NEXT, graph_data
 from hepm.lab.rank.gnn4plan import Gnn4Plan
 from hepm.lab.rank.train import TrainOptions, export, train
+from hepm.lab.rank.trained import RankerAlone
 from hepm.policy import Hybrid
 from hepm.rank.calls import RankerQuery, read_calls
-from hepm.rank.policy import Gnn
 from hepm.rank.ranker import Ranker
 
 BASELINES = ("sgc", "gnn4plan")
@@ -125,7 +125,7 @@ def voiced(ranker: Callable[[Training], Ranker], training: Training) -> PolicyPr
 
 def alone(ranker: Callable[[Training], Ranker], training: Training) -> PolicyPredictor:
     found = ranker(training)
-    return PolicyPredictor(lambda floors: Gnn(found, floors=floors), training)
+    return PolicyPredictor(lambda floors: RankerAlone(found, floors), training)
 
 
 def ranker_of(asked: TrainOptions, training: Training) -> Ranker:

@@ -21,8 +21,8 @@ Speak: TypeAlias = Literal["sure", "weighed", "all"]
 Approval: TypeAlias = Literal["review", "auto"]
 """What memory says: only what is right in nine of ten such cases; what is likely, with its chance, for agents that
 weigh hints against what they know; or a ranking of all tools, to look at."""
-PolicyName: TypeAlias = Literal["hybrid", "adaptive", "episodic", "procedural", "gnn"]
-"""How next tools are ranked (`hepm.policy.POLICIES`; "gnn" by a trained ranker)."""
+PolicyName: TypeAlias = Literal["hybrid", "adaptive", "episodic", "procedural"]
+"""How next tools are ranked (`hepm.policy.POLICIES`)."""
 Facts: TypeAlias = "Mapping[str, Mapping[str, float]]"
 """Pieces of what is known that can decide, by where they are from: a tool (its latest result), `SAID`, `SAID_LAST` or
 `USER`. Each has a number: 1 for a value or a word that is there ("status=shipped", "~refund"), else its own."""

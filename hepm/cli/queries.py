@@ -72,7 +72,7 @@ def _split_names(texts: Sequence[str]) -> list[str] | None:
 @option("--state", "What the agent knows now, in a few lines.")
 @option("--history", "All calls so far, oldest first, comma-separated.", multiple=True)
 @option("-k", "Maximum number.", least=1, default=2)
-@option("--policy", "How to rank; gnn needs `hepm rank train`.", one_of=get_args(PolicyName), default="hybrid")
+@option("--policy", "How to rank.", one_of=get_args(PolicyName), default="hybrid")
 @speak_option
 @json_option
 @place_options

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from hepm.cli.commands import group, option
@@ -13,7 +12,6 @@ from hepm.errors import InputError
 
 if TYPE_CHECKING:
     from hepm.lab.rank.train import Epoch
-    from hepm.rank.checkpoint import Checkpoint
 
 RankerName: TypeAlias = Literal["hetero", "sage", "gatv2"]
 
@@ -34,20 +32,14 @@ def train(place: StorePlace, model: RankerName) -> None:
     options = TrainOptions(model)
     with place.open() as memory:
         checkpoint = build(memory.mirror(place.namespace), memory.embedder, options, on_epoch=_print_epoch)
-        # Saved before it is measured: an interruption leaves a ranker that can be asked for by name.
-        memory.rankers.save(checkpoint)
         try:
             gate = gate_of(measure(memory, place.namespace, options, on_fold=_print_fold))
             checkpoint = replace(checkpoint, gate=gate)
-            memory.rankers.save(checkpoint)
         except InputError as error:
             remark(f"not measured: {error}")
-        _print(checkpoint, memory.rankers.file(place.namespace))
-
-
-def _print(checkpoint: Checkpoint, file: Path) -> None:
-    tell(checkpoint.sentence())
-    tell(f"It is kept in {file}. Ask it alone with `hepm suggest --policy gnn`.")
+        memory.rankers.save(checkpoint)
+        tell(checkpoint.sentence())
+        tell(f"It is kept in {memory.rankers.file(place.namespace)}.")
 
 
 def _prepare() -> None:

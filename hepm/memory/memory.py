@@ -544,7 +544,7 @@ class Memory:
                 aliases is suggested by the name that the agent has it under.
             user: Whom the run is for: what is next may depend on that, once memory knows several runs for them.
             k: Maximum number of tools (H-EPM: 2 is best).
-            policy: "hybrid", "adaptive", "episodic", "procedural", "gnn" (see `hepm rank train`), or a policy object.
+            policy: "hybrid", "adaptive", "episodic", "procedural", or a policy object.
             c: Weight of efficiency in edge weights.
             speak: "sure" names what is right in nine of ten such cases, "weighed" also what is likely, with its chance,
                 "all" ranks all tools. None for the memory's own (see `open`). For the hybrid policy alone.
@@ -594,12 +594,8 @@ class Memory:
         return query.answer(without_refused(policy.suggest(mirror, query), mirror, query))
 
     def _policy(self, name: str, c: float, floors: Floors, mirror: NamespaceMirror) -> Policy:
-        if name == "gnn":
-            from hepm.rank.policy import Gnn
-
-            return Gnn(self.rankers.get(mirror).ranker)
         if name not in POLICIES:
-            raise InputError(f"no policy is called {name!r}; there are {', '.join(sorted([*POLICIES, 'gnn']))}")
+            raise InputError(f"no policy is called {name!r}; there are {', '.join(sorted(POLICIES))}")
         ranker = None
         if name == "hybrid" and self._rankers is not None and self._rankers.exists():
             ranker = self.rankers.find_used(mirror)

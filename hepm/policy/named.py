@@ -1,7 +1,6 @@
 """The policies by name, for `Memory.suggest(policy=…)`, `hepm suggest --policy` and `hepm eval`.
 
-A new entry needs its name in `hepm.types.PolicyName`. "gnn" is no entry: `Memory` makes it of the ranker that was
-trained for a namespace (`hepm.rank.policy`).
+A new entry needs its name in `hepm.types.PolicyName`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 from urllib.parse import quote
 
 from hepm.atomic_file import atomic_file
@@ -193,20 +193,12 @@ class Checkpoint:
         return Ranker(self.weights, self.tools)
 
 
-class Trained(NamedTuple):
-    """A ranker that fits the memory, and the checkpoint it is from."""
-
-    checkpoint: Checkpoint
-    ranker: Ranker
-
-
 class Rankers:
     """A folder of trained rankers; a file that is written again is read again."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._warned = ""
-        self._loaded: dict[str, tuple[tuple[int, int], Trained | InputError]] = {}
+        self._loaded: dict[str, tuple[tuple[int, int], Ranker | None]] = {}
 
     def file(self, namespace: str) -> Path:
         """The file of a namespace, existing or not."""
@@ -217,52 +209,30 @@ class Rankers:
         self.folder.mkdir(parents=True, exist_ok=True)
         checkpoint.save(self.file(checkpoint.namespace))
 
-    def get(self, mirror: NamespaceMirror) -> Trained:
-        """The ranker of a namespace.
-
-        Raises:
-            InputError: there is none, or it does not fit the memory.
-        """
+    def find_used(self, mirror: NamespaceMirror) -> Ranker | None:
+        """The ranker that the hybrid policy listens to; None without one that fits and passed its gate."""
         file = self.file(mirror.name)
         try:
             stat = file.stat()
-        except OSError as error:
-            raise InputError(
-                f"no ranker was trained for the namespace {mirror.name!r} ({file} is missing): run `hepm rank train`"
-            ) from error
+        except OSError:
+            return None
         key = stat.st_mtime_ns, stat.st_size
-        former_key, loaded = self._loaded.get(mirror.name, (None, None))
-        if loaded is None or former_key != key:
-            loaded = self._load(file, mirror)
-            self._loaded[mirror.name] = key, loaded
-        if isinstance(loaded, InputError):
-            raise loaded
-        return loaded
+        former_key, ranker = self._loaded.get(mirror.name, (None, None))
+        if former_key != key:
+            ranker = self._load(file, mirror)
+            self._loaded[mirror.name] = key, ranker
+        return ranker
 
-    def _load(self, file: Path, mirror: NamespaceMirror) -> Trained | InputError:
+    def _load(self, file: Path, mirror: NamespaceMirror) -> Ranker | None:
         try:
             checkpoint = Checkpoint.load(file)
             tools = [tool.name for tool in mirror.store.tools(namespace=mirror.name)]
             checkpoint.check(mirror.store.header, tools, file)
-        except InputError as error:
-            return error
-        return Trained(checkpoint, checkpoint.ranker())
-
-    def find_used(self, mirror: NamespaceMirror) -> Ranker | None:
-        """The ranker that the hybrid policy listens to; None if there is none, or it did not pass its gate."""
-        if not self.file(mirror.name).exists():
-            return None
-        try:
-            trained = self.get(mirror)
         except HepmError as error:
-            # Once, not at every suggestion.
-            if self._warned != str(error):
-                self._warned = str(error)
-                _log.warning("the hybrid policy goes on without its trained ranker: %s", error)
+            # Once: a file is not read again before it changes.
+            _log.warning("the hybrid policy goes on without its trained ranker: %s", error)
             return None
-        if not trained.checkpoint.used:
-            return None
-        return trained.ranker
+        return checkpoint.ranker() if checkpoint.used else None
 
 
 def _gate(about: dict[str, Any]) -> Gate:

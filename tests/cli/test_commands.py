@@ -358,7 +358,7 @@ def test_a_suggestion_from_counts_alone_loads_neither_numpy_nor_a_reader(store: 
 def test_a_misuse_is_told_in_the_words_of_the_command(store: Path) -> None:
     answer = quick("suggest", "--policy", "none", "--store", store)
     assert answer.err == (
-        "hepm: --policy: 'none' is not one of 'hybrid', 'adaptive', 'episodic', 'procedural', 'gnn'.\n"
+        "hepm: --policy: 'none' is not one of 'hybrid', 'adaptive', 'episodic', 'procedural'.\n"
         "Try `hepm suggest --help`.\n"
     )
 

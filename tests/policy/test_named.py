@@ -14,7 +14,7 @@ from tests.runs import trajectory
 
 
 def test_the_names_that_the_command_line_offers_are_those_of_the_policies_and_of_the_ranker() -> None:
-    assert sorted(get_args(PolicyName)) == sorted([*POLICIES, "gnn"])
+    assert sorted(get_args(PolicyName)) == sorted(POLICIES)
 
 
 def test_an_evaluation_measures_every_policy_that_has_a_name() -> None:
@@ -27,7 +27,7 @@ def test_a_named_policy_takes_the_weight_of_efficiency() -> None:
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones(tmp_path: Path) -> None:
-    with Memory.open(tmp_path / "m.hepm") as memory, pytest.raises(InputError, match="gnn, hybrid, procedural"):
+    with Memory.open(tmp_path / "m.hepm") as memory, pytest.raises(InputError, match="episodic, hybrid, procedural"):
         memory.suggest(policy="recent")
 
 

@@ -14,11 +14,14 @@ from hepm.evals.domains import Domain, DomainRun, families_of, task_of
 from hepm.evals.evaluate import evaluate
 from hepm.evals.methods import FilledMemory, PolicyPredictor
 from hepm.evals.report import EvalOptions, EvalReport
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.lab.rank.data import families_of as alike
 from hepm.lab.rank.train import TrainOptions, build
 from hepm.memory import Memory
-from hepm.policy import Hybrid
+from hepm.policy import Floors, Hybrid, Query
 from hepm.rank.checkpoint import Gate
+from hepm.rank.ranker import Ranker
+from hepm.types import Suggestion, Suggestions
 
 # Each fold trains a ranker of its own, which takes minutes.
 FOLDS: Final = 3
@@ -54,6 +57,28 @@ def measure(
         Method(BOTH, "the same with the ranker as one more feature", fit),
     ]
     return evaluate([domain], methods, EvalOptions(folds=folds, seed=options.seed, reference=HYBRID, seen=False))
+
+
+class RankerAlone:
+    """A trained ranker as a policy, to be measured: of the tools that successful runs called, by its chance."""
+
+    def __init__(self, ranker: Ranker, floors: Floors) -> None:
+        self._ranker = ranker
+        self._floors = floors
+
+    def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
+        """At most k tools, likeliest first, ties by name."""
+        here = self._ranker.here(mirror)
+        _, won_K = here.runs_2K
+        names = [name for name, won in zip(here.calls.number, won_K, strict=True) if won and query.allows(name)]
+        chances = np.exp(self._ranker.log_chances(mirror, query, names)).tolist()
+        # Rounded: chances that differ in their last bits, as on another machine, are ties.
+        ranked = sorted(zip(names, chances, strict=True), key=lambda pair: (-round(pair[1], 6), pair[0]))
+        suggestions: list[Suggestion] = []
+        for name, chance in ranked[: query.k]:
+            if chance >= self._floors.chance:
+                suggestions.append(Suggestion(name, chance, 1, 0.0, None, "ranker"))
+        return Suggestions(tuple(suggestions))
 
 
 def gate_of(report: EvalReport) -> Gate:
