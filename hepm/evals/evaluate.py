@@ -81,7 +81,7 @@ def evaluate(
         to_ask += [(result, questions) for questions in result.to_ask]
     if sum(len(questions.split.train) for _, questions in to_ask) < _WORTH_RUNS:
         processes = 1
-    answers_of = partial(_answers, methods)
+    answers_of = partial(_answers, methods, options.k)
     answered = answers_in_order(answers_of, [questions for _, questions in to_ask], processes=processes)
     for number, ((result, questions), answers) in enumerate(zip(to_ask, answered, strict=True), 1):
         result.take(questions, answers)
@@ -168,13 +168,11 @@ class _Questions:
 
     Attributes:
         rank: Whether the calls of `won` are ranked.
-        k: Maximum number of tools in a hint.
     """
 
     split: Split
     won: Sequence[Event]
     divergences: Sequence[DivergencePoint]
-    k: int
     rank: bool
     hinting: bool
 
@@ -193,7 +191,7 @@ class _Answers(NamedTuple):
     hints: Sequence[Hint]
 
 
-def _answers(methods: Sequence[Method], questions: _Questions) -> dict[str, _Answers]:
+def _answers(methods: Sequence[Method], k: int, questions: _Questions) -> dict[str, _Answers]:
     """Let each method learn from a split, then ask it; none where there is nothing to learn from, or to ask."""
     training = Training(questions.split.train)
     hinted = questions.hinted
@@ -208,7 +206,7 @@ def _answers(methods: Sequence[Method], questions: _Questions) -> dict[str, _Ans
             ranks = [rank_of(event.next, tools) for event, tools in zip(questions.won, ranking, strict=True)]
         hints: Sequence[Hint] = ()
         if hinted:
-            hints = predictor.hints(hinted, questions.k)
+            hints = predictor.hints(hinted, k)
         answers[method.name] = _Answers(ranks, hints)
     return answers
 
@@ -239,22 +237,24 @@ class _Measured:
         diverged = [divergence.event.run for divergence in self._divergences]
 
         for split in sample.some_splits(splits, diverged):
-            self._ask(split, options.k, rank=True)
+            self._ask(split, rank=True)
         # Once more with the other runs of each task in memory: what memory is worth where tasks come again.
         if self._failures and options.seen:
             by_runs = by_run(domain.runs, FOLDS) if sample.folds else by_run(domain.runs)
             for split in sample.some_splits([*by_runs], diverged):
-                self._ask(split, options.k, rank=False)
+                self._ask(split, rank=False)
 
-    def _ask(self, split: Split, k: int, *, rank: bool) -> None:
-        all_won = _events_of(split.test, success=True)
+    def _ask(self, split: Split, *, rank: bool) -> None:
+        won: list[Event] = []
+        for run in split.test:
+            if run.success:
+                won.extend(run.events)
         tested = set(split.test)
         divergences = [divergence for divergence in self._divergences if divergence.event.run in tested]
         questions = _Questions(
             split,
-            self._sample.some_calls(all_won),
+            self._sample.some_calls(won),
             self._sample.some_divergences(divergences),
-            k,
             rank,
             hinting=bool(self._failures),
         )
@@ -299,15 +299,6 @@ class _Measured:
             failures=self._failures,
             grouped=self.domain.grouped,
         )
-
-
-def _events_of(runs: Sequence[DomainRun], *, success: bool) -> list[Event]:
-    """The measured calls of runs with this label."""
-    events: list[Event] = []
-    for run in runs:
-        if run.success is success:
-            events.extend(run.events)
-    return events
 
 
 def _scores(domains: Sequence[_Measured], method: str, reference: str) -> MethodScores:
