@@ -333,12 +333,7 @@ def _pooled(domains: Sequence[HintsOf], options: EvalOptions) -> dict[str, Rescu
     for hints_of in domains:
         for name, hints in hints_of.items():
             pooled[name].add(hints)
-    reference = pooled.get(options.reference)
-    measures: dict[str, RescueAndHarm] = {}
-    for name, hints in pooled.items():
-        compared = None if hints is reference else reference
-        measures[name] = hints.measure(k=options.k, seed=options.seed, reference=compared)
-    return measures
+    return {name: hints.measure(k=options.k, seed=options.seed) for name, hints in pooled.items()}
 
 
 def _assume_success(run: DomainRun) -> DomainRun:

@@ -202,8 +202,7 @@ class RescueAndHarm:
 
     Attributes:
         k: Maximum number of tools in a hint.
-        interval: Of "rescue", "misled", "gain" and "harm", if there is anything to resample, and of what "gain" is
-            "ahead" of that of another method.
+        interval: Of "rescue", "misled", "gain" and "harm", if there is anything to resample.
     """
 
     k: int
@@ -238,15 +237,18 @@ class Hints:
         judged = [divergence.judge(hint) for divergence, hint in self.at_divergences]
         return np.array(judged, dtype=np.float64).reshape(-1, len(_SHARES))
 
-    def measure(self, *, k: int = 2, seed: int = 0, reference: Hints | None = None) -> RescueAndHarm:
-        """Judge the hints, of at most k tools each; `reference` holds another method's at the same divergences."""
+    def measure(self, *, k: int = 2, seed: int = 0) -> RescueAndHarm:
+        """Judge the hints, of at most k tools each."""
         shares_PJ = self.shares()
         means_J = shares_PJ.sum(axis=0) / max(len(shares_PJ), 1)
         shares = dict(zip(_SHARES, means_J.tolist(), strict=True))
         families = [_family(divergence.event) for divergence, _ in self.at_divergences]
         intervals: dict[str, Interval] = {}
         if families:
-            intervals = _rescue_intervals(shares_PJ, reference, Bootstrap(families, seed=seed))
+            draws = Bootstrap(families, seed=seed)
+            rescued_P, misled_P = shares_PJ[:, _RESCUE], shares_PJ[:, _MISLED]
+            for name, values_P in (("rescue", rescued_P), ("misled", misled_P), ("gain", rescued_P - misled_P)):
+                intervals[name] = interval(draws.means(values_P))
 
         # Harm is of hints that were given: silence harms nobody.
         given = [(event, hint.tools) for event, hint in self.in_successes if hint.tools]
@@ -267,17 +269,6 @@ class Hints:
             **shares,
             interval=intervals,
         )
-
-
-def _rescue_intervals(shares_PJ: FloatArray, reference: Hints | None, draws: Bootstrap) -> dict[str, Interval]:
-    """Intervals of rescue, misled, gain, and of the gain above that of `reference`, draw by draw."""
-    rescued_P = shares_PJ[:, _RESCUE]
-    misled_P = shares_PJ[:, _MISLED]
-    columns = {"rescue": rescued_P, "misled": misled_P, "gain": rescued_P - misled_P}
-    if reference is not None:
-        other_PJ = reference.shares()
-        columns["ahead"] = columns["gain"] - (other_PJ[:, _RESCUE] - other_PJ[:, _MISLED])
-    return {name: interval(draws.means(column_P)) for name, column_P in columns.items()}
 
 
 def _family(event: Event) -> str:

@@ -38,7 +38,6 @@ class Gate:
         interval: Of the difference in MRR, 95 %, from resampling families.
         divergences: Points where a failed run left the way of a successful one, at which `gain` is measured: shares of
             hints that name the better tool alone, less those that name the worse one alone.
-        gain_interval: Of the difference in gain, likewise; None where none was measured.
     """
 
     calls: int
@@ -48,7 +47,6 @@ class Gate:
     interval: tuple[float, float]
     divergences: int
     gain: tuple[float, float]
-    gain_interval: tuple[float, float] | None = None
 
     @property
     def predicts(self) -> bool:
@@ -73,8 +71,6 @@ class Gate:
         gain = ""
         if self.divergences >= FEWEST_DIVERGENCES:
             gain = ", gain at {} divergences {:+.3f} → {:+.3f}".format(self.divergences, *self.gain)
-            if self.gain_interval is not None:
-                gain += " (difference {:+.3f} to {:+.3f})".format(*self.gain_interval)
         return (
             f"The hybrid policy {self._use()}. On {self.calls:,} calls of "
             f"{self.families} held-out families, without → with it: MRR {mrr} (difference {low:+.3f} to {high:+.3f}), "
@@ -87,10 +83,7 @@ class Gate:
             return "uses it"
         if not self.predicts:
             return "does not use it: it did not predict better beyond chance"
-        why = "it predicts better, but its hints gained less where failed runs diverged"
-        if self.gain_interval is not None and self.gain_interval[1] >= 0:
-            why += ", which may be chance"
-        return f"does not use it: {why}"
+        return "does not use it: it predicts better, but its hints gained less where failed runs diverged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,11 +229,10 @@ class Rankers:
 
 
 def _gate(about: dict[str, Any]) -> Gate:
-    # JSON has lists for tuples.
-    restored = dict(about)
-    for name in ("hit2", "mrr", "interval", "gain", "gain_interval"):
-        if about.get(name):
-            restored[name] = tuple(about[name])
+    # JSON has lists for tuples; older files have an interval more.
+    restored = {field.name: about[field.name] for field in fields(Gate)}
+    for name in ("hit2", "mrr", "interval", "gain"):
+        restored[name] = tuple(restored[name])
     return Gate(**restored)
 
 

@@ -104,17 +104,6 @@ def test_shares_and_tools_are_counted_over_divergences() -> None:
     assert (found.rescue, found.misled, found.neither) == (0.75, 0.0, 0.25)
 
 
-def test_the_difference_in_gain_is_paired_by_divergence() -> None:
-    divergences = [DivergencePoint(bad(f"f{i}", "x", task=f"t{i}").all_events[0], [fork("b", "x")]) for i in range(4)]
-    one, other = (
-        Hints(at_divergences=[*zip(divergences, hints(*of), strict=True)]) for of in (("b", "x", "c", "b"), "xccx")
-    )
-    assert "ahead" not in one.measure().interval
-    assert one.measure(reference=one).interval["ahead"] == (0, 0)
-    low, high = one.measure(reference=other).interval["ahead"]
-    assert -1 <= low < 0.75 < high <= 2
-
-
 def test_warnings_are_right_of_the_chosen_tool_and_wrong_of_the_better_one() -> None:
     forks = [fork("b", "x"), fork("d", "x")]
     divergences = [DivergencePoint(bad(f"f{i}", "x", task=f"t{i}").all_events[0], forks) for i in range(4)]

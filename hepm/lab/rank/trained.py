@@ -91,12 +91,10 @@ def gate_of(report: EvalReport) -> Gate:
     hints_with = domain.rescue.get(BOTH)
     divergences = 0
     gain = (0.0, 0.0)
-    gain_interval = None
     # Without them, no run failed on a way of its own.
     if hints_without is not None and hints_with is not None:
         divergences = hints_without.divergences
         gain = (hints_without.gain, hints_with.gain)
-        gain_interval = hints_with.interval.get("ahead")
     return Gate(
         calls=domain.events,
         families=domain.families,
@@ -105,7 +103,6 @@ def gate_of(report: EvalReport) -> Gate:
         interval=(low, high),
         divergences=divergences,
         gain=gain,
-        gain_interval=gain_interval,
     )
 
 
