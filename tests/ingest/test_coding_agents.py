@@ -172,16 +172,16 @@ def test_a_copy_under_new_uuids_counts_once(tmp_path: Path):
 
 
 def test_two_sub_agents_that_work_at_once_in_one_file_are_two_runs(tmp_path: Path):
-    first = session_of("a", first=1, isSidechain=True, sessionId="s")
-    second = session_of("b", first=11, isSidechain=True, sessionId="s")
+    first = session_of("a", first=1, isSidechain=True, sessionId="s", agentId="x")
+    second = session_of("b", first=11, isSidechain=True, sessionId="s", agentId="y")
     for records in (first, second):
         for record, parent in zip(records[1:], records, strict=False):
             record["parentUuid"] = parent["uuid"]
     order = [first[0], second[0], first[1], second[1], second[2], first[2]]
     runs, _ = read(write(tmp_path / "s.jsonl", *order))
     assert {run.id: [(call.arguments["path"], call.result) for call in run.calls()] for run in runs} == {
-        "s/side": [("a", "ok")],
-        "s/side-2": [("b", "ok")],
+        "s/x": [("a", "ok")],
+        "s/y": [("b", "ok")],
     }
 
 

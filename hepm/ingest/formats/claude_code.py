@@ -78,7 +78,6 @@ class _Transcript:
         self.sessions: list[CodingSession] = []
         self._by_key: dict[str, CodingSession] = {}  # by session id, "/" and the id of an agent
         self._of_record: dict[str, CodingSession] = {}  # by uuid
-        self._sides = 0
 
     def take(self, record: Object) -> None:
         """Take a record: a message, or what the user typed while the agent worked."""
@@ -108,14 +107,11 @@ class _Transcript:
 
     def _session_of(self, record: Object) -> CodingSession:
         id, agent = _session_id(record), text_at(record, "agentId", "parent_tool_use_id")
+        if record.get("isSidechain") and not agent:
+            agent = "side"  # of versions before agents had ids
         if agent:
             return self._known(f"/{agent}", id, agent)
         parent = self._of_record.get(text_at(record, "parentUuid"))
-        if record.get("isSidechain") and (parent is None or not parent.agent):
-            # Versions before agents had ids. Several may work at once; each begins without a parent.
-            self._sides += 1
-            name = "side" if self._sides == 1 else f"side-{self._sides}"
-            return self._known(f"/{name}", id, name)
         if parent is None:
             return self._known(id, id)
         return parent if parent.agent else self._by_key.setdefault(id, parent)
