@@ -1,6 +1,6 @@
 """What lessons are worth: whether those of one's own kind are found, and whether they name the right tool.
 
-usage: python benchmarks/lessons.py [RUNS] [--part search|groups|divergences] [--tasks ids|alike|none] [--seen]
+usage: python benchmarks/lessons.py [RUNS] [--part search|groups|divergences] [--tasks ids|none] [--seen]
            [--folds N] [--seed 0]
 
 Lessons are made without a model, of runs cut and redacted as a store keeps them. Prints a Markdown table.
@@ -11,8 +11,8 @@ of one family; and of the pairs of one task how many are in one group (*recall*)
 divergences: at each point where a failed run left a successful one, and at a sixth of the calls of successful runs,
 `Memory.prompt` is asked of a memory without the task's family (five folds), with --seen of one without the run alone
 (ten folds): gain (hepm.evals.metrics), how often what is named misses the next call of a successful run, and how often
-nothing is named. With `--tasks alike` memory is not told the tasks' ids and groups like requests; with `none` each run
-stands alone. --folds measures the first N. The baselines are counts of what came next, and the hybrid policy alone.
+nothing is named. With `--tasks none` memory is not told the tasks' ids: each run stands alone. --folds measures the
+first N. The baselines are counts of what came next, and the hybrid policy alone.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ EMBEDDER = HashingEmbedder()
 def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--part", choices=("search", "groups", "divergences"), default="search")
-    parser.add_argument("--tasks", choices=("ids", "alike", "none"), default="ids")
+    parser.add_argument("--tasks", choices=("ids", "none"), default="ids")
     parser.add_argument("--seen", action="store_true")
     parser.add_argument("--folds", type=int, default=99)
     parser.add_argument("--seed", type=int, default=0)
@@ -284,8 +284,8 @@ def measure_fold(job: tuple[Place, int, bool, str]) -> list[Named]:
 
 
 def known_as(run: Trajectory, tasks: str) -> Trajectory:
-    """The run with its task's id, without it, or with one of its own."""
-    return run if tasks == "ids" else replace(run, task="" if tasks == "alike" else run.id)
+    """The run with its task's id, or with one of its own."""
+    return run if tasks == "ids" else replace(run, task=run.id)
 
 
 def named_at(

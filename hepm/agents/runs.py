@@ -471,7 +471,7 @@ class LiveRuns:
                 f"no run {id!r} is under way or stored in {namespace!r}: check the id and the namespace"
             ) from error
         if success is not None or reward is not None:
-            self.memory.sessions.distill_soon(id, namespace=namespace)
+            self.memory.sessions.distill_soon(namespace=namespace)
 
     def _remember_finished(self, run: LiveRun) -> None:
         # The model's last reply may come back in other words.

@@ -133,9 +133,11 @@ def _retire(memory: Memory, stored: StoredLesson, namespace: str, *, undo: bool)
 
 def _saying_the_same(memory: Memory, stored: StoredLesson, namespace: str) -> list[str]:
     """Ids of the lesson and those listed as one with it, as far as they were retired for the same reason."""
+    from hepm.experience.equal_lessons import equal_lessons
+
     listed = memory.lessons.list(stored.row.kind, namespace=namespace, retired=True)
     alike = [lesson for lesson in listed if lesson.row.retired == stored.row.retired]
-    for equal in memory.lessons.equal(alike, namespace=namespace):
+    for equal in equal_lessons(alike):
         ids = [lesson.row.id for lesson in equal.lessons]
         if stored.row.id in ids:
             return ids

@@ -231,8 +231,6 @@ def _print_lessons(kind: LessonKind, report: DistillReport) -> None:
     if report.refused:
         parts.append(f"{report.refused:,} came from runs that are gone")
     print("; ".join(parts))
-    if report.alike:
-        print(f"{report.alike:,} were compared with runs of like requests, as no other run names their task")
     if not report.runs:
         remark("nothing was left to learn from: runs without an outcome wait for one")
 

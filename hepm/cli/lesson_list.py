@@ -97,7 +97,9 @@ def _listing(memory: Memory, kind: LessonKind, limit: int, namespace: str, *, re
 
 def _in_order(memory: Memory, kind: LessonKind, lessons: list[StoredLesson], limit: int, namespace: str) -> _Listing:
     """Principles by support. Experiences by arrival, and at the end, next to the prompt, those that prompts show."""
-    equal = memory.lessons.equal(lessons, namespace=namespace)
+    from hepm.experience.equal_lessons import equal_lessons
+
+    equal = equal_lessons(lessons)
     if kind == "principle":
         # `documents` are lessons by themselves, `lines` those that say the same: each has an order of its own.
         by_support = sorted(lessons, key=lambda each: (-len(each.row.sources), -each.uses.score, each.row.id))

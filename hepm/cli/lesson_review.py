@@ -46,7 +46,7 @@ def review(place: StorePlace, approve: tuple[str, ...]) -> None:
             chosen += _named(memory, name, waiting, place.namespace)
         for stored in chosen:
             memory.lessons.revive(stored.row.kind, [stored.row.id], namespace=place.namespace)
-            tell(f"{stored.row.id} is approved: {_words(memory, stored, place.namespace)}")
+            tell(f"{stored.row.id} is approved: {_words(stored)}")
         if SUPPORTED in approve:
             _approve_supported(memory, waiting, place.namespace)
         if not approve:
@@ -88,7 +88,7 @@ def _go_through(memory: Memory, waiting: list[StoredLesson], namespace: str) -> 
     counted = confirmed(memory, waiting, 1, namespace=namespace)
     asks = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     for number, stored in enumerate(waiting, 1):
-        tell(f"{stored.row.id}  {_words(memory, stored, namespace)}")
+        tell(f"{stored.row.id}  {_words(stored)}")
         for line in _evidence(memory, stored, namespace):
             tell(f"    {line}")
         if stored.row.id in counted:
@@ -98,9 +98,11 @@ def _go_through(memory: Memory, waiting: list[StoredLesson], namespace: str) -> 
             return
 
 
-def _words(memory: Memory, stored: StoredLesson, namespace: str) -> str:
+def _words(stored: StoredLesson) -> str:
     """What agents would be told."""
-    (alone,) = memory.lessons.equal([stored], namespace=namespace)
+    from hepm.experience.equal_lessons import equal_lessons
+
+    (alone,) = equal_lessons([stored])
     return alone.line
 
 
@@ -113,7 +115,7 @@ def _evidence(memory: Memory, stored: StoredLesson, namespace: str) -> list[str]
         more = ", ..." if len(row.sources) > _SHOWN_RUNS else ""
         lines[0] += f", from {count_of(len(row.sources), 'run')}: {runs}{more}"
     for former in memory.lessons.replaced_by(row, namespace=namespace):
-        lines.append(f"replaces {former.row.id}: {_words(memory, former, namespace)}")
+        lines.append(f"replaces {former.row.id}: {_words(former)}")
     return lines
 
 

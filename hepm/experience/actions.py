@@ -1,10 +1,10 @@
-"""What calls do, in words that runs share: a command, a change of a file, a call with plain arguments."""
+"""What the commands of a shell do, in words that runs share: "docker compose up -d db"."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from itertools import islice
 from typing import Final, NamedTuple
@@ -13,16 +13,15 @@ from hepm.ingest.redact import Redactor
 from hepm.ingest.shell.command_names import command_name, without_assignments
 from hepm.ingest.shell.parser import SimpleCommand, command_of, is_shell, pipelines, program_words
 from hepm.ingest.shell.remote_code import runs_remote_code
-from hepm.ingest.shell.without_values import is_random, without_values
+from hepm.ingest.shell.without_values import without_values
 from hepm.text import disarmed
-from hepm.types import JSON, ToolCall, ToolName
+from hepm.types import ToolCall, ToolName
 
 ACTION_CHARS: Final = 80
 _READ: Final = 2_000  # characters of a command line
 _PIPELINES: Final = 60  # of one line that are read
 _COMMANDS: Final = 6  # of one line
 
-_FILE_KEYS: Final = ("file_path", "notebook_path", "path", "filename", "file", "target_file")
 # Programs that say nothing of what a line is for.
 _SILENT: Final = frozenset((
     "cd", "pushd", "popd", "export", "source", ".", "set", "true", ":", "echo", "printf", "sleep", "wait", "for",
@@ -33,14 +32,6 @@ _READING_PROGRAMS: Final = frozenset((
     "awk", "jq", "env", "printenv", "ps", "df", "du", "nl", "man", "type", "sort", "uniq", "cut",
 ))  # fmt: skip
 _READING_GIT: Final = frozenset(("status", "log", "diff", "show", "blame", "branch", "ls-files", "grep"))
-# First words of the names of tools that only read: "get_order", "listFiles", "mcp__shop__search_items".
-_READING_WORDS: Final = frozenset((
-    "get", "list", "find", "search", "read", "view", "show", "check", "fetch", "look", "lookup", "query", "describe",
-    "calculate", "think", "grep", "glob", "ls", "browse", "open", "inspect", "verify", "count", "ask", "can", "is",
-    "todo", "task", "web",
-))  # fmt: skip
-# The words of "getOrderItems", "get_order_items" and "HTTPGet".
-_NAME_WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 # Absolute paths inside a word: "/srv/app/x.py", "~/x.py", "C:\x.py"; not those of addresses.
 _PATH: Final = re.compile(r"(?<![\w./~:-])(?:/|~/|[A-Za-z]:[\\/])[^\s'\":]+")
 _HOME: Final = re.compile(r"^(?:/home/[^/]+|/Users/[^/]+|/root|[A-Za-z]:[\\/]Users[\\/][^\\/]+)(?=[\\/]|$)")
@@ -54,7 +45,6 @@ _STEERING: Final = re.compile(
 )
 # What two runs hardly share: numbers, paths, options with values, quotations.
 _ODD: Final = re.compile(r"\d{2}|[/\\'\"=@:]|\s")
-_PLAIN: Final = re.compile(r"[\w][\w .:/@-]{0,39}")
 _SUBCOMMAND: Final = re.compile(r"[A-Za-z][\w:-]*")
 # Programs whose next word is another program: "uv run pytest", "docker compose up".
 _RUNNERS: Final = frozenset(
@@ -66,9 +56,9 @@ class Action(NamedTuple):
     """What a call does.
 
     Attributes:
-        tool: As the graph names it: "Bash docker", "Edit", "refund".
+        tool: As the graph names it: "Bash docker".
         texts: What it does in words, the most exact first: "docker compose up -d db", then "docker compose".
-        changes: Whether it may change something. Told by its name, as records do not say it.
+        changes: Whether it may change something.
         failed: Whether the call went wrong.
     """
 
@@ -79,58 +69,12 @@ class Action(NamedTuple):
 
 
 def actions_of(call: ToolCall, *, project: str = "", failed: bool = False) -> list[Action]:
-    """What a call does: of a shell each command of its line; none that holds a secret.
+    """What each command of a shell's line does, none that holds a secret; nothing of another tool's call.
 
     Args:
         project: Its folder: paths are named from there.
     """
-    if is_shell(call.name):
-        return list(_commands(call, project, failed))
-    texts = _texts_of_call(call, project)
-    if any(len(text) > 2 * ACTION_CHARS or not may_be_told(text) for text in texts):
-        return []
-    return [Action(call.name, texts, not is_reading(call.name), failed)]
-
-
-def _texts_of_call(call: ToolCall, project: str) -> tuple[str, ...]:
-    """What a call does in words, the most exact first: "Edit src/app.py"; "refund(reason=damaged)", then "refund"."""
-    # What is changed in a file differs from run to run; that it is changed does not.
-    path = file_of(call.arguments)
-    if path:
-        return (f"{call.name} {relative(path, project)}",)
-    arguments = _plain_arguments(call.arguments)
-    if arguments:
-        return f"{call.name}({arguments})", call.name
-    return (call.name,)
-
-
-def is_reading(tool: ToolName) -> bool:
-    """Whether a tool is called like one that only reads."""
-    # Of "mcp__server__tool" the tool.
-    name = tool.rpartition("__")[2]
-    words = _NAME_WORD.findall(name)
-    return bool(words) and words[0].lower() in _READING_WORDS
-
-
-def file_of(arguments: Mapping[str, JSON]) -> str:
-    """The file that a call is about; "" for none."""
-    for key in _FILE_KEYS:
-        value = arguments.get(key)
-        if isinstance(value, str) and value and "\n" not in value:
-            return value
-    return ""
-
-
-def relative(path: str, project: str) -> str:
-    """A path from the folder of its project; a path outside of it by its last parts."""
-    parts = [part for part in re.split(r"[/\\]", path) if part not in ("", ".")]
-    # By its name: the same files lie elsewhere on another machine, or in a work tree beside it.
-    folder = re.split(r"[/\\]", project)[-1]
-    if folder and folder in parts:
-        within = parts[parts.index(folder) + 1 :]
-        return "/".join(within) or folder
-    absolute = path.startswith(("/", "~", "\\")) or path[1:2] == ":"
-    return "/".join(parts[-2:] if absolute else parts)
+    return list(_commands(call, project, failed)) if is_shell(call.name) else []
 
 
 def _commands(call: ToolCall, project: str, failed: bool) -> Iterator[Action]:
@@ -178,9 +122,9 @@ def _action_of(shell: ToolName, beginnings: list[str], project: str) -> Action |
 def _path_from(path: str, project: str) -> str:
     """A path in a command: from the folder of its project, else from the user's own, else as it is."""
     folder = re.split(r"[/\\]", project)[-1]
-    parts = re.split(r"[/\\]", path)
+    parts = [part for part in re.split(r"[/\\]", path) if part not in ("", ".")]
     if folder and folder in parts:
-        return relative(path, project) if parts[-1] != folder else "."
+        return "/".join(parts[parts.index(folder) + 1 :]) or "."
     return _HOME.sub("~", path)
 
 
@@ -222,21 +166,6 @@ def _program_of(words: list[str]) -> list[str]:
         parts.append(words[1])
         parts += filter(_SUBCOMMAND.fullmatch, words[2:3])
     return parts
-
-
-def _plain_arguments(arguments: Mapping[str, JSON]) -> str:
-    """Up to three arguments: "reason=damaged, express=true"; "" if one of them is no plain word or small number."""
-    shown: list[str] = []
-    for name, value in list(arguments.items())[:3]:
-        if not isinstance(value, str | int | float):
-            return ""
-        text = str(value)
-        if isinstance(value, bool):
-            text = text.lower()
-        if not _PLAIN.fullmatch(text) or re.search(r"\d{2}", text) or is_random(text):
-            return ""
-        shown.append(f"{name}={text}")
-    return ", ".join(shown)
 
 
 def may_be_told(text: str) -> bool:

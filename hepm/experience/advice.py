@@ -5,7 +5,7 @@ A *place* is the tools of a run's last turn; at the start of a run there are non
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Principle
@@ -44,27 +44,21 @@ class AdviceHere:
 
     def advice_of(self, lesson: Principle | Experience) -> Advice:
         """What a lesson says to call here, and what not; nothing if it is about another place, or words alone."""
-        if isinstance(lesson, Principle):
-            return Advice(self._targets(lesson, FOLLOWED_BY), self._targets(lesson, FAILS_AFTER))
-        return Advice()
+        if isinstance(lesson, Experience):
+            return Advice()
+        return Advice(self._targets(lesson, FOLLOWED_BY), self._targets(lesson, FAILS_AFTER))
 
     def _targets(self, principle: Principle, predicate: str) -> frozenset[ToolName]:
         """The next tools that a principle names after the last ones."""
         shown = self.names.shown
-        targets: set[ToolName] = set()
-        for source, target in _moves(principle, predicate):
-            if shown(source) in self._last:
-                targets.add(shown(target))
-        return frozenset(targets)
-
-    def _shown(self, tools: Iterable[ToolName]) -> frozenset[ToolName]:
-        return frozenset(map(self.names.shown, tools))
+        here = [target for source, target in _moves(principle, predicate) if shown(source) in self._last]
+        return frozenset(map(shown, here))
 
     def concerns(self, lesson: Experience) -> bool:
         """Whether an experience may be about what comes next: it names a tool of the last turn, or the start."""
         if START in self._last:
             return "at the start" in lesson.conditions.preconditions
-        return not self._last.isdisjoint(self._shown(lesson.tools))
+        return not self._last.isdisjoint(map(self.names.shown, lesson.tools))
 
     def applies(self, lesson: Principle | Experience) -> bool:
         """Whether a lesson, here or elsewhere, is about tools that the agent has, and recommends no retired one."""
@@ -120,11 +114,8 @@ def _likely(advice: Advice, chances: Mapping[ToolName, float]) -> bool:
 
 def places_of(principle: Principle) -> set[ToolName]:
     """Tools after which it says something."""
-    places: set[ToolName] = set()
-    for predicate in (FOLLOWED_BY, FAILS_AFTER):
-        for source, _ in _moves(principle, predicate):
-            places.add(source)
-    return places
+    moves = (*_moves(principle, FOLLOWED_BY), *_moves(principle, FAILS_AFTER))
+    return {source for source, _ in moves}
 
 
 def _moves(principle: Principle, predicate: str) -> Iterator[tuple[ToolName, ToolName]]:

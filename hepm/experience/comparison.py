@@ -87,7 +87,6 @@ class Contrast:
         after: Tools of the move before; empty at the start.
         better, worse: Tools that only the successful or only the failed runs called there.
         ended: Whether one of them called nothing more.
-        alike: Whether the runs have similar requests instead of one task.
     """
 
     at: int
@@ -95,17 +94,11 @@ class Contrast:
     better: tuple[ToolName, ...]
     worse: tuple[ToolName, ...]
     ended: bool = False
-    alike: bool = False
-
-    @property
-    def opposes(self) -> bool:
-        """Whether a tool stands against another."""
-        return bool(self.better and self.worse)
 
     @property
     def decides(self) -> bool:
         """Whether a tool stands against another, or against the end."""
-        return self.opposes or (self.ended and bool(self.better or self.worse))
+        return bool((self.better and self.worse) or (self.ended and (self.better or self.worse)))
 
     @property
     def same(self) -> bool:
@@ -118,9 +111,7 @@ class Contrast:
         return tuple(dict.fromkeys((*self.better, *self.worse, *self.after)))
 
 
-def contrast_of(
-    run: ToolSequence, others: Sequence[ToolSequence], *, succeeded: bool, alike: bool = False
-) -> Contrast | None:
+def contrast_of(run: ToolSequence, others: Sequence[ToolSequence], *, succeeded: bool) -> Contrast | None:
     """How a run differs from those with the opposite outcome; None without any.
 
     Of several ways, the first is one with tool against tool, then one where either run ends, then the most frequent.
@@ -133,27 +124,19 @@ def contrast_of(
     followed = [other for other in others if list(other[:at]) == list(run[:at])]
     seen = Counter[tuple[CallDifference, bool]]()
     for difference, other in zip(divergence.differences, followed, strict=True):
-        ended = at in (len(run), len(other))
-        seen[difference, ended] += 1
+        seen[difference, at in (len(run), len(other))] += 1
 
-    def rank(way: tuple[CallDifference, bool]) -> tuple[int, int, list[ToolName], list[ToolName]]:
+    def rank(way: tuple[CallDifference, bool]) -> tuple[bool, bool, int, list[ToolName], list[ToolName]]:
         (theirs, own), ended = way
-        if theirs and own:
-            kind = 0
-        elif ended:
-            kind = 1
-        else:
-            kind = 2
-        return kind, -seen[way], sorted(theirs), sorted(own)
+        opposes = bool(theirs and own)
+        # How a run ended says nothing where tools oppose each other.
+        return not opposes, not (ended or opposes), -seen[way], sorted(theirs), sorted(own)
 
     difference, ended = min(seen, key=rank)
     theirs, own = tuple(sorted(difference.theirs)), tuple(sorted(difference.own))
-    after: tuple[ToolName, ...] = ()
-    if at:
-        after = tuple(sorted(run[at - 1]))
-    if succeeded:
-        return Contrast(at, after, better=own, worse=theirs, ended=ended, alike=alike)
-    return Contrast(at, after, better=theirs, worse=own, ended=ended, alike=alike)
+    after = tuple(sorted(run[at - 1])) if at else ()
+    better, worse = (own, theirs) if succeeded else (theirs, own)
+    return Contrast(at, after, better, worse, ended)
 
 
 def _failed(move: Move) -> bool:
@@ -172,17 +155,16 @@ def lesson_of(contrast: Contrast, *, succeeded: bool) -> str:
     """What one run teaches, as an observation: a difference in tools does not prove the cause."""
     # `_NOTHING` knows this sentence.
     how = "failed" if succeeded else "succeeded"
-    runs = "runs with like requests" if contrast.alike else "runs of this task"
     if contrast.same:
-        return f"{runs.capitalize()} that {how} called the same tools in the same order: the tools did not decide."
+        return f"Runs of this task that {how} called the same tools in the same order: the tools did not decide."
     where = place_in_words(contrast.after)
     where = where[0].upper() + where[1:]
     nothing = "nothing more" if contrast.after else "no tool"
     better = listed(contrast.better) or nothing
     worse = listed(contrast.worse) or nothing
     if succeeded:
-        return f"{where}, this run, which succeeded, called {better}; {runs} that failed called {worse}."
-    return f"{where}, {runs} that succeeded called {better}; this one, which failed, called {worse}."
+        return f"{where}, this run, which succeeded, called {better}; runs of this task that failed called {worse}."
+    return f"{where}, runs of this task that succeeded called {better}; this one, which failed, called {worse}."
 
 
 def compares(lesson: str) -> bool:
@@ -268,14 +250,13 @@ class RunComparison:
 
 
 def compare_runs(
-    runs: Sequence[Trajectory], methods: Mapping[str, CreditMethod] = BY_REWARD_TO_GO, *, alike: bool = False
+    runs: Sequence[Trajectory], methods: Mapping[str, CreditMethod] = BY_REWARD_TO_GO
 ) -> list[RunComparison]:
     """The labelled runs in which the agent had a turn, by id, each compared with the others.
 
     Args:
         runs: Those under one task's id; those of one task are compared (see `hepm.experience.likeness.same_task`).
         methods: How turns are credited, by environment; reward-to-go for others.
-        alike: The runs have similar requests, whatever their tasks; all are compared.
     """
     # By id, so that equal runs give equal lessons in whatever order they are read.
     labelled = list(_labelled(runs))
@@ -290,9 +271,9 @@ def compare_runs(
     for number, run in enumerate(labelled):
         others: list[ToolSequence] = []
         for other, sequence in zip(labelled, sequences, strict=True):
-            if other.well is not run.well and (alike or same_task(other.named, run.named)):
+            if other.well is not run.well and same_task(other.named, run.named):
                 others.append(sequence)
-        contrast = contrast_of(sequences[number], others, succeeded=run.well, alike=alike)
+        contrast = contrast_of(sequences[number], others, succeeded=run.well)
         comparisons.append(_with_key_moves(run, moves[number], contrast, methods))
     return comparisons
 

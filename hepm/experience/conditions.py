@@ -25,6 +25,7 @@ _PLAIN: Final = re.compile(r"[\w<>.-]+")
 _NUMBER: Final = re.compile(r"(?P<fact>.*) > (?P<above>-?[\d.]+(?:e[+-]?\d+)?)", re.DOTALL)
 _PRESENT: Final = 0.5  # what FactTest asks of a value or a word that is there, which counts 1
 _NOT: Final = "not "
+_PLAIN_FIELDS: Final = ("environments", "first_turn", "last_turn", "preconditions", "after", "says")
 
 
 class FactCondition(NamedTuple):
@@ -171,31 +172,16 @@ class Conditions:
     @property
     def record(self) -> dict[str, Any]:
         """Properties as stores keep them, with the words that tell it."""
-        return {
-            "environments": self.environments,
-            "first_turn": self.first_turn,
-            "last_turn": self.last_turn,
-            "preconditions": self.preconditions,
-            "after": self.after,
-            "says": self.says,
-            "facts": tuple(fact.record for fact in self.facts),
-            "only_user": self.user,
-            "condition": self.when,
-        }
+        facts = tuple(fact.record for fact in self.facts)
+        kept = {name: getattr(self, name) for name in _PLAIN_FIELDS}
+        return {**kept, "facts": facts, "only_user": self.user, "condition": self.when}
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> Conditions:
         """What `record` gave."""
-        return cls(
-            record["environments"],
-            record["first_turn"],
-            record["last_turn"],
-            record["preconditions"],
-            record["after"],
-            record["says"],
-            tuple(map(FactCondition.read, record["facts"])),
-            record["only_user"],
-        )
+        facts = tuple(map(FactCondition.read, record["facts"]))
+        plain_fields = {name: record[name] for name in _PLAIN_FIELDS}
+        return cls(**plain_fields, facts=facts, user=record["only_user"])
 
 
 ALWAYS: Final = Conditions()

@@ -23,7 +23,7 @@ from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, FOLLOWED_BY, Princi
 from hepm.experience.sentence import advice_sentence
 from hepm.graph.lessons.rows import PENDING, Answer, LessonRow, Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.types import DEFAULT_NAMESPACE, SAID, USER, ToolName
+from hepm.types import DEFAULT_NAMESPACE, SAID, USER, ToolName, Trajectory
 
 MOST_RUNS: Final = 600
 """Latest labelled runs that what calls need is learned from, so that it costs the same in a memory of any size."""
@@ -49,58 +49,61 @@ class CountedReport(NamedTuple):
     seconds: float
 
 
-def learn_by_counting(
-    bank: LessonBank, *, namespace: str = DEFAULT_NAMESPACE, anew: bool = True, most: int = MOST_RUNS
-) -> CountedReport:
+def learn_by_counting(bank: LessonBank, *, namespace: str = DEFAULT_NAMESPACE, anew: bool = True) -> CountedReport:
     """Count, and store what is new; what the runs no longer teach is retired.
 
     Args:
         anew: Learn the evidence anew before, so that the same runs teach the same in whatever order they came.
     """
     started = time.monotonic()
-    latest = bank.store.latest_runs(namespace=namespace, before=_NEWEST, most=most)
+    latest = bank.store.latest_runs(namespace=namespace, before=_NEWEST, most=MOST_RUNS)
     runs = [run for run in bank.runs([row.id for row in latest], namespace=namespace) if run.trusted]
     # Not in the order of arrival: the same runs teach the same.
     runs.sort(key=lambda run: (run.ended_at or 0.0, run.id))
     rules = sorted(bank.rules(namespace, anew=anew), key=lambda rule: -rule.lost.number)[:MOST_RULES]
     principles = chain(content_by_project(runs), _as_recorded(next_tools(rules), bank, namespace))
     taught = {principle.id: principle.row() for principle in principles}
-    stored = bank.list("principle", namespace=namespace, retired=True)
-    known = {lesson.row.id: lesson.row for lesson in stored}
-    environments = {run.environment for run in runs}
-    untaught = [row for id, row in known.items() if id not in taught and _is_judged(row, environments)]
-    # An imported one is of runs that are not here: these runs say nothing of it.
-    behind = sorted(set(chain.from_iterable(row.run_ids for row in untaught)))
-    here = bank.store.find_known(behind, namespace=namespace).keys()
-    stale = [row.id for row in untaught if not here.isdisjoint(row.run_ids)]
-    put: list[LessonRow] = []
-    unlink: dict[str, set[str]] = {}
-    revive: list[str] = []
-    for id, row in taught.items():
-        # Also where other runs stand behind it, or others were counted.
-        if id not in known or _tells_more(row, known[id]):
-            put.append(row)
-            if id in known:
-                unlink[id] = known[id].run_ids - row.run_ids
-        if id in known and known[id].retired == OUTDATED:
-            revive.append(id)
-    new = sum(row.id not in known for row in put)
+    known = {stored.row.id: stored.row for stored in bank.list("principle", namespace=namespace, retired=True)}
+    stale = _untaught(bank, [row for id, row in known.items() if id not in taught], runs, namespace)
+    # Also where other runs stand behind it, or others were counted.
+    put = [row for id, row in taught.items() if id not in known or _tells_more(row, known[id])]
+    unlink = {row.id: known[row.id].run_ids - row.run_ids for row in put if row.id in known}
+    revive = [id for id in taught if id in known and known[id].retired == OUTDATED]
     if put or revive or stale:
         change = LessonChange(put=put, revive=revive, retire=dict.fromkeys(stale, OUTDATED), unlink=unlink)
         bank.change(change, namespace=namespace)
-    totals = bank.store.totals(namespace=namespace)
-    labelled = totals.successes + totals.failures
+    labelled = _labelled(bank, namespace)
     bank.store.lessons.put_answers([Answer(_COUNTED, _COUNTED, "", str(labelled), "")], namespace=namespace)
-    return CountedReport(labelled, new, len(stale), time.monotonic() - started)
+    return CountedReport(labelled, len(taught.keys() - known), len(stale), time.monotonic() - started)
+
+
+def _untaught(bank: LessonBank, rows: Iterable[LessonRow], runs: Iterable[Trajectory], namespace: str) -> list[str]:
+    """Ids of the live lessons among some that counting found, and that these runs do not teach."""
+    environments = {run.environment for run in runs}
+    found: list[LessonRow] = []
+    for row in rows:
+        by_counting = row.live and not row.made_by and row.properties["distilled_by"] == EXTRACTIVE
+        # Of what calls need, runs of other environments than these say nothing.
+        there = Conditions.read(row.properties).environments or {""}
+        if by_counting and (not is_content(row) or environments.issuperset(there)):
+            found.append(row)
+    # An imported one is of runs that are not here: these runs say nothing of it.
+    behind = sorted(set(chain.from_iterable(row.run_ids for row in found)))
+    here = bank.store.find_known(behind, namespace=namespace).keys()
+    return [row.id for row in found if not here.isdisjoint(row.run_ids)]
+
+
+def _labelled(bank: LessonBank, namespace: str) -> int:
+    totals = bank.store.totals(namespace=namespace)
+    return totals.successes + totals.failures
 
 
 def uncounted(bank: LessonBank, *, namespace: str) -> tuple[int, int]:
     """How many labelled runs came since they were last counted, by any process, and how many there were then."""
-    totals = bank.store.totals(namespace=namespace)
-    counted = [int(answer.text) for answer in bank.store.lessons.answers([_COUNTED], namespace=namespace)]
-    known = max(counted, default=0)
+    answers = bank.store.lessons.answers([_COUNTED], namespace=namespace)
+    known = int(answers[0].text) if answers else 0
     # Of forgotten ones, too, the rules are of before.
-    return abs(totals.successes + totals.failures - known), known
+    return abs(_labelled(bank, namespace) - known), known
 
 
 def _tells_more(row: LessonRow, known: LessonRow) -> bool:
@@ -108,14 +111,6 @@ def _tells_more(row: LessonRow, known: LessonRow) -> bool:
     if known.retired == PENDING:
         return True
     return not row.run_ids <= known.run_ids or known.with_counts(row.properties) != known
-
-
-def _is_judged(row: LessonRow, environments: set[str]) -> bool:
-    """Whether a lesson that these runs do not teach is retired: one that counting found, in their environments."""
-    if not row.live or row.made_by or row.properties["distilled_by"] != EXTRACTIVE:
-        return False
-    # Of what calls need, runs of other environments than these say nothing.
-    return not is_content(row) or environments.issuperset(Conditions.read(row.properties).environments or {""})
 
 
 def next_tools(rules: Iterable[ToolRule]) -> Iterator[Principle]:

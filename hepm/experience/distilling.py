@@ -57,7 +57,7 @@ class ExtractiveDistiller:
     def distill(self, tasks: Iterable[TaskRuns]) -> Iterator[Distilled]:
         """See `Distiller`."""
         for task in tasks:
-            lessons = distill(task.runs, methods=self.methods, alike=task.alike)
+            lessons = distill(task.runs, methods=self.methods)
             taught = [lesson for lesson in lessons if not task.wanted.isdisjoint(lesson.run_ids)]
             # Runs of the task that are only there for comparison were seen before.
             # A run without a label waits for it.
@@ -82,7 +82,6 @@ class DistillReport:
         failed: Why runs taught nothing, by run; they are tried again next time.
         unasked: Runs left for next time because the budget was spent.
         retired: Lessons that their runs no longer teach.
-        alike: Runs compared with runs of similar requests, as their task has no other run.
     """
 
     runs: int = 0
@@ -93,7 +92,6 @@ class DistillReport:
     failed: tuple[tuple[str, str], ...] = ()
     unasked: int = 0
     retired: int = 0
-    alike: int = 0
 
 
 class Curated(NamedTuple):
@@ -132,18 +130,10 @@ def distill_into(
         on_progress: Called with the report so far after each batch.
     """
     step = f"{distiller.kind}/{distiller.name}"
-    compared: set[str] = set()  # runs that a group of similar requests has others for
-
-    def tasks() -> Iterator[TaskRuns]:
-        for task in bank.tasks(step, namespace=namespace, again=again, runs=runs):
-            if task.alike and len(task.runs) > 1:
-                compared.update(task.wanted)
-            yield task
-
     report = DistillReport()
     seen: set[str] = set()
     taught: defaultdict[str, set[str]] = defaultdict(set)  # runs by lesson
-    for batch in _batches(distiller.distill(tasks())):
+    for batch in _batches(distiller.distill(bank.tasks(step, namespace=namespace, again=again, runs=runs))):
         curated = (curate or _as_distilled)(batch)
         # Stored, then marked: a crash between the two distills runs again, and loses none.
         changed = _change_lessons(bank, curated, namespace)
@@ -157,10 +147,9 @@ def distill_into(
             taught[lesson].update(of_lesson)
         if on_progress is not None:
             on_progress(report)
-    retired = 0
     if again or runs is not None:
-        retired = _unlink_untaught(bank, distiller, namespace, seen, taught)
-    return replace(report, retired=retired, alike=len(seen & compared))
+        report = replace(report, retired=_unlink_untaught(bank, distiller, namespace, seen, taught))
+    return report
 
 
 def _change_lessons(bank: LessonBank, curated: Curated, namespace: str) -> Changed:

@@ -31,7 +31,7 @@ from hepm.experience.operators import (
     reworded,
 )
 from hepm.experience.transcript import listed
-from hepm.graph.lessons.rows import Exposure, LessonRow, StoredLesson
+from hepm.graph.lessons.rows import Exposure, StoredLesson
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.mirror.lesson_mirror import rarity, weighted
 from hepm.graph.rows import Float32Array
@@ -138,12 +138,10 @@ class Evolution:
         self._retired: dict[str, str] = {}
         runs = bank.store.runs_by_task(namespace=namespace)
         self._environment_of = {run: environment for environment, _, run in runs}
-        lessons: list[StoredLesson] = []
-        self._last = 0
-        for stored in bank.store.lessons.list(namespace=namespace):
-            if stored.row.kind == "experience":
-                lessons.append(stored)
-            self._last = max(self._last, _number(stored.row.made_by), _number(stored.row.retired_by))
+        every = bank.store.lessons.list(namespace=namespace)
+        numbers = (max(_number(stored.row.made_by), _number(stored.row.retired_by)) for stored in every)
+        self._last = max(numbers, default=0)
+        lessons = [stored for stored in every if stored.row.kind == "experience"]
         # Also retired ones: what evolution has replaced is not made again.
         self._seq = {stored.row.id: stored.seq for stored in lessons}
         vectors = self._weigh_vectors(lessons)
@@ -162,10 +160,7 @@ class Evolution:
 
     def _weigh_vectors(self, lessons: Sequence[StoredLesson]) -> dict[str, Float32Array]:
         """The vectors of experiences as a search among them compares them, by id."""
-        embedded: dict[str, Float32Array] = {}
-        for stored in lessons:
-            if stored.vector is not None:
-                embedded[stored.row.id] = stored.vector
+        embedded = {stored.row.id: stored.vector for stored in lessons if stored.vector is not None}
         self._weights_D = None
         if not embedded:
             return {}
@@ -308,11 +303,9 @@ class Evolution:
         if not fitting:
             return None
         negated, id = min(fitting)
-        why = f"alike by {-negated:.2f}"
         tools = sorted(set(member.experience.tools) & set(self.members[id].experience.tools))
-        if tools:
-            why += f", both about {listed(tools)}"
-        return self.members[id], why
+        about = f", both about {listed(tools)}" if tools else ""
+        return self.members[id], f"alike by {-negated:.2f}{about}"
 
     def _runs_shown(self, id: str, *, success: bool) -> list[str]:
         """The stored runs that an experience was shown in and that ended so; the first few by id."""
@@ -326,46 +319,35 @@ class Evolution:
         return self._bank.runs(self._runs_shown(id, success=success), namespace=self._namespace)
 
     def _make(self, steps: Sequence[EvolutionStep], temperature: float) -> list[EvolutionStep]:
-        """The steps with their children, made by counting or by the model."""
-        inputs: list[tuple[list[Member], Evidence]] = []
-        for step in steps:
-            shown: Evidence = ((), ())
-            if step.operator == "mutation":
-                shown = self._runs(step.of[0], success=True), self._runs(step.of[0], success=False)
-            inputs.append(([self.members[id] for id in step.of], shown))
-        if self._model is not None:
-            return self._ask(self._model, steps, inputs, temperature)
+        """The steps with their children, made by counting or by the model; or with the reason why they have none."""
+        parents = [[self.members[id] for id in step.of] for step in steps]
+        evidence = list(map(self._evidence, steps))
         made: list[EvolutionStep] = []
-        for step, (parents, shown) in zip(steps, inputs, strict=True):
-            made.append(_with(step, by_counting(step.operator, parents, shown), "nothing"))
+        if self._model is None:
+            for step, of_step, shown in zip(steps, parents, evidence, strict=True):
+                made.append(_with(step, by_counting(step.operator, of_step, shown), "nothing"))
+            return made
+        questions: list[Question[RewordedExperience]] = []
+        for step, of_step, shown in zip(steps, parents, evidence, strict=True):
+            questions.append(question(step.operator, of_step, shown, temperature=temperature))
+        # Answers come in any order.
+        asked = self._model.ask_all(questions, concurrency=self._settings.concurrency)
+        results = {result.question: result for result in asked}
+        for step, of_step, key in zip(steps, parents, questions, strict=True):
+            result = results[key]
+            if isinstance(result, Answered):
+                child = reworded(step.operator, of_step, result.value, self._model.endpoint.model)
+                made.append(_with(step, child, "failed"))
+            else:
+                spent = isinstance(result.error, BudgetSpentError)
+                made.append(_with(step, str(result.error), "unasked" if spent else "failed"))
         return made
 
-    def _ask(
-        self,
-        model: Client,
-        steps: Sequence[EvolutionStep],
-        inputs: Sequence[tuple[list[Member], Evidence]],
-        temperature: float,
-    ) -> list[EvolutionStep]:
-        """The steps with their children in the words of a model."""
-        questions: list[Question[RewordedExperience]] = []
-        for step, (parents, shown) in zip(steps, inputs, strict=True):
-            questions.append(question(step.operator, parents, shown, temperature=temperature))
-        # Answers come in any order.
-        asked = model.ask_all(questions, concurrency=self._settings.concurrency)
-        results = {result.question: result for result in asked}
-        made: list[EvolutionStep] = []
-        for step, (parents, _), of_step in zip(steps, inputs, questions, strict=True):
-            result = results[of_step]
-            otherwise: Became = "failed"
-            if isinstance(result, Answered):
-                child = reworded(step.operator, parents, result.value, model.endpoint.model)
-            else:
-                child = str(result.error)
-                if isinstance(result.error, BudgetSpentError):
-                    otherwise = "unasked"
-            made.append(_with(step, child, otherwise))
-        return made
+    def _evidence(self, step: EvolutionStep) -> Evidence:
+        """The runs that a mutation goes by."""
+        if step.operator != "mutation":
+            return (), ()
+        return self._runs(step.of[0], success=True), self._runs(step.of[0], success=False)
 
     def _keep(self, step: EvolutionStep, child: Experience, vector: Float32Array) -> EvolutionStep:
         """The step with its child among the members, in the place of its parent."""
@@ -411,44 +393,27 @@ def undo(bank: LessonBank, evolution: str, *, namespace: str) -> Undone:
     Raises:
         InputError: no such evolution, or a later one built on it.
     """
-    rows: list[LessonRow] = []
-    evolutions: set[str] = set()
-    for stored in bank.store.lessons.list(namespace=namespace):
-        if stored.row.kind == "experience":
-            rows.append(stored.row)
-            evolutions.update((stored.row.made_by, stored.row.retired_by))
-    if evolution not in evolutions or not _ID.fullmatch(evolution):
-        # "" stands for lessons that no evolution made or retired.
-        known = sorted(filter(_ID.fullmatch, evolutions), key=_number)
-        among = "there is none to undo"
-        if known:
-            among = f"known are {', '.join(known)}"
+    stored = bank.store.lessons.list(namespace=namespace)
+    rows = [lesson.row for lesson in stored if lesson.row.kind == "experience"]
+    evolutions = {by for row in rows for by in (row.made_by, row.retired_by) if _number(by)}
+    if evolution not in evolutions:
+        known = sorted(evolutions, key=_number)
+        among = f"known are {', '.join(known)}" if known else "there is none to undo"
         raise InputError(f"no evolution {evolution!r} in {namespace!r}: {among}.")
     children = dict.fromkeys(row.id for row in rows if row.made_by == evolution)
-    later = _latest_built_on(children, rows, evolution)
-    if later:
-        raise InputError(f"{evolution} cannot be undone: {later} built on what it made. Undo {later} first.")
-    retired: list[str] = []
+    built_on = {evolution}
     for row in rows:
-        # Its own children go, also those that it replaced in a later iteration.
-        if row.retired_by == evolution and row.id not in children:
-            retired.append(row.id)
-    bank.change(LessonChange(revive=retired, drop=tuple(children)), namespace=namespace)
-    return Undone(tuple(retired), tuple(children))
-
-
-def _latest_built_on(children: Collection[str], rows: Sequence[LessonRow], evolution: str) -> str:
-    """The latest other evolution that changed some children, or made experiences of them; "" for none."""
-    later = ""
-    for row in rows:
-        built_on = ""
         if row.id in children:
-            built_on = row.retired_by
-        elif any(parent.id in children for parent in row.parents):
-            built_on = row.made_by
-        if built_on != evolution and _number(built_on) > _number(later):
-            later = built_on
-    return later
+            built_on.add(row.retired_by)
+        elif not row.parent_ids.isdisjoint(children):
+            built_on.add(row.made_by)
+    later = max(built_on - {evolution}, key=_number, default="")
+    if _number(later):
+        raise InputError(f"{evolution} cannot be undone: {later} built on what it made. Undo {later} first.")
+    # Its own children go, also those that it replaced in a later iteration.
+    retired = tuple(row.id for row in rows if row.retired_by == evolution and row.id not in children)
+    bank.change(LessonChange(revive=retired, drop=tuple(children)), namespace=namespace)
+    return Undone(retired, tuple(children))
 
 
 def _number(id: str) -> int:

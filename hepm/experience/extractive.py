@@ -1,11 +1,10 @@
 """Experiences without a model: what happened in a run, not why (PRIME 3.2; ours).
 
-Their words come from the names of tools and arguments, and from counts: nobody is quoted.
+Their words come from the names of tools, and from counts: nobody is quoted.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -26,24 +25,12 @@ from hepm.graph.lessons.rows import Source
 from hepm.text import CUT
 from hepm.types import ToolName, Trajectory
 
-_NAMED_ARGUMENTS: Final = 8  # of one call
 _NAMED_CALLS: Final = 4  # of one turn
 
-# A name that anyone may have chosen is not repeated to other agents, only one that looks like a name.
-_ARGUMENT_NAME: Final = re.compile(r"[A-Za-z_][\w.-]{0,39}")
 
-
-def distill(
-    runs: Sequence[Trajectory],
-    *,
-    methods: Mapping[str, CreditMethod] = BY_REWARD_TO_GO,
-    alike: bool = False,
-) -> list[Experience]:
+def distill(runs: Sequence[Trajectory], *, methods: Mapping[str, CreditMethod] = BY_REWARD_TO_GO) -> list[Experience]:
     """What each labelled run of one task taught; equal words make one experience. See `compare_runs`."""
-    experiences: list[Experience] = []
-    for comparison in compare_runs(runs, methods, alike=alike):
-        experiences.append(_experience(comparison))
-    return _merged(experiences)
+    return _merged(map(_experience, compare_runs(runs, methods)))
 
 
 def _experience(comparison: RunComparison) -> Experience:
@@ -99,16 +86,9 @@ def _lesson(comparison: RunComparison) -> str:
 
 
 def _calls(move: Move) -> str:
-    """The tools that were called with their argument names, never the values: "search(query) 2 times and read(id)"."""
-    times = Counter[str]()
-    for call in move.calls:
-        names = [name if _ARGUMENT_NAME.fullmatch(name) else CUT for name in call.arguments]
-        if len(names) > _NAMED_ARGUMENTS:
-            names = [*names[:_NAMED_ARGUMENTS], CUT]
-        times[f"{listed([call.name])}({', '.join(names)})"] += 1
-    texts: list[str] = []
-    for text, count in times.items():
-        texts.append(text if count == 1 else f"{text} {count} times")
+    """The tools that were called, never their arguments: "search 2 times and read"."""
+    times = Counter(listed([call.name]) for call in move.calls)
+    texts = [text if count == 1 else f"{text} {count} times" for text, count in times.items()]
     if len(texts) > _NAMED_CALLS:
         texts = [*texts[:_NAMED_CALLS], CUT]
     return " and ".join(texts)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import json
 import logging
-import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
@@ -18,9 +17,8 @@ from hepm.embed import Embedder
 from hepm.errors import StoreError
 from hepm.evidence.rules import ToolRule
 from hepm.experience.comparison import says_nothing
-from hepm.experience.equal_lessons import EqualLessons, equal_lessons
+from hepm.experience.equal_lessons import equal_lessons
 from hepm.experience.lessons import EXTRACTIVE, HAND, applies_in, lesson_key
-from hepm.experience.likeness import group_requests, members_of, request_of
 from hepm.graph.lessons.rows import PENDING, Answer, Kind, LessonRow, StoredLesson
 from hepm.graph.lessons.store import LessonStore
 from hepm.graph.lessons.transaction import Changed, LessonChange
@@ -41,23 +39,14 @@ LEXICAL_FLOOR: Final = 0.4
 
 _READ_AT_ONCE: Final = 200  # runs in memory at once while requests are read
 _MAX_WAITING: Final = 10_000  # writes that wait for the store
-_COMPARED: Final = 64  # runs with similar requests that are compared at once
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRuns:
-    """The stored runs of one task, or of one group of similar requests (`alike`), by id; of a large group a sample.
+    """The stored runs of one task; `wanted` are those to learn from, the others are for comparison."""
 
-    Attributes:
-        name: The task's id; a group's name is the id of one of its runs.
-        wanted: The runs to learn from; the others are for comparison.
-    """
-
-    environment: str
-    name: str
     runs: Sequence[Trajectory]
     wanted: frozenset[str]
-    alike: bool = False
 
 
 class LessonBank:
@@ -117,6 +106,10 @@ class LessonBank:
         """The lessons of a namespace in memory."""
         return self._mirror.lessons(namespace)
 
+    def refresh(self) -> None:
+        """Read what other processes wrote."""
+        self._mirror.refresh()
+
     def marks(self, namespace: str) -> Marks:
         """Other names of tools, and retired tools."""
         return self._mirror.namespace(namespace).marks
@@ -136,16 +129,10 @@ class LessonBank:
         """Lessons of a kind in order of arrival."""
         return self.lessons(namespace).all(kind, retired=retired)
 
-    def equal(
-        self, lessons: Iterable[StoredLesson], *, namespace: str = DEFAULT_NAMESPACE
-    ) -> builtins.list[EqualLessons]:
-        """Some experiences and principles of a namespace, those that say the same as one."""
-        return equal_lessons(lessons)
-
     def texts_by_tool(self, *, namespace: str = DEFAULT_NAMESPACE) -> dict[ToolName, builtins.list[str]]:
         """What lessons say about each tool: first those in prompts, then by runs; none for one user."""
         every = [*self.list("principle", namespace=namespace), *self.list("experience", namespace=namespace)]
-        lessons = self.equal((stored for stored in every if not says_nothing(stored.row)), namespace=namespace)
+        lessons = equal_lessons(stored for stored in every if not says_nothing(stored.row))
         lessons.sort(key=lambda lesson: (bool(lesson.held_back), -lesson.support))
         lines_of: defaultdict[ToolName, dict[str, None]] = defaultdict(dict)
         for lesson in lessons:
@@ -239,15 +226,11 @@ class LessonBank:
         environment: str = "",
         limit: int,
         floor: float | None = None,
-        only: Callable[[StoredLesson], bool] | None = None,
     ) -> builtins.list[tuple[StoredLesson, float]]:
         """Live experiences or principles most similar to a text, with their cosines (see `LessonMirror.search`).
 
         Left out are those of other environments, and those that name no tool to call or to avoid. Of lessons that
         differ only in numbers (see `lesson_key`), only the best used one is given.
-
-        Args:
-            only: Which of these are searched; None for all.
         """
         lessons = self._mirror.lessons(namespace)
         if not (text.strip() and lessons.holds(kind)):
@@ -256,9 +239,7 @@ class LessonBank:
         tells = self.tells(namespace)
 
         def keep(stored: StoredLesson) -> bool:
-            if not tells(stored) or (only is not None and not only(stored)):
-                return False
-            return applies_in(stored.row, environment) and not says_nothing(stored.row)
+            return tells(stored) and applies_in(stored.row, environment) and not says_nothing(stored.row)
 
         if floor is None:
             floor = self.floor
@@ -331,54 +312,19 @@ class LessonBank:
     ) -> Iterator[TaskRuns]:
         """Tasks with runs that a step has not seen, or all tasks; one task is in memory at a time.
 
-        Runs that are alone in their task come in groups of similar requests (see `hepm.experience.likeness`).
-
         Args:
-            runs: Only the tasks and groups of these, of which all runs are wanted.
+            runs: Only the tasks of these, of which all runs are wanted.
         """
         seen: Collection[str] = ()
-        chosen = set(runs or ())
         if runs is None:
             seen = self._seen_runs(step, namespace, again=again)
-        by_task, alone = _by_task(self.store.runs_by_task(namespace=namespace))
-
-        def wanted_of(ids: Sequence[str]) -> frozenset[str]:
-            if runs is not None and chosen.isdisjoint(ids):
-                return frozenset()
-            return frozenset(ids).difference(seen)
-
-        for (environment, name), ids in by_task.items():
-            wanted = wanted_of(ids)
-            if wanted:
-                yield TaskRuns(environment, name, self.runs(ids, namespace=namespace), wanted)
-        for environment, ids in alone.items():
-            if not wanted_of(ids):
-                continue
-            groups = members_of(group_requests(self._requests(ids, namespace)))
-            for name, members in groups.items():
-                yield from self._compared(environment, name, members, wanted_of(members), namespace)
-
-    def _compared(
-        self, environment: str, name: str, ids: Sequence[str], wanted: frozenset[str], namespace: str
-    ) -> Iterator[TaskRuns]:
-        """A large group in parts: some wanted runs at a time, with an even sample of the others to compare with."""
-        wanted_ids = [run for run in ids if run in wanted]
-        part_size = len(ids) if len(ids) <= _COMPARED else _COMPARED // 2
-        for start in range(0, len(wanted_ids), part_size):
-            part = frozenset(wanted_ids[start : start + part_size])
-            others = [run for run in ids if run not in part]
-            others = others[:: max(math.ceil(len(others) / part_size), 1)]
-            compared = self.runs(sorted([*part, *others]), namespace=namespace)
-            yield TaskRuns(environment, name, compared, part, alike=True)
-
-    def _requests(self, ids: Sequence[str], namespace: str) -> dict[str, str]:
-        """What the user asked for first in each trusted run; others are compared with nothing."""
-        requests: dict[str, str] = {}
-        for start in range(0, len(ids), _READ_AT_ONCE):
-            for run in self.runs(ids[start : start + _READ_AT_ONCE], namespace=namespace):
-                if run.trusted:
-                    requests[run.id] = request_of(run)
-        return requests
+        # A run without a task is a task of its own, named by its id. The store lists runs of one task together.
+        by_task = groupby(self.store.runs_by_task(namespace=namespace), key=lambda run: (run[0], run[1] or run[2]))
+        for _, group in by_task:
+            ids = [run for _, _, run in group]
+            wanted = frozenset(ids).difference(seen)
+            if wanted and (runs is None or not wanted.isdisjoint(runs)):
+                yield TaskRuns(self.runs(ids, namespace=namespace), wanted)
 
     def runs(self, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[Trajectory]:
         """Stored runs in the order given, each with the label that it counts with, without those that are gone.
@@ -403,22 +349,6 @@ class LessonBank:
     def ledger(self, about: Subject, *, namespace: str = DEFAULT_NAMESPACE) -> StoreLedger:
         """A ledger for a `hepm.llm.Client`."""
         return StoreLedger(self.store.lessons, namespace, about)
-
-
-def _by_task(
-    runs: Sequence[tuple[str, str, str]],
-) -> tuple[dict[tuple[str, str], builtins.list[str]], dict[str, builtins.list[str]]]:
-    """Runs by environment and task, where a task has several; and the others by environment."""
-    by_task: dict[tuple[str, str], builtins.list[str]] = {}
-    alone: dict[str, builtins.list[str]] = {}
-    # A run without a task is a task of its own, named by its id. The store lists runs of one task together.
-    for (environment, name), group in groupby(runs, key=lambda run: (run[0], run[1] or run[2])):
-        ids = [run for _, _, run in group]
-        if len(ids) > 1:
-            by_task[environment, name] = ids
-        else:
-            alone.setdefault(environment, []).extend(ids)
-    return by_task, alone
 
 
 Subject: TypeAlias = Literal["run", "user", "lesson"]

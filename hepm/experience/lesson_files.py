@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, Self
@@ -19,11 +19,11 @@ from typing import Final, NamedTuple, Self
 from hepm.errors import InputError
 from hepm.experience.comparison import says_nothing
 from hepm.experience.conditions import Conditions, FactCondition
-from hepm.experience.equal_lessons import EqualLessons
+from hepm.experience.equal_lessons import EqualLessons, equal_lessons
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, FOLLOWED_BY, HAND, Experience, Principle
 from hepm.experience.principles import let_down
-from hepm.graph.lessons.rows import PENDING, UNUSED, Kind, LessonRow, Parent, StoredLesson, Triple
+from hepm.graph.lessons.rows import PENDING, UNUSED, Kind, LessonRow, Parent, StoredLesson
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.text import CUT, count_of, in_markdown, quoted
 
@@ -53,47 +53,35 @@ _SHOWN_CHARS: Final = 60  # of a text that is refused
 _NO_BRACKETS: Final = str.maketrans("", "", "()")
 
 
-class FileLesson(NamedTuple):
-    """A line of a file: what one or more lessons say."""
+def _by_hand(lessons: EqualLessons) -> bool:
+    return lessons.first.row.properties["distilled_by"] == HAND
 
-    equal: EqualLessons
 
-    @property
-    def row(self) -> LessonRow:
-        """The lesson by whose id the file names it."""
-        return self.equal.first.row
+def _is_told(lessons: EqualLessons) -> bool:
+    """Whether a prompt would show it where it holds, and it holds where no word is said."""
+    if _by_hand(lessons):
+        return True
+    if lessons.held_back or let_down(lessons.uses):
+        return False
+    conditions = lessons.conditions
+    words = conditions.says or any("~" in fact.test.fact for fact in conditions.facts)
+    return not words or lessons.first.row.properties["distilled_by"] != EXTRACTIVE
 
-    @property
-    def by_hand(self) -> bool:  # noqa: D102
-        return self.row.properties["distilled_by"] == HAND
 
-    @property
-    def shown(self) -> bool:
-        """Whether a prompt would show it where it holds."""
-        return self.by_hand or not (self.equal.held_back or let_down(self.equal.uses))
-
-    @property
-    def needs_a_word(self) -> bool:
-        """Whether runs were counted where somebody says a word: 'when the user says "balance"'."""
-        conditions = Conditions.read(self.row.properties)
-        words = [fact for fact in conditions.facts if "~" in fact.test.fact]
-        return self.row.properties["distilled_by"] == EXTRACTIVE and bool(conditions.says or words)
-
-    @property
-    def evidence(self) -> str:
-        """Why to believe it, in a few words: "9 of 10 runs", "from 3 runs; pending"."""
-        support = self.equal.evidence
-        if self.by_hand:
-            support = "by hand"
-        elif not support and self.equal.sources:
-            support = f"from {count_of(len(self.equal.sources), 'run')}"
-        return "; ".join(filter(None, (support, self.row.retired)))
+def _evidence_of(lessons: EqualLessons) -> str:
+    """Why to believe it, in a few words: "9 of 10 runs", "from 3 runs; pending"."""
+    support = lessons.evidence
+    if _by_hand(lessons):
+        support = "by hand"
+    elif not support and lessons.sources:
+        support = f"from {count_of(len(lessons.sources), 'run')}"
+    return "; ".join(filter(None, (support, lessons.first.row.retired)))
 
 
 class Chosen(NamedTuple):
     """The lessons that a file gets, in its order, and how many others are left out, as no prompt shows them."""
 
-    lessons: Sequence[FileLesson]
+    lessons: Sequence[EqualLessons]
     left_out: int
 
 
@@ -117,19 +105,11 @@ def lessons_for_file(
     """
     equal = _equal(bank, kinds, namespace, ("", PENDING) if pending else ("",))
     refused = {lessons.key for lessons in _equal(bank, kinds, namespace, ("deleted", "superseded"))}
-    kept: list[FileLesson] = []
-    left_out = 0
-    for lessons in equal:
-        lesson = FileLesson(lessons)
-        if lessons.key in refused and not lesson.by_hand:
-            continue
-        if every or (lesson.shown and not lesson.needs_a_word):
-            kept.append(lesson)
-        else:
-            left_out += 1
+    able = [lessons for lessons in equal if lessons.key not in refused or _by_hand(lessons)]
+    kept = [lessons for lessons in able if every or _is_told(lessons)]
     # Not by evidence: with each new run, lines of a file under version control would move.
-    kept.sort(key=lambda lesson: (not lesson.equal.works, _line_of(lesson.equal), lesson.row.id))
-    return Chosen(kept, left_out)
+    kept.sort(key=lambda lessons: (not lessons.works, in_markdown(lessons.text), lessons.first.row.id))
+    return Chosen(kept, len(able) - len(kept))
 
 
 def _equal(bank: LessonBank, kinds: Sequence[Kind], namespace: str, states: Sequence[str]) -> list[EqualLessons]:
@@ -146,7 +126,7 @@ def _equal(bank: LessonBank, kinds: Sequence[Kind], namespace: str, states: Sequ
             if row.is_retired or tells(stored):
                 kept.append(stored)
     # `only_user` is what a lesson was stored with; that it holds for one user can also follow from its runs.
-    return [lessons for lessons in bank.equal(kept, namespace=namespace) if not lessons.conditions.user]
+    return [lessons for lessons in equal_lessons(kept) if not lessons.conditions.user]
 
 
 # Write
@@ -224,7 +204,7 @@ class LineOfFile(NamedTuple):
 
 
 def section_of(
-    lessons: Sequence[FileLesson], bank: LessonBank, *, namespace: str, former: str = "", name: str = "the file"
+    lessons: Sequence[EqualLessons], bank: LessonBank, *, namespace: str, former: str = "", name: str = "the file"
 ) -> str:
     """The lessons between their markers; equal lessons give equal text.
 
@@ -244,31 +224,30 @@ def section_of(
     own = [line for line in lines if line.edited]
     skipped = {*gone, *(line.id for line in own)}
     short = _short_ids(bank, namespace)
-    written = [lesson for lesson in lessons if short[lesson.row.id] not in skipped]
+    written = {short[lesson.first.row.id]: lesson for lesson in lessons}
+    written = {id: lesson for id, lesson in written.items() if id not in skipped}
     body = [
         _TITLE,
         "",
-        f"{_summary(written, bank, namespace)} Lines that you change or delete stay so.",
+        f"{_summary(written.values(), bank, namespace)} Lines that you change or delete stay so.",
         "",
     ]
     for works in (True, False):
         items = [line.whole for line in own if line.works is works]
-        for lesson in written:
-            if lesson.equal.works is works:
-                items.append(_line_with_mark(lesson, short[lesson.row.id]))
+        items += [_line_with_mark(lesson, id) for id, lesson in written.items() if lesson.works is works]
         if items:
             body += [f"### {WORKS if works else FAILS}", "", *(f"- {item}" for item in items), ""]
-    ids = "".join(f" {id}" for id in (*[short[lesson.row.id] for lesson in written], *filter(None, sorted(skipped))))
+    ids = "".join(f" {id}" for id in (*written, *filter(None, sorted(skipped))))
     return "\n".join([f"<!-- hepm lessons of {named}:{ids} -->", *body, END])
 
 
-def _line_with_mark(lesson: FileLesson, id: str) -> str:
+def _line_with_mark(lesson: EqualLessons, id: str) -> str:
     """Such as "Call get_order before process_return. (9 of 10 runs) <!-- p-0123abcd 4f5e6d7c -->"."""
-    text = _line_of(lesson.equal)
-    evidence = in_markdown(lesson.evidence).translate(_NO_BRACKETS)
+    text = in_markdown(lesson.text)
+    evidence = in_markdown(_evidence_of(lesson)).translate(_NO_BRACKETS)
     shown = f"{text} ({evidence})" if evidence else text
-    claim = Claim.of(lesson.row)
-    mark = " ".join(filter(None, (id, _digest(text, works=lesson.equal.works), claim and claim.text)))
+    claim = Claim.of(lesson.first.row)
+    mark = " ".join(filter(None, (id, _digest(text, works=lesson.works), claim and claim.text)))
     return f"{shown} <!-- {mark} -->"
 
 
@@ -332,23 +311,16 @@ def _find(text: str, name: str) -> tuple[int, int] | None:
     return begin.start(), end + len(END)
 
 
-def _summary(lessons: Sequence[FileLesson], bank: LessonBank, namespace: str) -> str:
+def _summary(lessons: Collection[EqualLessons], bank: LessonBank, namespace: str) -> str:
     """Such as "2 lessons from 14 runs, the latest of 2025-03-01."."""
     if not lessons:
         return "None at present."
-    runs: set[str] = set()
-    for lesson in lessons:
-        runs.update(*(stored.row.run_ids for stored in lesson.equal.lessons))
+    runs = {source.run for lesson in lessons for source in lesson.sources}
     text = f"{count_of(len(lessons), 'lesson')} from {count_of(len(runs), 'run')}"
     latest = bank.latest_end(runs, namespace=namespace)
     if latest is not None:
         text += f", the latest of {datetime.fromtimestamp(latest, UTC).date()}"
     return f"{text}."
-
-
-def _line_of(lessons: EqualLessons) -> str:
-    """What lessons say, on one line that ends no marker."""
-    return in_markdown(lessons.text)
 
 
 def _digest(text: str, *, works: bool) -> str:
@@ -359,15 +331,11 @@ def _digest(text: str, *, works: bool) -> str:
 
 def _short_ids(bank: LessonBank, namespace: str) -> Mapping[str, str]:
     """The beginning of each lesson's id, or the whole of one that begins like another's."""
-    ids: list[str] = []
-    kinds: tuple[Kind, ...] = ("experience", "principle")
-    for kind in kinds:
-        ids += [stored.row.id for stored in bank.list(kind, namespace=namespace, retired=True)]
+    experiences = bank.list("experience", namespace=namespace, retired=True)
+    principles = bank.list("principle", namespace=namespace, retired=True)
+    ids = [stored.row.id for stored in (*experiences, *principles)]
     beginnings = Counter(id[:_ID_CHARS] for id in ids)
-    short: dict[str, str] = {}
-    for id in ids:
-        short[id] = id if beginnings[id[:_ID_CHARS]] > 1 else id[:_ID_CHARS]
-    return short
+    return {id: id if beginnings[id[:_ID_CHARS]] > 1 else id[:_ID_CHARS] for id in ids}
 
 
 def approved_in(bank: LessonBank, text: str, name: str, *, namespace: str) -> list[StoredLesson]:
@@ -375,7 +343,7 @@ def approved_in(bank: LessonBank, text: str, name: str, *, namespace: str) -> li
     standing = {line.text for line in lines_of_file(text, name)}
     approved: list[StoredLesson] = []
     for stored in bank.pending(namespace=namespace):
-        (alone,) = bank.equal([stored], namespace=namespace)
+        (alone,) = equal_lessons([stored])
         # In a file with lessons of several environments, a line begins with its own: "In shop: Call get_order."
         place = f"In {', '.join(alone.conditions.environments)}: {alone.text}"
         for words in (in_markdown(alone.text), in_markdown(place)):
@@ -407,7 +375,7 @@ def edit_lesson(bank: LessonBank, row: LessonRow, text: str, *, namespace: str) 
         raise InputError(f"the lesson {row.id} needs a text: `hepm lesson retire {row.id}` keeps it from agents.")
     if row.is_retired:
         raise InputError(f"the lesson {row.id} is retired ({row.retired}): edit a live one.")
-    (former,) = bank.equal([StoredLesson(0, row, UNUSED, None)], namespace=namespace)
+    (former,) = equal_lessons([StoredLesson(0, row, UNUSED, None)])
     when = former.conditions.without_users
     if former.conditions.when.casefold() not in words.casefold():
         when = Conditions(environments=when.environments)
@@ -416,30 +384,23 @@ def edit_lesson(bank: LessonBank, row: LessonRow, text: str, *, namespace: str) 
     if row.kind == "experience":
         edited = replace(Experience.of(row), lesson=words, tools=tools, conditions=when, distilled_by=HAND).row()
     else:
-        triples: list[Triple] = []
-        for triple in row.triples:
-            if not named_in(f"{triple.subject} {triple.object}", lost):
-                triples.append(triple)
+        triples = [triple for triple in row.triples if not named_in(f"{triple.subject} {triple.object}", lost)]
         principle = replace(Principle.of(row), text=words, triples=tuple(triples), tools=tools)
         edited = replace(principle, conditions=when, distilled_by=HAND).row()
-    if edited.id != row.id:
-        same: list[str] = []
-        for lessons in bank.equal(bank.list(row.kind, namespace=namespace), namespace=namespace):
-            if lessons.key == former.key:
-                same += [stored.row.id for stored in lessons.lessons]
-        _supersede(bank, row.id, edited, same, namespace=namespace)
-    return edited
-
-
-def _supersede(bank: LessonBank, former: str, edited: LessonRow, same: Iterable[str], *, namespace: str) -> None:
-    """Store an edited lesson with the uses of the former one, which is retired with those that said the same."""
+    if edited.id == row.id:
+        return edited
+    same = [row.id]
+    for lessons in equal_lessons(bank.list(row.kind, namespace=namespace)):
+        if lessons.key == former.key:
+            same += [stored.row.id for stored in lessons.lessons if stored.row.id != edited.id]
     known = bank.lessons(namespace)
-    stored = known.get(former)
-    uses = UNUSED if stored is None else stored.uses
-    retire = {former: "superseded", **{id: "deleted" for id in same if id not in (former, edited.id)}}
-    put = replace(edited, parents=(Parent(former, "edit"),), prior=uses)
+    stored = known.get(row.id)
+    # The new one has the uses of the former one.
+    put = replace(edited, parents=(Parent(row.id, "edit"),), prior=stored.uses if stored else UNUSED)
+    retire = dict.fromkeys(same, "deleted") | {row.id: "superseded"}
     revive = [edited.id] if known.get(edited.id) is not None else []
     bank.change(LessonChange(put=[put], retire=retire, revive=revive, imported=True), namespace=namespace)
+    return edited
 
 
 def named_in(text: str, tools: Iterable[str]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
 from hepm.evidence.decisions import ENDED, known_before
@@ -61,10 +62,11 @@ class LessonLine:
         return f"- {quoted(self.text, limit)}{evidence}"
 
 
+@dataclass(frozen=True)
 class LessonWriter:
     """Writes lessons as lines for one turn of a run.
 
-    Args:
+    Attributes:
         here: What lessons say after the last tools.
         state: What the agent knows.
         history: All calls so far.
@@ -72,46 +74,37 @@ class LessonWriter:
             the papers' agents read them, who learn from a run or two.
     """
 
-    def __init__(
-        self,
-        here: AdviceHere,
-        *,
-        state: StateSummary,
-        history: Sequence[ToolName],
-        environment: str = "",
-        user: str = "",
-        as_written: bool = False,
-    ) -> None:
-        self._as_written = as_written
-        self._here = here
-        self._environment = environment
-        self._user = user
-        self._failed = state.failed
-        self._known = self._facts_of(state, history)
+    here: AdviceHere
+    state: StateSummary
+    history: Sequence[ToolName]
+    environment: str = ""
+    user: str = ""
+    as_written: bool = False
 
-    def _facts_of(self, state: StateSummary, history: Sequence[ToolName]) -> Facts:
+    @cached_property
+    def _known(self) -> Facts:
         """What is known now, with the calls made and the user; tools by the names that memory has them under."""
-        own = self._here.names.own
-        past = [*map(own, history)]
+        own, state = self.here.names.own, self.state
+        past = [*map(own, self.history)]
         # A caller may give the last tools without the history that ends with them.
-        past += [tool for tool in self._here.after if tool not in (*past, START)]
+        past += [tool for tool in self.here.after if tool not in (*past, START)]
         facts = {own(source): of_source for source, of_source in state.facts.items()}
         if not facts:  # described in words, not read from messages
             facts = {SAID: facts_of_message("\n".join(state.said))}
         if state.failed:
             facts[ENDED] = {"=error": 1.0}
-        return known_before(replace(state, facts=facts), past, self._user)
+        return known_before(replace(state, facts=facts), past, self.user)
 
     def holds(self, lesson: Principle | Experience) -> bool:
         """Whether a lesson may be shown now: its condition holds, and it is more than what sets one run apart."""
-        if not self._as_written and lesson.distilled_by == EXTRACTIVE:
+        if not self.as_written and lesson.distilled_by == EXTRACTIVE:
             if isinstance(lesson, Experience):
                 if compares(lesson.lesson):
                     return False
             # What is known of good results says nothing after an error.
-            elif self._failed and not any(fact.test.source == ENDED for fact in lesson.conditions.facts):
+            elif self.state.failed and not any(fact.test.source == ENDED for fact in lesson.conditions.facts):
                 return False
-        return lesson.conditions.holds(self._known, self._here.after, environment=self._environment, user=self._user)
+        return lesson.conditions.holds(self._known, self.here.after, environment=self.environment, user=self.user)
 
     def lines(self, found: Iterable[Principle | Experience], suggestions: Suggestions) -> list[LessonLine]:
         """The lessons as sentences, the surest first: each thing once, nothing that `suggestions` says already.
@@ -147,7 +140,7 @@ class LessonWriter:
         better: set[ToolName] = set()
         worse: set[ToolName] = set()
         for principle in sorted(filter(self.holds, principles), key=order):
-            advice = self._here.advice_of(principle)
+            advice = self.here.advice_of(principle)
             if not (advice.better <= better and advice.worse <= worse):
                 chosen.append(principle)
                 better |= advice.better
@@ -160,9 +153,9 @@ class LessonWriter:
             return LessonLine(in_brackets(lesson.row()), "", (lesson.id,), runs, sure=1.0)
         # A lesson that nothing counts has only the number of its runs.
         evidence = f"from {count_of(len(runs), 'run')}" if runs else ""
-        text = _with_situation(lesson) if self._as_written else in_own_words(lesson)
-        advice = self._here.advice_of(lesson)
-        if isinstance(lesson, Principle) and lesson.tried and not self._as_written:
+        text = _with_situation(lesson) if self.as_written else in_own_words(lesson)
+        advice = self.here.advice_of(lesson)
+        if isinstance(lesson, Principle) and lesson.tried and not self.as_written:
             evidence = ("worked in " if advice.better else "") + counted_runs(lesson.row())
             # In the agent's own names of its tools.
             if any(advice):

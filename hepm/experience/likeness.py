@@ -1,4 +1,4 @@
-"""Which runs can be compared: runs of one task, and runs with similar requests where task ids do not repeat.
+"""Which runs are of one task, and which have similar requests where task ids do not repeat.
 
 Logs may use one id for several tasks. Of 782 pairs of one customer in τ and τ² all are found, of 1,070 of two 21 are
 taken for one. Similar requests are grouped by their first words: each wording joins the most similar leader, from a
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -132,50 +132,24 @@ def group_requests(requests: Mapping[str, str]) -> dict[str, str]:
     return group_of
 
 
-def members_of(group_of: Mapping[str, str]) -> dict[str, list[str]]:
-    """The runs of each group, in order."""
-    runs_of: defaultdict[str, list[str]] = defaultdict(list)
-    for run, group in group_of.items():
-        runs_of[group].append(run)
-    return {group: sorted(runs) for group, runs in sorted(runs_of.items())}
-
-
 def _lead(vectors_ND: Float32Array) -> list[int]:
     """The position of each text's leader."""
     joined: list[int] = []
     leaders: list[int] = []
     for start in range(0, len(vectors_ND), _AT_ONCE):
         block_BD = vectors_ND[start : start + _AT_ONCE]
+        # Of the rows of this block that lead, the columns are filled as it goes.
+        cosines_BL = np.full((len(block_BD), len(leaders) + len(block_BD)), -1.0, dtype=np.float32)
+        cosines_BL[:, : len(leaders)] = block_BD @ vectors_ND[leaders].T
         among_BB = block_BD @ block_BD.T
-        # The leaders from before this block, and those of its own rows, which are added as it goes.
-        before = leaders[:]
-        own: list[int] = []
-        best_B, nearest_B = _nearest_leaders(block_BD, vectors_ND, before)
-        for row in range(len(block_BD)):
-            best, leader = best_B[row], nearest_B[row]
-            if own:
-                nearer = float(among_BB[row, own].max())
-                if nearer > best:
-                    best = nearer
-                    leader = start + own[int(among_BB[row, own].argmax())]
-            if best < LIKE:
-                leader = start + row
-                own.append(row)
-                leaders.append(leader)
-            joined.append(leader)
+        for row, cosines_L in enumerate(cosines_BL):
+            best = int(cosines_L.argmax())
+            if cosines_L[best] < LIKE:
+                best = len(leaders)
+                cosines_BL[:, best] = among_BB[:, row]
+                leaders.append(start + row)
+            joined.append(leaders[best])
     return joined
-
-
-def _nearest_leaders(
-    block_BD: Float32Array, vectors_ND: Float32Array, leaders: Sequence[int]
-) -> tuple[list[float], list[int]]:
-    """Of each row the cosine with its most similar leader, and this leader; -1 and -1 without any."""
-    if not leaders:
-        return [-1.0] * len(block_BD), [-1] * len(block_BD)
-    cosines_BL = block_BD @ vectors_ND[leaders].T
-    nearest_B: list[int] = cosines_BL.argmax(axis=1).tolist()
-    best_B: list[float] = cosines_BL.max(axis=1).tolist()
-    return best_B, [leaders[number] for number in nearest_B]
 
 
 def _wording(words: Words, named: bool) -> str:

@@ -13,8 +13,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
-from typing import Final, NamedTuple, TypeAlias
+from itertools import chain, starmap
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -70,7 +70,7 @@ def _statements(principle: Principle) -> set[tuple[str, ...]]:
 
 def judge_literally(pairs: Sequence[Pair]) -> Sequence[bool | str]:
     """Judge without a model (see `literally_same`)."""
-    return [literally_same(*pair) for pair in pairs]
+    return list(starmap(literally_same, pairs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,25 +123,13 @@ def _question(pair: Pair) -> Question[Sameness] | None:
 _TaskName: TypeAlias = tuple[str, str]
 
 
-class _Near(NamedTuple):
-    """A principle that a new one may repeat."""
-
-    cosine: float
-    principle: Principle
-
-
 @dataclass(frozen=True)
 class Matcher:
-    """Compares the principles of a batch with each other and with stored ones (see `distilling.Curate`).
-
-    Attributes:
-        similarity: Least cosine of principles from different tasks.
-    """
+    """Compares the principles of a batch with each other and with stored ones (see `distilling.Curate`)."""
 
     bank: LessonBank
     judge: Judge
     namespace: str
-    similarity: float = SIMILARITY
 
     @cached_property
     def _task_of(self) -> dict[str, _TaskName]:
@@ -151,28 +139,26 @@ class Matcher:
     def __call__(self, batch: Sequence[Distilled]) -> Curated:
         """The rows to store of a batch."""
         lessons = self.bank.lessons(self.namespace)
+        principles = _best_supported_first(batch)
         fresh: dict[str, Principle] = {}  # the first of each new wording, the best supported one
-        repeated: list[Principle] = []
-        for principle in _best_supported_first(batch):
-            if lessons.get(principle.id) is None and principle.id not in fresh:
-                fresh[principle.id] = principle
-            else:
-                repeated.append(principle)
+        for principle in principles:
+            if lessons.get(principle.id) is None:
+                fresh.setdefault(principle.id, principle)
         same, unknown = self._decide(self._candidates(list(fresh.values())))
         rows: dict[str, LessonRow] = {}
         taught: defaultdict[str, set[str]] = defaultdict(set)
         failed: dict[str, str] = {}
         merged = dropped = 0
-        for principle in [*fresh.values(), *repeated]:
+        # New wordings first: their rows are what others are merged into.
+        for principle in sorted(principles, key=lambda principle: fresh.get(principle.id) is not principle):
             # What is the same as one that is the same as a third is this third.
             first = principle.id
             while first in same:
                 first = same[first]
-            runs = principle.run_ids
             if first in unknown:
-                failed |= dict.fromkeys(runs, unknown[first])
+                failed |= dict.fromkeys(principle.run_ids, unknown[first])
                 continue
-            taught[first].update(runs)
+            taught[first].update(principle.run_ids)
             before = rows.get(first)
             known = lessons.get(first)
             if before is None and known is not None:
@@ -182,22 +168,20 @@ class Matcher:
                 rows[first] = principle.row()
                 continue
             after = before.with_sources(principle.sources)
-            if after == before:
-                continue
-            rows[first] = after
-            if self._tasks(principle).isdisjoint(self._tasks(before)):
-                # Two tasks teach one rule.
-                merged += 1
-            else:
-                dropped += 1
+            if after != before:
+                rows[first] = after
+                # Two tasks teach one rule, or one task teaches it twice.
+                of_other_tasks = self._tasks(principle).isdisjoint(self._tasks(before))
+                merged += of_other_tasks
+                dropped += not of_other_tasks
         return Curated(tuple(rows.values()), taught, merged, dropped, tuple(failed.items()))
 
     def _tasks(self, principle: Principle | LessonRow) -> set[_TaskName]:
         """The tasks of its runs; one whose runs are gone has a task of its own."""
         return {self._task_of.get(source.run, ("", source.run)) for source in principle.sources}
 
-    def _candidates(self, fresh: Sequence[Principle]) -> list[tuple[Principle, Sequence[Principle]]]:
-        """Each new principle with those it is judged against, most similar first."""
+    def _candidates(self, fresh: Sequence[Principle]) -> list[tuple[Principle, list[Principle]]]:
+        """Each new principle with those it is judged against: some of its tasks, and similar ones of others."""
         if not fresh:
             return []
         new_ids = {principle.id for principle in fresh}
@@ -213,34 +197,24 @@ class Matcher:
         before = len(known)  # the new ones follow, and each is compared with those before it
         known += fresh
         vectors_KD = np.stack([*vectors, *self.bank.vectors([principle.text for principle in fresh])])
-        of_task: defaultdict[_TaskName, list[int]] = defaultdict(list)
+        of_task: defaultdict[_TaskName, set[int]] = defaultdict(set)
         for place, principle in enumerate(known):
             for task in self._tasks(principle):
-                of_task[task].append(place)
-        candidates: list[tuple[Principle, Sequence[Principle]]] = []
+                of_task[task].add(place)
+        candidates: list[tuple[Principle, list[Principle]]] = []
         for own, principle in enumerate(fresh, before):
             # Unit vectors: their products are cosines.
             cosines_K = vectors_KD[:own] @ vectors_KD[own]
-            # Those of its tasks whatever their similarity.
-            twins = chain.from_iterable(of_task[task] for task in self._tasks(principle))
-            near: list[_Near] = []
-            for place in {*np.flatnonzero(cosines_K >= self.similarity).tolist(), *twins}:
-                if place < own and _comparable(principle, known[place]):
-                    near.append(_Near(float(cosines_K[place]), known[place]))
-            candidates.append((principle, self._nearest(principle, near)))
+            twins = set[int]().union(*(of_task[task] for task in self._tasks(principle)))
+            room = {True: TWINS, False: NEAREST}
+            judged: list[Principle] = []
+            near = {*np.flatnonzero(cosines_K >= SIMILARITY).tolist(), *(place for place in twins if place < own)}
+            for place in sorted(near, key=lambda place: (-float(cosines_K[place]), known[place].id)):
+                if room[place in twins] and _comparable(principle, known[place]):
+                    room[place in twins] -= 1
+                    judged.append(known[place])
+            candidates.append((principle, judged))
         return candidates
-
-    def _nearest(self, principle: Principle, near: Sequence[_Near]) -> list[Principle]:
-        """Those that are judged: some of the same task, and some similar ones of others; most similar first."""
-        tasks = self._tasks(principle)
-        nearest: list[Principle] = []
-        room = {True: TWINS, False: NEAREST}
-        for cosine, other in sorted(near, key=lambda candidate: (-candidate.cosine, candidate.principle.id)):
-            twin = not tasks.isdisjoint(self._tasks(other))
-            if room[twin] and (twin or cosine >= self.similarity):
-                room[twin] -= 1
-                nearest.append(other)
-        return nearest
 
     def _decide(
         self, candidates: Sequence[tuple[Principle, Sequence[Principle]]]
@@ -250,13 +224,8 @@ class Matcher:
         unknown: dict[str, str] = {}
         # Rank by rank, the questions of one rank together: most principles need no second one.
         for rank in range(NEAREST + TWINS):
-            pairs: list[Pair] = []
-            for principle, near in candidates:
-                if principle.id not in same and rank < len(near):
-                    pairs.append((principle, near[rank]))
-            if not pairs:
-                continue
-            for (principle, other), verdict in zip(pairs, self.judge(pairs), strict=True):
+            asked = [(new, near[rank]) for new, near in candidates if new.id not in same and rank < len(near)]
+            for (principle, other), verdict in zip(asked, self.judge(asked) if asked else (), strict=True):
                 if isinstance(verdict, str):
                     unknown.setdefault(principle.id, f"whether its principle is new was not found out: {verdict}")
                 elif verdict:
@@ -267,14 +236,9 @@ class Matcher:
 
 def _best_supported_first(batch: Sequence[Distilled]) -> list[Principle]:
     """The principles of a batch: those of most runs first, ties by runs and id."""
-    principles: list[Principle] = []
-    for distilled in batch:
-        principles += [lesson for lesson in distilled.lessons if isinstance(lesson, Principle)]
-
-    def order(principle: Principle) -> tuple[int, tuple[str, ...], str]:
-        return -len(principle.sources), principle.run_ids, principle.id
-
-    return sorted(principles, key=order)
+    lessons = chain.from_iterable(distilled.lessons for distilled in batch)
+    principles = [lesson for lesson in lessons if isinstance(lesson, Principle)]
+    return sorted(principles, key=lambda principle: (-len(principle.sources), principle.run_ids, principle.id))
 
 
 def _comparable(one: Principle, other: Principle) -> bool:

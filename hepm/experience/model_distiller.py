@@ -1,9 +1,8 @@
 """Lessons from a language model: one question a run, about the turns that counted (PRIME 3.2, EvolveR 3.2.1).
 
 Of other runs the prompt holds only the names of the tools that they called: a lesson's words come from its run alone.
-The answer has the form of lessons that are made without a model: conditions over facts, and triples. Those that hepm
-reads are looked up in the run before anything is stored (see `hepm.experience.claims`); the model is told once what
-does not hold, and then the run is reported.
+Triples that hepm reads, which say which tool to call next, are looked up in the run before anything is stored; the
+model is told once what does not hold, and then the run is reported. Other triples are words, which nothing checks.
 """
 
 from __future__ import annotations
@@ -15,12 +14,11 @@ from itertools import groupby
 from typing import Any, Final, TypeAlias
 
 from hepm.errors import BudgetSpentError
-from hepm.experience.claims import Claims
 from hepm.experience.comparison import RunComparison, compare_runs, lesson_of
 from hepm.experience.credit import CreditMethod
 from hepm.experience.distilling import Distilled
 from hepm.experience.lesson_bank import LessonBank, TaskRuns
-from hepm.experience.lessons import CONTENT, Experience, Principle
+from hepm.experience.lessons import CONTENT, FAILS_AFTER, FOLLOWED_BY, Experience, Principle
 from hepm.experience.transcript import Move, plain, situation_text
 from hepm.experience.zones import zone_of
 from hepm.graph.lessons.rows import Kind, Source, Triple
@@ -28,7 +26,7 @@ from hepm.ingest.fields import is_list, is_object
 from hepm.ingest.transitions import without_hints
 from hepm.llm import Answered, Client, Estimate, Message, Question
 from hepm.text import CUT, quoted
-from hepm.types import SUMMARY_TOOL, ToolCall, Trajectory
+from hepm.types import START, SUMMARY_TOOL, ToolCall, Trajectory
 
 FIELD_CHARS: Final = 600
 RUN_CHARS: Final = 12_000  # about 3,000 tokens, whatever a run's length
@@ -51,14 +49,13 @@ _GENERAL: Final = (
 
 @dataclass(frozen=True, slots=True)
 class WrittenExperience:
-    """What a model says that a run taught; `when` are conditions in the form shown to it, which must hold."""
+    """What a model says that a run taught."""
 
     situation: str
     action: str
     outcome: str
     lesson: str
     preconditions: tuple[str, ...]
-    when: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_words(situation=self.situation, action=self.action, lesson=self.lesson)
@@ -75,11 +72,10 @@ class WrittenTriple:
 
 @dataclass(frozen=True, slots=True)
 class WrittenPrinciple:
-    """A rule that a model draws from a run; `when` are conditions in the form shown to it, which must hold."""
+    """A rule that a model draws from a run."""
 
     principle: str
     triples: tuple[WrittenTriple, ...]
-    when: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_words(principle=self.principle)
@@ -144,7 +140,7 @@ class ModelDistiller:
         """One question a run, which is put into `comparisons`; `silent` gets runs in which the agent had no turn."""
         for task in tasks:
             silent += [run.id for run in task.runs if run.id in task.wanted and not run.steps]
-            for comparison in compare_runs(task.runs, self.methods, alike=task.alike):
+            for comparison in compare_runs(task.runs, self.methods):
                 if comparison.run.id in task.wanted:
                     comparisons[comparison.run.id] = comparison
                     yield _question(comparison, self.kind)
@@ -158,17 +154,14 @@ def _question(comparison: RunComparison, kind: Kind) -> Question[Written]:
         task, form = _GUIDING, WrittenPrinciple
     else:
         task, form = _CAUTIONARY, WrittenPrinciple
-    about = f"{task} {_WHEN} {_GENERAL} {RECORD_IS_DATA}"
-    # Once for the question and its check: what a run shows is computed once.
-    claims = Claims(comparison)
+    about = f"{task} {_GENERAL} {RECORD_IS_DATA}"
 
     def check(written: Written) -> None:
         """Raise a ValueError with what does not hold in the run: the model is told once, and answers again."""
-        claims.conditions(written.when)
         if isinstance(written, WrittenPrinciple):
-            claims.check(_triples(written))
+            check_triples(_triples(written), comparison)
 
-    messages = (Message("system", about), Message("user", _record(comparison, claims)))
+    messages = (Message("system", about), Message("user", _record(comparison)))
     return Question("distill", comparison.run.id, messages, form, temperature=0.0, check=check)
 
 
@@ -178,11 +171,6 @@ _ABOUT_EXPERIENCE: Final = (
     "decided. action: what the agent did there, as a way to go about it. outcome: what came of it. lesson: what to do, "
     "or to avoid, in such a situation, and why, as advice in one or two sentences. preconditions: up to five things, a "
     "few words each, that must hold for the lesson to apply."
-)
-_WHEN: Final = (
-    "when: up to four conditions that decide whether it applies, each copied from the conditions that held; a "
-    "number is compared as `tool: key > 100`, a word of the user is `<SAID>: ~word`, and `not ` before one denies it. "
-    "Leave out what would hold in any such run; none is better than one that does not decide."
 )
 _TRIPLES_FORM: Final = (
     "Two predicates are read, and must be true of the run: (tool, followed_by, tool) and (tool, fails_after, tool)."
@@ -207,8 +195,8 @@ _ZONES: Final = {
 }
 
 
-def _record(comparison: RunComparison, claims: Claims) -> str:
-    """What a model reads of a run: its outcome, the difference to runs beside it, what it may claim, and its turns."""
+def _record(comparison: RunComparison) -> str:
+    """What a model reads of a run: its outcome, the difference to runs beside it, and its turns."""
     run = comparison.run
     environment = quoted(run.environment, 80) if run.environment else "not named"
     end = "The run succeeded" if comparison.well else "The run failed"
@@ -218,9 +206,7 @@ def _record(comparison: RunComparison, claims: Claims) -> str:
         f"{end}, with reward {comparison.reward:g} of 1: {_ZONES[zone]}. Stage of its KEY turns: {comparison.stage}.",
     ]
     if comparison.contrast is not None:
-        others = "runs with like requests" if comparison.contrast.alike else "other runs of the task"
-        parts.append(f"Beside {others}: {lesson_of(comparison.contrast, succeeded=comparison.well)}")
-    parts += claims.shown()
+        parts.append(f"Beside other runs of the task: {lesson_of(comparison.contrast, succeeded=comparison.well)}")
     parts += [f"The record, {run.steps} turns of the agent:", quoted_run(run, comparison.keys)]
     return "\n".join(parts)
 
@@ -229,9 +215,6 @@ def _lesson(comparison: RunComparison, written: Written, model: str) -> Experien
     # With `words`, which is the default: the model wrote of this run, and forgetting it removes the lesson.
     sources = (Source(comparison.run.id, comparison.run.outcome.reward),)
     conditions = comparison.conditions
-    facts = Claims(comparison).conditions(written.when)
-    if facts:
-        conditions = replace(conditions, facts=facts)
     if isinstance(written, WrittenPrinciple):
         return Principle(
             kind="guiding" if comparison.well else "cautionary",
@@ -243,8 +226,7 @@ def _lesson(comparison: RunComparison, written: Written, model: str) -> Experien
             distilled_by=model,
         )
     # The first one says which tools had just been called, as counted.
-    counted = comparison.conditions.preconditions[:1]
-    preconditions = (*counted, *written_preconditions(written.preconditions))
+    preconditions = (*conditions.preconditions[:1], *written_preconditions(written.preconditions))
     known = replace(comparison.known, own=written.situation)
     return Experience(
         # In the form that searches use.
@@ -268,6 +250,33 @@ def _triples(written: WrittenPrinciple) -> Iterator[Triple]:
         parts = [plain(part, _TERM_CHARS) for part in astuple(triple)]
         if all(parts) and triple.predicate not in CONTENT:
             yield Triple(*parts)
+
+
+def check_triples(triples: Iterable[Triple], comparison: RunComparison) -> None:
+    """Raise a ValueError for the first triple about the next tool that the run does not bear out."""
+    for subject, predicate, object in triples:
+        why_not = ""
+        if predicate == FOLLOWED_BY:
+            why_not = _why_not_next(subject, object, comparison)
+        elif predicate == FAILS_AFTER:
+            contrast = comparison.contrast
+            if contrast is not None and subject in contrast.worse and object in (contrast.after or (START,)):
+                continue
+            why_not = "the run succeeded" if comparison.well else _why_not_next(object, subject, comparison)
+        if why_not:
+            raise ValueError(f"({subject}, {predicate}, {object}) is not what the run shows: {why_not}")
+
+
+def _why_not_next(before: str, after: str, comparison: RunComparison) -> str:
+    """Why a run does not bear out that a tool follows another one; "" if it does."""
+    for move in comparison.moves:
+        if after in move.tools and before in (move.before or (START,)):
+            return ""
+    # What the runs beside it did better may be claimed of a failed one.
+    contrast = comparison.contrast
+    if contrast is not None and after in contrast.better and before in (contrast.after or (START,)):
+        return ""
+    return f"{after} was not called right after {before}"
 
 
 def written_preconditions(written: Iterable[str]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
@@ -16,7 +17,7 @@ from hepm.errors import (
     StoreError,
 )
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lessons import EXTRACTIVE, HAND, Notes, notes_id
+from hepm.experience.lessons import EXTRACTIVE, HAND, Notes
 from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, gather, lines_of, text_of
 from hepm.experience.reflection import picked, recall_question, recalled, reflection_question, user_texts, vetted
 from hepm.experience.stated_preferences import statements_in
@@ -37,9 +38,7 @@ STEP: Final = "preferences"
 """Marks runs that were reflected on."""
 
 _NAMES_A_USER: Final = '"user":'  # in a stored record
-_MOST_READ: Final = 10 * NOTES_CHARS
 _TRIES: Final = 32  # as many writers may revise one user's notes at once
-_VERSIONS_AT_ONCE: Final = 16  # that are read from the store
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,12 +178,16 @@ class Preferences:
 
     def notes(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> Notes | None:
         """The newest notes on a user; None if there are none. Answered from memory."""
-        return self._bank.lessons(namespace).cached(_newest_by_user, "notes").get(user)
+        return next(reversed(self._versions(user, namespace)), None)
 
     def history(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> list[Notes]:
         """All versions, the first one first."""
         _check_user(user)
-        return self._stored(user, 1, namespace)
+        self._bank.refresh()
+        return list(self._versions(user, namespace))
+
+    def _versions(self, user: str, namespace: str) -> Sequence[Notes]:
+        return self._bank.lessons(namespace).cached(_versions_by_user, "notes").get(user, ())
 
     def recall(
         self,
@@ -193,10 +196,9 @@ class Preferences:
         *,
         namespace: str = DEFAULT_NAMESPACE,
         k: int = RECALLED,
-        floor: float | None = None,
         model: Client | None = None,
     ) -> list[str]:
-        """Lines of the notes that matter in a context, best first, chosen by a model or by similarity above a floor."""
+        """Lines of the notes that matter in a context, best first, chosen by a model or by similarity."""
         if k < 1:
             raise InputError(f"k is {k}: ask for at least one line.")
         notes = self.notes(user, namespace=namespace)
@@ -205,14 +207,14 @@ class Preferences:
             return []
         if model is not None:
             return picked(model.ask(recall_question(user, lines, Redactor().text(context), k)), lines, k)
-        return recalled(self._bank, lines, context, k=k, floor=floor)
+        return recalled(self._bank, lines, context, k)
 
     def edit(self, user: str, text: str, *, namespace: str = DEFAULT_NAMESPACE, version: int | None = None) -> Notes:
         """Write the notes by hand; `version` is the one that was edited, and a newer one is not overwritten."""
         _check_user(user)
-        # Before its lines are compared: long ones are cut, equal ones are one.
-        lines = lines_of(text[:_MOST_READ])
-        length = len(text) if len(text) > _MOST_READ else len(text_of(lines))
+        # Long lines are cut, and equal ones are one, before they are counted.
+        lines = lines_of(text)
+        length = len(text_of(lines))
         if length > NOTES_CHARS:
             raise InputError(f"the notes have {length:,} characters; at most {NOTES_CHARS:,} are kept.")
 
@@ -230,10 +232,10 @@ class Preferences:
 
     def restore(self, user: str, version: int, *, namespace: str = DEFAULT_NAMESPACE) -> Notes:
         """Write an earlier version again, as the newest one."""
-        stored = self._bank.store.lessons.get([notes_id(user, version)], namespace=namespace)
-        if not stored:
-            raise InputError(f"the notes on {user!r} have no version {version}.")
-        return self.edit(user, stored[0].row.text, namespace=namespace)
+        for notes in self.history(user, namespace=namespace):
+            if notes.version == version:
+                return self.edit(user, notes.text, namespace=namespace)
+        raise InputError(f"the notes on {user!r} have no version {version}.")
 
     def forget(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> list[str]:
         """Remove all versions of the notes, and answers about them; ids of the removed. Runs stay, marked as done."""
@@ -246,19 +248,6 @@ class Preferences:
     def users(self, *, namespace: str = DEFAULT_NAMESPACE) -> list[str]:
         """Users that have notes, by name."""
         return sorted({stored.row.user for stored in self._bank.lessons(namespace).all("notes")})
-
-    def _stored(self, user: str, first: int, namespace: str) -> list[Notes]:
-        """Versions in the store from this one on, in order."""
-        versions: list[Notes] = []
-        full = True
-        while full:
-            start = first + len(versions)
-            ids = [notes_id(user, version) for version in range(start, start + _VERSIONS_AT_ONCE)]
-            batch = self._bank.store.lessons.get(ids, namespace=namespace)
-            versions += [Notes.of(stored.row) for stored in batch]
-            # Versions have no gap: a batch that is not full is the last one.
-            full = len(batch) == _VERSIONS_AT_ONCE
-        return sorted(versions, key=lambda notes: notes.version)
 
     def _revise(
         self,
@@ -300,17 +289,16 @@ class Preferences:
         raise StoreError(f"the notes on {user!r} were rewritten {_TRIES} times meanwhile; try again.")
 
     def _newest(self, user: str, namespace: str) -> Notes | None:
-        """The newest version, from the store, whoever wrote it; None without any."""
-        known = self.notes(user, namespace=namespace) or Notes(user, "")
-        # Forgotten ones, perhaps begun anew, start at version 1.
-        versions = self._stored(user, known.version, namespace) or self._stored(user, 1, namespace)
-        return next(reversed(versions), None)
+        """The newest version, whoever wrote it; None without any."""
+        self._bank.refresh()
+        return self.notes(user, namespace=namespace)
 
 
-def _newest_by_user(lessons: Collection[StoredLesson]) -> Mapping[str, Notes]:
-    notes = sorted(map(Notes.of, (stored.row for stored in lessons)), key=lambda notes: notes.version)
-    # Of one user's the last one stays: the newest.
-    return {of_user.user: of_user for of_user in notes}
+def _versions_by_user(lessons: Collection[StoredLesson]) -> Mapping[str, list[Notes]]:
+    versions: defaultdict[str, list[Notes]] = defaultdict(list)
+    for notes in sorted(map(Notes.of, (stored.row for stored in lessons)), key=lambda notes: notes.version):
+        versions[notes.user].append(notes)
+    return versions
 
 
 def _check_user(user: str) -> None:

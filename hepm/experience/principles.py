@@ -22,7 +22,6 @@ from hepm.experience.lessons import Principle, applies_in, in_brackets
 from hepm.experience.matching import (
     NEAREST,
     SENTENCE_CHARS,
-    SIMILARITY,
     TWINS,
     Judge,
     Matcher,
@@ -116,7 +115,6 @@ class Principles:
         namespace: str = DEFAULT_NAMESPACE,
         distiller: Distiller | None = None,
         judge: Judge | None = None,
-        similarity: float = SIMILARITY,
         again: bool = False,
         runs: Sequence[str] | None = None,
         on_progress: Progress | None = None,
@@ -128,14 +126,13 @@ class Principles:
 
         Args:
             judge: Decides whether two principles mean the same; without a model by default.
-            similarity: θ_sim, minimum cosine of the principles that it is asked about.
         """
         if distiller is None:
             counted = self.count(namespace=namespace)
             return DistillReport(runs=counted.runs, new=counted.new, retired=counted.retired)
         check_kind(distiller, "principle")
         # The judge sees each batch before it is stored, so that no principle is stored twice.
-        matcher = Matcher(self._bank, judge or judge_literally, namespace=namespace, similarity=similarity)
+        matcher = Matcher(self._bank, judge or judge_literally, namespace)
         report = distill_into(
             self._bank, distiller, namespace=namespace, again=again, runs=runs, curate=matcher, on_progress=on_progress
         )
@@ -151,7 +148,7 @@ class Principles:
         return uncounted(self._bank, namespace=namespace)
 
     def content(self, *, namespace: str = DEFAULT_NAMESPACE) -> ContentHere:
-        """What calls need, found by tool, by error and by what was called before."""
+        """What calls need, found by tool and by error."""
         return self._bank.lessons(namespace).cached(ContentHere, "principle").told(self._bank.tells(namespace))
 
     def estimate(
@@ -214,15 +211,13 @@ class Principles:
         """
         similar = self.search(query, namespace=namespace, environment=environment, k=k, floor=floor)
         now = agent_state(turns)
-        last_tools = [tool for tool in now.last if tool != START]
-        of_last_tools = self.at(
-            last_tools, state=now.state(), history=now.history, namespace=namespace, environment=environment, k=k
+        last = [tool for tool in now.last if tool != START]
+        of_last = self.at(
+            last, state=now.state(), history=now.history, namespace=namespace, environment=environment, k=k
         )
-        # Similar ones first, so that those about the last tools fill what is left of k.
-        found: dict[str, FoundPrinciple] = {}
-        for principle in (*similar, *of_last_tools):
-            found.setdefault(principle.id, principle)
-        return list(found.values())[:k]
+        # Those about the last tools fill what similar ones leave of k.
+        known = {principle.id for principle in similar}
+        return [*similar, *(principle for principle in of_last if principle.id not in known)][:k]
 
     def at(
         self,
@@ -249,7 +244,7 @@ class Principles:
         # Without the agent's own names, tools go by those that memory has them under.
         names = ToolNames.of(self._bank.marks(namespace), after, ())
         here = AdviceHere(after, names, history[state.earlier :])
-        writer = LessonWriter(here, state=state, history=history, environment=environment)
+        writer = LessonWriter(here, state, history, environment)
         principles = self.about(after, names, namespace=namespace, environment=environment)
         best = writer.best([principle for principle in principles if here.agrees(principle, Suggestions())], k)
         known = self._bank.lessons(namespace)
@@ -279,7 +274,6 @@ class Principles:
         *,
         namespace: str = DEFAULT_NAMESPACE,
         below: float | None = None,
-        dry_run: bool = False,
     ) -> list[FoundPrinciple]:
         """Retire principles with a low score; worst first, ties by id. `revive` undoes it.
 
@@ -289,11 +283,9 @@ class Principles:
         fewest = 0
         if below is None:
             below, fewest = PRUNED_BELOW, FEWEST_USES
-        low: list[FoundPrinciple] = []
-        for stored in self._bank.lessons(namespace).all("principle"):
-            if stored.uses.uses >= fewest and stored.uses.score < below:
-                low.append(FoundPrinciple.of(stored))
-        if low and not dry_run:
+        stored = self._bank.lessons(namespace).all("principle")
+        low = [FoundPrinciple.of(one) for one in stored if one.uses.uses >= fewest and one.uses.score < below]
+        if low:
             retire = {found.id: "pruned" for found in low}
             self._bank.change(LessonChange(retire=retire), namespace=namespace)
         return sorted(low, key=lambda found: (found.score, found.id))

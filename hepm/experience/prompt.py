@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property, partial
 from itertools import chain, groupby, takewhile
 from typing import Final, NamedTuple
 
@@ -212,10 +212,11 @@ class Recollection:
     suggestions: Suggestions = field(default_factory=Suggestions)
 
 
+@dataclass(frozen=True)
 class Recollector:
     """Finds everything that memory has to say at one turn of a run, beside a suggestion.
 
-    Args:
+    Attributes:
         now: Where the run is.
         suggestions: What a policy says; lessons that it contradicts are left out.
         names: What the agent calls its tools.
@@ -224,85 +225,64 @@ class Recollector:
         horizon: The maximum number of the agent's turns; 0 if unknown.
     """
 
-    def __init__(
-        self,
-        bank: LessonBank,
-        now: TurnState,
-        suggestions: Suggestions,
-        *,
-        names: ToolNames,
-        user: str,
-        environment: str,
-        horizon: int,
-        options: PromptOptions,
-        namespace: str,
-    ) -> None:
-        self._bank = bank
-        self._now = now
-        self._suggestions = suggestions
-        self._names = names
-        self._user = user
-        self._environment = environment
-        self._horizon = horizon
-        self._options = options
-        self._namespace = namespace
-        self._principles = Principles(bank)
+    bank: LessonBank
+    now: TurnState
+    suggestions: Suggestions
+    _: KW_ONLY
+    names: ToolNames
+    user: str
+    environment: str
+    horizon: int
+    options: PromptOptions
+    namespace: str
+
+    @cached_property
+    def _here(self) -> AdviceHere:
         # Of calls before the user last wrote, advice is not past: the user may want something else by now.
         # `earlier` counts the calls before the user's last message.
-        self._here = AdviceHere(now.after, names, now.history[now.state.earlier :])
-        self._writer = LessonWriter(
-            self._here,
-            state=now.state,
-            history=now.history,
-            environment=environment,
-            user=user,
-            as_written=options.as_written,
-        )
+        return AdviceHere(self.now.after, self.names, self.now.history[self.now.state.earlier :])
+
+    @cached_property
+    def _writer(self) -> LessonWriter:
+        now, as_written = self.now, self.options.as_written
+        return LessonWriter(self._here, now.state, now.history, self.environment, self.user, as_written)
 
     def recollect(self) -> Recollection:
         """What there is to say, without contradictions."""
-        options = self._options
+        options = self.options
         rules = self._rules()
         experiences = self._experiences()
         notes = None
         recalled: list[str] = []
-        if self._user:
-            notes = Preferences(self._bank).notes(self._user, namespace=self._namespace)
+        if self.user:
+            notes = Preferences(self.bank).notes(self.user, namespace=self.namespace)
             if notes is not None and options.recalled:
                 recalled = self._recalled()
         shown = Suggestions()
         if options.suggestions:
-            shown = self._suggestions
+            shown = self.suggestions
         # The lines need the suggestion that is shown: none of them repeats it.
         lines = self._writer.lines((*rules, *experiences), shown)
         fitting_lines = fitting(lines, options.lesson_tokens)
-        omitted: list[str] = []
-        for line in lines:
-            if line not in fitting_lines:
-                omitted += line.lessons
-        return Recollection(
-            notes=notes if options.notes else None,
-            lessons=fitting_lines,
-            omitted=omitted,
-            recalled=recalled,
-            suggestions=shown,
-        )
+        omitted = list(chain.from_iterable(line.lessons for line in lines if line not in fitting_lines))
+        return Recollection(notes if options.notes else None, fitting_lines, omitted, recalled, shown)
 
     def _rules(self) -> list[Principle]:
         """Principles about the next tool, then those whose text is similar, then what the next calls need."""
-        k = self._options.principles
+        k = self.options.principles
         if not k:
             return []
-        namespace, environment = self._namespace, self._environment
-        about_next = self._principles.about(self._now.after, self._names, namespace=namespace, environment=environment)
+        principles = Principles(self.bank)
+        about_next = principles.about(
+            self.now.after, self.names, namespace=self.namespace, environment=self.environment
+        )
         rules = self._writer.best(filter(self._may_be_shown, about_next), k)
         texts = {state_key(principle.text) for principle in rules}
-        words = " ".join(self._now.state.said)
-        for found in self._principles.search(words, namespace=namespace, environment=environment, k=k):
+        words = " ".join(self.now.state.said)
+        for found in principles.search(words, namespace=self.namespace, environment=self.environment, k=k):
             principle = found.principle
-            repeated = state_key(principle.text) in texts
             # What a call needs is shown before that call alone.
-            if not repeated and not is_content(principle) and self._holds(principle):
+            if state_key(principle.text) not in texts and not is_content(principle) and self._holds(principle):
                 rules.append(principle)
         return rules[:k] + self._call_content()
 
@@ -312,38 +292,38 @@ class Recollector:
 
     def _may_be_shown(self, lesson: Principle | Experience) -> bool:
         """Whether the suggestion agrees with it, and the runs that it was shown in did not mostly fail."""
-        stored = self._bank.lessons(self._namespace).get(lesson.id)
-        if stored is not None and not self._options.as_written and let_down(stored.uses):
+        stored = self.bank.lessons(self.namespace).get(lesson.id)
+        if stored is not None and not self.options.as_written and let_down(stored.uses):
             return False
-        return self._here.agrees(lesson, self._suggestions)
+        return self._here.agrees(lesson, self.suggestions)
 
     def _call_content(self) -> list[Principle]:
         """What helps after the last call, if it failed; and what the calls that are suggested need."""
-        now = self._now
-        content = self._principles.content(namespace=self._namespace)
-        where = Where(self._environment)
+        now = self.now
+        content = Principles(self.bank).content(namespace=self.namespace)
+        where = Where(self.environment)
         stored: list[StoredLesson] = []
         if now.state.failed and now.after:
             # The state has the result of the last call alone.
             failed = ToolCall(now.after[-1], result=now.state.result, error=True)
             stored += content.recipes(step_of(failed, now.turn, ""), where)
-        for suggestion in self._suggestions.ranked:
+        for suggestion in self.suggestions.ranked:
             stored += content.of_arguments(suggestion.tool, where)
         needed = [Principle.of(lesson.row) for lesson in stored[:CONTENT]]
         return list(filter(self._here.applies, needed))
 
     def _experiences(self) -> list[Experience]:
-        if not self._options.experiences:
+        if not self.options.experiences:
             return []
-        found = Experiences(self._bank).search(
-            self._now.state,
-            namespace=self._namespace,
-            environment=self._environment,
-            turn=self._now.turn,
-            horizon=self._horizon,
-            k=self._options.experiences,
+        found = Experiences(self.bank).search(
+            self.now.state,
+            namespace=self.namespace,
+            environment=self.environment,
+            turn=self.now.turn,
+            horizon=self.horizon,
+            k=self.options.experiences,
             here=self._here,
-            model=self._options.model,
+            model=self.options.model,
             keep=self._holds,
         )
         return [one.experience for one in found]
@@ -351,14 +331,14 @@ class Recollector:
     def _recalled(self) -> list[str]:
         """Lines of the user's notes that matter now."""
         recall = partial(
-            Preferences(self._bank).recall,
-            self._user,
-            self._now.state.text,
-            namespace=self._namespace,
-            k=self._options.recalled,
+            Preferences(self.bank).recall,
+            self.user,
+            self.now.state.text,
+            namespace=self.namespace,
+            k=self.options.recalled,
         )
         try:
-            return recall(model=self._options.model)
+            return recall(model=self.options.model)
         except LlmError as error:
             _log.warning("notes are recalled by similarity, as the model could not be asked: %s", error)
             return recall()

@@ -1,4 +1,4 @@
-"""Recipes: after this error, what did the runs do that succeeded?
+"""Recipes: after this error of a command, which commands did the runs give that succeeded?
 
 An error is text that others may write into. So it is named only as far as several runs, of more than one day or file
 where that is known, met the same words, with numbers, ids and paths left out. What they did is the agents' own.
@@ -17,7 +17,7 @@ from hepm.experience.conditions import ALWAYS, Conditions
 from hepm.experience.lessons import SOLVED_BY, Principle, sources_of
 from hepm.experience.run_steps import RunSteps, Step, tools_of
 from hepm.graph.lessons.rows import Triple
-from hepm.ingest.shell.parser import SHELLS, is_shell
+from hepm.ingest.shell.parser import SHELLS
 from hepm.text import CUT
 from hepm.types import ToolName
 
@@ -87,22 +87,20 @@ def _note(met: defaultdict[tuple[ToolName, str], _Met], run: RunSteps, number: i
 
 
 def _repair(steps: Sequence[Step], number: int) -> list[list[Action]]:
-    """What was done after a failed step, until it succeeds; not what failed itself, and of shells no reading."""
+    """What was done after a failed step, until it succeeds; not what failed itself, and no reading."""
     failed = steps[number]
     own = {action.texts[-1] for action in failed.actions[-1:]}
-    coding = is_shell(failed.call.name)
     repair: list[list[Action]] = []
     for step in steps[number + 1 : number + 1 + 2 * _STEPS]:
         others = [action for action in step.actions if action.texts[-1] not in own]
         solved = len(others) < len(step.actions) and not step.failed
         # "docker compose up -d db && pytest": the repair may be on the line of what failed.
-        kept = [action for action in others if not action.failed and (action.changes or not (coding or solved))]
+        kept = [action for action in others if action.changes and not action.failed]
         if kept:
             repair.append(kept)
         if solved or len(repair) == _STEPS:
             break
-    # Of other tools than shells the next call alone may be about the error.
-    return repair if coding else repair[:1]
+    return repair
 
 
 class _CommonAction(NamedTuple):
@@ -167,8 +165,6 @@ def _common_actions(seen: _Met, least: float) -> list[_CommonAction]:
         if seen.bad and len(bad) * len(seen.good) >= len(good) * len(seen.bad):
             continue
         mean = sum(places[run] for run in good) / len(good)
-        shown = text
-        if level and is_shell(tool):
-            shown = f"{text} {CUT}"
+        shown = f"{text} {CUT}" if level else text
         common[text] = _CommonAction(shown, tool, mean + level / 100, good, bad)
     return list(common.values())

@@ -167,7 +167,7 @@ def picked(answer: RelevantLines, lines: Sequence[str], k: int) -> list[str]:
     return [lines[number - 1] for number in numbers][:k]
 
 
-def recalled(bank: LessonBank, lines: Sequence[str], context: str, *, k: int, floor: float | None) -> list[str]:
+def recalled(bank: LessonBank, lines: Sequence[str], context: str, k: int) -> list[str]:
     """The k lines most similar to the context, or to one of its last 20 sentences; ties in the order of the notes.
 
     Lexical vectors compare key words alone, as "please" and "the" are in most sentences.
@@ -185,8 +185,7 @@ def recalled(bank: LessonBank, lines: Sequence[str], context: str, *, k: int, fl
     queries_QD, wishes_LD = vectors_ND[: len(queries)], vectors_ND[len(queries) :]
     # A line counts by its nearest part of the context.
     cosines_L = (wishes_LD @ queries_QD.T).max(axis=1)
-    if floor is None:
-        floor = LEXICAL_FLOOR if bank.lexical else DENSE_FLOOR
+    floor = LEXICAL_FLOOR if bank.lexical else DENSE_FLOOR
     ranked = sorted(range(len(wishes)), key=lambda number: -float(cosines_L[number]))
     return [wishes[number] for number in ranked if cosines_L[number] >= floor][:k]
 
@@ -194,12 +193,14 @@ def recalled(bank: LessonBank, lines: Sequence[str], context: str, *, k: int, fl
 def quoted_conversation(turns: Iterable[Turn]) -> str:
     """A conversation, each line after "> ", in about 20,000 characters at most.
 
-    The longest messages lose their middle; of too many messages those in the middle go, the agent's first.
+    Long messages lose their middle; of too many messages those in the middle go, the agent's first.
     """
     messages = _messages(turns)
     texts = [_quoted_lines(turn.text) for turn in messages]
     kept = _kept_messages(messages)
-    most = _longest_message([len(texts[number]) for number in kept])
+    most = CONVERSATION_CHARS
+    if sum(len(texts[number]) for number in kept) > most:
+        most //= len(kept)
     blocks: list[str] = []
     for before, number in zip([-1, *kept], kept, strict=False):
         if number > before + 1:
@@ -230,20 +231,6 @@ def _kept_messages(messages: Sequence[Turn]) -> list[int]:
 
     ranked = sorted(range(len(messages)), key=order)
     return sorted(ranked[: CONVERSATION_CHARS // _LEAST_CHARS])
-
-
-def _longest_message(lengths: Sequence[int]) -> int:
-    """The length to cut messages to, so that all together fit: what short ones leave, long ones share."""
-    # Shortest first: each takes what it needs, and the rest is shared again.
-    room = most = CONVERSATION_CHARS
-    left = len(lengths)
-    for length in sorted(lengths):
-        most = room // left
-        if length > most:
-            break
-        room -= length
-        left -= 1
-    return most
 
 
 def _listed(lines: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""A run as its actions, with the errors that it met; read once for all that is learned from it."""
+"""The commands of a run, with the errors that they met; and the errors of any call, in words that runs share."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from hepm.experience.transcript import went_wrong
 from hepm.ingest.redact import Redactor
 from hepm.ingest.shell.parser import command_of, is_shell
 from hepm.ingest.shell.remote_code import fetched_files, runs_file
-from hepm.ingest.transitions import own_tool
-from hepm.types import SUMMARY_TOOL, ToolCall, ToolName, Trajectory
+from hepm.types import ToolCall, ToolName, Trajectory
 
 ERROR_CHARS: Final = 90
 _LINES_READ: Final = 400  # of one result: the first and the last half
@@ -109,7 +108,7 @@ class RunSteps:
 
 
 def steps_of_run(run: Trajectory) -> RunSteps | None:
-    """The actions of a labelled run; None without a label."""
+    """The commands of a labelled run; None without a label."""
     success = run.outcome.graded().success
     if success is None:
         return None
@@ -119,7 +118,7 @@ def steps_of_run(run: Trajectory) -> RunSteps | None:
         if turn.role == "user":
             continue
         for call in turn.ran:
-            if call.name != SUMMARY_TOOL and not own_tool(call.name):
+            if is_shell(call.name):
                 steps.append(step_of(call, number, project))
     day = ""
     if run.ended_at is not None:
@@ -134,9 +133,7 @@ def _without_remote_code(steps: Sequence[Step]) -> list[Step]:
     fetched: dict[int, set[str]] = {}
     unsafe: set[int] = set()
     for number, step in enumerate(steps):
-        command = command_of(step.call.arguments) if is_shell(step.call.name) else ""
-        if not command:
-            continue
+        command = command_of(step.call.arguments)
         for earlier, names in fetched.items():
             if runs_file(command, names):
                 unsafe.update((earlier, number))
@@ -161,6 +158,6 @@ def step_of(call: ToolCall, turn: int, project: str) -> Step:
 
 def tools_of(step: Step) -> list[ToolName]:
     """What failed: of a command line the program of its last command, then the shell, which runs others like it."""
-    if not step.actions or not is_shell(step.call.name):
+    if not step.actions:
         return [step.call.name]
     return list(dict.fromkeys((step.actions[-1].tool, step.call.name.partition(" ")[0])))

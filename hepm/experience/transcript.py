@@ -20,6 +20,7 @@ TOOL_CHARS: Final = 64
 SITUATION_CHARS: Final = 600
 ENVIRONMENT_CHARS: Final = 48
 _MESSAGE_CHARS: Final = 300  # of one message, so that the next ones, where users name themselves, have room
+_LISTED: Final = 4  # tools, and steps of either end
 _SPACE: Final = re.compile(r"\s+")
 
 
@@ -79,21 +80,21 @@ def plain(text: str, limit: int) -> str:
     return line
 
 
-def listed(tools: Iterable[ToolName], *, limit: int = 4) -> str:
-    """Tools by name: "a, b and c"; of more than the limit the first ones."""
+def listed(tools: Iterable[ToolName]) -> str:
+    """Tools by name: "a, b and c"; of more than four the first ones."""
     names = [plain(tool, TOOL_CHARS) for tool in tools]
-    if len(names) > limit:
-        names = [*names[:limit], "others"]
+    if len(names) > _LISTED:
+        names = [*names[:_LISTED], "others"]
     if len(names) < 2:
         return "".join(names)
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def sequence(steps: Iterable[Tools], *, limit: int = 8) -> str:
+def sequence(steps: Iterable[Tools]) -> str:
     """Steps in words, without repeats in a row: "a, then b and c, then a"; of many both ends."""
     texts = [text for text, _ in groupby(listed(sorted(tools)) for tools in steps)]
-    if len(texts) > limit:
-        texts = [*texts[: limit // 2], CUT, *texts[-(limit // 2) :]]
+    if len(texts) > 2 * _LISTED:
+        texts = [*texts[:_LISTED], CUT, *texts[-_LISTED:]]
     return ", then ".join(texts)
 
 

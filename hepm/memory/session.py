@@ -648,7 +648,7 @@ class Session:
             sessions = self._memory.sessions
             self.discard()
             if self._options.distill and (run.outcome != Outcome() or report.by_rule):
-                sessions.distill_soon(self.id, namespace=self._namespace)
+                sessions.distill_soon(namespace=self._namespace)
             tried = self._trial is not None and not self._trial.shadow
             sessions.tidy_soon(tried=tried, options=options, namespace=self._namespace)
 

@@ -99,7 +99,7 @@ class Sessions:
             stored += report.stored
             kept.file.unlink(missing_ok=True)
             if report.by_rule:
-                self.distill_soon(kept.run.id, namespace=kept.namespace)
+                self.distill_soon(namespace=kept.namespace)
         return stored
 
     def _beyond_stored(self, kept: Kept) -> Trajectory | None:
@@ -130,9 +130,9 @@ class Sessions:
         self._memory.lessons.show(run.id, shown, namespace=namespace)
         return self._memory.ingest(run, namespace=namespace, options=options)
 
-    def distill_soon(self, run: str, *, namespace: str = DEFAULT_NAMESPACE) -> None:
-        """Distill a stored run and the other runs of its task on a background thread, as finished sessions do."""
-        self._background.add(run, namespace=namespace)
+    def distill_soon(self, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Count what the runs of a namespace teach on a background thread, as finished sessions do."""
+        self._background.count(namespace)
 
     def tidy_soon(self, *, tried: bool, options: IngestOptions | None, namespace: str = DEFAULT_NAMESPACE) -> None:
         """After a session, on that thread: store others that were left behind, and look whether memory harms.

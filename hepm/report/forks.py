@@ -108,8 +108,6 @@ class Fork:
         models, environments: Of the lost runs, the one with most of them first.
         line: What a file for agents says of it; "" where there is no such line.
         steps: Of a run that failed and of one that went on otherwise, as alike as there are; () if not known.
-        answer: What most of its lost calls answered: 'refund answered "not delivered" in 4 of 5 lost runs'; "" if they
-            ended in no error or in several.
     """
 
     id: str
@@ -128,7 +126,6 @@ class Fork:
     environments: tuple[str, ...]
     line: str
     steps: tuple[ForkStep, ...] = ()
-    answer: str = ""
 
     @property
     def ways(self) -> tuple[ToolTally, ...]:
@@ -177,19 +174,15 @@ def _is_shown(test: FactTest, true: bool) -> bool:
 
 def _together(rules: Iterable[ToolRule]) -> list[ToolRule]:
     """Warnings that name nothing better, of one place and condition, as one."""
-    kept: list[ToolRule] = []
-    warnings: dict[object, int] = {}
+    kept: dict[object, ToolRule] = {}
     for rule in rules:
-        key = (rule.place, rule.conditions, rule.family)
-        if rule.better or key not in warnings:
-            if not rule.better:
-                warnings[key] = len(kept)
-            kept.append(rule)
-            continue
-        first = kept[warnings[key]]
+        # One that names what is better stands alone.
+        key = (rule.place, rule.conditions, rule.family, rule.better and id(rule))
+        first = kept.setdefault(key, rule)
         worse = sorted({*first.worse, *rule.worse}, key=lambda tool: (-len(rule.runs[tool].failed), tool))
-        kept[warnings[key]] = first._replace(worse=tuple(worse))
-    return kept
+        if first is not rule:
+            kept[key] = first._replace(worse=tuple(worse))
+    return list(kept.values())
 
 
 def _lost_ids(rule: ToolRule) -> set[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Final
 
 from hepm.evidence.decisions import LabelledRun
 from hepm.graph.store import Store
@@ -72,47 +72,33 @@ def hard_requests(runs: Sequence[LabelledRun], store: Store, *, namespace: str) 
     of_family: defaultdict[str, list[LabelledRun]] = defaultdict(list)
     for run in runs:
         of_family[run.family].append(run)
-    kinds = [_Kind((word, *same), "", members) for word, same, members in _failing_words(of_family)]
-    known = {run.id for kind in kinds for run in kind.runs}
-    families_of = Counter(word for members in of_family.values() for word in members[0].words)
     failures = sum(not run.won for run in runs)
+
+    def kind_of(words: tuple[str, ...], task: str, members: Sequence[LabelledRun]) -> HardRequests:
+        failed = [run.id for run in members if not run.won]
+        others = (failures - len(failed)) / max(len(runs) - len(members), 1)
+        shown = tuple([ShownRun(id, "") for id in failed[-SHOWN_RUNS:]])
+        return HardRequests(words, task, len(failed), len(members), others, _tried(members), shown)
+
+    kinds: list[HardRequests] = []
+    known: set[str] = set()
+    for word, same, members in _failing_words(of_family):
+        kinds.append(kind_of((word, *same), "", members))
+        known.update(run.id for run in members)
+    families_of = Counter(word for members in of_family.values() for word in members[0].words)
     several = [members for members in of_family.values() if len(members) >= FEWEST]
     for members in several:
         failed = sum(not run.won for run in members)
         often = _at_least(failed, len(members), failures, len(runs)) * len(several) <= UNLIKELY
-        if (often or failed == len(members)) and not all(run.id in known for run in members):
-            kinds.append(_Kind(_telling(members, families_of), members[0].task, members))
-    kinds.sort(key=lambda kind: (-_lost(kind, failures, len(runs)), kind.words))
-    kinds = kinds[:MOST_KINDS]
-    shown = [run.id for kind in kinds for run in kind.failed[-SHOWN_RUNS:]]
-    about = store.about_runs(shown, namespace=namespace)
+        if (often or failed == len(members)) and not known.issuperset(run.id for run in members):
+            kinds.append(kind_of(_telling(members, families_of), members[0].task, members))
+    kinds = sorted(kinds, key=lambda kind: (-kind.lost, kind.words))[:MOST_KINDS]
+    about = store.about_runs([run.id for kind in kinds for run in kind.shown], namespace=namespace)
     found: list[HardRequests] = []
     for kind in kinds:
-        ids = [run.id for run in kind.failed[-SHOWN_RUNS:]]
-        others = _others(kind, failures, len(runs))
-        examples = tuple(ShownRun.of(about[id]) for id in ids if id in about)
-        found.append(
-            HardRequests(kind.words, kind.task, len(kind.failed), len(kind.runs), others, _tried(kind.runs), examples)
-        )
+        examples = [ShownRun.of(about[run.id]) for run in kind.shown if run.id in about]
+        found.append(replace(kind, shown=tuple(examples)))
     return tuple(found)
-
-
-class _Kind(NamedTuple):
-    words: tuple[str, ...]
-    task: str
-    runs: Sequence[LabelledRun]
-
-    @property
-    def failed(self) -> list[LabelledRun]:
-        return [run for run in self.runs if not run.won]
-
-
-def _others(kind: _Kind, failures: int, runs: int) -> float:
-    return (failures - len(kind.failed)) / max(runs - len(kind.runs), 1)
-
-
-def _lost(kind: _Kind, failures: int, runs: int) -> float:
-    return len(kind.failed) - _others(kind, failures, runs) * len(kind.runs)
 
 
 def _failing_words(

@@ -88,7 +88,7 @@ def markdown_lines(report: Report, *, every: bool = False) -> Iterator[str]:
 
 def _fork_row(fork: Fork) -> list[str]:
     mistakes = ", ".join(mistake.as_mistake for mistake in fork.mistakes)
-    rows = [f"{fork.lost} lost {fork.where}", f"{mistakes}; {fork.worked_instead}", fork.answer]
+    rows = [f"{fork.lost} lost {fork.where}", f"{mistakes}; {fork.worked_instead}"]
     since = ""
     if fork.since is not None:
         since = f"since {day_of(fork.since)}"
@@ -129,9 +129,9 @@ def _requests_row(kind: HardRequests) -> list[str]:
     return rows
 
 
-def _cost(cost: CostOfCalls, calls: str = "call") -> str:
+def _cost(cost: CostOfCalls) -> str:
     """Such as "12 calls in 4 runs, 31 s, about 2,000 tokens"."""
-    parts = [f"{count_of(cost.calls, calls)} in {count_of(cost.runs, 'run')}"]
+    parts = [f"{count_of(cost.calls, 'call')} in {count_of(cost.runs, 'run')}"]
     if cost.seconds is not None:
         parts.append(f"{cost.seconds:,.0f} s")
     if cost.tokens:

@@ -25,7 +25,7 @@ from hepm.agents.guard import access_of, namespace_of
 from hepm.agents.live_run import LiveRun
 from hepm.agents.runs import LiveRuns
 from hepm.errors import NotFoundError, StoreDamagedError
-from hepm.experience.equal_lessons import EqualLessons
+from hepm.experience.equal_lessons import EqualLessons, equal_lessons
 from hepm.experience.lessons import Notes
 from hepm.experience.likeness import request_of
 from hepm.graph.lessons.rows import PENDING, StoredLesson
@@ -382,7 +382,7 @@ class _Page:
         if kind == "notes":
             cards += map(_notes, reversed(stored))
         else:
-            equal = bank.equal(stored, namespace=namespace)
+            equal = equal_lessons(stored)
             if kind == "principle":
                 equal.sort(key=_by_support)
             else:

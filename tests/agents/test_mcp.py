@@ -234,7 +234,7 @@ def test_what_an_agent_was_made_to_remember_reaches_no_other_agent_before_it_is_
         texts.append(str(call_tool(url, "search_experience", {"query": EVIL, "k": 20}).structured_content))
         texts.append(str(call_tool(url, "summarize_the_task", {"session_id": "other", "summary": EVIL}).content))
         texts.append(memory.prompt([wish], options=PromptOptions(as_written=True)).text)
-        texts += [lesson.equal.line for lesson in lessons_for_file(memory.lessons, namespace="default", every=True)[0]]
+        texts += [lesson.line for lesson in lessons_for_file(memory.lessons, namespace="default", every=True)[0]]
         return "".join(texts)
 
     with serving(memory) as (_, url):

@@ -328,7 +328,7 @@ def test_what_depends_on_the_user_is_in_no_stored_lesson_and_no_file(office: Mem
     assert "user-" not in str(office.lessons.texts_by_tool())
     for_file = lessons_for_file(office.lessons, namespace="default").lessons
     assert for_file
-    assert not any("user-" in one.equal.text for one in for_file)
+    assert not any("user-" in one.text for one in for_file)
 
 
 # Counts, and conditions that hold by accident

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from hepm import Memory
-from hepm.experience.equal_lessons import UNTOLD, EqualLessons
+from hepm.experience.equal_lessons import UNTOLD, EqualLessons, equal_lessons
 from hepm.experience.lessons import Principle
 from hepm.graph.lessons.transaction import LessonChange
 from tests.evidence.test_rules import STATES, WISHES, office_run, right_tool
-from tests.runs import trajectory
 
 CASES = [(wish, status) for wish in WISHES for status in STATES]
 
@@ -41,7 +40,7 @@ def memory(distilled: Path, tmp_path: Path) -> Iterator[Memory]:
 
 
 def listed(memory: Memory, kind: str = "experience") -> list[EqualLessons]:
-    return memory.lessons.equal(memory.lessons.list(kind))  # type: ignore[arg-type]
+    return equal_lessons(memory.lessons.list(kind))  # type: ignore[arg-type]
 
 
 def test_experiences_of_different_runs_that_say_the_same_are_one_with_all_their_runs(memory: Memory) -> None:
@@ -71,20 +70,7 @@ def test_a_lesson_that_a_person_wrote_stands_in_its_own_words_beside_what_was_co
 def test_retired_lessons_and_live_ones_are_listed_apart(memory: Memory) -> None:
     first = next(one for one in listed(memory) if len(one.lessons) > 1)
     memory.lessons.retire("experience", [first.first.row.id])
-    equal = memory.lessons.equal(memory.lessons.list("experience", retired=True))
+    equal = equal_lessons(memory.lessons.list("experience", retired=True))
     same = [one for one in equal if one.key == first.key]
     assert [len(one.lessons) for one in same if one.first.row.retired] == [1]
     assert sum(len(one.lessons) for one in same) == len(first.lessons)
-
-
-def test_a_run_that_joins_runs_of_like_requests_leaves_one_experience_for_each_run(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as memory:
-        for number in range(12):
-            tool = ("buy", "drop")[number % 2]
-            run = trajectory(
-                f"{number}", "look", tool, goal=f"please get me hat {number}", task="", success=tool == "buy"
-            )
-            memory.ingest([run])
-            memory.experiences.distill(runs=[run.id])
-        behind = [source.run for one in memory.lessons.list("experience") for source in one.row.sources]
-        assert sorted(behind) == sorted({f"{number}" for number in range(12)})

@@ -116,12 +116,12 @@ def test_a_run_in_which_the_agent_had_no_turn_teaches_nothing() -> None:
 
 def test_the_parting_turn_is_the_first_key_turn() -> None:
     found = of(bad("f", "a", "b", "c", "d", "x", "e"), good("g", "a", "b", "c", "d", "y"))
-    assert found.action == "Called a(), then b(), then x()."
+    assert found.action == "Called a, then b, then x."
     assert (found.stage, found.conditions.first_turn, found.conditions.last_turn) == ("verification", 1, 5)
     assert found.conditions.preconditions == ("after d", "b was called", "c was called")
     assert found.situation.endswith("Before: b, c and d.")
     # Without it, credit alone: all turns are credited alike, so the first three.
-    assert of(bad("f", "a", "b", "c", "d", "x", "e")).action == "Called a(), then b(), then c()."
+    assert of(bad("f", "a", "b", "c", "d", "x", "e")).action == "Called a, then b, then c."
 
 
 def test_the_stage_is_where_the_parting_lies() -> None:
@@ -148,18 +148,18 @@ def test_what_the_user_said_before_the_key_turn_is_in_the_situation_alone() -> N
     )
     found = of(replace(good("g"), turns=turns))
     assert found.situation == "In shop. User \"Cancel 'order' #W12, please\""
-    assert found.action == "Called look(order), then cancel(order)."
+    assert found.action == "Called look, then cancel."
     assert "W12" not in found.action + found.outcome + found.lesson
 
 
-def test_values_of_arguments_and_odd_names_are_left_out() -> None:
+def test_arguments_are_left_out() -> None:
     calls = (
         ToolCall("pay", {"card": "4111-1111", "cvc": 123, "no such name 4111": 1}),
         ToolCall("pay", {"card": "x", "cvc": 5, "no such name 4111": 1}),
         ToolCall("many", {f"a{i}": i for i in range(12)}),
     )
     run = replace(good("g"), turns=(Turn("user", "hi"), Turn("assistant", "", calls)))
-    assert of(run).action == "Called pay(card, cvc, …) 2 times and many(a0, a1, a2, a3, a4, a5, a6, a7, …)."
+    assert of(run).action == "Called pay 2 times and many."
 
 
 def test_equal_words_make_one_experience_with_several_sources() -> None:
@@ -174,7 +174,7 @@ def test_the_users_own_calls_and_the_agents_summaries_are_no_moves() -> None:
         Turn("assistant", "", (ToolCall("look"),)),
     )
     found = of(replace(good("g"), turns=turns))
-    assert (found.action, found.conditions.first_turn) == ("Called look().", 2)
+    assert (found.action, found.conditions.first_turn) == ("Called look.", 2)
 
 
 # Whatever the runs are

@@ -1,19 +1,12 @@
-"""Runs whose task ids do not repeat: grouped by what the user asked, and compared inside of a group."""
+"""Runs whose task ids do not repeat, grouped by what the user asked."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
-
-from hepm import Memory, Trajectory
 from hepm.experience.likeness import group_by_request, group_requests
 from hepm.types import HINT
 from tests.runs import trajectory
-
-NS = "default"
 
 KINDS = (
     "I want a refund for parcel {n}, the glass arrived broken",
@@ -73,100 +66,3 @@ def test_many_requests_are_grouped_as_few_are() -> None:
     alone = {f"s{at:04}": " ".join(draw.sample(words, 8)) for at in range(600)}
     groups = group_requests(alone | desk(600))
     assert len(kinds_of({run: group for run, group in groups.items() if run[0] == "r"})) == 3
-
-
-# Lessons
-
-
-def refund(name: str, tool: str, *, success: bool, task: str = "", environment: str = "desk") -> Trajectory:
-    goal = f"Refund parcel {sum(map(ord, name))}, broken glass"
-    return trajectory(name, "get_order", tool, goal=goal, task=task, success=success, environment=environment)
-
-
-def other(name: str) -> Trajectory:
-    return trajectory(name, "get_order", "close_ticket", goal=f"Where is my invoice of May? {name}", environment="desk")
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    with Memory.open(tmp_path) as opened:
-        yield opened
-
-
-def distill(memory: Memory, *runs: Trajectory) -> dict[str, set[str]]:
-    """What experiences say after some runs more, with the runs behind it."""
-    memory.ingest(runs)
-    memory.experiences.distill(namespace=NS)
-    behind: dict[str, set[str]] = {}
-    for one in memory.lessons.list("experience", namespace=NS):
-        behind.setdefault(str(one.row.properties["lesson"]), set()).update(one.row.run_ids)
-    return behind
-
-
-RIGHT = (
-    "After get_order, this run, which succeeded, called refund; "
-    "runs with like requests that failed called close_ticket."
-)
-WRONG = (
-    "After get_order, runs with like requests that succeeded called refund; "
-    "this one, which failed, called close_ticket."
-)
-
-
-@pytest.mark.parametrize("task", ["", "its own"])
-def test_runs_whose_tasks_do_not_repeat_are_compared_with_runs_of_like_requests(memory: Memory, task: str) -> None:
-    good = [refund(f"g{n}", "refund", success=True, task=task and f"{task} g{n}") for n in range(3)]
-    bad = [refund(f"b{n}", "close_ticket", success=False, task=task and f"{task} b{n}") for n in range(3)]
-    found = distill(memory, *good, *bad, other("o1"), other("o2"))
-    assert found[RIGHT] == {"g0", "g1", "g2"}
-    assert found[WRONG] == {"b0", "b1", "b2"}
-
-
-def test_runs_of_one_task_are_not_compared_with_like_requests_of_another(memory: Memory) -> None:
-    good = [refund(f"g{n}", "refund", success=True, task="one") for n in range(2)]
-    bad = [refund(f"b{n}", "close_ticket", success=False, task="two") for n in range(2)]
-    assert RIGHT not in distill(memory, *good, *bad)
-
-
-def test_like_requests_of_two_environments_are_not_compared(memory: Memory) -> None:
-    found = distill(
-        memory, refund("g", "refund", success=True), refund("b", "leave", success=False, environment="shop")
-    )
-    assert not any("with like requests" in text for text in found)
-
-
-def test_a_run_that_comes_later_joins_the_group_it_is_most_like(memory: Memory) -> None:
-    distill(memory, *(refund(f"g{n}", "refund", success=True) for n in range(3)), other("o1"))
-    found = distill(memory, refund("a later one", "close_ticket", success=False))
-    assert found[WRONG] == {"a later one"}
-    found = distill(memory, refund("the last one", "refund", success=True))
-    assert found[RIGHT] == {"the last one"}
-
-
-def test_a_group_outlives_the_run_that_it_is_called_by(memory: Memory) -> None:
-    distill(memory, *(refund(f"g{n}", "refund", success=True) for n in range(3)))
-    memory.forget(trajectory="g0")
-    assert distill(memory, refund("late", "close_ticket", success=False))[WRONG] == {"late"}
-
-
-def test_of_a_large_group_every_run_is_looked_at_beside_some_of_the_others(memory: Memory) -> None:
-    good = [refund(f"g{n:03}", "refund", success=True) for n in range(70)]
-    bad = [refund(f"b{n:03}", "close_ticket", success=False) for n in range(70)]
-    found = distill(memory, *good, *bad)
-    assert (len(found[RIGHT]), len(found[WRONG])) == (70, 70)
-
-
-def test_the_report_says_how_many_runs_were_compared_with_like_requests(memory: Memory) -> None:
-    memory.ingest([refund("g", "refund", success=True), refund("b", "close_ticket", success=False), other("o")])
-    assert memory.experiences.distill(namespace=NS).alike == 2
-    memory.ingest(
-        [refund("late", "refund", success=True), *(refund(f"t{n}", "x", success=True, task="t") for n in "ab")]
-    )
-    assert memory.experiences.distill(namespace=NS).alike == 1
-
-
-def test_an_estimate_stores_nothing_about_groups(memory: Memory) -> None:
-    memory.ingest([refund("g", "refund", success=True), refund("b", "close_ticket", success=False)])
-    revision = memory.header.revision
-    (task,) = list(memory.lessons.tasks("experience/a model", namespace=NS))
-    assert (task.alike, task.wanted, memory.header.revision) == (True, {"g", "b"}, revision)

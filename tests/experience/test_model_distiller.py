@@ -249,7 +249,7 @@ def test_tasks_are_read_only_as_their_answers_are_wanted(
 
     def tasks() -> Iterator[Any]:
         for task in bank.tasks("experience/small", namespace=NS):
-            read.append(task.name)
+            read.append(task.runs[0].task)
             yield task
 
     found = ModelDistiller(open_client(), "experience", concurrency=2).distill(tasks())

@@ -49,9 +49,7 @@ def told(memory: Memory) -> str:
     texts += [found.principle.text for found in memory.principles.at(["get_order"])]
     texts += [found.experience.lesson for found in memory.experiences.search(EVIL, floor=-1.0)]
     for every in (False, True):
-        texts += [
-            lesson.equal.line for lesson in lessons_for_file(memory.lessons, namespace="default", every=every).lessons
-        ]
+        texts += [lesson.line for lesson in lessons_for_file(memory.lessons, namespace="default", every=every).lessons]
     return "\n".join(texts)
 
 

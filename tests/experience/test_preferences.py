@@ -301,7 +301,7 @@ def test_of_a_message_that_is_too_long_the_middle_goes_and_head_and_tail_stay() 
     assert len(text) < CONVERSATION_CHARS + 200
     assert "> The beginning. word" in text
     assert "word The end.\n" in text
-    assert re.search(r"\n\(… 8\d,\d{3} characters left out …\)\n> ", text)
+    assert re.search(r"\n\(… 9\d,\d{3} characters left out …\)\n> ", text)
     assert text.startswith("user:\n> Shorter!")
     assert text.endswith("> No, three lines.")
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hepm.experience.actions import actions_of, is_reading
+from hepm.experience.actions import actions_of
 from hepm.experience.content import content_of
 from hepm.experience.recipes import learn_recipes
 from hepm.experience.run_steps import RunSteps, errors_of, normal_error, steps_of_run
@@ -74,27 +74,6 @@ def test_a_command_with_a_secret_is_never_told() -> None:
     fix = "export_db --token ghp_0123456789abcdefghijABCDEFGHIJ012345"
     assert all("ghp_" not in one.text for one in content_of([fixed(n, fix=fix) for n in range(5)], "desk"))
     assert actions_of(sh(fix)) == []
-
-
-def test_after_an_error_of_another_tool_the_next_call_is_told() -> None:
-    def run(number: int) -> Trajectory:
-        calls = [
-            ToolCall("find_by_email", {"email": f"a{number}@x.org"}, "Error: user not found"),
-            ToolCall("find_by_name", {"name": f"Ann {number}"}, "u17"),
-        ]
-        return trajectory(f"n{number}", calls, success=True, day=number)
-
-    assert [one.text for one in learn_recipes(steps(*map(run, range(4))))] == [
-        "find_by_email: user not found → find_by_name"
-    ]
-
-
-@pytest.mark.parametrize(
-    ("tool", "reads"),
-    [("get_order", True), ("Read", True), ("refund", False), ("mcp__x__list_y", True), ("Edit", False)],
-)
-def test_a_tool_that_reads_is_known_by_its_first_word(tool: str, reads: bool) -> None:
-    assert is_reading(tool) is reads
 
 
 def test_each_command_of_a_line_is_an_action_and_only_the_last_one_failed() -> None:

@@ -163,8 +163,8 @@ class _UnstoredSessions(Sessions):
         self._taken[run.id] = Redactor()(run), tuple(shown)
         return IngestReport()
 
-    def distill_soon(self, run: str, *, namespace: str = DEFAULT_NAMESPACE) -> None:
-        """Nothing: the run is not stored."""
+    def distill_soon(self, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Nothing: no run is stored."""
 
 
 class KnownMemory(Memory):
