@@ -81,7 +81,7 @@ TABLES_MADE = (
     PaperTable(
         "prime-rounds",
         "PRIME, tables 1 and 2: success, reward and library by round and environment",
-        "that rounds store, distill and evolve, and how the library grows by zone in each gym",
+        "that rounds store, distill and prune, and how the library grows by zone in each gym",
         "whether lessons help: without a model the agent replays right actions, so that success is 1 by construction",
         GOLD,
         [["bench", "gyms", "--rounds", "5", "--memory", "{folder}/gyms.hepm"]],

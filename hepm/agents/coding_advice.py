@@ -53,7 +53,7 @@ class CodingAdvice:
         content = self._content(run)
         lessons: list[StoredLesson] = []
         for call in calls:
-            lessons += content.recipes(step_of(call, 0, where.project), where)
+            lessons += content.recipes(step_of(call, where.project), where)
         return self._told(run, lessons)
 
     def _content(self, run: LiveRun) -> ContentHere:

@@ -250,6 +250,8 @@ def evolve(place: StorePlace, choice: ModelChoice, dry_run: bool, as_json: bool)
     """
     with place.open() as memory:
         client = choice.client(memory, place.namespace, "run")
+        if client is None:
+            remark("without a model (--model), experiences are only pruned")
         report = memory.experiences.evolve(namespace=place.namespace, model=client, dry_run=dry_run)
         remark_pending(memory, place.namespace)
     tell_cost(client)

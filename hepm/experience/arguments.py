@@ -6,7 +6,6 @@ arguments, in the user's words. The place where the values of most calls stood i
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -15,13 +14,12 @@ from typing import Final, NamedTuple
 
 from hepm.experience.known_values import KnownValues, ValuePlace, comparable, elements
 from hepm.experience.transcript import went_wrong
-from hepm.ingest.redact import Redactor
 from hepm.types import JSON, SUMMARY_TOOL, ToolCall, ToolName, Trajectory
 
 FEWEST_CALLS: Final = 4
 """Calls of successful runs that must have passed an argument for a lesson to say where it comes from."""
 FEWEST_TASKS: Final = 2
-"""The same for tasks; for a value that is always the same one more."""
+"""The same for tasks."""
 RIGHT_FROM: Final = 0.75
 """The share of them in which the place named must hold what was passed."""
 
@@ -29,9 +27,6 @@ RIGHT_FROM: Final = 0.75
 _ANYWHERE: Final = ("0.0", "1.0", "true", "false", "null", "")
 # Of places where equally many values stood the plainest; what also stands in words may change with them.
 _PLAINNESS: Final = ("argument", "words", "result")
-
-_TWO_DIGITS: Final = re.compile(r"\d{2}")
-_PLAIN_VALUE: Final = re.compile(r"[\w][\w .:/@-]{0,39}")
 
 
 @dataclass(slots=True)
@@ -48,14 +43,11 @@ class LearnedArgument:
     calls: int = 0
     tasks: set[str] = field(default_factory=set[str])
     values: Counter[str] = field(default_factory=Counter[str])
-    first: JSON = None
     stood: Counter[ValuePlace] = field(default_factory=Counter[ValuePlace])
     beside: Counter[ValuePlace] = field(default_factory=Counter[ValuePlace])
 
     def note(self, value: JSON, known: KnownValues) -> None:
         """Count a value that a call passed, and every place where it, or all elements of it, stood before."""
-        if not self.calls:
-            self.first = value
         self.calls += 1
         self.values[comparable(value)] += 1
         sought = set(map(comparable, elements(value)))
@@ -77,17 +69,14 @@ class LearnedArgument:
 
 
 class Origin(NamedTuple):
-    """Where an argument comes from; `place` is None if it is always the same, as `text` says."""
+    """Where an argument comes from."""
 
     name: str
-    place: ValuePlace | None
-    text: str
+    place: ValuePlace
 
     def __str__(self) -> str:
-        """Such as "order_id ← get_order.order_id", or "currency = EUR"."""
-        if self.place is None:
-            return f"{self.name} = {self.text}"
-        return f"{self.name} ← {self.text}"
+        """Such as "order_id ← get_order.order_id"."""
+        return f"{self.name} ← {self.place}"
 
 
 @dataclass(slots=True)
@@ -112,29 +101,17 @@ class ToolArguments:
 
 def _origin_of(name: str, argument: LearnedArgument) -> Origin | None:
     """Where an argument comes from; None if too little was seen, or no place is right often enough."""
-    tasks = len(argument.tasks)
-    if argument.calls < FEWEST_CALLS or tasks < FEWEST_TASKS:
+    if argument.calls < FEWEST_CALLS or len(argument.tasks) < FEWEST_TASKS:
         return None
     # A 0 in a result is no reason to believe that the 0 passed came from there.
     anywhere = 2 * sum(argument.values[value] for value in _ANYWHERE) > argument.calls
     places = [place for place in argument.places() if not (anywhere and place.kind == "result")]
-    held = argument.stood[places[0]] if places else 0
-    if len(argument.values) == 1 and held < argument.calls:
-        text = argument.first if isinstance(argument.first, str) else json.dumps(argument.first)
-        if tasks > FEWEST_TASKS and may_be_named(name, text):
-            return Origin(name, None, text)
-    if not places or held < RIGHT_FROM * argument.calls:
+    if not places or argument.stood[places[0]] < RIGHT_FROM * argument.calls:
         return None
-    return Origin(name, places[0], str(places[0]))
-
-
-def may_be_named(name: str, value: str) -> bool:
-    """Whether a value is a plain word or a small number: others are ids, personal, or secret."""
-    if not _PLAIN_VALUE.fullmatch(value) or _TWO_DIGITS.search(value):
-        return False
-    # With its name, as redaction knows secrets by it: "password: sunshine".
-    text = f"{name}: {value}"
-    return Redactor().text(text) == text
+    # What is always passed is no news, unless it was known before each call.
+    if len(argument.values) == 1 and argument.stood[places[0]] < argument.calls:
+        return None
+    return Origin(name, places[0])
 
 
 def learn_arguments(runs: Iterable[Trajectory]) -> dict[ToolName, ToolArguments]:

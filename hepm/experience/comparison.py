@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, takewhile
 from typing import Final, NamedTuple, TypeAlias
 
 from hepm.experience.conditions import Conditions
@@ -54,28 +55,18 @@ def divergence_of(run: ToolSequence, others: Sequence[ToolSequence]) -> RunDiver
     prefixes = [_common_prefix(run, other) for other in others]
     at = max(prefixes)
     own = _step_at(run, at)
-    differences: list[CallDifference] = []
-    for other, prefix in zip(others, prefixes, strict=True):
-        if prefix == at:
-            theirs = _step_at(other, at)
-            differences.append(CallDifference(theirs - own, own - theirs))
-    return RunDivergence(at, tuple(differences))
+    theirs = [_step_at(other, at) for other, prefix in zip(others, prefixes, strict=True) if prefix == at]
+    return RunDivergence(at, tuple(CallDifference(step - own, own - step) for step in theirs))
 
 
 def _common_prefix(run: ToolSequence, other: ToolSequence) -> int:
     """How many steps two runs share at their beginning."""
-    shorter = min(len(run), len(other))
-    for step in range(shorter):
-        if run[step] != other[step]:
-            return step
-    return shorter
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(run, other, strict=False)))
 
 
 def _step_at(run: ToolSequence, at: int) -> Tools:
     """The tools of one step; none where the run has ended."""
-    if at >= len(run):
-        return Tools()
-    return run[at]
+    return run[at] if at < len(run) else Tools()
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,8 +233,7 @@ class RunComparison:
         if self.contrast and self.contrast.decides:
             named += self.contrast.tools
         else:
-            for move in self.moves:
-                named += sorted(move.tools)
+            named += chain.from_iterable(sorted(move.tools) for move in self.moves)
         for move in sorted(self.keys, key=lambda move: move.turn):
             named += [call.name for call in move.calls]
         return tuple(dict.fromkeys(named))[:_TOOLS]
@@ -261,12 +251,8 @@ def compare_runs(
     # By id, so that equal runs give equal lessons in whatever order they are read.
     labelled = list(_labelled(runs))
     shared = _tools_failed_in_failures(labelled)
-    moves: list[list[Move]] = []
-    sequences: list[ToolSequence] = []
-    for run in labelled:
-        comparable = _comparable_moves(run, shared)
-        moves.append(comparable)
-        sequences.append([move.tools for move in comparable])
+    moves = [_comparable_moves(run, shared) for run in labelled]
+    sequences = [[move.tools for move in of_run] for of_run in moves]
     comparisons: list[RunComparison] = []
     for number, run in enumerate(labelled):
         others: list[ToolSequence] = []
@@ -300,14 +286,7 @@ def _labelled(runs: Sequence[Trajectory]) -> Iterator[_LabelledRun]:
 def _tools_failed_in_failures(runs: Sequence[_LabelledRun]) -> set[Tools]:
     """The tools of moves that failed in failed runs."""
     # A tool that fails in both outcomes may be what decides.
-    failed: set[Tools] = set()
-    for run in runs:
-        if run.well:
-            continue
-        for move in run.moves:
-            if _failed(move):
-                failed.add(move.tools)
-    return failed
+    return {move.tools for run in runs if not run.well for move in run.moves if _failed(move)}
 
 
 def _comparable_moves(run: _LabelledRun, shared: Collection[Tools]) -> list[Move]:

@@ -90,22 +90,14 @@ def _of_arguments(tool: ToolArguments, where: Conditions, taking: Mapping[str, i
     """Where the arguments of a tool come from; `taking` counts the tools that take an argument of a name."""
     if is_shell(tool.tool) or not _EDITED.isdisjoint(tool.arguments):
         return
-    origins: list[Origin] = []
-    for origin in tool.origins():
-        # That a tool got the same before says nothing of where it got it first.
-        place = origin.place
-        if place is None or place.kind != "argument" or taking[place.of] > 1:
-            origins.append(origin)
-    if all(origin.place is not None and origin.place.kind == "words" for origin in origins):
+    # That a tool got the same before says nothing of where it got it first.
+    origins = [one for one in tool.origins() if one.place.kind != "argument" or taking[one.place.of] > 1]
+    if all(origin.place.kind == "words" for origin in origins):
         return  # that the user says what is wanted needs no lesson
     while estimate_tokens(_call_text(tool.tool, origins)) > SENTENCE_TOKENS and len(origins) > 1:
         origins.pop()
-    triples: list[Triple] = []
-    tools = {tool.tool: None}
-    for origin in origins:
-        triples.append(Triple(f"{tool.tool}.{origin.name}", COMES_FROM, origin.text))
-        if origin.place is not None and origin.place.kind == "result":
-            tools[origin.place.of] = None
+    triples = [Triple(f"{tool.tool}.{origin.name}", COMES_FROM, str(origin.place)) for origin in origins]
+    tools = dict.fromkeys((tool.tool, *(one.place.of for one in origins if one.place.kind == "result")))
     yield Principle(
         "guiding",
         _call_text(tool.tool, origins),

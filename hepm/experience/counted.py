@@ -7,17 +7,16 @@ What to call next are the rules of the evidence (`hepm.evidence.rules`), what ca
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final
 
 from hepm.evidence.rules import ToolRule
 from hepm.experience.advice import Advice
 from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.content import content_by_project
-from hepm.experience.distilling import OUTDATED
+from hepm.experience.distilling import OUTDATED, DistillReport
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, FOLLOWED_BY, Principle, is_content, sources_of
 from hepm.experience.sentence import advice_sentence
@@ -35,27 +34,14 @@ _NEWEST: Final = 2**62  # above every row number
 _COUNTED: Final = "counted"  # the key of a note in the store: how many labelled runs there were
 
 
-class CountedReport(NamedTuple):
-    """What came of counting.
-
-    Attributes:
-        runs: How many labelled runs there are.
-        seconds: How long it took.
-    """
-
-    runs: int
-    new: int
-    retired: int
-    seconds: float
-
-
-def learn_by_counting(bank: LessonBank, *, namespace: str = DEFAULT_NAMESPACE, anew: bool = True) -> CountedReport:
+def learn_by_counting(bank: LessonBank, *, namespace: str = DEFAULT_NAMESPACE, anew: bool = True) -> DistillReport:
     """Count, and store what is new; what the runs no longer teach is retired.
 
     Args:
         anew: Learn the evidence anew before, so that the same runs teach the same in whatever order they came.
     """
-    started = time.monotonic()
+    # Before the runs are read: what comes while they are counted is counted next time.
+    labelled = _labelled(bank, namespace)
     latest = bank.store.latest_runs(namespace=namespace, before=_NEWEST, most=MOST_RUNS)
     runs = [run for run in bank.runs([row.id for row in latest], namespace=namespace) if run.trusted]
     # Not in the order of arrival: the same runs teach the same.
@@ -72,9 +58,8 @@ def learn_by_counting(bank: LessonBank, *, namespace: str = DEFAULT_NAMESPACE, a
     if put or revive or stale:
         change = LessonChange(put=put, revive=revive, retire=dict.fromkeys(stale, OUTDATED), unlink=unlink)
         bank.change(change, namespace=namespace)
-    labelled = _labelled(bank, namespace)
     bank.store.lessons.put_answers([Answer(_COUNTED, _COUNTED, "", str(labelled), "")], namespace=namespace)
-    return CountedReport(labelled, len(taught.keys() - known), len(stale), time.monotonic() - started)
+    return DistillReport(runs=labelled, new=len(taught.keys() - known), retired=len(stale))
 
 
 def _untaught(bank: LessonBank, rows: Iterable[LessonRow], runs: Iterable[Trajectory], namespace: str) -> list[str]:

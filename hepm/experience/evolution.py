@@ -26,7 +26,6 @@ from hepm.experience.operators import (
     Member,
     Operator,
     RewordedExperience,
-    by_counting,
     question,
     reworded,
 )
@@ -125,7 +124,7 @@ class EvolutionReport:
 
 
 class Evolution:
-    """One evolution of a namespace's experiences (living ones in `members`), by counting or by a model."""
+    """One evolution of a namespace's experiences (living ones in `members`); without a model they are only pruned."""
 
     def __init__(
         self, bank: LessonBank, namespace: str, seed: int, settings: EvolutionSettings, model: Client | None = None
@@ -207,7 +206,9 @@ class Evolution:
                 self._plan[number] = replace(step, became="refused", note="its run was forgotten meanwhile")
 
     def _iterate(self, iteration: int, temperature: float) -> None:
-        made = self._make(list(self._draw(iteration, temperature)), temperature)
+        made: list[EvolutionStep] = []
+        if self._model is not None:
+            made = self._make(self._model, list(self._draw(iteration, temperature)), temperature)
         # All children at once: embedding costs least so.
         texts = list(dict.fromkeys(step.child.text for step in made if step.child is not None))
         vectors: dict[str, Float32Array] = {}
@@ -318,29 +319,27 @@ class Evolution:
     def _runs(self, id: str, *, success: bool) -> list[Trajectory]:
         return self._bank.runs(self._runs_shown(id, success=success), namespace=self._namespace)
 
-    def _make(self, steps: Sequence[EvolutionStep], temperature: float) -> list[EvolutionStep]:
-        """The steps with their children, made by counting or by the model; or with the reason why they have none."""
+    def _make(self, model: Client, steps: Sequence[EvolutionStep], temperature: float) -> list[EvolutionStep]:
+        """The steps with their children in the words of the model; or with the reason why they have none."""
         parents = [[self.members[id] for id in step.of] for step in steps]
-        evidence = list(map(self._evidence, steps))
-        made: list[EvolutionStep] = []
-        if self._model is None:
-            for step, of_step, shown in zip(steps, parents, evidence, strict=True):
-                made.append(_with(step, by_counting(step.operator, of_step, shown), "nothing"))
-            return made
         questions: list[Question[RewordedExperience]] = []
-        for step, of_step, shown in zip(steps, parents, evidence, strict=True):
-            questions.append(question(step.operator, of_step, shown, temperature=temperature))
+        for step, of_step in zip(steps, parents, strict=True):
+            questions.append(question(step.operator, of_step, self._evidence(step), temperature=temperature))
         # Answers come in any order.
-        asked = self._model.ask_all(questions, concurrency=self._settings.concurrency)
+        asked = model.ask_all(questions, concurrency=self._settings.concurrency)
         results = {result.question: result for result in asked}
+        made: list[EvolutionStep] = []
         for step, of_step, key in zip(steps, parents, questions, strict=True):
             result = results[key]
             if isinstance(result, Answered):
-                child = reworded(step.operator, of_step, result.value, self._model.endpoint.model)
-                made.append(_with(step, child, "failed"))
+                child = reworded(step.operator, of_step, result.value, model.endpoint.model)
+                if isinstance(child, str):
+                    made.append(replace(step, became="failed", note=child))
+                else:
+                    made.append(replace(step, child=child))
             else:
                 spent = isinstance(result.error, BudgetSpentError)
-                made.append(_with(step, str(result.error), "unasked" if spent else "failed"))
+                made.append(replace(step, became="unasked" if spent else "failed", note=str(result.error)))
         return made
 
     def _evidence(self, step: EvolutionStep) -> Evidence:
@@ -359,13 +358,6 @@ class Evolution:
             self._retired[step.of[0]] = "superseded"
             del self.members[step.of[0]]
         return replace(step, became="kept")
-
-
-def _with(step: EvolutionStep, made: Experience | str, otherwise: Became) -> EvolutionStep:
-    """The step with its child; or with the reason why it has none."""
-    if isinstance(made, str):
-        return replace(step, became=otherwise, note=made)
-    return replace(step, child=made)
 
 
 def _may_cross(one: Member, other: Member) -> bool:

@@ -170,7 +170,7 @@ class Experiences:
         If the budget is spent, what was answered is kept, and a later call with the same seed asks the rest.
 
         Args:
-            model: Writes the children; without one they are made by counting (see `hepm.experience.operators`).
+            model: Writes the children (see `hepm.experience.operators`); without one, experiences are only pruned.
             dry_run: Change nothing. A model is asked all the same; its ledger keeps its answers.
         Raises:
             EndpointRefusedError: the model refuses every request. Nothing was changed.

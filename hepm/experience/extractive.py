@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 from hepm.experience.comparison import RunComparison, compare_runs, lesson_of
@@ -23,7 +24,7 @@ from hepm.experience.transcript import (
 from hepm.experience.zones import zone_of
 from hepm.graph.lessons.rows import Source
 from hepm.text import CUT
-from hepm.types import ToolName, Trajectory
+from hepm.types import Trajectory
 
 _NAMED_CALLS: Final = 4  # of one turn
 
@@ -58,11 +59,8 @@ def _outcome(comparison: RunComparison) -> str:
     """How a run ended: "It failed, with reward 0.2. Calls of search failed."."""
     # Not what errors said: others may write there, and who lets a page begin with "Error: " would be quoted in nearly
     # every prompt (benchmarks/LOG.md, "Poisoned memory").
-    failed: dict[ToolName, None] = {}
-    for move in comparison.moves:
-        for call in move.calls:
-            if went_wrong(call):
-                failed[call.name] = None
+    calls = chain.from_iterable(move.calls for move in comparison.moves)
+    failed = dict.fromkeys(call.name for call in calls if went_wrong(call))
     if failed:
         errors = f"Calls of {listed(failed)} failed."
     elif comparison.moves:

@@ -31,8 +31,6 @@ EXTRACTIVE: Final = "extractive"
 """The distiller that needs no model."""
 HAND: Final = "hand"
 """Who wrote a lesson that a person wrote or edited."""
-IMPORT: Final = "import"
-"""Who wrote notes that an import merged."""
 
 FOLLOWED_BY: Final = "followed_by"
 FAILS_AFTER: Final = "fails_after"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 from typing import Final, NamedTuple
 
 NOTES_CHARS: Final = 4_000
@@ -187,8 +188,20 @@ def _negated(text: str) -> bool:
 
 
 def lost(old: Sequence[str], new: Sequence[str]) -> list[str]:
-    """Old lines that no new line says."""
-    return [line for line in old if not any(covers(new_line, line) for new_line in new)]
+    """Old lines that neither one new line says, nor two together that say little else."""
+    return [line for line in old if not (any(covers(one, line) for one in new) or _is_split(line, new))]
+
+
+def _is_split(line: str, new: Sequence[str]) -> bool:
+    """Whether two new lines together hold the words of an old one, and little else."""
+    words = key_words(line)
+    shares: list[frozenset[str]] = []
+    for new_line in new:
+        own = key_words(new_line)
+        shared = own & words
+        if shared and shared != words and 2 * len(shared) >= len(own) and _same_sense(new_line, line):
+            shares.append(shared)
+    return any(one | other == words for one, other in combinations(shares, 2))
 
 
 def gather(lines: Sequence[str], wishes: Iterable[str | Retraction]) -> list[str]:

@@ -14,7 +14,7 @@ from hepm.errors import InputError
 from hepm.experience.advice import AdviceHere, places_of
 from hepm.experience.comparison import says_nothing
 from hepm.experience.content import ContentHere
-from hepm.experience.counted import CountedReport, learn_by_counting, uncounted
+from hepm.experience.counted import learn_by_counting, uncounted
 from hepm.experience.distilling import Distiller, DistillReport, Progress, check_kind, distill_into
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lesson_lines import LessonWriter
@@ -128,8 +128,7 @@ class Principles:
             judge: Decides whether two principles mean the same; without a model by default.
         """
         if distiller is None:
-            counted = self.count(namespace=namespace)
-            return DistillReport(runs=counted.runs, new=counted.new, retired=counted.retired)
+            return self.count(namespace=namespace)
         check_kind(distiller, "principle")
         # The judge sees each batch before it is stored, so that no principle is stored twice.
         matcher = Matcher(self._bank, judge or judge_literally, namespace)
@@ -139,7 +138,7 @@ class Principles:
         counted = self.count(namespace=namespace)
         return replace(report, new=report.new + counted.new, retired=report.retired + counted.retired)
 
-    def count(self, *, namespace: str = DEFAULT_NAMESPACE, anew: bool = True) -> CountedReport:
+    def count(self, *, namespace: str = DEFAULT_NAMESPACE, anew: bool = True) -> DistillReport:
         """Learn what counting finds (see `hepm.experience.counted`); `distill` of all runs does it."""
         return learn_by_counting(self._bank, namespace=namespace, anew=anew)
 

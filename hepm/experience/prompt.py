@@ -306,7 +306,7 @@ class Recollector:
         if now.state.failed and now.after:
             # The state has the result of the last call alone.
             failed = ToolCall(now.after[-1], result=now.state.result, error=True)
-            stored += content.recipes(step_of(failed, now.turn, ""), where)
+            stored += content.recipes(step_of(failed), where)
         for suggestion in self.suggestions.ranked:
             stored += content.of_arguments(suggestion.tool, where)
         needed = [Principle.of(lesson.row) for lesson in stored[:CONTENT]]

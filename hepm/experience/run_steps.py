@@ -82,7 +82,6 @@ class Step(NamedTuple):
     """One call of a run: what it does, and the errors that it met."""
 
     call: ToolCall
-    turn: int
     actions: tuple[Action, ...]
     errors: tuple[str, ...]
 
@@ -113,13 +112,8 @@ def steps_of_run(run: Trajectory) -> RunSteps | None:
     if success is None:
         return None
     project = run.tags.get("project", "")
-    steps: list[Step] = []
-    for number, turn in enumerate(run.turns):
-        if turn.role == "user":
-            continue
-        for call in turn.ran:
-            if is_shell(call.name):
-                steps.append(step_of(call, number, project))
+    turns = [turn for turn in run.turns if turn.role != "user"]
+    steps = [step_of(call, project) for turn in turns for call in turn.ran if is_shell(call.name)]
     day = ""
     if run.ended_at is not None:
         day = f"day {int(run.ended_at // 86_400)}"  # since 1970
@@ -146,14 +140,14 @@ def _without_remote_code(steps: Sequence[Step]) -> list[Step]:
     return safe
 
 
-def step_of(call: ToolCall, turn: int, project: str) -> Step:
+def step_of(call: ToolCall, project: str = "") -> Step:
     """A call with what it does, and the errors in its result."""
     failed = went_wrong(call)
     actions = tuple(actions_of(call, project=project, failed=failed))
     errors: tuple[str, ...] = ()
     if failed:
         errors = tuple(errors_of(call))
-    return Step(call, turn, actions, errors)
+    return Step(call, actions, errors)
 
 
 def tools_of(step: Step) -> list[ToolName]:

@@ -6,7 +6,7 @@ A fork is a rule of the evidence (`hepm.evidence.rules`) that speaks against a c
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
@@ -237,22 +237,15 @@ def _most_alike(failed: Iterable[str], worked: Iterable[str], about: Mapping[str
 
 def _fork(rule: ToolRule, about: Mapping[str, RunAbout]) -> Fork:
     lost_ids = _lost_ids(rule)
-    lost = rule.lost
-    ways = [rule.better]
-    if not rule.better:
-        most = max(rule.runs[tool].share for tool in rule.worse)
-        tallies = [_tally(rule, tool, about, ()) for tool in rule.alternative]
-        tallies = [way for way in tallies if way.worked >= max(_FEWEST_OTHERS, most * way.called, way.called / 2)]
-        ways = [way.tool for way in sorted(tallies, key=lambda way: (-way.worked, way.tool))[:_OTHERS]]
+    lost_runs = [about[run] for run in lost_ids if run in about]
+    ways = [rule.better] if rule.better else _ways_without_a_better(rule)
     alike = _most_alike(_ids(rule, rule.worse[0]), _ids(rule, ways[0]) if ways else (), about)
     mistakes = [_tally(rule, tool, about, alike) for tool in rule.worse]
     worked = [_tally(rule, tool, about, alike) for tool in ways]
-    ends = sorted(about[run].ended_at or 0.0 for run in lost_ids if run in about and about[run].ended_at is not None)
-    line = id = ""
+    ends = sorted(run.ended_at for run in lost_runs if run.ended_at is not None)
     if rule.family:
-        where = _place_in_words(rule)
-        task, where = _task_of(rule, about, where)
-        id = _hash(rule)
+        task, where = _task_of(rule, about, _place_in_words(rule))
+        line, id = "", _hash(rule)
     else:
         (principle,) = next_tools([rule])
         task, line, id = "", principle.text, principle.id
@@ -266,14 +259,25 @@ def _fork(rule: ToolRule, about: Mapping[str, RunAbout]) -> Fork:
         mistakes=tuple(mistakes),
         instead=worked[0] if rule.better else None,
         others=() if rule.better else tuple(worked),
-        lost=lost,
-        lost_runs=dict.fromkeys(sorted(lost_ids), lost.number / max(sum(rule.counts(rule.worse)), 1)),
+        lost=rule.lost,
+        lost_runs=dict.fromkeys(sorted(lost_ids), rule.lost.number / max(sum(rule.counts(rule.worse)), 1)),
         since=ends[0] if ends else None,
         latest=ends[-1] if ends else None,
-        models=_most_common(about[run].model for run in lost_ids if run in about),
-        environments=_most_common(about[run].environment for run in lost_ids if run in about),
+        models=_most_common(run.model for run in lost_runs),
+        environments=_most_common(run.environment for run in lost_runs),
         line=line,
     )
+
+
+def _ways_without_a_better(rule: ToolRule) -> list[ToolName]:
+    """What worked most often, where nothing stands out."""
+    worst = max(rule.runs[tool].share for tool in rule.worse)
+    ways: list[tuple[int, ToolName]] = []
+    for tool in rule.alternative:
+        worked, called = len(rule.runs[tool].worked), rule.runs[tool].called
+        if worked >= max(_FEWEST_OTHERS, worst * called, called / 2):
+            ways.append((-worked, tool))
+    return [tool for _, tool in sorted(ways)[:_OTHERS]]
 
 
 def _place_in_words(rule: ToolRule) -> str:
@@ -299,10 +303,7 @@ def _hash(rule: ToolRule) -> str:
 
 
 def _most_common(names: Iterable[str]) -> tuple[str, ...]:
-    times: defaultdict[str, int] = defaultdict(int)
-    for name in names:
-        if name:
-            times[name] += 1
+    times = Counter(filter(None, names))
     return tuple(sorted(times, key=lambda name: (-times[name], name))[:MOST_NAMED])
 
 

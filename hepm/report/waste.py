@@ -155,18 +155,13 @@ def _rows(tallies: Mapping[ToolName, _Tally]) -> tuple[WastedCalls, ...]:
 
 def _usual_tools(labelled: Sequence[LabelledRun]) -> dict[str, set[ToolName]]:
     """By run the tools that successful runs of its family call, where several succeeded."""
-    of_family: defaultdict[str, list[LabelledRun]] = defaultdict(list)
-    for run in labelled:
-        of_family[run.family].append(run)
-    usual: dict[str, set[ToolName]] = {}
-    for runs in of_family.values():
-        won = [run for run in runs if run.won]
-        if len(won) < FEWEST_RUNS:
-            continue
-        callers = Counter(tool for run in won for tool in set(run.calls))
-        tools = {tool for tool, number in callers.items() if number >= RARE * len(won)}
-        usual.update(dict.fromkeys((run.id for run in runs), tools))
-    return usual
+    won = Counter(run.family for run in labelled if run.won)
+    callers = Counter((run.family, tool) for run in labelled if run.won for tool in set(run.calls))
+    usual: dict[str, set[ToolName]] = {family: set() for family, number in won.items() if number >= FEWEST_RUNS}
+    for (family, tool), number in callers.items():
+        if family in usual and number >= RARE * won[family]:
+            usual[family].add(tool)
+    return {run.id: usual[run.family] for run in labelled if run.family in usual}
 
 
 def _without_change(calls: Sequence[ToolCall]) -> Iterator[ToolCall]:

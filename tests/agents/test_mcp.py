@@ -74,7 +74,7 @@ def test_a_search_gives_each_way_once_with_how_runs_ended_that_went_it_and_what_
     ways = {(*one["after"], "→", *one["called_next"]): (one["succeeded"], one["failed"]) for one in found["situations"]}
     assert len(ways) == len(found["situations"])
     assert ways == {("→", "get_order"): (5, 5), ("get_order", "→", "refund"): (5, 0)}
-    assert any("failed" in lesson for lesson in found["lessons"]), found["lessons"]
+    assert any("failure" in lesson for lesson in found["lessons"]), found["lessons"]
 
 
 def test_a_summary_knows_the_history_of_its_session_and_the_outcome_its_calls(memory: Memory) -> None:  # noqa: F811

@@ -20,6 +20,7 @@ import pytest
 from hepm.experience.lessons import Principle
 from hepm.graph.lessons.rows import to_record
 from tests.cli.chats import chat, chats, write
+from tests.experience.test_evolution import rewording
 from tests.faults.command import HEPM, Answer, hepm, one_sentence, quick
 from tests.loopback import Loopback, Reply, Request, Rules, completion
 
@@ -102,17 +103,21 @@ def lines(store: Path) -> list[str]:
     return quick("lesson", "list", "--kind", "principle", "--store", store).out.splitlines()
 
 
-def test_an_evolution_is_foretold_and_made(tmp_path: Path) -> None:
+def test_an_evolution_is_foretold_and_made(tmp_path: Path, loopback: Loopback) -> None:
+    loopback.script = rewording
     taught = tmp_path / "many.hepm"
     quick("ingest", write(tmp_path / "many.jsonl", chats(120)), "--store", taught)
     quick("lesson", "distill", "--kind", "experience", "--store", taught)
     before = found(taught, "lesson", "list", "--limit", "999")
-    plan = found(taught, "lesson", "evolve", "--dry-run")
+    plan = asked(taught, loopback, "lesson", "evolve", "--dry-run", "--json").json
     assert found(taught, "lesson", "list", "--limit", "999") == before
-    done = found(taught, "lesson", "evolve")
+    done = asked(taught, loopback, "lesson", "evolve", "--json").json
     assert (done["evolution"], done["steps"]) == (plan["evolution"], plan["steps"])
     assert done["evolution"]
     assert found(taught, "lesson", "list", "--limit", "999") != before
+    alone = quick("lesson", "evolve", "--store", taught)
+    assert "only pruned" in alone.err
+    assert "nothing changed" in alone.out
 
 
 def test_principles_are_drawn_found_and_set_against_each_other(taught: Path) -> None:

@@ -72,8 +72,7 @@ def test_a_place_holds_what_results_said_before_a_call_and_nothing_of_its_own_tu
 def test_a_sentence_names_what_most_calls_took_from_one_place() -> None:
     (text,) = [one.text for one in content_of([run_of(n) for n in range(12)], "shop") if "return_item" in one.text]
     assert text == (
-        "return_item(order_id ← find_user.orders[], item_id ← get_order.items[].item_id, "
-        "reason ← the user's words, currency = EUR)"
+        "return_item(order_id ← find_user.orders[], item_id ← get_order.items[].item_id, reason ← the user's words)"
     )
 
 
@@ -84,13 +83,3 @@ def test_failed_runs_teach_no_arguments() -> None:
 def test_what_held_in_one_task_alone_is_not_said() -> None:
     runs = [run_of(number, task="one") for number in range(12)]
     assert [one for one in content_of(runs, "shop") if "return_item" in one.text] == []
-
-
-def test_a_secret_is_never_named_as_a_constant() -> None:
-    def login(number: int) -> Trajectory:
-        given = {"user": f"u{number}", "password": "correct-horse-battery", "mode": "fast", "region": "eu"}
-        turns = (Turn("user", f"Log in u{number}."), Turn("assistant", calls=(ToolCall("login", given, "ok"),)))
-        return Trajectory(f"l{number}", turns, Outcome(success=True), "shop", f"t{number}")
-
-    (one,) = content_of([login(number) for number in range(8)], "shop")
-    assert one.text == "login(user ← the user's words, mode = fast, region = eu)"

@@ -1,4 +1,4 @@
-"""Experiences evolve, with a model that is played by a real server and without one, over a real store."""
+"""Experiences evolve, with a model that is played by a real server, over a real store."""
 
 from __future__ import annotations
 
@@ -49,8 +49,9 @@ def experience(lesson: str, run: str = "r0", **changes: Any) -> Experience:
 class Bench:
     """A bank, and what is needed to feed and to look at it."""
 
-    def __init__(self, bank: LessonBank) -> None:
+    def __init__(self, bank: LessonBank, model: Client) -> None:
         self.bank = bank
+        self.model = model
         self.experiences = Experiences(bank)
 
     def put(self, *lessons: Experience) -> None:
@@ -75,7 +76,7 @@ class Bench:
         return [Experience.of(one.row) for one in self.all() if one.row.live]
 
     def evolve(self, settings: EvolutionSettings, **more: Any) -> EvolutionReport:
-        return self.experiences.evolve(namespace=NS, settings=settings, **more)
+        return self.experiences.evolve(namespace=NS, settings=settings, **{"model": self.model, **more})
 
 
 WON = [trajectory(f"w{i}", "look", "ask", "buy", task=f"t{i}") for i in range(3)]
@@ -83,13 +84,42 @@ LOST = [trajectory(f"l{i}", "look", "drop", "buy", task=f"t{i}", success=False) 
 AWAY = [trajectory(f"a{i}", "look", "buy", task=f"t{i}", environment="bank") for i in range(3)]
 
 
+def rewording(request: Request) -> Reply:
+    about = request.said.split('lesson: "')[1].split('"')[0]
+    told = {
+        "situation": f"someone buys, {about}",
+        "action": "look, then buy",
+        "lesson": f"better: {about}",
+        "preconditions": ["an order", "an order", " "],
+    }
+    return completion(json.dumps(told)).after(0.03 * (len(request.said) % 3))
+
+
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
+def server(loopback: Loopback) -> Loopback:
+    loopback.script = rewording
+    return loopback
+
+
+@pytest.fixture
+def bench(server: Loopback, tmp_path: Path) -> Iterator[Bench]:
     bank = open_bank(tmp_path / "runs.hepm")
     remember(bank, trajectory("r0", "look", "buy", task="r"), trajectory("r1", "look", "buy", task="s"))
     remember(bank, *WON, *LOST, *AWAY)
-    yield Bench(bank)
+    with Client(Endpoint("small", server.url), ledger=StoreLedger(bank.store.lessons, NS, "run")) as model:
+        yield Bench(bank, model)
     bank.store.close()
+
+
+@pytest.fixture
+def open_client(server: Loopback, bench: Bench) -> Iterator[Callable[..., Client]]:
+    with ExitStack() as opened:
+
+        def client(**more: Any) -> Client:
+            ledger = StoreLedger(bench.bank.store.lessons, NS, "run")
+            return opened.enter_context(Client(Endpoint("small", server.url), ledger=ledger, **more))
+
+        yield client
 
 
 def one_step(report: EvolutionReport) -> EvolutionStep:
@@ -97,52 +127,7 @@ def one_step(report: EvolutionReport) -> EvolutionStep:
     return step
 
 
-# Without a model
-
-
-def test_an_experience_with_which_runs_failed_is_narrowed_to_where_it_helped(bench: Bench) -> None:
-    parent = experience("ask before you buy")
-    bench.put(parent)
-    bench.show(parent, "w0", "w1", "l0", "l1")
-    step = one_step(report := bench.evolve(MUTATE))
-    assert (step.operator, step.of, step.became) == ("mutation", (parent.id,), "kept")
-    assert step.reason == "2 of 4 runs with it succeeded"
-    (child,) = bench.living()
-    assert child.lesson == ("ask before you buy It helped in 2 of 4 runs: with calls of ask, without calls of drop.")
-    assert child.conditions.preconditions == ("after look", "ask is called", "drop is not called")
-    assert (child.parents, child.generation) == ((Parent(parent.id, "mutation"),), 1)
-    assert child.sources == parent.sources
-    rows = {one.row.id: one.row for one in bench.all()}
-    assert (rows[parent.id].retired, rows[parent.id].retired_by) == ("superseded", report.id)
-    assert rows[child.id].made_by == report.id
-
-
-def test_an_environment_in_which_it_only_failed_is_left_out(bench: Bench) -> None:
-    parent = experience("ask before you buy", conditions=Conditions(("bank", "shop"), 1, 3))
-    bench.put(parent)
-    for name in ("a8", "a9"):
-        remember(bench.bank, trajectory(name, "look", "buy", task="t9", environment="bank", success=False))
-    bench.show(parent, "r0", "r1", "a8", "a9")
-    bench.evolve(MUTATE)
-    (child,) = bench.living()
-    assert child.conditions.environments == ("shop",)
-    assert "in shop" in child.lesson
-
-
-def test_an_experience_whose_runs_all_failed_or_do_not_differ_or_are_too_few_is_left_as_it_is(bench: Bench) -> None:
-    parent, other = experience("ask before you buy"), experience("wait before you buy")
-    bench.put(parent, other)
-    once = experience("pay before you buy")
-    bench.put(once)
-    bench.show(parent, "l0", "l1")
-    for name in ("same1", "same2"):
-        remember(bench.bank, trajectory(name, "look", "drop", "buy", task="t8"))
-    bench.show(other, "l0", "l1", "same1", "same2")
-    bench.show(once, "w0", "w1", "l0")
-    report = bench.evolve(MUTATE)
-    assert [step.became for step in report.plan] == ["nothing"] * 3
-    assert report.id == ""
-    assert bench.living() == [parent, other, once]
+# When, and of what
 
 
 def test_one_that_was_never_shown_or_never_failed_is_not_mutated(bench: Bench) -> None:
@@ -150,23 +135,6 @@ def test_one_that_was_never_shown_or_never_failed_is_not_mutated(bench: Bench) -
     bench.put(good, experience("wait before you buy"))
     bench.show(good, "w0", "w1", "w2")
     assert bench.evolve(MUTATE).plan == ()
-
-
-def test_a_generalised_experience_names_no_environment_and_nothing_of_one_task_and_applies_everywhere(
-    bench: Bench,
-) -> None:
-    parent = experience("ask in the shop before you buy #W77, as in shop it helps")
-    bench.put(parent)
-    bench.show(parent, "w0", "w1", "w2", "r0")
-    step = one_step(bench.evolve(GENERALISE))
-    assert step.reason == "4 of 4 runs with it succeeded, in shop"
-    (child,) = bench.living()
-    assert child.lesson == "ask before you buy … as it helps"
-    assert child.situation.startswith('User "refund order …')
-    assert "shop" not in child.text.lower()
-    assert child.action == parent.action
-    assert child.conditions == Conditions(preconditions=("after look",))
-    assert bench.experiences.evolve(namespace=NS, settings=GENERALISE).plan == ()
 
 
 def test_success_in_two_environments_is_proof_enough_and_in_two_runs_of_one_is_not(bench: Bench) -> None:
@@ -193,7 +161,6 @@ def test_related_experiences_are_crossed_and_both_parents_stay(bench: Bench) -> 
     assert (step.operator, step.became, set(step.of)) == ("crossover", "kept", {one.id, other.id})
     assert "both about buy and look" in step.reason
     child = next(found for found in bench.living() if found.generation == 1)
-    assert child.lesson in (f"{one.lesson} {other.lesson}", f"{other.lesson} {one.lesson}")
     assert sorted(child.sources) == [Source("r0", 1.0), Source("r1", 1.0)]
     assert {parent.operator for parent in child.parents} == {"crossover"}
     assert len(bench.living()) == 3
@@ -222,6 +189,15 @@ def test_a_source_of_both_parents_gives_words_where_it_does_in_either(bench: Ben
     bench.evolve(CROSS, iterations=1)
     child = next(found for found in bench.living() if found.generation)
     assert {source.run: source.words for source in child.sources} == {"r0": True, "r1": True}
+
+
+def test_without_a_model_experiences_are_only_pruned(bench: Bench) -> None:
+    parent, bad = experience("ask before you buy"), experience("bad lesson")
+    bench.put(parent, bad)
+    bench.show(parent, "w0", "w1", "l0", "l1")
+    bench.show(bad, "l0", "l1", "l2")
+    report = bench.evolve(EvolutionSettings(mutation=1, generalisation=1, crossover=1), model=None)
+    assert [(step.operator, step.of) for step in report.plan] == [("pruning", (bad.id,))]
 
 
 # Pruning
@@ -359,35 +335,7 @@ def test_temperature_falls_evenly_from_the_first_to_the_last_iteration() -> None
     assert settings.temperature(1, 1) == 1.0
 
 
-# With a model
-
-
-def rewording(request: Request) -> Reply:
-    about = request.said.split('lesson: "')[1].split('"')[0]
-    told = {
-        "situation": f"someone buys, {about}",
-        "action": "look, then buy",
-        "lesson": f"better: {about}",
-        "preconditions": ["an order", "an order", " "],
-    }
-    return completion(json.dumps(told)).after(0.03 * (len(request.said) % 3))
-
-
-@pytest.fixture
-def server(loopback: Loopback) -> Loopback:
-    loopback.script = rewording
-    return loopback
-
-
-@pytest.fixture
-def open_client(server: Loopback, bench: Bench) -> Iterator[Callable[..., Client]]:
-    with ExitStack() as opened:
-
-        def client(**more: Any) -> Client:
-            ledger = StoreLedger(bench.bank.store.lessons, NS, "run")
-            return opened.enter_context(Client(Endpoint("small", server.url), ledger=ledger, **more))
-
-        yield client
+# What the model is asked, and answers
 
 
 def test_a_model_writes_the_child_and_is_told_how_runs_went_in_names_of_tools_alone(
@@ -403,6 +351,10 @@ def test_a_model_writes_the_child_and_is_told_how_runs_went_in_names_of_tools_al
     assert child.lesson == "better: ask before you buy"
     assert child.conditions == Conditions(("shop",), 1, 3, ("an order",))
     assert (child.distilled_by, child.sources) == ("small", parent.sources)
+    assert (child.parents, child.generation) == ((Parent(parent.id, "mutation"),), 1)
+    rows = {one.row.id: one.row for one in bench.all()}
+    assert (rows[parent.id].retired, rows[parent.id].retired_by) == ("superseded", report.id)
+    assert rows[child.id].made_by == report.id
     body = server.requests[0].body
     assert body["temperature"] == 1.0
     assert 'succeeded called: "look, then pay"' in server.requests[0].said

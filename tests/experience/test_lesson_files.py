@@ -114,7 +114,7 @@ def test_lessons_about_one_user_and_notes_are_never_written(bank: LessonBank) ->
     mine = replace(GOOD, text="Ann wants to buy.", conditions=Conditions(user="ann"))
     bank.change(LessonChange(put=[mine.row(), Notes("ann", "- short").row()]), namespace=NS)
     chosen = lessons_for_file(bank, namespace=NS, kinds=("principle", "notes"), every=True)
-    assert not any("nn" in one.row.text for one in chosen.lessons)
+    assert not any("nn" in one.text for one in chosen.lessons)
 
 
 def test_words_of_a_lesson_cannot_end_the_section(bank: LessonBank) -> None:

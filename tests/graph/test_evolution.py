@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from hepm.experience.evolution import EvolutionSettings
 from hepm.experience.experiences import Experiences
+from hepm.experience.lesson_bank import StoreLedger
 from hepm.graph.store import Store
+from hepm.llm import Client, Endpoint
 from tests.experience.shelves import NS, bank_in, remember
+from tests.experience.test_evolution import rewording
+from tests.loopback import Loopback
 from tests.runs import trajectory
 
 SETTINGS = EvolutionSettings(mutation=1, generalisation=1, crossover=1)
 
 
-def test_an_evolution_is_stored_and_undone_whole(store: Store) -> None:
+def test_an_evolution_is_stored_and_undone_whole(store: Store, loopback: Loopback) -> None:
+    loopback.script = rewording
     bank = bank_in(store)
     remember(
         bank,
@@ -24,9 +29,10 @@ def test_an_evolution_is_stored_and_undone_whole(store: Store) -> None:
         for run in ("w0", "w1", "w2", "w3", "l0", "l1")[: 4 + 2 * (place % 2)]:
             store.lessons.show(run, [one.row.id], namespace=NS)
     before = [(one.seq, one.row, one.uses) for one in store.lessons.list(namespace=NS)]
-    dry = experiences.evolve(namespace=NS, settings=SETTINGS, seed=7, dry_run=True)
-    assert [(one.seq, one.row, one.uses) for one in store.lessons.list(namespace=NS)] == before
-    report = experiences.evolve(namespace=NS, settings=SETTINGS, seed=7)
+    with Client(Endpoint("small", loopback.url), ledger=StoreLedger(store.lessons, NS, "run")) as model:
+        dry = experiences.evolve(namespace=NS, settings=SETTINGS, seed=7, model=model, dry_run=True)
+        assert [(one.seq, one.row, one.uses) for one in store.lessons.list(namespace=NS)] == before
+        report = experiences.evolve(namespace=NS, settings=SETTINGS, seed=7, model=model)
     assert (report.id, report.plan) == (dry.id, dry.plan)
     assert set(report.kept) == {"mutation", "generalisation", "crossover"}
     after = {one.row.id: one.row for one in store.lessons.list(namespace=NS)}

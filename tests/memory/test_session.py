@@ -16,7 +16,7 @@ import pytest
 
 from hepm import Memory, Session, Trajectory, from_messages
 from hepm.errors import InputError, StoreError
-from hepm.experience.counted import CountedReport
+from hepm.experience.distilling import DistillReport
 from hepm.experience.lessons import Principle
 from hepm.experience.principles import Principles
 from hepm.graph.lessons.rows import StoredLesson
@@ -253,7 +253,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     runs: list[int] = []
     count = Principles.count
 
-    def noted(principles: Principles, **about: Any) -> CountedReport:
+    def noted(principles: Principles, **about: Any) -> DistillReport:
         report = count(principles, **about)
         runs.append(report.runs)
         return report
@@ -448,7 +448,7 @@ def test_what_cannot_be_distilled_is_logged_and_stops_no_session(
     with memory.store._connections.writing() as db:  # type: ignore[attr-defined]
         db.execute("UPDATE trajectory SET record = 'torn'")
     run_once(memory, "get_order", "refund", success=True)
-    assert "not distilled" in caplog.text
+    assert "is done after the next one" in caplog.text
     run_once(memory, "get_order", "refund", success=True, task="another")
     assert memory.totals(namespace=NS).trajectories == 3
 

@@ -168,7 +168,7 @@ def self_distilling(request: Request) -> Any:
     tool = re.findall(r'called "(apologise|refund|replace)"', text)[-1]
     number = md5(text.encode()).hexdigest()[:4]
     principle = f"When a customer asks what now about a parcel, and it was looked at, call {tool} number {number}."
-    return completion(json.dumps({"principle": principle, "triples": [], "when": []}))
+    return completion(json.dumps({"principle": principle, "triples": []}))
 
 
 def test_one_model_acts_writes_principles_of_both_kinds_and_judges_twins_and_similar_ones(
