@@ -40,7 +40,7 @@ from hepm.evals.domains import Domain, DomainRun, Event, by_family, by_run, doma
 from hepm.evals.methods import as_remembered, find_methods
 from hepm.evals.metrics import Bootstrap, DivergencePoint, find_divergences, interval
 from hepm.experience.advice import AdviceHere
-from hepm.experience.extractive import distill
+from hepm.experience.comparison import distill
 from hepm.experience.lessons import Experience, Principle
 from hepm.experience.likeness import group_by_request
 from hepm.experience.prompt import TurnState

@@ -14,7 +14,7 @@ from hepm.experience.content import ContentHere, Where
 from hepm.experience.lessons import EXTRACTIVE, SOLVED_BY, counted_runs
 from hepm.experience.principles import Principles
 from hepm.experience.prompt import repeated_failure
-from hepm.experience.run_steps import ERROR_CHARS, step_of
+from hepm.experience.recipes import ERROR_CHARS, step_of
 from hepm.graph.lessons.rows import LessonRow, StoredLesson
 from hepm.ingest.shell.command_names import command_name
 from hepm.ingest.transitions import agent_state

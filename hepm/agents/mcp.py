@@ -28,7 +28,7 @@ from hepm.experience.lessons import FAILS_AFTER, Principle
 from hepm.experience.matching import SENTENCE_CHARS
 from hepm.experience.notes import lines_of
 from hepm.experience.principles import Principles
-from hepm.experience.run_steps import errors_of
+from hepm.experience.recipes import errors_of
 from hepm.graph.lessons.rows import LessonRow, Source
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.trials import CONTROL

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Principle
+from hepm.experience.transcript import listed
 from hepm.graph.tool_life import ToolNames
 from hepm.types import START, Suggestions, ToolName
 
@@ -23,6 +24,21 @@ class Advice(NamedTuple):
 
     better: frozenset[ToolName] = frozenset()
     worse: frozenset[ToolName] = frozenset()
+
+
+def advice_sentence(when: str, advice: Advice) -> str:
+    """Advice in words: "after get_order, when the user says 'cancel', call cancel_order rather than refund"."""
+    better, worse = listed(sorted(advice.better)), listed(sorted(advice.worse))
+    if not better:
+        text = f"runs that called {worse} failed"
+    elif worse:
+        text = f"call {better} rather than {worse}"
+    else:
+        text = f"call {better}"
+    if when:
+        text = f"{when}, {text}"
+    # A prompt quotes the sentence as a JSON string: double quotes would be escaped.
+    return f"{text[0].upper()}{text[1:]}.".replace('"', "'")
 
 
 class AdviceHere:

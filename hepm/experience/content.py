@@ -18,8 +18,7 @@ from hepm.experience.arguments import Origin, ToolArguments, learn_arguments
 from hepm.experience.comparison import says_nothing
 from hepm.experience.conditions import Conditions
 from hepm.experience.lessons import COMES_FROM, SOLVED_BY, Principle, applies_in, is_content, sources_of
-from hepm.experience.recipes import learn_recipes
-from hepm.experience.run_steps import Step, steps_of_run, tools_of
+from hepm.experience.recipes import Step, learn_recipes, steps_of_run, tools_of
 from hepm.graph.lessons.rows import LessonRow, StoredLesson, Triple
 from hepm.ingest.shell.parser import is_shell
 from hepm.llm.usage import estimate_tokens

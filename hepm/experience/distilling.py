@@ -9,8 +9,8 @@ from itertools import chain
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from hepm.errors import InputError
+from hepm.experience.comparison import distill
 from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod
-from hepm.experience.extractive import distill
 from hepm.experience.lesson_bank import LessonBank, TaskRuns
 from hepm.experience.lessons import EXTRACTIVE, Experience, Principle
 from hepm.experience.zones import reward_of

@@ -10,8 +10,7 @@ from typing import Final
 
 from hepm.experience.comparison import compares
 from hepm.experience.conditions import Conditions
-from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, counted_runs, is_content
-from hepm.experience.sentence import in_own_words
+from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, counted_runs, in_own_words, is_content
 from hepm.graph.lessons.rows import LessonRow, Source, StoredLesson, Uses
 from hepm.types import ToolName
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import json
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, replace
@@ -17,7 +16,6 @@ from hepm.embed import Embedder
 from hepm.errors import StoreError
 from hepm.evidence.rules import ToolRule
 from hepm.experience.comparison import says_nothing
-from hepm.experience.equal_lessons import equal_lessons
 from hepm.experience.lessons import EXTRACTIVE, HAND, applies_in, lesson_key
 from hepm.graph.lessons.rows import PENDING, Answer, Kind, LessonRow, StoredLesson
 from hepm.graph.lessons.store import LessonStore
@@ -28,7 +26,7 @@ from hepm.graph.rows import Float32Array, Marks
 from hepm.graph.store import Store
 from hepm.ingest.formats.hepm import parse_stored
 from hepm.llm import PaidAnswer, Usage
-from hepm.types import DEFAULT_NAMESPACE, ToolName, Trajectory
+from hepm.types import DEFAULT_NAMESPACE, Trajectory
 
 _log = logging.getLogger("hepm")
 
@@ -128,18 +126,6 @@ class LessonBank:
     ) -> builtins.list[StoredLesson]:
         """Lessons of a kind in order of arrival."""
         return self.lessons(namespace).all(kind, retired=retired)
-
-    def texts_by_tool(self, *, namespace: str = DEFAULT_NAMESPACE) -> dict[ToolName, builtins.list[str]]:
-        """What lessons say about each tool: first those in prompts, then by runs; none for one user."""
-        every = [*self.list("principle", namespace=namespace), *self.list("experience", namespace=namespace)]
-        lessons = equal_lessons(stored for stored in every if not says_nothing(stored.row))
-        lessons.sort(key=lambda lesson: (bool(lesson.held_back), -lesson.support))
-        lines_of: defaultdict[ToolName, dict[str, None]] = defaultdict(dict)
-        for lesson in lessons:
-            # Drawings are files that people pass on.
-            for tool in () if lesson.conditions.user else lesson.tools:
-                lines_of[tool][lesson.line] = None
-        return {tool: [*lines] for tool, lines in lines_of.items()}
 
     def pending(self, *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[StoredLesson]:
         """Lessons that wait for approval, by kind in order of arrival: told to no agent until `revive`."""

@@ -10,8 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, Self
@@ -47,7 +46,7 @@ _EVIDENCE: Final = re.compile(
     r"\s*\((?:(?:(?:worked|failed) in )?[\d,]+ of [\d,]+ runs|from [\d,]+ runs?\b|by hand\b|pending\b)[^()]*\)\s*$"
 )
 _NAMESPACE_CHARS: Final = 200
-_ID_CHARS: Final = len("p-01234567")  # of an id, of which all stands there if two lessons begin alike
+_ID_CHARS: Final = len("p-01234567")  # of an id
 _SUMMARY: Final = re.compile(r"(?:[\d,]+ lessons? from|None at present)")  # the line below the title
 _SHOWN_CHARS: Final = 60  # of a text that is refused
 _NO_BRACKETS: Final = str.maketrans("", "", "()")
@@ -223,8 +222,7 @@ def section_of(
     gone = [id for id in (begin["ids"].split() if begin else ()) if id not in known]
     own = [line for line in lines if line.edited]
     skipped = {*gone, *(line.id for line in own)}
-    short = _short_ids(bank, namespace)
-    written = {short[lesson.first.row.id]: lesson for lesson in lessons}
+    written = {lesson.first.row.id[:_ID_CHARS]: lesson for lesson in lessons}
     written = {id: lesson for id, lesson in written.items() if id not in skipped}
     body = [
         _TITLE,
@@ -327,15 +325,6 @@ def _digest(text: str, *, works: bool) -> str:
     """A hash of a line as it was written, with its heading: who moves it below the other one says the opposite."""
     written = f"{WORKS if works else FAILS}\n{text}"
     return hashlib.blake2b(written.encode("utf-8", "replace"), digest_size=4).hexdigest()
-
-
-def _short_ids(bank: LessonBank, namespace: str) -> Mapping[str, str]:
-    """The beginning of each lesson's id, or the whole of one that begins like another's."""
-    experiences = bank.list("experience", namespace=namespace, retired=True)
-    principles = bank.list("principle", namespace=namespace, retired=True)
-    ids = [stored.row.id for stored in (*experiences, *principles)]
-    beginnings = Counter(id[:_ID_CHARS] for id in ids)
-    return {id: id if beginnings[id[:_ID_CHARS]] > 1 else id[:_ID_CHARS] for id in ids}
 
 
 def approved_in(bank: LessonBank, text: str, name: str, *, namespace: str) -> list[StoredLesson]:

@@ -13,10 +13,17 @@ from typing import Final
 
 from hepm.evidence.decisions import ENDED, known_before
 from hepm.evidence.rules import lower_bound
-from hepm.experience.advice import Advice, AdviceHere
+from hepm.experience.advice import Advice, AdviceHere, advice_sentence
 from hepm.experience.comparison import compares
-from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, counted_runs, in_brackets, is_content
-from hepm.experience.sentence import advice_sentence, in_own_words
+from hepm.experience.lessons import (
+    EXTRACTIVE,
+    Experience,
+    Principle,
+    counted_runs,
+    in_brackets,
+    in_own_words,
+    is_content,
+)
 from hepm.experience.transcript import plain
 from hepm.ingest.facts import facts_of_message
 from hepm.llm.usage import estimate_tokens

@@ -274,6 +274,19 @@ def counted_runs(row: LessonRow) -> str:
     return f"{worked} of {count_of(tried, 'run')}"
 
 
+def in_own_words(lesson: Principle | Experience) -> str:
+    """A lesson as a model or a person wrote it, with its condition, if the words do not name it."""
+    if isinstance(lesson, Principle):
+        text = lesson.text
+    else:
+        text = lesson.lesson
+    when = lesson.conditions.when
+    folded = text.casefold().replace('"', "'")
+    if not lesson.conditions.checked or when.casefold().replace('"', "'") in folded:
+        return text
+    return f"{when[0].upper()}{when[1:]}: {text}"
+
+
 def applies_in(row: LessonRow, environment: str) -> bool:
     """Whether an experience or principle holds in an environment, "" for any."""
     environments = cast("tuple[str, ...]", row.properties["environments"])

@@ -24,7 +24,7 @@ from hepm.experience.lesson_lines import LessonLine, LessonWriter, fitting
 from hepm.experience.lessons import Experience, Notes, Principle, is_content
 from hepm.experience.preferences import Preferences
 from hepm.experience.principles import Principles, let_down
-from hepm.experience.run_steps import step_of
+from hepm.experience.recipes import step_of
 from hepm.graph.delta import state_key
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.graph.tool_life import ToolNames

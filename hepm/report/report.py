@@ -9,10 +9,9 @@ from typing import Final
 from hepm.evidence.decisions import LabelledRun
 from hepm.evidence.rules import ToolRule
 from hepm.graph.store import Store
-from hepm.report.forks import Fork, forks_of, saved_by
+from hepm.report.forks import Fork, forks_of, saved_by, with_steps
 from hepm.report.receipts import MemoryReceipts, monday_of, week_of
 from hepm.report.requests import HardRequests, hard_requests
-from hepm.report.steps import with_steps
 from hepm.report.tools import ToolHealth, tool_healths
 from hepm.report.waste import Waste
 from hepm.text import count_of

@@ -10,7 +10,7 @@ from typing import Final
 
 from hepm.evidence.chance import RARE
 from hepm.evidence.decisions import LabelledRun
-from hepm.experience.run_steps import errors_of
+from hepm.experience.recipes import errors_of
 from hepm.llm.usage import estimate_tokens
 from hepm.report.forks import SHOWN_RUNS
 from hepm.types import ToolCall, ToolName, Trajectory

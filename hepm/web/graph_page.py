@@ -29,7 +29,6 @@ _EDGES_PER_TOOL: Final = 10  # on average; more would hide one another
 # Limits on the texts of one tool or edge, so that a page of 200 tools has a few MB.
 _SUMMARIES: Final = 6
 _RUNS: Final = 30
-_LESSONS: Final = 8
 _TEXT_CHARACTERS: Final = 600
 
 
@@ -70,7 +69,6 @@ def content_of(
     content = read_content(
         memory.graph(namespace=namespace),
         evidence=mirror.evidence_of if evidence else None,
-        lessons=memory.lessons.texts_by_tool(namespace=namespace),
         outcomes=(totals.successes, totals.failures),
         focus=focus,
         max_tools=max_tools,
@@ -82,7 +80,6 @@ def read_content(
     graph: nx.DiGraph[ToolName],
     *,
     evidence: Callable[[Sequence[tuple[ToolName, ToolName]]], Sequence[Evidence]] | None,
-    lessons: Mapping[ToolName, Sequence[str]],
     outcomes: tuple[int, int],
     focus: ToolName | None = None,
     max_tools: int | None = None,
@@ -91,7 +88,6 @@ def read_content(
 
     Args:
         evidence: Returns runs and summaries behind edges, in their order; None leaves them out.
-        lessons: Lessons about each tool, the best supported first.
         focus: Keep this tool, the tools before and after it, and the edges among them.
         max_tools: Keep the most called; in a neighbourhood, the tools with the strongest edge to its centre. Of the
             edges among them keep ten per tool, the strongest.
@@ -117,7 +113,7 @@ def read_content(
     index = {name: number for number, name in enumerate(names)}
     tools: list[Object] = []
     for name in names:
-        tools.append(_tool_data(name, graph.nodes[name], lessons.get(name, ())))
+        tools.append(_tool_data(name, graph.nodes[name]))
 
     among = [(source, target) for source in names for target in graph[source] if target in index]
     drawn = among
@@ -152,7 +148,7 @@ def _not_in_graph(focus: ToolName, tools: Collection[ToolName]) -> NotFoundError
     return NotFoundError(f"no tool {_short_label(focus)!r} in this graph{hint}")
 
 
-def _tool_data(name: ToolName, node: Mapping[str, Any], lessons: Sequence[str]) -> Object:
+def _tool_data(name: ToolName, node: Mapping[str, Any]) -> Object:
     """A tool as the scripts read it."""
     return {
         "name": name,
@@ -161,7 +157,6 @@ def _tool_data(name: ToolName, node: Mapping[str, Any], lessons: Sequence[str]) 
         "errors": node["errors"],
         "description": node["description"],
         "retired": bool(node.get("retired")),
-        "lessons": _cut(lessons[:_LESSONS]),
     }
 
 

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import json
 
-from hepm.experience.arguments import learn_arguments, replay
+from hepm.experience.arguments import KnownValues, comparable, learn_arguments, leaves_of, replay
 from hepm.experience.content import content_of
-from hepm.experience.known_values import KnownValues, comparable, leaves_of
 from hepm.types import JSON, Outcome, ToolCall, Trajectory, Turn
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hepm.experience.extractive import distill
+from hepm.experience.comparison import distill
 from hepm.experience.likeness import named_in, same_task
 from hepm.types import HINT, JSON, Outcome, ToolCall, Trajectory, Turn
 

@@ -296,7 +296,9 @@ def test_an_undone_evolution_leaves_the_bank_as_it_was(bench: Bench) -> None:
 
 
 def test_an_evolution_that_a_later_one_built_on_is_undone_after_that(bench: Bench) -> None:
-    parent, other = experience("ask before you buy"), experience("wait before you pay", "r1")
+    parent = experience("ask before you buy")
+    # Related to what the model makes of the first.
+    other = experience("wait before you pay", "r1", situation="someone buys, wait before you pay")
     bench.put(parent)
     bench.show(parent, "w0", "w1", "l0", "l1")
     first = bench.evolve(MUTATE)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.experience.extractive import distill
+from hepm.experience.comparison import distill
 from hepm.experience.lessons import Experience
 from hepm.experience.transcript import SITUATION_CHARS
 from hepm.graph.lessons.rows import Source

@@ -13,9 +13,8 @@ import pytest
 
 from hepm import ToolCall, Trajectory, Turn
 from hepm.errors import EndpointRefusedError
-from hepm.experience.comparison import compare_runs
+from hepm.experience.comparison import compare_runs, distill
 from hepm.experience.distilling import DistillReport, distill_into
-from hepm.experience.extractive import distill
 from hepm.experience.lesson_bank import LessonBank, StoreLedger
 from hepm.experience.lessons import Experience, Principle
 from hepm.experience.model_distiller import RUN_CHARS, ModelDistiller, quoted_run

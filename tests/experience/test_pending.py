@@ -175,7 +175,6 @@ def test_a_pending_lesson_is_about_no_place_and_no_content(memory: Memory) -> No
     here = AdviceHere(["get_order"])
     assert memory.principles.about(["get_order"], here.names) == []
     assert memory.principles.content().of_arguments("wire_money", _anywhere()) == []
-    assert memory.lessons.texts_by_tool() == {}
 
 
 def _anywhere() -> Any:

@@ -4,8 +4,7 @@ import pytest
 
 from hepm.experience.actions import actions_of
 from hepm.experience.content import content_of
-from hepm.experience.recipes import learn_recipes
-from hepm.experience.run_steps import RunSteps, errors_of, normal_error, steps_of_run
+from hepm.experience.recipes import RunSteps, errors_of, learn_recipes, normal_error, steps_of_run
 from hepm.types import Outcome, ToolCall, Trajectory, Turn
 
 DAY = 86_400.0

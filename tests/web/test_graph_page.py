@@ -49,7 +49,7 @@ def content_of(graph: nx.DiGraph, **options: Any) -> PageContent:
         found = [graph.edges[edge] for edge in edges]
         return [Evidence(tuple(one.get("runs", ())), tuple(one.get("summaries", ()))) for one in found]
 
-    return read_content(whole, **{"evidence": evidence, "lessons": {}, "outcomes": (0, 0), **options})
+    return read_content(whole, **{"evidence": evidence, "outcomes": (0, 0), **options})
 
 
 def render(graph: nx.DiGraph, *, title: str = "a page", **options: Any) -> str:

@@ -70,7 +70,6 @@ function toolPanel(id) {
     make("h2", { dir: "auto" }, nameOf(id)),
     ...about,
     ...list("Next tools", nextOf[id], "target", "No tool followed it in the recorded runs."),
-    ...(tool.lessons.length ? texts("Lessons", tool.lessons, tool.lessons.length, "lessons") : []),
     ...(isStart(id) ? [] : list("Tools before it", beforeOf[id], "source", "Nothing came before it.")),
   ];
 }
