@@ -57,13 +57,15 @@ class Action(NamedTuple):
 
     Attributes:
         tool: As the graph names it: "Bash docker".
-        texts: What it does in words, the most exact first: "docker compose up -d db", then "docker compose".
+        text: What it does in words, such as "docker compose up -d db"; "" if it may not be told.
+        program: What says which command it is, whatever its arguments: "docker compose".
         changes: Whether it may change something.
         failed: Whether the call went wrong.
     """
 
     tool: ToolName
-    texts: tuple[str, ...]
+    text: str
+    program: str
     changes: bool
     failed: bool = False
 
@@ -91,7 +93,7 @@ def _commands(call: ToolCall, project: str, failed: bool) -> Iterator[Action]:
             break
     last = len(actions) - 1
     for number, action in enumerate(actions):
-        if action.texts:
+        if action.text:
             # What failed of a line is its last command, as far as is known.
             yield action._replace(failed=failed and number == last)
 
@@ -99,7 +101,7 @@ def _commands(call: ToolCall, project: str, failed: bool) -> Iterator[Action]:
 def _action_of(shell: ToolName, beginnings: list[str], project: str) -> Action | None:
     """What a pipeline does, without what only shows its output: "pytest -q" of "pytest -q 2>&1 | tail -5".
 
-    None of one that says nothing of what a line is for; without texts if it may not be told.
+    None of one that says nothing of what a line is for.
     """
     try:
         stages = [stage for stage in program_words(beginnings[-1]) if stage.words]
@@ -115,8 +117,10 @@ def _action_of(shell: ToolName, beginnings: list[str], project: str) -> Action |
     tool = command_name(shell, {"command": shlex.join(stage.words)})
     whole = _OUTPUT.sub("", beginnings[len(stages) - 1])
     whole = _PATH.sub(lambda path: _path_from(path[0], project), whole)
+    may_be = not whole.isprintable() or may_be_told(whole)
     short = without_values(" ".join(_program_of(without_assignments(stage.words))))
-    return Action(tool, _told_texts(whole, short), any(map(_alters, stages)))
+    text = _told(whole) or short[:ACTION_CHARS] if may_be else ""
+    return Action(tool, text, short, any(map(_alters, stages)))
 
 
 def _path_from(path: str, project: str) -> str:
@@ -128,15 +132,12 @@ def _path_from(path: str, project: str) -> str:
     return _HOME.sub("~", path)
 
 
-def _told_texts(whole: str, short: str) -> tuple[str, ...]:
-    """A command whole, and its program with what it does: "docker compose up -d db" and "docker compose up"."""
-    if whole.isprintable() and not may_be_told(whole):
-        return ()
-    told = ""
-    if whole.isprintable() and len(whole) <= 2 * ACTION_CHARS:
-        told = without_values(whole)
-    texts = [text for text in (told, short) if text and len(text) <= ACTION_CHARS]
-    return tuple(dict.fromkeys(texts or [short[:ACTION_CHARS]]))
+def _told(whole: str) -> str:
+    """A command whole, without values; "" if it is too long."""
+    if not whole.isprintable() or len(whole) > 2 * ACTION_CHARS:
+        return ""
+    text = without_values(whole)
+    return text if len(text) <= ACTION_CHARS else ""
 
 
 def _alters(command: SimpleCommand) -> bool:

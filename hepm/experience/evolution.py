@@ -209,16 +209,8 @@ class Evolution:
         made: list[EvolutionStep] = []
         if self._model is not None:
             made = self._make(self._model, list(self._draw(iteration, temperature)), temperature)
-        # All children at once: embedding costs least so.
-        texts = list(dict.fromkeys(step.child.text for step in made if step.child is not None))
-        vectors: dict[str, Float32Array] = {}
-        if texts:
-            vectors = dict(zip(texts, self.comparable(self._bank.vectors(texts)), strict=True))
         for step in made:
-            if step.child is None:
-                self._plan.append(step)
-            else:
-                self._plan.append(self._keep(step, step.child, vectors[step.child.text]))
+            self._plan.append(step if step.child is None else self._keep(step, step.child))
         if iteration % self._settings.prune_every == 0:
             self._prune(iteration)
 
@@ -348,12 +340,13 @@ class Evolution:
             return (), ()
         return self._runs(step.of[0], success=True), self._runs(step.of[0], success=False)
 
-    def _keep(self, step: EvolutionStep, child: Experience, vector: Float32Array) -> EvolutionStep:
+    def _keep(self, step: EvolutionStep, child: Experience) -> EvolutionStep:
         """The step with its child among the members, in the place of its parent."""
         if child.id in self._seq or child.id in self._children:
             return replace(step, note=f"{child.id} has the same words")
         self._children[child.id] = child
-        self.members[child.id] = Member(child.id, child, vector=vector)
+        # Without a vector: what is stored is crossed by the next evolution.
+        self.members[child.id] = Member(child.id, child)
         if step.operator != "crossover":
             self._retired[step.of[0]] = "superseded"
             del self.members[step.of[0]]

@@ -21,7 +21,6 @@ from hepm.graph.lessons.rows import Triple
 from hepm.ingest.redact import Redactor
 from hepm.ingest.shell.parser import SHELLS, command_of, is_shell
 from hepm.ingest.shell.remote_code import fetched_files, runs_file
-from hepm.text import CUT
 from hepm.types import ToolCall, ToolName, Trajectory
 
 ERROR_CHARS: Final = 90
@@ -179,13 +178,13 @@ class _Met:
     """An error, with the runs that met it, and what each did next by its place.
 
     Attributes:
-        did: By level of exactness (0 is the most exact) and text: the runs, each with the step after the error.
+        did: By text the runs, each with the step after the error.
     """
 
     good: set[str] = field(default_factory=set[str])
     bad: set[str] = field(default_factory=set[str])
     days: set[str] = field(default_factory=set[str])
-    did: defaultdict[tuple[int, str], dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
+    did: defaultdict[str, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
     tools: dict[str, ToolName] = field(default_factory=dict[str, ToolName])
 
 
@@ -226,19 +225,18 @@ def _note(met: defaultdict[tuple[ToolName, str], _Met], run: RunSteps, number: i
         seen.days.add(run.when)
         for place, actions in enumerate(following):
             for action in actions:
-                for level, text in enumerate(action.texts):
-                    # Of a run that did it twice, the first time.
-                    seen.did[level, text].setdefault(run.id, place)
-                    seen.tools[text] = action.tool
+                # Of a run that did it twice, the first time.
+                seen.did[action.text].setdefault(run.id, place)
+                seen.tools[action.text] = action.tool
 
 
 def _repair(steps: Sequence[Step], number: int) -> list[list[Action]]:
     """What was done after a failed step, until it succeeds; not what failed itself, and no reading."""
     failed = steps[number]
-    own = {action.texts[-1] for action in failed.actions[-1:]}
+    own = {action.program for action in failed.actions[-1:]}
     repair: list[list[Action]] = []
     for step in steps[number + 1 : number + 1 + 2 * _STEPS]:
-        others = [action for action in step.actions if action.texts[-1] not in own]
+        others = [action for action in step.actions if action.program not in own]
         solved = len(others) < len(step.actions) and not step.failed
         # "docker compose up -d db && pytest": the repair may be on the line of what failed.
         kept = [action for action in others if action.changes and not action.failed]
@@ -250,11 +248,7 @@ def _repair(steps: Sequence[Step], number: int) -> list[list[Action]]:
 
 
 class _CommonAction(NamedTuple):
-    """What several runs did after an error: when on average, and which successful and failed runs.
-
-    Attributes:
-        text: The command as it ran; "docker compose up …" where the runs gave it different arguments.
-    """
+    """What several runs did after an error: when on average, and which successful and failed runs."""
 
     text: str
     tool: ToolName
@@ -296,21 +290,13 @@ def _recipe(tool: ToolName, error: str, seen: _Met, where: Conditions) -> Princi
 
 def _common_actions(seen: _Met, least: float) -> list[_CommonAction]:
     """What at least so many successful runs did, and failed ones less often."""
-    common: dict[str, _CommonAction] = {}
-    # Exact texts first: what they begin with says less of the same.
-    for (level, text), places in sorted(seen.did.items()):
-        tool = seen.tools[text]
+    common: list[_CommonAction] = []
+    for text, places in sorted(seen.did.items()):
         good = seen.good & places.keys()
         bad = seen.bad & places.keys()
-        if len(good) < least or any(exact.startswith(text) for exact in common):
-            continue
-        # "sqlite3" of "cat a.sql | sqlite3 app.db".
-        if level and any(exact.tool == tool and good <= exact.good for exact in common.values()):
-            continue
         # What failed runs did as often does not decide.
-        if seen.bad and len(bad) * len(seen.good) >= len(good) * len(seen.bad):
-            continue
-        mean = sum(places[run] for run in good) / len(good)
-        shown = f"{text} {CUT}" if level else text
-        common[text] = _CommonAction(shown, tool, mean + level / 100, good, bad)
-    return list(common.values())
+        decides = not seen.bad or len(bad) * len(seen.good) < len(good) * len(seen.bad)
+        if len(good) >= least and decides:
+            mean = sum(places[run] for run in good) / len(good)
+            common.append(_CommonAction(text, seen.tools[text], mean, good, bad))
+    return common

@@ -78,4 +78,4 @@ def test_a_command_with_a_secret_is_never_told() -> None:
 def test_each_command_of_a_line_is_an_action_and_only_the_last_one_failed() -> None:
     call = ToolCall("Bash", {"command": "cd /srv/shop && make db && pytest /srv/shop/tests -x"}, "boom", True)
     found = actions_of(call, project="shop", failed=True)
-    assert [(one.texts[0], one.failed) for one in found] == [("make db", False), ("pytest tests -x", True)]
+    assert [(one.text, one.failed) for one in found] == [("make db", False), ("pytest tests -x", True)]

@@ -92,7 +92,7 @@ TOLD = [
 def test_a_command_is_told_as_it_ran() -> None:
     for line, does in TOLD:
         call = ToolCall("Bash", {"command": line}, "ok", False)
-        assert [action.texts[0] for action in actions_of(call, project="shop")] == does
+        assert [action.text for action in actions_of(call, project="shop")] == does
 
 
 def test_a_pipeline_is_found_with_its_beginnings_whatever_is_quoted() -> None:
