@@ -15,8 +15,6 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-import numpy as np
-
 from hepm.errors import BudgetSpentError, InputError
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Experience
@@ -30,10 +28,8 @@ from hepm.experience.operators import (
     reworded,
 )
 from hepm.experience.transcript import listed
-from hepm.graph.lessons.rows import Exposure, StoredLesson
+from hepm.graph.lessons.rows import Exposure
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.graph.mirror.lesson_mirror import rarity, weighted
-from hepm.graph.rows import Float32Array
 from hepm.llm import Answered, Client, Question
 from hepm.types import Trajectory
 
@@ -137,18 +133,17 @@ class Evolution:
         self._retired: dict[str, str] = {}
         runs = bank.store.runs_by_task(namespace=namespace)
         self._environment_of = {run: environment for environment, _, run in runs}
+        bank.refresh()  # searches read what is in memory
         every = bank.store.lessons.list(namespace=namespace)
         numbers = (max(_number(stored.row.made_by), _number(stored.row.retired_by)) for stored in every)
         self._last = max(numbers, default=0)
         lessons = [stored for stored in every if stored.row.kind == "experience"]
         # Also retired ones: what evolution has replaced is not made again.
         self._seq = {stored.row.id: stored.seq for stored in lessons}
-        vectors = self._weigh_vectors(lessons)
         self.members: dict[str, Member] = {}
         for stored in lessons:
             if stored.row.live:
-                id = stored.row.id
-                self.members[id] = Member(id, Experience.of(stored.row), stored.uses, vectors.get(id))
+                self.members[stored.row.id] = Member(stored.row.id, Experience.of(stored.row), stored.uses)
         # The runs that each experience was shown in, and how new the newest one was that a run was shown.
         self._shown: defaultdict[str, list[Exposure]] = defaultdict(list)
         self._newest: dict[str, int] = {}
@@ -156,23 +151,6 @@ class Evolution:
             self._shown[exposure.lesson].append(exposure)
             seq = self._seq.get(exposure.lesson, -1)
             self._newest[exposure.run] = max(seq, self._newest.get(exposure.run, -1))
-
-    def _weigh_vectors(self, lessons: Sequence[StoredLesson]) -> dict[str, Float32Array]:
-        """The vectors of experiences as a search among them compares them, by id."""
-        embedded = {stored.row.id: stored.vector for stored in lessons if stored.vector is not None}
-        self._weights_D = None
-        if not embedded:
-            return {}
-        # In half precision, as the mirror holds them: only so the weights are those of a search.
-        raw_ND = np.stack(list(embedded.values())).astype(np.float16)
-        self._weights_D = rarity(raw_ND)
-        return dict(zip(embedded, self.comparable(raw_ND.astype(np.float32)), strict=True))
-
-    def comparable(self, vectors_ND: Float32Array) -> Float32Array:
-        """The vectors as a search among these experiences weights them."""
-        if self._weights_D is None:
-            return vectors_ND
-        return weighted(vectors_ND, self._weights_D)
 
     def run(self, iterations: int, *, dry_run: bool) -> EvolutionReport:
         """Evolve in memory, then store all changes in one, unless it is a dry run."""
@@ -285,20 +263,20 @@ class Evolution:
 
     def partner(self, member: Member, taken: Collection[str]) -> tuple[Member, str] | None:
         """The most similar experience of the same zone, environment and tool and a common stage, and why; or None."""
-        fitting: list[tuple[float, str]] = []
-        for id, other in self.members.items():
-            if id in taken or member.vector is None or other.vector is None or not _may_cross(member, other):
-                continue
-            cosine = float(member.vector @ other.vector)
+        if member.id not in self._seq:
+            return None  # a child: what is stored is crossed by the next evolution
+        found = self._bank.search(
+            member.experience.text, "experience", namespace=self._namespace, limit=len(self.members)
+        )
+        for stored, cosine in found:
+            other = self.members.get(stored.row.id)
             # Too similar ones would give a child that says what its parents say.
-            if self._bank.floor <= cosine <= self._settings.related:
-                fitting.append((-cosine, id))
-        if not fitting:
-            return None
-        negated, id = min(fitting)
-        tools = sorted(set(member.experience.tools) & set(self.members[id].experience.tools))
-        about = f", both about {listed(tools)}" if tools else ""
-        return self.members[id], f"alike by {-negated:.2f}{about}"
+            if other is None or other.id in taken or cosine > self._settings.related or not _may_cross(member, other):
+                continue
+            tools = sorted(set(member.experience.tools) & set(other.experience.tools))
+            about = f", both about {listed(tools)}" if tools else ""
+            return other, f"alike by {cosine:.2f}{about}"
+        return None
 
     def _runs_shown(self, id: str, *, success: bool) -> list[str]:
         """The stored runs that an experience was shown in and that ended so; the first few by id."""
@@ -345,7 +323,6 @@ class Evolution:
         if child.id in self._seq or child.id in self._children:
             return replace(step, note=f"{child.id} has the same words")
         self._children[child.id] = child
-        # Without a vector: what is stored is crossed by the next evolution.
         self.members[child.id] = Member(child.id, child)
         if step.operator != "crossover":
             self._retired[step.of[0]] = "superseded"

@@ -17,7 +17,6 @@ from hepm.experience.lessons import Experience
 from hepm.experience.model_distiller import check_words, written_preconditions
 from hepm.experience.transcript import moves_of, plain, sequence
 from hepm.graph.lessons.rows import UNUSED, Parent, Uses
-from hepm.graph.rows import Float32Array
 from hepm.llm import Message, Question
 from hepm.text import quoted
 from hepm.types import Trajectory
@@ -32,12 +31,11 @@ _PART_CHARS: Final = 700
 
 
 class Member(NamedTuple):
-    """A living experience, with its vector as searches compare it; without one, it is not crossed."""
+    """A living experience."""
 
     id: str
     experience: Experience
     uses: Uses = UNUSED
-    vector: Float32Array | None = None
 
     @property
     def success(self) -> float:
