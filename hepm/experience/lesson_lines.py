@@ -215,14 +215,3 @@ def _opposes(one: Advice, other: Advice) -> bool:
     if one.better & other.worse or one.worse & other.better:
         return True
     return bool(one.better and other.better) and one.better.isdisjoint(other.better)
-
-
-def fitting(lines: Sequence[LessonLine], tokens: int) -> list[LessonLine]:
-    """The lines that take at most so many tokens together, the first ones first."""
-    kept: list[LessonLine] = []
-    for line in lines:
-        cost = estimate_tokens(line.bullet()) + 1
-        if cost <= tokens:
-            kept.append(line)
-            tokens -= cost
-    return kept

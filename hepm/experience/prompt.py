@@ -20,7 +20,7 @@ from hepm.experience.advice import AdviceHere
 from hepm.experience.content import Where
 from hepm.experience.experiences import RETRIEVED, Experiences
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lesson_lines import LessonLine, LessonWriter, fitting
+from hepm.experience.lesson_lines import LessonLine, LessonWriter
 from hepm.experience.lessons import Experience, Notes, Principle, is_content
 from hepm.experience.preferences import Preferences
 from hepm.experience.principles import Principles, let_down
@@ -201,15 +201,15 @@ class Recollection:
 
     Attributes:
         lessons: As sentences, those that matter most first.
-        omitted: Ids of lessons for which `PromptOptions.lesson_tokens` has no room.
+        lesson_tokens: Maximum number of tokens of all of them together.
         recalled: Lines of the user's notes that matter now.
     """
 
     notes: Notes | None = None
     lessons: Sequence[LessonLine] = ()
-    omitted: Sequence[str] = ()
     recalled: Sequence[str] = ()
     suggestions: Suggestions = field(default_factory=Suggestions)
+    lesson_tokens: int = LESSON_TOKENS
 
 
 @dataclass(frozen=True)
@@ -263,9 +263,7 @@ class Recollector:
             shown = self.suggestions
         # The lines need the suggestion that is shown: none of them repeats it.
         lines = self._writer.lines((*rules, *experiences), shown)
-        fitting_lines = fitting(lines, options.lesson_tokens)
-        omitted = list(chain.from_iterable(line.lessons for line in lines if line not in fitting_lines))
-        return Recollection(notes if options.notes else None, fitting_lines, omitted, recalled, shown)
+        return Recollection(notes if options.notes else None, lines, recalled, shown, options.lesson_tokens)
 
     def _rules(self) -> list[Principle]:
         """Principles about the next tool, then those whose text is similar, then what the next calls need."""
@@ -376,11 +374,11 @@ def render(found: Recollection, *, budget: int = BUDGET, redact: Callable[[str],
     hint = found.suggestions.prompt()
     if estimate_tokens(hint) > budget - taken:
         hint = ""
-    present, _ = _fitting(of_turn, budget - taken - estimate_tokens(hint))
+    present, _ = _fitting(of_turn, budget - taken - estimate_tokens(hint), found.lesson_tokens)
     # Recalled lines get room before lessons, and stand below them.
     present.sort(key=lambda line: line.header == _RECALLED)
     lessons = _lessons_in([*stable, *present])
-    candidates = dict.fromkeys((*_lessons_in([*of_session, *of_turn]), *found.omitted))
+    candidates = _lessons_in([*of_session, *of_turn])
     runs: dict[str, None] = {}
     for line in found.lessons:
         # A line is shown whole or not at all: its first lesson tells.
@@ -401,7 +399,7 @@ def _lessons_in(lines: Sequence[_PromptLine]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(chain.from_iterable(line.lessons for line in lines)))
 
 
-def _fitting(lines: Sequence[_PromptLine], room: int) -> tuple[list[_PromptLine], int]:
+def _fitting(lines: Sequence[_PromptLine], room: int, room_of_lessons: int = 0) -> tuple[list[_PromptLine], int]:
     """The lines of a block that fit, the first ones first, and the tokens they take."""
     # 3: the line ends of the frame.
     left = room - estimate_tokens("\n".join((BLOCK_START, FRAME, BLOCK_END))) - 3
@@ -410,11 +408,13 @@ def _fitting(lines: Sequence[_PromptLine], room: int) -> tuple[list[_PromptLine]
     kept: list[_PromptLine] = []
     for line in lines:
         cost = estimate_tokens(line.text) + 1
+        of_lessons = cost if line.header == _LESSONS else 0
         if line.header not in headers:
             cost += estimate_tokens(line.header) + 1
         # A line that is too long does not end it: a shorter one may fit.
-        if cost <= left:
+        if cost <= left and of_lessons <= room_of_lessons:
             left -= cost
+            room_of_lessons -= of_lessons
             headers.add(line.header)
             kept.append(line)
     return kept, room - left if kept else 0
