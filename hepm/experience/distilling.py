@@ -198,7 +198,7 @@ def _unlink_untaught(
     """Unlink runs from the distiller's lessons that they no longer teach; how many are retired without any run."""
     retire: dict[str, str] = {}
     unlink: dict[str, set[str]] = {}
-    for row in [stored.row for stored in bank.list(distiller.kind, namespace=namespace)]:
+    for row in (stored.row for stored in bank.list(distiller.kind, namespace=namespace)):
         untaught = row.run_ids & seen - set(taught.get(row.id, ()))
         if not untaught or row.made_by or row.properties["distilled_by"] != distiller.name:
             continue
@@ -214,12 +214,9 @@ def _unlink_untaught(
 def _batches(distilled: Iterable[Distilled]) -> Iterator[list[Distilled]]:
     """Parts of about `_STORED_AT_ONCE` lessons and runs; the last one may be empty."""
     batch: list[Distilled] = []
-    size = 0
     for one in distilled:
         batch.append(one)
-        size += len(one.lessons) + len(one.runs)
-        if size >= _STORED_AT_ONCE:
+        if sum(len(each.lessons) + len(each.runs) for each in batch) >= _STORED_AT_ONCE:
             yield batch
             batch = []
-            size = 0
     yield batch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, cast
 
@@ -57,6 +57,11 @@ class _Taught:
 
     __slots__ = ()
     sources: tuple[Source, ...]
+    conditions: Conditions
+
+    def _properties(self, own: Sequence[str]) -> dict[str, Any]:
+        """Those that a row keeps."""
+        return {name: getattr(self, name) for name in own} | self.conditions.record
 
     @property
     def run_ids(self) -> tuple[str, ...]:
@@ -112,13 +117,11 @@ class Experience(_Taught):
 
     def row(self, *, made_by: str = "", prior: Uses = UNUSED) -> LessonRow:
         """The row that stores keep."""
-        properties = {name: getattr(self, name) for name in _OWN}
-        properties |= self.conditions.record
         return LessonRow(
             kind="experience",
             id=self.id,
             text=self.text,
-            properties=properties,
+            properties=self._properties(_OWN),
             sources=self.sources,
             tools=self.tools,
             parents=self.parents,
@@ -159,13 +162,11 @@ class Principle(_Taught):
 
     def row(self, *, prior: Uses = UNUSED) -> LessonRow:
         """The row that stores keep."""
-        properties = {name: getattr(self, name) for name in _OF_PRINCIPLE}
-        properties |= self.conditions.record
         return LessonRow(
             kind="principle",
             id=self.id,
             text=self.text,
-            properties=properties,
+            properties=self._properties(_OF_PRINCIPLE),
             sources=self.sources,
             tools=self.tools,
             triples=self.triples,
@@ -207,10 +208,8 @@ class Notes:
     def row(self) -> LessonRow:
         """The row that stores keep."""
         properties = {"version": self.version, "written_by": self.written_by}
-        sources: tuple[Source, ...] = ()
-        if self.session:
-            # Without `words`, so that the notes stay when the run is forgotten.
-            sources = (Source(self.session, words=False),)
+        # Without words of the run, so that the notes stay when it is forgotten.
+        sources = sources_of(filter(None, (self.session,)))
         parents: tuple[Parent, ...] = ()
         if self.version > 1:
             parents = (Parent(notes_id(self.user, self.version - 1), "revision"),)
@@ -220,9 +219,7 @@ class Notes:
     def of(cls, row: LessonRow) -> Notes:
         """The notes in a row."""
         record = cast("dict[str, Any]", row.properties)
-        session = ""
-        if row.sources:
-            session = row.sources[0].run
+        session = row.sources[0].run if row.sources else ""
         return cls(row.user, row.text, record["version"], record["written_by"], session)
 
 
