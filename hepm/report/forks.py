@@ -17,6 +17,7 @@ from typing import Final, Self
 from hepm.evidence.facts import FactTest
 from hepm.evidence.rules import LostRuns, ToolRule
 from hepm.experience.counted import next_tools
+from hepm.graph.delta import words_of
 from hepm.graph.rows import RunAbout
 from hepm.graph.store import Store
 from hepm.ingest.redact import Redactor
@@ -223,22 +224,25 @@ def _tally(rule: ToolRule, tool: ToolName, about: Mapping[str, RunAbout], first:
     return ToolTally(tool, len(runs.worked), runs.called, tuple(by_request.values())[:SHOWN_RUNS])
 
 
-def _side_by_side(failed: Iterable[str], worked: Iterable[str], about: Mapping[str, RunAbout]) -> tuple[str, ...]:
-    """A run of each side, of one task if there are such."""
+def _most_alike(failed: Iterable[str], worked: Iterable[str], about: Mapping[str, RunAbout]) -> tuple[str, ...]:
+    """A run of each side, of one task if there are such, else with requests that share most words."""
     sides = [[about[run] for run in side if run in about][:_LOOKED_AT] for side in (failed, worked)]
-    of_one_task = [pair for pair in product(*sides) if pair[0].task and _task(pair[0]) == _task(pair[1])]
-    return tuple(run.id for run in next(chain(of_one_task, product(*sides)), ()))
+    words = {run.id: words_of(run.request) for side in sides for run in side}
 
+    def likeness(pair: tuple[RunAbout, ...]) -> tuple[bool, bool, float]:
+        one, other = pair
+        shared = len(words[one.id] & words[other.id]) / max(len(words[one.id] | words[other.id]), 1)
+        same_task = bool(one.task) and one.task == other.task
+        return one.environment == other.environment, same_task, shared
 
-def _task(run: RunAbout) -> tuple[str, str]:
-    return run.environment, run.task
+    return tuple(run.id for run in max(product(*sides), key=likeness, default=()))
 
 
 def _fork(rule: ToolRule, about: Mapping[str, RunAbout]) -> Fork:
     lost_ids = _lost_ids(rule)
     lost_runs = [about[run] for run in lost_ids if run in about]
     ways = [rule.better] if rule.better else _ways_without_a_better(rule)
-    alike = _side_by_side(_ids(rule, rule.worse[0]), _ids(rule, ways[0]) if ways else (), about)
+    alike = _most_alike(_ids(rule, rule.worse[0]), _ids(rule, ways[0]) if ways else (), about)
     mistakes = [_tally(rule, tool, about, alike) for tool in rule.worse]
     worked = [_tally(rule, tool, about, alike) for tool in ways]
     ends = sorted(run.ended_at for run in lost_runs if run.ended_at is not None)
