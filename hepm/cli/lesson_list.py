@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -194,12 +195,13 @@ def show(place: StorePlace, lesson: str, as_json: bool) -> None:
     if as_json:
         print_json(members)
         return
-    members["sources"] = [_source_line(source) for source in stored.row.sources]
-    members["shown_in"] = [f"{run} ({_ENDINGS[success]})" for run, success in shown_in.items()]
+    members["sources"] = "; ".join(map(_source_line, stored.row.sources))
+    members["shown_in"] = "; ".join(f"{run} ({_ENDINGS[success]})" for run, success in shown_in.items())
     for label, value in members.items():
         # Print 0 and false; leave out what is empty.
         if value not in ([], {}, ""):
-            tell(f"{label + ':':16}{_plain(value)}")
+            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            tell(f"{label + ':':16}{shown}")
 
 
 def _source_line(source: Source) -> str:
@@ -277,22 +279,3 @@ def lesson_json(stored: StoredLesson) -> dict[str, Any]:
         "retired": row.retired,
     }
     return {name: value for name, value in document.items() if value not in ("", [], (), None)}
-
-
-def _plain(value: Any) -> str:
-    from hepm.ingest.fields import is_list, is_object
-
-    if is_object(value):
-        return ", ".join(f"{name} {_plain(member)}" for name, member in value.items())
-    if is_list(value):
-        return "; ".join(_item(item) for item in value)
-    return str(value)
-
-
-def _item(value: Any) -> str:
-    """An item of a list; a list inside, such as a triple, in brackets."""
-    from hepm.ingest.fields import is_list
-
-    if is_list(value):
-        return f"({', '.join(map(str, value))})"
-    return _plain(value)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -25,11 +24,9 @@ from hepm.cli.options import (
     read_messages_file,
     refuse,
     remark,
-    sole_namespace,
     speak_option,
     tell,
 )
-from hepm.graph.open_store import embedded_file
 from hepm.text import count_of
 from hepm.types import START, Object, PolicyName, Speak, Suggestion, Suggestions
 
@@ -270,21 +267,20 @@ def cypher(
     text = query
     if query == "-":
         text = options.read_text("-", "QUERY")
-    named = None
     # One word is the name of a question: no query in Cypher is that short.
-    if re.fullmatch(r"\s*\w+\s*", text):
-        named = question(text.strip())
-        text = named.text
-        if embedded_file(place.store) is not None:
-            text = named.embedded
-    values = _values(param, place.namespace, named)
-    asked_about = None
-    if "$namespace" in text:
-        asked_about = values.get("namespace")
-    with _open(place.store, asked_about) as (ask, namespace):
-        if namespace is not None:
+    named = question(text.strip()) if re.fullmatch(r"\s*\w+\s*", text) else None
+    values = _values(param, named)
+    with options.open_existing(place.store) as memory:
+        if named is not None:
+            text = named.text if memory.store.remote else named.embedded
+        namespace = values.get("namespace", place.namespace)
+        if "$namespace" in text:
+            namespace = options.known_namespace(memory, namespace, place.store)
+        if named is None or any(parameter.name == "namespace" for parameter in named.parameters):
             values["namespace"] = namespace
-        result = ask(text, values, timeout_s=timeout, limit=limit)
+        if named is not None:
+            values = named.values(values)
+        result = memory.store.ask(text, values, timeout_s=timeout, limit=limit)
     _print(result, as_json=as_json)
     if result.truncated:
         remark(f"these are the first {limit:,} rows, and there are more: take --limit")
@@ -297,47 +293,16 @@ def _write_favourites(file: Path) -> None:
     tell(f"{file} written: drop it onto the window of Neo4j Browser, and look under the star")
 
 
-@contextlib.contextmanager
-def _open(store: str, namespace: str | None) -> Generator[tuple[Callable[..., Result], str | None]]:
-    """What asks the store, and the namespace to ask about: its only one for "", None for a query without one."""
-    file = embedded_file(store)
-    if file is None:
-        from hepm.graph.neo4j.connection import Connection
-        from hepm.graph.neo4j.login import Login
-
-        with contextlib.closing(Connection(Login.from_environment(store))) as server:
-            # "" is a namespace that was not named.
-            if namespace == "":
-                namespaces = sorted(row[0] for row in server.read("namespaces", namespace=""))
-                namespace = sole_namespace(namespaces)
-            yield server.ask, namespace
-        return
-    from hepm.graph.sqlite import SQLiteStore
-
-    options.check_store(store)
-    # Not a Memory: the copy needs no embedder.
-    with contextlib.closing(SQLiteStore(file)) as embedded:
-        if namespace is not None:
-            namespace = options.known_namespace(embedded, namespace, store)
-        yield embedded.ask, namespace
-
-
-def _values(given: Sequence[str], namespace: str, named: NamedQuery | None) -> Object:
-    """The values of the parameters: those of `--param`, and the namespace where the query may have one."""
-    types: dict[str, str] = {}
-    if named is not None:
-        types = {parameter.name: parameter.type for parameter in named.parameters}
+def _values(given: Sequence[str], named: NamedQuery | None) -> Object:
+    """The values of `--param`, by the types of a question's parameters where they are known."""
+    types = {parameter.name: parameter.type for parameter in named.parameters} if named is not None else {}
     values: Object = {}
-    if named is None or "namespace" in types:
-        values["namespace"] = namespace
     for part in given:
         name, equals, text = part.partition("=")
         name = name.strip().lstrip("$")
         refuse(not equals or not name, "--param", f"{part!r} is not of the form k=v")
         values[name] = _parsed(text, types.get(name))
-    if named is None:
-        return values
-    return named.values(values)
+    return values
 
 
 def _parsed(text: str, type: str | None) -> Any:
@@ -396,35 +361,22 @@ def _print_table(result: Result) -> None:
 
 
 def _cell(value: Value) -> str:
-    """A value for people: nodes by their names, paths as names in a row."""
-    if value is None:
-        return ""
-    if isinstance(value, Mapping):
-        return _entity(value)
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return ", ".join(map(_cell, value))
-    # Before numbers: a bool is an int.
-    if isinstance(value, bool):
-        return str(value).lower()
+    """A value for people: nodes by their names, paths as names in a row, what has no name as JSON."""
+    from hepm.cypher.model import to_json
+
+    if value is None or isinstance(value, str):
+        return value or ""
     if isinstance(value, float):
         return f"{value:.4g}"
-    return str(value)
-
-
-def _entity(value: Mapping[str, Value]) -> str:
-    """A path as its nodes in a row, a relationship as its type, a node as its name, any other map as its pairs."""
-    nodes = value.get("nodes")
-    if set(value) == {"nodes", "relationships"} and isinstance(nodes, list):
-        return " → ".join(map(_cell, nodes))
-    properties = value.get("properties")
-    if not isinstance(properties, Mapping):
-        return ", ".join(f"{name}: {_cell(item)}" for name, item in value.items())
-    if "type" in value:
-        kind = _cell(value["type"])
-        if properties:
-            kind += f" {{{_entity(properties)}}}"
-        return kind
-    named = properties.get("name", properties.get("summary", properties.get("id")))
-    if named is None:
-        return f"({_entity(properties)})"
-    return _cell(named)
+    if isinstance(value, Mapping):
+        nodes = value.get("nodes")
+        if isinstance(nodes, list):
+            return " → ".join(map(_cell, nodes))
+        properties = value.get("properties")
+        if isinstance(properties, Mapping) and "type" not in value:
+            named = properties.get("name", properties.get("summary", properties.get("id")))
+            if named is not None:
+                return _cell(named)
+    elif isinstance(value, Sequence):
+        return ", ".join(map(_cell, value))
+    return json.dumps(to_json(value), ensure_ascii=False)

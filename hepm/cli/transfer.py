@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
@@ -61,62 +60,41 @@ def export(place: StorePlace, path: str, sft: TrainingForm | None, every: bool, 
     if for_agents:
         with place.open() as memory:
             write_for_agents(memory.lessons, place, Path(path), every=every, pending=pending)
-    elif sft == "tagged":
-        _export_cold_start(place, Path(path))
     elif sft is not None:
-        _export_examples(place, path, hints=sft == "hinted")
+        _export_examples(place, path, sft)
     else:
         _export_everything(place, path)
 
 
 def _export_everything(place: StorePlace, path: str) -> None:
-    """Write runs, lessons and credit, and say how many runs and lessons."""
-    written = Counter[str]()
+    """Write runs, lessons and credit."""
+    with place.open() as memory:
+        _write(memory.export(namespace=place.namespace), path, "line")
 
-    def counted(lines: Iterable[str]) -> Iterator[str]:
-        for line in lines:
-            # The first key after the version says what a line holds: {"hepm":1,"id":...} is a run.
-            written[line.split('"', 4)[3]] += 1
-            yield line
+
+def _export_examples(place: StorePlace, path: str, form: TrainingForm) -> None:
+    """Write what `hepm.lab.rl.sft` makes of the successful runs; of tagged agents with EvolveR's settings beside."""
+    from hepm.lab.rl.sft import COLD_START, cold_start, sft_examples
 
     with place.open() as memory:
-        lines = counted(memory.export(namespace=place.namespace))
-        if path == "-":
-            options.print_lines(lines)
-            return
-        options.write_lines(lines, Path(path), "the runs")
-    sentence = f"{written['id']:,} runs"
-    if written["lesson"]:
-        sentence += f" and {count_of(written['lesson'], 'lesson')}"
-    tell(f"{sentence} written to {path}")
-
-
-def _export_examples(place: StorePlace, path: str, *, hints: bool) -> None:
-    """Write what `hepm.lab.rl.sft.sft_examples` gives, one example a line."""
-    from hepm.lab.rl.sft import sft_examples
-
-    with place.open() as memory:
-        examples = sft_examples(memory, hints=hints, namespace=place.namespace)
+        if form == "tagged":
+            examples = cold_start(memory, namespace=place.namespace)
+        else:
+            examples = sft_examples(memory, hints=form == "hinted", namespace=place.namespace)
         # Lazily, as the lines are written: a memory may hold a million runs.
-        lines = (json.dumps(example, ensure_ascii=False) for example in examples)
-        if path == "-":
-            options.print_lines(lines)
-            return
-        written = options.write_lines(lines, Path(path), "the examples")
-    tell(f"{count_of(written, 'example')} written to {path}")
+        _write((json.dumps(example, ensure_ascii=False) for example in examples), path, "example")
+    if form == "tagged":
+        settings = Path(f"{path}.settings.json")
+        options.write_lines([json.dumps(COLD_START)], settings, "the settings")
+        tell(f"settings written to {settings}")
 
 
-def _export_cold_start(place: StorePlace, path: Path) -> None:
-    """Write what `hepm.lab.rl.sft.cold_start` gives, one example a line, and the settings beside."""
-    from hepm.lab.rl.sft import COLD_START, cold_start
-
-    settings = path.with_name(f"{path.name}.settings.json")
-    with place.open() as memory:
-        examples = cold_start(memory, namespace=place.namespace)
-        lines = (json.dumps(example, ensure_ascii=False) for example in examples)
-        written = options.write_lines(lines, path, "the examples")
-    options.write_lines([json.dumps(COLD_START)], settings, "the settings")
-    tell(f"{count_of(written, 'example')} written to {path}, settings to {settings}")
+def _write(lines: Iterable[str], path: str, what: str) -> None:
+    """Write lines to a file, and say how many, or to stdout for -."""
+    if path == "-":
+        options.print_lines(lines)
+    else:
+        tell(f"{count_of(options.write_lines(lines, Path(path), f'the {what}s'), what)} written to {path}")
 
 
 @command("import")

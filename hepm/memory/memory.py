@@ -67,21 +67,31 @@ DEFAULT_EMBEDDER: Final = "hepm/hash-512"
 DEFAULT_RANKERS: Final = "hepm-rank"
 
 
-class _FoldersBeside(NamedTuple):
-    """What a memory keeps beside its file; of one on a server only rankers, in the working folder."""
+class Folders(NamedTuple):
+    """What a memory keeps beside its store; None for what it keeps nowhere."""
 
-    sessions: Path | None
-    seen_files: Path | None
-    rankers: Path
+    sessions: Path | None = None
+    seen_files: Path | None = None
+    rankers: Path | None = None
+    artifacts: Path | None = None
 
     @classmethod
-    def of(cls, path: str | PathLike[str]) -> Self:
-        """The folders of the memory at a path or address: `memory.hepm-sessions` beside `memory.hepm`."""
+    def beside(
+        cls, path: str | PathLike[str], sessions: str | PathLike[str] | None, rankers: str | PathLike[str] | None
+    ) -> Self:
+        """`memory.hepm-sessions` beside `memory.hepm`, and so on; of a server only rankers, in the working folder."""
         file = embedded_file(path)
-        if file is None:
-            return cls(None, None, Path(DEFAULT_RANKERS))
-        names = (f"{file.name}-sessions", f"{file.name}-files", f"{file.name}-rank")
-        return cls(*map(file.with_name, names))
+        folders = cls(None, None, Path(DEFAULT_RANKERS), artifact_folder(path))
+        if file is not None:
+            own, seen, ranked = (file.with_name(f"{file.name}-{name}") for name in ("sessions", "files", "rank"))
+            folders = cls(own, seen, ranked, artifact_folder(path))
+        return folders._replace(
+            sessions=folders.sessions if sessions is None else Path(sessions),
+            rankers=folders.rankers if rankers is None else Path(rankers),
+        )
+
+
+_NOWHERE: Final = Folders()
 
 
 class Memory:
@@ -107,10 +117,7 @@ class Memory:
         *,
         poll_s: float = 1.0,
         endpoint: tuple[str | None, str | None] = (None, None),
-        sessions: str | PathLike[str] | None = None,
-        seen_files: str | PathLike[str] | None = None,
-        rankers: str | PathLike[str] | None = None,
-        artifacts: str | PathLike[str] | None = None,
+        folders: Folders = _NOWHERE,
         speak: Speak | None = None,
         guard: bool = True,
         holdout: float = 0.0,
@@ -121,15 +128,12 @@ class Memory:
         self.approve: Approval = approve
         self.holdout = checked_holdout(holdout)
         self.deny = deny
-        self._seen_files = _as_path(seen_files)
-        self._rankers = _as_path(rankers)
+        self._folders = folders
         self.store = store
         self._embedder = AgreedEmbedder(store, embedder, default=DEFAULT_EMBEDDER, endpoint=endpoint)
-        self.mirrors = Mirror(store, poll_s=poll_s, artifacts=_as_path(artifacts))
+        self.mirrors = Mirror(store, poll_s=poll_s, artifacts=folders.artifacts)
         self.tools = ToolCatalog(store, self.mirrors, self._embedder.agreed)
-        journal: Journal | None = None
-        if sessions is not None:
-            journal = Journal(Path(sessions))
+        journal = None if folders.sessions is None else Journal(folders.sessions)
         self.sessions = Sessions(self, journal=journal, guard=guard)
 
     @classmethod
@@ -184,16 +188,12 @@ class Memory:
         """
         store = open_store(path, counting=counting, auth=auth)
         try:
-            beside = _FoldersBeside.of(path)
             memory = cls(
                 store,
                 embedder,
                 poll_s=poll_s,
                 endpoint=endpoint,
-                sessions=beside.sessions if sessions is None else sessions,
-                seen_files=beside.seen_files,
-                rankers=beside.rankers if rankers is None else rankers,
-                artifacts=artifact_folder(path),
+                folders=Folders.beside(path, sessions, rankers),
                 speak=speak,
                 guard=guard,
                 holdout=holdout,
@@ -285,9 +285,9 @@ class Memory:
         """
         from hepm.rank.checkpoint import Rankers
 
-        if self._rankers is None:
-            raise InputError("this memory has no folder for trained rankers: give Memory(rankers=...)")
-        return Rankers(self._rankers)
+        if self._folders.rankers is None:
+            raise InputError("this memory has no folder for trained rankers: open it with Memory.open(rankers=...)")
+        return Rankers(self._folders.rankers)
 
     @cached_property
     def labels(self) -> Labels:
@@ -363,10 +363,11 @@ class Memory:
             review=takes_carried and self.approve == "review" and namespace in self.namespaces(),
         )
         try:
-            files = files_of(source) if self._seen_files is not None else None
-            if files is None or self._seen_files is None:
+            folder = self._folders.seen_files
+            files = files_of(source) if folder is not None else None
+            if files is None or folder is None:
                 return pipeline.run(prepare(source, reading, options), tools=described, on_batch=on_batch)
-            seen = SeenFiles(self._seen_files, namespace, reading, options)
+            seen = SeenFiles(folder, namespace, reading, options)
             fresh, same = seen.split(files, lambda ids: self.store.find_known(ids, namespace=namespace))
             pipeline.report.add_seen(same)
             read = seen.watch(prepare(fresh, reading, options))
@@ -597,7 +598,7 @@ class Memory:
         if name not in POLICIES:
             raise InputError(f"no policy is called {name!r}; there are {', '.join(sorted(POLICIES))}")
         ranker = None
-        if name == "hybrid" and self._rankers is not None and self._rankers.exists():
+        if name == "hybrid" and self._folders.rankers is not None and self._folders.rankers.exists():
             ranker = self.rankers.find_used(mirror)
         return POLICIES[name].make(PolicySettings(floors, c, ranker))
 
@@ -902,12 +903,6 @@ def _is_ours(trace: TracebackType | None) -> bool:
             return True
         trace = trace.tb_next
     return False
-
-
-def _as_path(path: str | PathLike[str] | None) -> Path | None:
-    if path is None:
-        return None
-    return Path(path)
 
 
 def _names_of(tools: Iterable[object] | None) -> list[ToolName] | None:
