@@ -23,6 +23,7 @@ from hepm.ingest.files.compression import (
     OPEN_ERRORS,
     STREAM_ERRORS,
     decompressed,
+    is_archive,
     is_data,
     split_compression,
     uncompressed_name,
@@ -191,20 +192,25 @@ def _opened(path: str) -> IO[bytes] | None:
 
 def _open_tar(name: str, stream: IO[bytes]) -> Iterator[Opened]:
     """Every document in a tar archive, which is held in memory: those before a damage, and what is damaged."""
-    members: dict[str, bytes] = {}
+    members: list[tuple[str, bytes]] = []
     problem = ""
     try:
         for member, content in _members(stream):
-            members[member] = content
+            members.append((member, content))
     except STREAM_ERRORS as error:  # no further member can be found
         problem = why_unreadable(error)
-    beside = {posixpath.normpath(member): content for member, content in members.items()}
+    beside = {posixpath.normpath(member): content for member, content in members}
 
     def find(path: str) -> IO[bytes] | None:
         return io.BytesIO(beside[path]) if path in beside else None
 
-    for member, content in members.items():
+    for member, content in members:
         shown = printable(f"{name}!{member}")
+        if is_archive(member):
+            yield Rejection(
+                shown, None, "it is an archive inside an archive, which is not opened: unpack the outer one"
+            )
+            continue
         try:
             document = decompressed(io.BytesIO(content), member)
             yield SourceFile(shown, PurePosixPath(uncompressed_name(member)), document, find)

@@ -124,7 +124,7 @@ def _after_space(text: str, position: int) -> int:
 def _up_to(text: str, end: int) -> tuple[Any, int]:
     """The value in a text that is JSON up to a place, without the element of its outermost list that holds the place.
 
-    And the number of that element; an empty list if none holds it.
+    Where no list holds it, without the member of its object. And the number of that element.
     """
     # Of each list and object that is open there: its mark, where its last whole member ends, and how many it has.
     around: list[tuple[str, int, int]] = []
@@ -137,9 +137,11 @@ def _up_to(text: str, end: int) -> tuple[Any, int]:
         elif mark == ",":
             opening, _, count = around[-1]
             around[-1] = opening, token.start(), count + 1
+    if not around:
+        return [], 1
     marks = [mark for mark, _, _ in around]
     if "[" not in marks:
-        return [], 1
+        return DECODER.decode(text[: around[0][1]] + "}"), 1
     depth = marks.index("[")
     _, whole, count = around[depth]
     return DECODER.decode(text[:whole] + "]" + "}" * depth), count + 1
