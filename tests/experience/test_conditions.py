@@ -102,10 +102,3 @@ def test_what_is_no_test_of_a_fact_is_refused(text: str) -> None:
 def test_a_lesson_keeps_its_condition_in_its_record_and_in_a_file() -> None:
     row = rule(CANCELLATION).row()
     assert Principle.of(from_record(to_record(row))) == rule(CANCELLATION)
-
-
-def test_lessons_of_before_hold_always() -> None:
-    record = to_record(rule(ALWAYS).row())
-    old = record.replace('"after":[],', "").replace('"tried":14,', "").replace('"condition":"",', "")
-    assert "after" not in old
-    assert Principle.of(from_record(old)).conditions == ALWAYS

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm.experience.comparison import CallDifference, ToolSequence, divergence_of
@@ -40,22 +39,5 @@ def test_a_way_that_ends_has_an_empty_side() -> None:
     assert (went_on.at, went_on.differences) == (1, (sides("", "b"),))
 
 
-def test_equal_ways_have_two_empty_sides() -> None:
-    found = divergence_of(way("a", "b"), [way("a", "b")])
-    assert found
-    assert (found.at, found.differences) == (2, (sides("", ""),))
-
-
 def test_of_no_other_way_there_is_no_parting() -> None:
     assert divergence_of(way("a"), []) is None
-
-
-@given(ways, ways)
-def test_two_ways_part_at_one_place_whoever_looks(one: ToolSequence, other: ToolSequence) -> None:
-    mine, theirs = divergence_of(one, [other]), divergence_of(other, [one])
-    assert mine
-    assert theirs
-    assert mine.at == theirs.at
-    assert mine.differences[0] == theirs.differences[0][::-1]
-    assert list(one[: mine.at]) == list(other[: mine.at])
-    assert not mine.differences[0].theirs & mine.differences[0].own

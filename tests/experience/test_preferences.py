@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm import Memory, Trajectory, Turn
+from hepm import Trajectory, Turn
 from hepm.errors import AnswerError, EndpointError, EndpointRefusedError, InputError
 from hepm.experience.lesson_bank import LessonBank, StoreLedger
 from hepm.experience.lessons import Notes
@@ -572,10 +572,3 @@ def test_a_model_is_asked_once_about_the_same_context_and_forgotten_with_the_use
     preferences.edit("ann", "\n".join(WISHES), namespace=NS)
     preferences.recall("ann", "cancel it", namespace=NS, model=model)
     assert len(server.requests) == 2
-
-
-def test_lessons_are_where_the_runs_are_when_no_namespace_is_named(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as memory:
-        memory.preferences.edit("ann", "likes short answers")
-        assert memory.preferences.users() == memory.preferences.users(namespace="default") == ["ann"]
-        assert memory.principles.prune() == []

@@ -193,13 +193,6 @@ def test_twins_of_a_task_are_told_once_and_all_their_runs_stand_behind_the_one_t
     assert stored(bank) == {"look before you buy": ["a", "b", "d"], "ask the user": ["c"]}
 
 
-def test_principles_of_different_tasks_that_are_not_similar_are_not_even_judged(bank: LessonBank) -> None:
-    remember(bank, *runs("a", "b"))
-    judge = Heard()
-    report = distill(bank, {"a": "look before you buy", "b": "look at every order that was ever made"}, judge)
-    assert (report.new, judge.asked) == (2, [])
-
-
 @pytest.mark.parametrize("cosine", [0.86, 0.84])
 def test_the_same_border_holds_against_what_is_stored(store: Store, cosine: float) -> None:  # noqa: F811
     bank = in_a_plane(store)

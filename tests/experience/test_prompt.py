@@ -124,15 +124,6 @@ def test_no_text_changes_a_character_outside_of_quotes(texts: list[str]) -> None
 
 
 @given(text=a_text)
-def test_what_is_quoted_is_json_of_the_text_itself(text: str) -> None:
-    told = render(Recollection(notes=Notes("ann", "x"), lessons=[lesson(1, text)], recalled=[text]), budget=9_000)
-    _, short, whole = parted(told.text)[1]
-    assert whole == as_json(as_told(text))
-    assert whole.startswith(short.removesuffix("…"))
-    assert short == whole or estimate_tokens(lesson(1, text).bullet()) > SENTENCE_TOKENS - 20
-
-
-@given(text=a_text)
 def test_a_lesson_takes_at_most_sixty_tokens_whatever_its_length(text: str) -> None:
     assert estimate_tokens(lesson(1, text * 50).bullet()) <= SENTENCE_TOKENS
     assert lesson(1, text * 50).bullet().startswith('- "')
@@ -168,11 +159,6 @@ def test_a_call_by_what_is_no_name_is_quoted_in_the_suggestion(name: str) -> Non
     assert parted(told.text) == (f"{HINT}get_order, \x00", [as_told(name)])
 
 
-@pytest.mark.parametrize("name", ["get_order", "a.b", "server/tool-2", "查询"])
-def test_names_of_tools_stand_as_they_are(name: str) -> None:
-    assert render(Recollection(suggestions=suggested(name))).text == HINT + name
-
-
 # Secrets
 
 
@@ -205,14 +191,6 @@ def test_the_lessons_told_are_those_in_the_prompt_and_the_others_are_left_out(bu
     assert (notes in told.lessons) == ("What this user prefers:" in told.text or "Of what this user" in told.text)
     assert {*told.lessons, *told.left_out} == {"p-1", "p-2", "p-3", "e-1", "e-2", "e-3", notes}
     assert not {*told.lessons} & {*told.left_out}
-
-
-def test_which_lessons_were_told_stands_beside_the_text_and_not_in_it() -> None:
-    told = render(Recollection(lessons=[lesson(1), lesson(2)]))
-    assert told.lessons == ("p-1", "e-1", "p-2", "e-2")
-    assert told.runs == ("run-1", "run-2")
-    assert told.text.count('- "Look first." (3 of 4 runs)') == 2
-    assert not re.search(r"[pe]-\d|run-|\{", told.text)
 
 
 def test_a_suggestion_without_room_leaves_its_room_to_others() -> None:
@@ -287,15 +265,6 @@ def test_an_empty_memory_says_nothing(tmp_path: Path) -> None:
     with Memory.open(tmp_path, speak="weighed") as empty:
         assert empty.prompt(LOOKED).text == ""
         assert empty.prompt(ASKED, run="r").lessons == ()
-
-
-def test_a_memory_says_the_same_twice_and_within_its_budget(memory: Memory) -> None:
-    told = memory.prompt(LOOKED)
-    assert f"{HINT}buy" in told.present
-    assert memory.prompt(LOOKED, options=PromptOptions(suggestions=0)).lessons
-    assert memory.prompt(LOOKED).text == told.text
-    for budget in (0, 40, 120, 400):
-        assert memory.prompt(LOOKED, budget=budget).tokens <= budget
 
 
 def test_what_was_shown_is_credited_with_how_the_run_ended(memory: Memory) -> None:
