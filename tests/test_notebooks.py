@@ -56,8 +56,7 @@ def text_of(output: Any) -> str:
 def test_a_notebook_runs_from_top_to_bottom_and_shows_what_it_gives(notebook: Path, tmp_path: Path):
     for file in (*FOLDER.glob("*.py"), notebook):
         shutil.copy(file, tmp_path)
-    (tmp_path / "data").mkdir()
-    shutil.copy(bfcl(), tmp_path / "data")
+    shutil.copytree(bfcl(), tmp_path / "data" / "bfcl")
     unset = ("HEPM_RUNS", "HEPM_STORE", "HEPM_LLM_MODEL", "OPENAI_", "NEO4J_")
     env = {name: value for name, value in os.environ.items() if not name.startswith(unset)}
     env |= {name: str(tmp_path / name) for name in ("JUPYTER_RUNTIME_DIR", "IPYTHONDIR", "MPLCONFIGDIR", "TMPDIR")}
