@@ -288,5 +288,5 @@ def test_rounds_over_all_gyms_report_success_reward_and_zones_by_environment_and
     assert chosen
     assert all(len(body["tools"]) <= 20 for body in chosen)
     shown = quick("bench", ALL, *map(str, known), *options)
-    assert re.search(r"success by environment +\nround +intention +travel\n1 +0\.00", shown.out)
-    assert re.search(r"experiences by zone +\nround +intention +travel\n1 +0 / 4 / 0 +0 / 1 / 0", shown.out)
+    assert re.search(r"success by environment *\nround +intention +travel\n1 +0\.00", shown.out)
+    assert re.search(r"experiences by zone *\nround +intention +travel\n1 +0 / 4 / 0 +0 / 1 / 0", shown.out)
