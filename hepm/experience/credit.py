@@ -19,23 +19,21 @@ KEY_TURNS: Final = 3
 """K, how many turns are highlighted (PRIME, table 2)."""
 
 
-def credit(rewards: Sequence[float | None], method: CreditMethod = "r2g", *, gamma: float = GAMMA) -> tuple[float, ...]:
+def credit(rewards: Sequence[float | None], method: CreditMethod = "r2g") -> tuple[float, ...]:
     """The credit of each turn from the rewards of all.
 
     *r2g*: G_t = r_t + γ G_{t+1}. *equalised*: 1 for every turn, as where only the last turn has a reward: discounting
     that would credit the last turns most, and the paper wants "early pivotal decisions" (appendix D).
 
-    A reward of None adds nothing. Raises ValueError if gamma is not in (0, 1].
+    A reward of None adds nothing.
     """
-    if not 0 < gamma <= 1:
-        raise ValueError(f"gamma is {gamma:g}; it must be above 0 and at most 1")
     if method == "equalised" or not any(rewards[:-1]):
         return (1.0,) * len(rewards)
     # From the end: each turn has a share of all that comes after it.
     ahead = 0.0
     found: list[float] = []
     for reward in reversed(rewards):
-        ahead = (reward or 0.0) + gamma * ahead
+        ahead = (reward or 0.0) + GAMMA * ahead
         found.append(ahead)
     return tuple(reversed(found))
 

@@ -20,7 +20,6 @@ from hepm.experience.lessons import (
     Experience,
     Principle,
     counted_runs,
-    in_brackets,
     in_own_words,
     is_content,
 )
@@ -157,7 +156,9 @@ class LessonWriter:
     def _line(self, lesson: Principle | Experience) -> LessonLine:
         runs = lesson.run_ids
         if isinstance(lesson, Principle) and is_content(lesson):
-            return LessonLine(in_brackets(lesson.row()), "", (lesson.id,), runs, sure=1.0)
+            counted = counted_runs(lesson.row())
+            text = f"{lesson.text} ({counted})" if counted else lesson.text
+            return LessonLine(text, "", (lesson.id,), runs, sure=1.0)
         # A lesson that nothing counts has only the number of its runs.
         evidence = f"from {count_of(len(runs), 'run')}" if runs else ""
         text = _with_situation(lesson) if self.as_written else in_own_words(lesson)

@@ -253,14 +253,6 @@ def is_content(lesson: LessonRow | Principle) -> bool:
     return any(triple.predicate in CONTENT for triple in lesson.triples)
 
 
-def in_brackets(row: LessonRow) -> str:
-    """What a lesson says with its evidence: "pytest: connection refused → docker compose up -d db (5 of 5 runs)"."""
-    counted = counted_runs(row)
-    if not counted:
-        return row.text
-    return f"{row.text} ({counted})"
-
-
 def counted_runs(row: LessonRow) -> str:
     """The evidence of a lesson in a few words, "5 of 5 runs"; "" if none was counted."""
     tried, worked = row.properties["tried"], row.properties["worked"]

@@ -245,10 +245,6 @@ class Preferences:
             self._bank.mark_done(STEP, runs, namespace=namespace)
         return self._bank.forget_user(user, namespace=namespace)
 
-    def users(self, *, namespace: str = DEFAULT_NAMESPACE) -> list[str]:
-        """Users that have notes, by name."""
-        return sorted({stored.row.user for stored in self._bank.lessons(namespace).all("notes")})
-
     def _revise(
         self,
         user: str,

@@ -18,7 +18,7 @@ from hepm.experience.counted import learn_by_counting, uncounted
 from hepm.experience.distilling import Distiller, DistillReport, Progress, check_kind, distill_into
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lesson_lines import LessonWriter
-from hepm.experience.lessons import Principle, applies_in, in_brackets
+from hepm.experience.lessons import Principle, applies_in, counted_runs, in_own_words
 from hepm.experience.matching import (
     NEAREST,
     SENTENCE_CHARS,
@@ -93,14 +93,9 @@ class FoundPrinciple:
     @property
     def line(self) -> str:
         """When it holds, what it says, and why: "When …: before refund, call check_policy (9 of 10 runs)"."""
-        row = self.principle.row()
-        text = in_brackets(row)
-        if text == row.text and self.principle.sources:
-            text = f"{row.text.rstrip('.')} (from {count_of(len(self.principle.sources), 'run')})"
-        when = self.principle.conditions.when
-        if not when or when.casefold() in text.casefold():
-            return text
-        return f"{when[0].upper()}{when[1:]}: {text}"
+        runs = len(self.principle.sources)
+        evidence = counted_runs(self.principle.row()) or (f"from {count_of(runs, 'run')}" if runs else "")
+        return f"{in_own_words(self.principle)} ({evidence})" if evidence else in_own_words(self.principle)
 
 
 class Principles:

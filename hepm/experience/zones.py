@@ -40,8 +40,6 @@ def stage_of(turn: int, horizon: int) -> Stage:
     The first 25 % of a run are exploration, the last 25 % completion. The middle of a turn's interval decides,
     (t - 1/2) / H; on a border it is verification. This reproduces figures 1 and 11; t / H would not.
     """
-    if turn < 1 or horizon < 1:
-        raise ValueError(f"turns are counted from 1: turn {turn} of {horizon}")
     # 4 · (t - 1/2), compared with H and 3 · H: whole numbers, so that a border is met exactly.
     quarters = 2 * (2 * turn - 1)
     if quarters < horizon:

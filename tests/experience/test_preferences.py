@@ -93,7 +93,7 @@ def test_notes_come_back_whole_with_who_wrote_them_after_which_session(store: St
     assert (done.outcome, done.notes) == ("written", expected)
     assert preferences.notes("ann", namespace=NS) == expected
     assert preferences.history("ann", namespace=NS) == [Notes("ann", "- Please keep it short.", session="s1"), expected]
-    assert preferences.users(namespace=NS) == ["ann"]
+    assert preferences.notes("bob", namespace=NS) is None
     assert preferences.notes("ann", namespace="another team") is None
     live = [one for one in store.lessons.list(namespace=NS) if one.row.live]
     assert [one.row.id for one in live] == [expected.id]
@@ -444,7 +444,8 @@ def test_the_runs_of_a_user_whose_notes_were_forgotten_are_not_reflected_on_late
     preferences.reflect("ann", bank.runs(["s1"], namespace=NS)[0], namespace=NS)
     preferences.forget("ann", namespace=NS)
     assert preferences.reflect_all(namespace=NS) == ReflectReport(runs=1, written=1)
-    assert preferences.users(namespace=NS) == ["bob"]
+    assert preferences.notes("ann", namespace=NS) is None
+    assert lines(preferences, "bob") == ["Answer in German."]
 
 
 # All stored runs

@@ -61,12 +61,6 @@ def test_a_turn_past_the_horizon_completes() -> None:
     assert stage_of(17, 16) == "completion"
 
 
-def test_turns_are_counted_from_one() -> None:
-    for turn, horizon in [(0, 4), (1, 0), (-1, 4)]:
-        with pytest.raises(ValueError, match="from 1"):
-            stage_of(turn, horizon)
-
-
 @pytest.mark.parametrize(
     ("reward", "key_turns", "turns", "credited", "tag"),
     [

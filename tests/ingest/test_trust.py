@@ -162,7 +162,8 @@ def test_no_notes_are_written_of_its_words(tmp_path: Path) -> None:
     runs = [attacked(trajectory("r", "look", user="ann", goal=wish)), trajectory("good", "look", user="bob", goal=wish)]
     with open_with(tmp_path, *runs) as memory:
         assert memory.preferences.reflect_all(namespace="default").runs == 1
-        assert memory.preferences.users(namespace="default") == ["bob"]
+        assert memory.preferences.notes("ann", namespace="default") is None
+        assert memory.preferences.notes("bob", namespace="default") is not None
 
 
 # Trusted later, or no longer
