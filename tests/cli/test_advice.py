@@ -15,7 +15,7 @@ from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.graph.trials import CONTROL, MEMORY, Trial
 from hepm.ingest.prepare import IngestOptions
 from hepm.types import TRIAL
-from tests.faults.command import HEPM, hepm, quick
+from tests.faults.command import HEPM, quick
 from tests.runs import trajectory
 
 
@@ -37,7 +37,7 @@ def store(tmp_path: Path) -> Path:
 
 
 def test_a_line_says_what_is_so_and_ends_with_a_command_that_mends_it_when_it_is_pasted(store: Path) -> None:
-    said = hepm("doctor", "--advice", "--store", store)
+    said = quick("doctor", "--advice", "--store", store)
     assert (said.code, said.err) == (0, "")
     [line] = said.out.splitlines()
     assert line.startswith("default: 6 of 16 runs have no outcome and teach nothing. Rules label 6 of 6 runs tried: ")
@@ -45,7 +45,7 @@ def test_a_line_says_what_is_so_and_ends_with_a_command_that_mends_it_when_it_is
     path = f"{Path(HEPM).parent}{os.pathsep}{os.environ['PATH']}"
     pasted = subprocess.run(command, shell=True, env={**os.environ, "PATH": path}, capture_output=True, check=False)
     assert pasted.returncode == 0, pasted.stderr
-    assert hepm("doctor", "--advice", "--store", store).out == "nothing that is known keeps memory from helping\n"
+    assert quick("doctor", "--advice", "--store", store).out == "nothing that is known keeps memory from helping\n"
 
 
 def test_programs_get_each_line_in_its_parts(store: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.chats import chats, write
-from tests.faults.command import hepm, one_sentence, quick
+from tests.faults.command import one_sentence, quick
 
 NO_TEXT = os.fsdecode(b"caf\xe9")
 
@@ -43,4 +43,4 @@ def test_a_path_may_hold_any_bytes(store: Path) -> None:
     answer = quick("ingest", os.path.join(folder, "runs.jsonl"), "--store", os.path.join(folder, "s.hepm"), "--json")
     assert answer.json["stored"] == 24
     assert quick("export", NO_TEXT, "--store", store, cwd=folder).code == 0
-    assert hepm("import", NO_TEXT, "--store", "o.hepm", under=["env", "-C", folder]).code == 0
+    assert quick("import", NO_TEXT, "--store", "o.hepm", cwd=folder).code == 0

@@ -174,7 +174,7 @@ def test_stats_as_json_count_each_namespace(store: Path, log: Path) -> None:
 def test_no_heading_and_no_number_of_the_stats_is_cut(store: Path, log: Path) -> None:
     namespace = "a-namespace-with-a-name-that-fills-most-of-the-line-of-a-terminal-by-itself"
     quick("ingest", log, "--store", store, "--namespace", namespace)
-    for columns in ("", "0", "1", "40", "80", "wide"):
+    for columns in ("0", "40", "wide"):
         out = quick("stats", "--store", store, env={"COLUMNS": columns} if columns else {}).out
         for word in ("namespace", "runs", "success", "failure", "unlabelled", "tools", "edges", "states", "24", "12"):
             assert word in out.split(), columns
@@ -268,13 +268,11 @@ def test_a_page_is_written_that_names_the_tools(store: Path, tmp_path: Path) -> 
     one_sentence(quick("view", page, "--store", store, "--tool", "no_such_tool"))
 
 
-def test_a_page_of_the_busiest_tools_names_the_runs_and_lessons_behind_them(store: Path, tmp_path: Path) -> None:
+def test_a_page_names_the_runs_behind_its_edges(store: Path, tmp_path: Path) -> None:
     page = tmp_path / "graph.html"
-    quick("lesson", "distill", "--kind", "principle", "--store", store)
     assert quick("view", page, "--store", store).code == 0
     [data] = re.findall(r'<script type="application/json" id="data">(.*)</script>', page.read_text("utf-8"))
     drawn = json.loads(data)
-    assert any(tool["lessons"] for tool in drawn["tools"])
     assert all(edge["runs"] for edge in drawn["edges"] if edge["support"])
 
 
@@ -308,14 +306,12 @@ def test_the_exit_code_tells_done_failed_and_misused_apart(store: Path) -> None:
     assert codes == commands
 
 
-@pytest.mark.parametrize(("code", "command"), [(0, "--version"), (1, "ingest missing.jsonl"), (2, "suggest -k 0")])
-def test_a_process_ends_with_the_code_of_its_command(code: int, command: str) -> None:
-    assert hepm(*command.split()).code == code
+def test_a_process_ends_with_the_code_of_its_command() -> None:
+    assert hepm("ingest", "missing.jsonl").code == 1
 
 
-@pytest.mark.parametrize("command", ["--debug reembed --embedder none", "reembed --embedder none --debug"])
-def test_debug_adds_the_traceback_wherever_it_stands(store: Path, command: str) -> None:
-    answer = quick(*command.split(), "--store", store)
+def test_debug_adds_the_traceback_wherever_it_stands(store: Path) -> None:
+    answer = quick("reembed", "--embedder", "none", "--debug", "--store", store)
     assert answer.code == 1
     assert answer.err.startswith("Traceback")
     assert answer.err.splitlines()[-1].startswith("hepm: no embedder")
@@ -334,7 +330,7 @@ def test_the_shell_completes_commands_and_options(tmp_path: Path) -> None:
     assert "-F _hepm_completion hepm" in quick(env={"_HEPM_COMPLETE": "bash_source"}).out
 
 
-@pytest.mark.parametrize("command", ["--help", "suggest --policy none"])
+@pytest.mark.parametrize("command", [pytest.param("--help", marks=pytest.mark.exhaustive), "suggest --policy none"])
 def test_help_and_misuse_load_nothing_heavy(command: str) -> None:
     code = f"import sys; sys.argv = 'hepm {command}'.split(); import hepm.cli; import atexit; atexit.register(lambda: "
     code += "print({'numpy', 'networkx', 'torch', 'hepm.memory', 'rich', 'hepm.ingest'} & set(sys.modules)))"
@@ -401,7 +397,7 @@ def test_the_command_line_stays_small() -> None:
     commands = list(leaves(app))
     options = [option for command in commands for option in command.params if isinstance(option, click.Option)]
     assert len(commands) <= 40
-    assert len(options) <= 230
+    assert len(options) <= 215
 
 
 def test_a_search_says_how_the_runs_ended_that_went_on_so(store: Path) -> None:

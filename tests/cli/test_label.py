@@ -138,9 +138,9 @@ def test_a_model_labels_by_yes_and_no_and_no_answer_is_paid_for_twice(store: Pat
 
 
 SAID: dict[bool | None, tuple[str, ...]] = {
-    True: ('"Yes"', "'yes.'", "Answer: yes", "Yes, all of it was done.", "Final verdict: **yes**"),
-    False: ("**Answer:** No.", "The answer is: no", '{"answer": "no"}'),
-    None: ("No answer fits.", '"Yes" and "no" both fit.', "Yes and no", "The answer is unclear.", "Yesterday"),
+    True: ('"Yes"', "Yes, all of it was done.", "Final verdict: **yes**"),
+    False: ("The answer is: no", '{"answer": "no"}'),
+    None: ('"Yes" and "no" both fit.', "Yesterday"),
 }
 
 

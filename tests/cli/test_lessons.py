@@ -348,7 +348,7 @@ def test_pending_lessons_are_listed_searched_approved_and_rejected_in_scripts(ta
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a terminal of Windows is none of these")
-@pytest.mark.parametrize("end_key", [b"q", b"\x04"], ids=["q", "ctrl-d"])
+@pytest.mark.parametrize("end_key", [pytest.param(b"q", marks=pytest.mark.exhaustive), b"\x04"], ids=["q", "ctrl-d"])
 def test_one_key_decides_on_a_pending_lesson_in_a_terminal(taught: Path, tmp_path: Path, end_key: bytes) -> None:
     import pty  # not on Windows
     import termios

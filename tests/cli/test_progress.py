@@ -45,7 +45,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-SHARE = ("ingest", "copy", "doctor", "suggest")
+SHARE = ("ingest", "copy")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_command_that_may_take_long_says_on_a_terminal_what_it_does(folder: Pa
     assert seen.rstrip().endswith((b"\x1b[2K", b"\x1b[?25h"))
 
 
-@pytest.mark.parametrize("command", ["export", "copy", "forget", "doctor"])
+@pytest.mark.parametrize("command", ["export", "doctor"])
 def test_no_bar_is_drawn_where_stderr_is_no_terminal(folder: Path, command: str) -> None:
     answer = quick(*COMMANDS[command], cwd=folder)
     assert (answer.code, answer.err) == (0, "")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.chats import chats, write
-from tests.faults.command import hepm, one_sentence, quick
+from tests.faults.command import one_sentence, quick
 
 
 @pytest.fixture
@@ -45,11 +45,6 @@ def test_a_closed_standard_input_is_a_misuse(store: Path, command: list[str]) ->
 )
 def test_what_is_piped_in_and_is_no_utf8_is_refused_in_a_sentence(store: Path, command: list[str]) -> None:
     assert "standard input is not UTF-8" in one_sentence(quick(*command, "--store", store, stdin=b"\xff\xfe["))
-
-
-def test_a_pipe_of_bytes_that_are_no_utf8_is_refused_in_every_locale(store: Path) -> None:
-    answer = hepm("prompt", "--messages", "-", "--store", store, stdin=b"\xff\xfe[", env={"LC_ALL": "C.UTF-8"})
-    assert "standard input is not UTF-8" in one_sentence(answer)
 
 
 def test_a_file_of_messages_that_is_no_utf8_is_named_in_a_sentence(store: Path, tmp_path: Path) -> None:

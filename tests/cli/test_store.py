@@ -80,14 +80,10 @@ def test_a_file_is_refused_for_painting_with_what_chose_it(folder: Path) -> None
 
 ASKED: list[list[str]] = [
     ["suggest", "--after", "get_order"],
-    ["search", "return an order"],
     ["prompt", "--state", "return an order", "--after", "get_order"],
-    ["tool", "list", "--json"],
     ["label", "good-0", "--json"],
-    ["lesson", "list"],
     ["export", "-"],
     ["cypher", "first_tools"],
-    ["view", "page.html"],
     ["forget", "--task", "return-0", "--dry-run"],
 ]
 
