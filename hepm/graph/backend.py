@@ -92,13 +92,6 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[Any, ...]]:
-        """Edges in the order of `EdgeRow`'s fields, by source and target; only those of `sources` if given.
-
-        Plain tuples: a mirror reads all edges, and naming their fields would double the time.
-        """
-
-    @abstractmethod
     def states_after(self, tool: ToolName, *, namespace: str, newer_than: int = 0) -> StateBatch:
         """States of successful runs whose sources hold `tool` and whose id is above `newer_than`, by id."""
 

@@ -405,6 +405,15 @@ class Store(Backend):
         """Aliases of tools, and the tools that are retired."""
         return marks_of(self.read("marked_tools", namespace=namespace))
 
+    def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[Any, ...]]:
+        """Edges in the order of `EdgeRow`'s fields, by source and target; only those of `sources` if given.
+
+        Plain tuples: a mirror reads all edges, and naming their fields would double the time.
+        """
+        if sources is None:
+            return self.read("edges", namespace=namespace)
+        return self.read("edges_from", namespace=namespace, sources=list(sources))
+
     def states_newer_than(self, newer_than: int, *, namespace: str) -> StateBatch:
         """States of all labelled runs whose id is above `newer_than`, by id, without their summaries."""
         return self._batch(self.read("states_newer_than", namespace=namespace, newer_than=newer_than))

@@ -16,7 +16,6 @@ from hepm.graph.delta import Delta, RunRecord
 from hepm.graph.retract import retract_runs
 from hepm.graph.rows import Aliases, Marks, RecordParser, StoredRun, ToolRow, read_each
 from hepm.graph.transaction import Transaction
-from hepm.text import count_of
 from hepm.types import START, SUMMARY_TOOL, Tool, ToolName, Trajectory, Turn, normal
 
 
@@ -287,52 +286,24 @@ def what_changed(row: ToolRow) -> str:
     if row.former_description and row.description != row.former_description:
         changes.append("its description is another")
     now, before = _parameters(row.parameters), _parameters(row.former_parameters)
-    if before and now != before:
-        changes += _parameter_changes(now, before)
+    if before:
+        changed = sorted(name for name in now.keys() | before.keys() if now.get(name) != before.get(name))
+        for what, required in (("now required", True), ("now optional", False), ("removed", None)):
+            names = [name for name in changed if now.get(name) is required]
+            if names:
+                changes.append(f"{what}: {', '.join(names)}")
     if not changes and row.former_parameters not in ("{}", row.parameters):
         changes.append("its parameters are described differently")
     return "; ".join(changes)
 
 
-def _parameter_changes(now: Mapping[str, bool], before: Mapping[str, bool]) -> list[str]:
-    required: list[str] = []
-    optional: list[str] = []
-    stricter: list[str] = []
-    looser: list[str] = []
-    for name, is_required in sorted(now.items()):
-        if name not in before:
-            group = required if is_required else optional
-            group.append(name)
-        elif is_required and not before[name]:
-            stricter.append(name)
-        elif before[name] and not is_required:
-            looser.append(name)
-    removed = sorted(before.keys() - now.keys())
-    changes: list[str] = []
-    if required:
-        changes.append(f"{count_of(len(required), 'required parameter')} added ({', '.join(required)})")
-    if optional:
-        changes.append(f"{count_of(len(optional), 'optional parameter')} added ({', '.join(optional)})")
-    if removed:
-        changes.append(f"{count_of(len(removed), 'parameter')} removed ({', '.join(removed)})")
-    if stricter:
-        changes.append(f"now required: {', '.join(stricter)}")
-    if looser:
-        changes.append(f"no longer required: {', '.join(looser)}")
-    return changes
-
-
 def _parameters(schema: str) -> dict[str, bool]:
-    """Whether each parameter of a JSON Schema is required."""
+    """Whether each parameter of a JSON Schema is required; none of a text that is no schema."""
+    # A schema is as a run recorded it.
     parsed: Any = json.loads(schema)
-    if not isinstance(parsed, dict):
+    try:
+        required: set[str] = set(parsed.get("required") or ())
+        properties: dict[str, Any] = dict(parsed.get("properties") or ())
+        return {name: name in required for name in properties}
+    except (AttributeError, TypeError, ValueError):
         return {}
-    parsed = cast("dict[str, Any]", parsed)
-    # A schema is as a run recorded it, which may not be one.
-    properties, required = parsed.get("properties"), parsed.get("required")
-    if not isinstance(properties, dict):
-        return {}
-    required_names: list[Any] = []
-    if isinstance(required, list):
-        required_names = cast("list[Any]", required)
-    return {name: name in required_names for name in cast("dict[str, Any]", properties)}

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from operator import attrgetter
 from typing import Any, Final, Protocol
 
-from hepm.graph.delta import Delta, Edge, RunRecord, StateMove, StatePlace
+from hepm.graph.delta import Delta, Edge, RunRecord, StateMove, StatePlace, StateSeen
 from hepm.graph.lessons.transaction import LessonTransaction
 from hepm.graph.rows import (
     Aliases,
@@ -113,6 +113,15 @@ class Transaction(Protocol):
         """Add counts and states; `vectors` by the texts of the states."""
 
     @abstractmethod
+    def drop_counts(self, delta: Delta, ids: Sequence[str]) -> None:
+        """Add a delta of negative counts; delete the edges of the runs, and tools and edges that nothing holds."""
+
+    @abstractmethod
+    def reduce_states(
+        self, states: Mapping[StateMove, Mapping[int, StateSeen]]
+    ) -> Iterable[tuple[StatePlace, int, str, bool]]:
+        """Reduce the counts of states; the count that each has left, whose text it has, and whether it kept that."""
+
     def retract(self, delta: Delta, ids: Sequence[str]) -> tuple[dict[StatePlace, int], set[StateMove]]:
         """Take back what runs added, by a delta of negative counts.
 
@@ -123,6 +132,23 @@ class Transaction(Protocol):
             The counts of the dropped states that other runs hold; and the moves on which a state with a text was
             dropped, so that another may have one now.
         """
+        self.rewritten = True
+        self.removed |= delta.labelled
+        self.drop_counts(delta, ids)
+        orphaned: dict[StatePlace, int] = {}
+        below_bound: set[StateMove] = set()
+        dropped: list[StatePlace] = []
+        gone = set(ids)
+        for place, count, run, kept_text in self.reduce_states(delta.states):
+            if count > 0 and run not in gone:
+                continue
+            dropped.append(place)
+            if count > 0:
+                orphaned[place] = count
+            if kept_text:
+                below_bound.add(place[0])
+        self.drop_states(dropped)
+        return orphaned, below_bound
 
     @abstractmethod
     def textless(self, moves: Iterable[StateMove]) -> dict[StatePlace, tuple[int, str, int]]:

@@ -197,28 +197,16 @@ class TrialSession(NamedTuple):
         return self.holdout >= 1
 
 
+_KEPT: Final = TrialSession._fields[TrialSession._fields.index("holdout") :]
+
+
 def trial_session(row: Sequence[Any]) -> TrialSession:
     """A row of the statement `trial_sessions`."""
     seq, run, arm, turns, ended_at, environment, task, success, level, trial = row
     # What `trial_columns` wrote.
-    kept: dict[str, Any] = json.loads(trial)
-    hints: list[tuple[float, bool]] = []
-    for chance, followed in kept["hints"]:
-        hints.append((chance, bool(followed)))
-    return TrialSession(
-        seq=seq,
-        run=run,
-        arm=arm,
-        success=None if success is None else bool(success),
-        turns=turns,
-        ended_at=ended_at,
-        environment=environment,
-        task=task,
-        level=level or "",
-        holdout=kept["holdout"],
-        tokens=kept["tokens"],
-        shown=tuple(kept["shown"]),
-        errors=kept["errors"],
-        hints=tuple(hints),
-        request=kept["request"],
-    )
+    stored: dict[str, Any] = json.loads(trial)
+    kept = {name: stored[name] for name in _KEPT}
+    kept["shown"] = tuple(kept["shown"])
+    kept["hints"] = tuple([(chance, bool(followed)) for chance, followed in kept["hints"]])
+    label = None if success is None else bool(success)
+    return TrialSession(seq, run, arm, label, turns, ended_at, environment, task, level or "", **kept)

@@ -131,11 +131,11 @@ def test_the_newest_description_stays_in_whatever_order_runs_come_and_what_chang
     fill(store, described("newest", 300.0, old), described("same", 400.0, old))
     (row,) = store.tools(namespace=NS)
     assert (row.description, row.described_at, row.changed_at) == ("Finds all flights.", 400.0, 400.0)
-    assert what_changed(row) == "its description is another; 2 parameters removed (day, via)"
+    assert what_changed(row) == "its description is another; removed: day, via"
     fill(store, described("again", None, new), described("undescribed", None, Tool("find")))
     (row,) = store.tools(namespace=NS)
     assert row.changed_at > 1e9
-    assert "1 required parameter added (day); 1 optional parameter added (via)" in what_changed(row)
+    assert "now required: day; now optional: via" in what_changed(row)
 
 
 def test_a_change_of_description_within_one_batch_is_noted_when_it_came(store: Store) -> None:
@@ -143,7 +143,7 @@ def test_a_change_of_description_within_one_batch_is_noted_when_it_came(store: S
     fill(store, *(described(f"r{at}", float(at), old if at < 5 else new) for at in range(1, 9)))
     (row,) = store.tools(namespace=NS)
     assert (row.described_at, row.changed_at) == (8.0, 5.0)
-    assert what_changed(row) == "1 required parameter added (day)"
+    assert what_changed(row) == "now required: day"
 
 
 def called(id: str, *calls: tuple[str, bool | None], success: bool = True, ended_at: float | None = None) -> Trajectory:

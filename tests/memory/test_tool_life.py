@@ -184,7 +184,7 @@ def test_the_command_line_names_marks_and_changes_of_tools(tmp_path: Path) -> No
         )
     said = quick("stats", "--store", store).out
     assert "default: search_api fails now, in 6 of its last 6 runs (4% before)" in said
-    assert "1 required parameter added (day); 1 parameter removed (q)" in said
+    assert "now required: day; removed: q" in said
     renamed = quick("tool", "alias", "login", "sign_in", "--rename", "--store", store)
     assert renamed.out == "login is called sign_in now\n"
     assert quick("tool", "retire", "search_api", "--store", store).code == 0

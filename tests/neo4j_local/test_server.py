@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import shutil
 import socket
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -20,7 +18,6 @@ from neo4j import Driver, GraphDatabase
 
 from hepm.errors import InputError, LocalServerError
 from hepm.graph.neo4j_local import LocalServer
-from hepm.graph.neo4j_local import server as process
 from hepm.graph.neo4j_local.installation import RELEASES, find_java
 from tests.conftest import ROOT
 from tests.faults.command import HEPM, hepm, one_sentence, quick
@@ -180,23 +177,6 @@ def test_a_server_whose_folder_was_removed_can_still_be_stopped(tmp_path: Path):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("killed_with", ["password", "data/databases/system"])
-def test_a_first_start_that_was_killed_is_made_good_by_the_next(tmp_path: Path, killed_with: str):
-    folder = tmp_path / "server"
-    command = [HEPM, "neo4j", "start", "--version", RELEASE.name, "--folder", str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as first:
-        while not (folder / killed_with).exists():
-            assert first.poll() is None
-            time.sleep(0.001)
-        first.kill()
-    server = LocalServer(folder)
-    if (pid := server.status().pid) is not None:
-        os.kill(pid, 9)
-    with running(server), driver_of(server) as driver:
-        assert driver.execute_query("RETURN 1 AS one").records[0]["one"] == 1
-
-
-@pytest.mark.soak
 def test_a_server_that_still_has_the_first_password_of_all_gets_ours(tmp_path: Path):
     folder = tmp_path / "server"
     (folder / "data" / "databases" / "system").mkdir(parents=True)  # as if it had run before
@@ -208,26 +188,6 @@ def test_a_server_that_still_has_the_first_password_of_all_gets_ours(tmp_path: P
 
 
 # Refusals
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("port", ["bolt_port", "http_port"])
-def test_a_port_that_is_taken_while_the_server_starts_is_left_for_another(tmp_path: Path, port: str):
-    taken: list[socket.socket] = []
-
-    def take(sentence: str) -> None:
-        if sentence.startswith("starting Neo4j") and not taken:
-            written = (tmp_path / "server" / "conf" / "neo4j.conf").read_text()
-            name = "bolt" if port == "bolt_port" else "http"
-            found = re.search(rf"server\.{name}\.listen_address=.*:(\d+)", written)
-            assert found
-            taken.append(socket.create_server(("127.0.0.1", int(found[1]))))
-
-    server = LocalServer(tmp_path / "server", RELEASE.name, heap="512m", say=take)
-    with running(server):
-        assert taken
-        assert getattr(server.status(), port) != taken[0].getsockname()[1]
-    taken[0].close()
 
 
 def test_a_port_in_use_is_named_before_anything_is_made(local: LocalServer, tmp_path: Path):
@@ -314,25 +274,6 @@ def test_every_version_starts_beside_the_session_s_on_the_java_that_pip_brings(
         assert row["versions"] == [RELEASES[name].version]
         assert server.status().bolt_port != local.status().bolt_port
         assert server.stop()
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="it finds its arguments in /proc")
-def test_a_child_that_shows_no_arguments_yet_is_taken_for_alive(tmp_path: Path):
-    wipes = (
-        "import ctypes, sys, time; f = open('/proc/self/stat').read().rsplit(')')[1].split()[45:47]; "
-        "ctypes.memset(int(f[0]), 0, int(f[1]) - int(f[0])); open('wiped', 'w').close(); time.sleep(60)"
-    )
-    pid = process.spawn([sys.executable, "-c", wipes, "mark"], log=tmp_path / "log", folder=tmp_path, environment={})
-    try:
-        while not (tmp_path / "wiped").exists():
-            time.sleep(0.01)
-        assert "mark" not in psutil.Process(pid).cmdline()
-        assert process.is_alive(pid, "mark")
-        assert process.find("mark", pid) == pid
-        assert not process.is_alive(pid, "another mark")
-    finally:
-        process.end(pid, "mark", timeout_s=1)
-    assert not process.is_alive(pid, "mark")
 
 
 # These tests themselves

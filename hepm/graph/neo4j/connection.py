@@ -302,6 +302,8 @@ def bound(name: str, space: str, values: Mapping[str, Any]) -> dict[str, Any]:
     if name == "latest_outcomes":
         tools: Sequence[ToolName] = parameters.pop("tools")
         parameters["rows"] = [{"tool": tool, "tool_uid": uid(space, "tool", tool)} for tool in tools]
+    if name == "edges_from":
+        parameters["sources"] = [uid(space, "tool", tool) for tool in parameters["sources"]]
     if name == "outcomes_of_tool":
         parameters["tool_uid"] = uid(space, "tool", parameters.pop("tool"))
     if name == "latest_on_edges":
@@ -362,7 +364,50 @@ def check_version(agent: str, uri: str) -> None:
         )
 
 
-def explain(error: Exception, login: Login) -> StoreError:  # noqa: PLR0911 - one for each cause
+_CAUSES: Final = (
+    (
+        "RateLimit",
+        StoreAccessError,
+        "{where} refuses {user!r} for a while after too many wrong passwords: wait, then check NEO4J_PASSWORD.",
+    ),
+    (
+        r"^AuthError| Neo\.ClientError\.Security",
+        StoreAccessError,
+        "{where} does not let {user!r} in: check NEO4J_USERNAME and NEO4J_PASSWORD.",
+    ),
+    (
+        r" Neo\.ClientError\.Database\.",
+        StoreError,
+        "{where} has no database {database!r}: name another one by NEO4J_DATABASE, or leave it out.",
+    ),
+    (
+        "^ConfigurationError ",
+        StoreUnavailableError,
+        "{where} is no address that can be used ({text}): write it like neo4j://localhost:7687.",
+    ),
+    (
+        # The codes are those of a database that the server is still opening, or closing.
+        r"^((Write|Read)?ServiceUnavailable|SessionExpired|IncompleteCommit) "
+        r"| Neo\.TransientError\.(General\.Database|Database\.)",
+        StoreUnavailableError,
+        "no answer from {where} ({text}). Check that Neo4j is running there, start one with `hepm neo4j start`, "
+        "or name a file as the store to work without a server.",
+    ),
+    (
+        "OutOfMemory|MemoryPool",
+        StoreError,
+        "{where} has too little memory for this ({text}). Nothing of it was stored; give the server a larger heap.",
+    ),
+    (
+        "ReadOnly|NotALeader",
+        StoreError,
+        "{where} takes no writes ({text}): in a cluster name it by neo4j://, which finds the member that does.",
+    ),
+)
+"""What the name and the code of a driver's error look like, the error that it becomes, and its sentence."""
+
+
+def explain(error: Exception, login: Login) -> StoreError:
     """A driver's error as one sentence that says what to do; it never holds the password."""
     code = str(getattr(error, "code", None) or "")
     # Of several lines the first one says what is wrong.
@@ -371,36 +416,9 @@ def explain(error: Exception, login: Login) -> StoreError:  # noqa: PLR0911 - on
     cause = f"{type(error).__name__} {code}"
     if "memory pool" in text:
         cause += " MemoryPool"
-    where = login.uri
-
-    def is_one(pattern: str) -> bool:
-        return re.search(pattern, cause) is not None
-
-    if is_one("RateLimit"):
-        what = "for a while after too many wrong passwords: wait, then check NEO4J_PASSWORD."
-        return StoreAccessError(f"{where} refuses {login.username!r} {what}")
-    if is_one(r"^AuthError| Neo\.ClientError\.Security"):
-        what = "check NEO4J_USERNAME and NEO4J_PASSWORD."
-        return StoreAccessError(f"{where} does not let {login.username!r} in: {what}")
-    if is_one(r" Neo\.ClientError\.Database\."):
-        what = "name another one by NEO4J_DATABASE, or leave it out."
-        return StoreError(f"{where} has no database {login.database!r}: {what}")
-    if is_one("^ConfigurationError "):
-        what = "write it like neo4j://localhost:7687."
-        return StoreUnavailableError(f"{where} is no address that can be used ({text}): {what}")
-    # The codes are those of a database that the server is still opening, or closing.
-    gone = "^(((Write|Read)?ServiceUnavailable)|SessionExpired|IncompleteCommit) "
-    if is_one(gone + r"| Neo\.TransientError\.(General\.Database|Database\.)"):
-        return StoreUnavailableError(
-            f"no answer from {where} ({text}). Check that Neo4j is running there, start one with `hepm neo4j start`, "
-            "or name a file as the store to work without a server."
-        )
-    if is_one("OutOfMemory|MemoryPool"):
-        what = "Nothing of it was stored; give the server a larger heap."
-        return StoreError(f"{where} has too little memory for this ({text}). {what}")
-    if is_one("ReadOnly|NotALeader"):
-        what = "in a cluster name it by neo4j://, which finds the member that does."
-        return StoreError(f"{where} takes no writes ({text}): {what}")
+    for pattern, kind, sentence in _CAUSES:
+        if re.search(pattern, cause):
+            return kind(sentence.format(where=login.uri, user=login.username, database=login.database, text=text))
     if code:
         text += f" [{code}]"
-    return StoreError(f"{where}: {text}")
+    return StoreError(f"{login.uri}: {text}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -186,12 +186,6 @@ class Neo4jStore(Store):
 
         return self._connection.write(checked)
 
-    def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[Any, ...]]:
-        if sources is None:
-            return self.read("edges", namespace=namespace)
-        keys = [uid(uid(namespace), "tool", name) for name in sources]
-        return self.read("edges_from", namespace=namespace, sources=keys)
-
     def states_after(self, tool: ToolName, *, namespace: str, newer_than: int = 0) -> StateBatch:
         if newer_than:
             return self._batch(self.read("new_states_after", namespace=namespace, tool=tool, newer_than=newer_than))
@@ -343,9 +337,7 @@ class Neo4jTransaction(Sender, Transaction):
                 rows.append(row)
         self.put("add_run_edges", rows)
 
-    def retract(self, delta: Delta, ids: Sequence[str]) -> tuple[dict[StatePlace, int], set[StateMove]]:
-        self.rewritten = True
-        self.removed |= delta.labelled
+    def drop_counts(self, delta: Delta, ids: Sequence[str]) -> None:
         self._add_counts(delta)
         sources: set[ToolName] = set()
         touched = set(delta.tools)
@@ -355,25 +347,11 @@ class Neo4jTransaction(Sender, Transaction):
         # Edges first, then the tools that they alone held.
         self.put("drop_empty_edges", self._tools(sources), key="sources")
         self.put("drop_run_edges", self._runs(ids), key="uids")
-        dropped = self._reduce_states(delta.states, set(ids))
         self.put("drop_uncalled_tools", self._tools(touched), key="uids")
 
-        orphaned: dict[StatePlace, int] = {}
-        below_bound: set[StateMove] = set()
-        for (move, key), count, had_text in dropped:
-            if count > 0:
-                orphaned[move, key] = count
-            if had_text:
-                below_bound.add(move)
-        return orphaned, below_bound
-
-    def _reduce_states(
-        self, states: Mapping[StateMove, Mapping[int, StateSeen]], gone: Collection[str]
-    ) -> list[tuple[StatePlace, int, bool]]:
-        """Reduce the counts of states, and drop those that no run holds or whose text came from a run that is gone.
-
-        Place and remaining count of each that was dropped, and whether it had a text.
-        """
+    def reduce_states(
+        self, states: Mapping[StateMove, Mapping[int, StateSeen]]
+    ) -> Iterator[tuple[StatePlace, int, str, bool]]:
         places: dict[str, StatePlace] = {}
         rows: list[dict[str, object]] = []
         for move, of_move in states.items():
@@ -383,14 +361,8 @@ class Neo4jTransaction(Sender, Transaction):
                 # The server answers by uid: it knows nothing of our keys.
                 places[state_id] = move, key
                 rows.append({"uid": state_id, "count": state.count})
-        dropped: list[tuple[StatePlace, int, bool]] = []
-        uids: list[str] = []
         for state_id, count, run, kept in self.ask("reduce_states", rows):
-            if count <= 0 or run in gone:
-                uids.append(state_id)
-                dropped.append((places[state_id], count, bool(kept)))
-        self.put("drop_states", uids, key="uids")
-        return dropped
+            yield places[state_id], count, run, bool(kept)
 
     def textless(self, moves: Iterable[StateMove]) -> dict[StatePlace, tuple[int, str, int]]:
         by_uid = {move_uid(self.space, move): move for move in moves}

@@ -10,25 +10,21 @@ import logging
 import os
 import re
 import secrets
-import shutil
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Final, LiteralString, cast
+from typing import Final, LiteralString
 
 import psutil
 
 from hepm.errors import InputError, LocalServerError
 from hepm.graph.neo4j_local import installation
 from hepm.graph.neo4j_local.installation import Release, Report, Say, exclusive, release_of
-
-# Servers that this process started: it waits for their end, so that none becomes a zombie.
-_children: dict[int, subprocess.Popen[bytes]] = {}
 
 _ERROR: Final = re.compile(r"^(Exception|Error|Caused by)\b| ERROR ")
 # What precedes the message of a Java error.
@@ -52,7 +48,6 @@ def spawn(command: Sequence[str | Path], *, log: Path, folder: Path, environment
             creationflags=flags,
             umask=0o077,
         )
-    _children[child.pid] = child
     return child.pid
 
 
@@ -73,12 +68,6 @@ def find(mark: str, pid: int | None = None) -> int | None:
 
 def is_alive(pid: int, mark: str) -> bool:
     """Whether the process with this pid is running and has `mark` among its arguments."""
-    child = _children.get(pid)
-    if child is not None:
-        # A child that has just been started shows no arguments for some microseconds.
-        if child.poll() is None:
-            return mark in cast("list[object]", child.args)
-        _children.pop(pid, None)  # another thread may have noticed too
     with contextlib.suppress(psutil.Error):
         return mark in psutil.Process(pid).cmdline()  # a zombie has none
     return False
@@ -119,9 +108,6 @@ def _ended(process: psutil.Process, timeout_s: float) -> bool:
 
 
 def _runs(process: psutil.Process) -> bool:
-    child = _children.get(process.pid)
-    if child is not None:
-        return child.poll() is None
     if not process.is_running():
         return False
     # The first thread ends before the others, and only the last one releases files and locks.
@@ -178,10 +164,6 @@ class Status:
     http_port: int | None
 
 
-class _PortTakenError(LocalServerError):
-    """A port that was free a moment ago is not."""
-
-
 class LocalServer:
     """A server by its folder, which only its owner can read. Two objects for one folder mean one server.
 
@@ -189,7 +171,7 @@ class LocalServer:
         folder: Its data, logs, settings and password; made at the first start.
         version: `5.26` or `2026.08`. Default: that of the folder, else 5.26.
         bolt_port, http_port: Default: the last ones, else 7687 and 7474 or the next free ones.
-        heap, page_cache: Such as `512m` or `2g`. Default: the last ones.
+        heap: Such as `512m` or `2g`. Default: the last one.
         say: Receives sentences for the user.
         report: Called while jars are fetched, with how many are present and how many there are.
     """
@@ -202,16 +184,14 @@ class LocalServer:
         bolt_port: int | None = None,
         http_port: int | None = None,
         heap: str | None = None,
-        page_cache: str | None = None,
         say: Say = lambda _: None,
         report: Report | None = None,
     ) -> None:
-        for name, size in (("heap", heap), ("page cache", page_cache)):
-            if size is not None and not _SIZE.fullmatch(size):
-                raise InputError(f"{size!r} is no size of a {name}: write it as 512m or 2g")
+        if heap is not None and not _SIZE.fullmatch(heap):
+            raise InputError(f"{heap!r} is no size of a heap: write it as 512m or 2g")
         self._version = None if version is None else release_of(version).name
         self._ports = (bolt_port, http_port)
-        self._sizes = (heap, page_cache)
+        self._heap = heap
         self._say = say
         self._report = report
         self._folder = Path(folder).expanduser().resolve()
@@ -220,8 +200,6 @@ class LocalServer:
         self._settings_file = self._folder / "settings.json"
         self._pid_file = self._folder / "run" / "server.pid"
         self._java_arguments = self._folder / "run" / "java.args"
-        # Exists from the beginning of the first start until the server has answered.
-        self._first_start = self._folder / "run" / "first-start"
         self._neo4j_log = self._folder / "logs" / "neo4j.log"
         self._java_log = self._folder / "logs" / "console.log"
 
@@ -233,32 +211,24 @@ class LocalServer:
     def status(self) -> Status:
         """The state now."""
         settings, pid = self._settings(), self._pid()
-        # What is known without settings and without a process.
-        status = Status(
+        uri = browser = version = bolt_port = http_port = None
+        if settings is not None:
+            version = release_of(settings.version).version
+            bolt_port, http_port = settings.bolt_port, settings.http_port
+            if pid is not None:
+                uri, browser = f"bolt://{HOST}:{bolt_port}", f"http://{HOST}:{http_port}/browser/"
+        return Status(
             running=pid is not None,
-            version=None,
+            version=version,
             folder=self._folder,
-            uri=None,
-            browser=None,
+            uri=uri,
+            browser=browser,
             pid=pid,
             username=USER,
             password_file=self._password_file,
-            bolt_port=None,
-            http_port=None,
+            bolt_port=bolt_port,
+            http_port=http_port,
         )
-        if settings is None:
-            return status
-        status = replace(
-            status,
-            version=release_of(settings.version).version,
-            bolt_port=settings.bolt_port,
-            http_port=settings.http_port,
-        )
-        if pid is None:
-            return status
-        uri = f"bolt://{HOST}:{settings.bolt_port}"
-        browser = f"http://{HOST}:{settings.http_port}/browser/"
-        return replace(status, uri=uri, browser=browser)
 
     def start(self, *, timeout_s: float = 120) -> bool:
         """Start the server and wait until it answers a query; returns False if it was running already.
@@ -292,12 +262,7 @@ class LocalServer:
             release = release_of(version)
             java = installation.find_java()
             jars = installation.provide_jars(release, report=self._report, say=self._say)
-            try:
-                self._launch(release, java, jars, timeout_s)
-            except _PortTakenError:
-                if self._ports != (None, None):
-                    raise
-                self._launch(release, java, jars, timeout_s)  # on other ports
+            self._launch(release, java, jars, timeout_s)
         return True
 
     def stop(self, *, timeout_s: float = 60) -> bool:
@@ -353,7 +318,6 @@ class LocalServer:
         conf = self._folder / "conf"
         environment = {name: value for name, value in os.environ.items() if not name.startswith("NEO4J_")}
         environment |= {"NEO4J_HOME": str(self._folder), "NEO4J_CONF": str(conf)}
-        self._move_unfinished_data()
         self._set_first_password(java, environment)
         self._say(f"starting Neo4j {release.version} with {java}")
         command = [java, f"@{self._java_arguments}", release.main, self._mark, f"--config-dir={conf}"]
@@ -379,8 +343,7 @@ class LocalServer:
         http = _choose_port("http_port", http, base.http_port, taken=bolt)
         if before and self._ports == (None, None) and (bolt, http) != (base.bolt_port, base.http_port):
             self._say(f"ports {base.bolt_port} and {base.http_port} of last time: one is in use, so they changed")
-        heap, page_cache = self._sizes
-        return ServerSettings(base.version, bolt, http, heap or base.heap, page_cache or base.page_cache)
+        return ServerSettings(base.version, bolt, http, self._heap or base.heap, base.page_cache)
 
     def _configure(self, release: Release, settings: ServerSettings, jars: list[Path]) -> None:
         for name in ("logs", "run", "conf"):
@@ -394,22 +357,12 @@ class LocalServer:
         arguments = templates.joinpath("java.args").read_text("utf-8")
         _write_private(self._java_arguments, arguments.format(heap=settings.heap, class_path=class_path))
 
-    def _move_unfinished_data(self) -> None:
-        """Move the data of a killed first start aside: Neo4j rejects them, and no client can have written to them."""
-        data, aside = self._folder / "data", self._folder / "data.unfinished"
-        opened = self._neo4j_log.exists() and "Bolt enabled" in self._neo4j_log.read_text("utf-8", "replace")
-        if self._first_start.exists() and data.exists() and not opened:
-            shutil.rmtree(aside, ignore_errors=True)
-            data.rename(aside)
-            self._say("the first start ended before the server opened: its empty data were moved to data.unfinished")
-
     def _set_first_password(self, java: Path, environment: dict[str, str]) -> None:
         """Set the password before the first start: the server is never open with Neo4j's own first password."""
         if not self._password_file.exists():
             # The command below reads the file as an argument, where a leading dash or quote has a meaning.
             _write_private(self._password_file, "n" + secrets.token_urlsafe(24))
         if not (self._folder / "data" / "databases" / "system").exists():
-            self._first_start.touch(mode=0o600)
             # The command reads `@file` as its arguments, so no process list shows the password.
             admin = [java, f"@{self._java_arguments}", "org.neo4j.cli.AdminTool", "dbms", "set-initial-password"]
             # If it fails, the server says why when it starts, or gets the password as soon as it opens.
@@ -421,17 +374,19 @@ class LocalServer:
     def _await(self, pid: int, settings: ServerSettings, timeout_s: float, log_bytes: int = 0) -> None:
         ports, logs = (settings.bolt_port, settings.http_port), self._neo4j_log.parent
         until = time.monotonic() + timeout_s
-        while time.monotonic() < until and is_alive(pid, self._mark):
+        while time.monotonic() < until:
+            # A process that has just been started shows no arguments for some microseconds.
+            time.sleep(0.1)
+            if not is_alive(pid, self._mark):
+                break
             # Another program on the port must not see the password.
             if listens(pid, ports) and _logs_in(settings.bolt_port, self.password):
-                self._first_start.unlink(missing_ok=True)
                 return
-            time.sleep(0.1)
         if is_alive(pid, self._mark):
             raise LocalServerError(f"Neo4j did not answer within {timeout_s:g} s. Its logs are in {logs}")
         why = last_error(self._java_log) or last_error(self._neo4j_log, since=log_bytes)
         if why and "already in use" in why:  # "Address already in use", "Address 127.0.0.1:7475 is already in use"
-            raise _PortTakenError(f"another program took port {ports[0]} or {ports[1]} meanwhile: start it again")
+            raise LocalServerError(f"another program took port {ports[0]} or {ports[1]} meanwhile: start it again")
         raise LocalServerError(f"Neo4j ended while it started: {why or 'it gave no reason'}. Its logs are in {logs}")
 
 

@@ -497,7 +497,7 @@ DELETE FROM state_after WHERE namespace = :namespace AND tool = :tool AND state 
 -- name: reduce_state
 UPDATE state SET count = count - :count
 WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND success = :success AND key = :key
-RETURNING id, count, trajectory, summary IS NOT NULL;
+RETURNING count, trajectory, summary IS NOT NULL;
 
 -- name: find_state
 SELECT id FROM state

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -162,11 +162,6 @@ class SQLiteStore(Store):
             self._set_meta(db, success_from=reward)
             return results
 
-    def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[Any, ...]]:
-        if sources is None:
-            return self.read("edges", namespace=namespace)
-        return self.read("edges_from", namespace=namespace, sources=list(sources))
-
     def states_after(self, tool: ToolName, *, namespace: str, newer_than: int = 0) -> StateBatch:
         return self._batch(self.read("states_after", namespace=namespace, tool=tool, newer_than=newer_than))
 
@@ -298,9 +293,7 @@ class SQLiteTransaction(Transaction):
         for rows in delta.tool_rows():
             self._put("add_tool", rows)
 
-    def retract(self, delta: Delta, ids: Sequence[str]) -> tuple[dict[StatePlace, int], set[StateMove]]:
-        self.rewritten = True
-        self.removed |= delta.labelled
+    def drop_counts(self, delta: Delta, ids: Sequence[str]) -> None:
         self._add_counts(delta)
         for source in {source for source, _ in delta.edges}:
             self.run("delete_empty_edges", source=source)
@@ -308,31 +301,16 @@ class SQLiteTransaction(Transaction):
         for name in ids:
             self.run("delete_run_edges", seq=self.row_numbers[name])
             self.run("delete_tool_runs", seq=self.row_numbers[name])
-        return self._reduce_states(delta.states, set(ids))
 
-    def _reduce_states(
-        self, states: Mapping[StateMove, Mapping[int, StateSeen]], gone: Collection[str]
-    ) -> tuple[dict[StatePlace, int], set[StateMove]]:
-        """Reduce the counts of states, and drop those that no run holds or whose text came from a run that is gone.
-
-        Returns what `retract` does.
-        """
-        orphaned: dict[StatePlace, int] = {}
-        below_bound: set[StateMove] = set()
+    def reduce_states(
+        self, states: Mapping[StateMove, Mapping[int, StateSeen]]
+    ) -> Iterator[tuple[StatePlace, int, str, bool]]:
         for move, of_move in states.items():
             self.sources.update(move.sources)
             place = _place(move)
             for key, state in of_move.items():
-                reduced = self.run("reduce_state", **place, key=key, count=state.count).fetchall()
-                for number, count, run, kept in reduced:
-                    if count > 0 and run not in gone:
-                        continue
-                    if count > 0:
-                        orphaned[move, key] = count
-                    if kept:
-                        below_bound.add(move)
-                    self._drop_state("delete_state", number, move)
-        return orphaned, below_bound
+                for count, run, kept in self.run("reduce_state", **place, key=key, count=state.count).fetchall():
+                    yield (move, key), count, run, bool(kept)
 
     def textless(self, moves: Iterable[StateMove]) -> dict[StatePlace, tuple[int, str, int]]:
         bound = self.header.states_per_move
