@@ -192,8 +192,6 @@ def tool_row(row: Sequence[Any]) -> ToolRow:
     *values, retired, aliases = row
     if isinstance(aliases, str):
         aliases = json.loads(aliases)  # SQLite keeps lists as JSON
-    if [*map(type, values[:5])] != [str, str, str, int, int]:
-        raise ValueError(f"the row of the tool {values[0]!r} holds values of other kinds")
     return ToolRow._make((*values, bool(retired), tuple(sorted(aliases))))
 
 

@@ -261,11 +261,7 @@ class Store(Backend):
 
     def namespaces(self) -> list[str]:
         """Those that hold anything, by name."""
-        names: list[str] = []
-        for name, *_ in self.read("namespaces", namespace=""):
-            if isinstance(name, str):  # a damaged one is none
-                names.append(name)
-        return sorted(names)
+        return sorted(name for name, *_ in self.read("namespaces", namespace=""))
 
     def totals(self, *, namespace: str) -> Totals:
         """Counts of everything."""

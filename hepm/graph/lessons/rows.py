@@ -316,12 +316,8 @@ def stored_lessons(rows: Iterable[Sequence[Any]], *, damaged: Sequence[str] | No
                 continue
             # As if its words came from these runs: forgetting them deletes it.
             row = LessonRow("experience", name, "", sources=tuple(map(Source, damaged)))
-        counts = Uses(shown, uses, successes)
-        # SQLite holds any value in any column: see `hepm.graph.sqlite.damage`.
-        if {*map(type, counts)} != {int}:
-            raise ValueError(f"the uses of the lesson {name!r} are no numbers")
         vector = None if stored is None else from_bytes(stored)
-        lessons.append(StoredLesson(seq, row, counts, vector))
+        lessons.append(StoredLesson(seq, row, Uses(shown, uses, successes), vector))
     return lessons
 
 
