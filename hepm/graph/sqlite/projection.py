@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from hepm.cypher.model import EDGE_SUMMARIES, PROPERTIES, TABLES, PropertyType, Table
 from hepm.user_cache import user_cache
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from hepm.cypher.engines import Projection
     from hepm.graph.sqlite.store import SQLiteStore
     from hepm.graph.store import Store
+
+_HELD: Final = {"string": str, "integer": int, "float": int | float, "boolean": int, "strings": str}
+"""What SQLite holds for each type: truth values as numbers, lists as JSON."""
 
 FOLDER: Final = ".cypher"  # ending of the folder beside a store that holds its copy
 
@@ -65,9 +68,10 @@ def _typed(table: Table, rows: Iterator[Sequence[Any]]) -> Iterator[tuple[object
 
 
 def _value(value: Any, kind: PropertyType) -> object:
-    """A value as its column takes it: SQLite has truth values as numbers, lists as JSON."""
-    if value is None:
+    """A value as its column takes it; nothing where it is of another type, as another program may have written it."""
+    if kind == "strings" and value is not None:
+        read: Any = json.loads(value)
+        return tuple(map(str, cast("Sequence[object]", read))) if isinstance(read, list) else ()
+    if not isinstance(value, _HELD[kind]):
         return None
-    if kind == "strings":
-        return tuple(map(str, json.loads(value)))
     return bool(value) if kind == "boolean" else value
