@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final
 
 from hepm.errors import InputError
@@ -12,7 +11,7 @@ from hepm.graph.changes import replaces
 from hepm.graph.delta import RunRecord
 from hepm.graph.examination import differences
 from hepm.graph.lessons.rows import Reported
-from hepm.graph.rows import Header, HeldRun
+from hepm.graph.rows import Header, HeldRun, batches
 from hepm.graph.store import Store
 from hepm.graph.stored_vectors import of_size
 from hepm.ingest.pipeline import replay_with
@@ -52,12 +51,8 @@ def copy_store(
         states: dict[str, list[int]] = {}  # by the run whose wording they keep
         for row in source.iter_states(namespace=namespace):
             states.setdefault(row.trajectory, []).append(row.id)
-        held_runs = source.iter_runs(namespace=namespace)
-        # In batches of the target's transactions; each is looked up at once.
-        while True:
-            batch = list(islice(held_runs, target.runs_a_batch))
-            if not batch:
-                break
+        # Each batch is looked up at once.
+        for batch in batches(source.iter_runs(namespace=namespace), target.runs_a_batch):
             new = _new_to(target, batch, namespace)
             if new:
                 ids = [id for run, _ in new for id in states.get(run.id, ())]

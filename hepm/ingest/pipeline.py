@@ -20,7 +20,7 @@ from hepm.graph.store import Store
 from hepm.ingest.formats.exported import Carried, Content
 from hepm.ingest.formats.hepm import parse_run, parse_stored, write_run
 from hepm.ingest.joining import joined
-from hepm.ingest.prepare import Prepared, batches, run_of
+from hepm.ingest.prepare import Prepared, run_of
 from hepm.ingest.records import Rejection, Remark, UnknownFile
 from hepm.text import count_of
 from hepm.types import Tool, ToolName, Trajectory
@@ -165,7 +165,7 @@ class Pipeline:
     def _store_all(self, items: Iterable[Prepared], on_batch: ReportProgress | None) -> None:
         """Store in batches, and in the order of the items: the lessons of an export come after the runs they name."""
         for carried, group in groupby(self._accepted(items), lambda item: isinstance(item, Carried)):
-            for batch in batches(group, self._store.runs_a_batch, _CHARS_A_BATCH):
+            for batch in _batches(group, self._store.runs_a_batch):
                 if carried:
                     self._carry([item.content for item in batch if isinstance(item, Carried)])
                     continue
@@ -273,6 +273,21 @@ class Pipeline:
         for run in added.conflicts:
             reason = f"a run with other content is stored under the id {run.id!r}, and stays as it is. {_CONFLICT}"
             report.rejected.append(Rejection(run.source or "(a run that names no file)", run.id, reason))
+
+
+def _batches(items: Iterable[RunRecord | Carried], most: int) -> Iterator[list[RunRecord | Carried]]:
+    """Items some at a time: at most so many, and no further one where their records are long."""
+    batch: list[RunRecord | Carried] = []
+    chars = 0
+    for item in items:
+        batch.append(item)
+        if isinstance(item, RunRecord):
+            chars += len(item.record)
+        if len(batch) == most or chars > _CHARS_A_BATCH:
+            yield batch
+            batch, chars = [], 0
+    if batch:
+        yield batch
 
 
 def _whole_of(run: RunRecord, known: Known, record: str) -> str | None:

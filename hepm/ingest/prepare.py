@@ -204,22 +204,6 @@ def _is_message(value: object) -> bool:
     return is_record(value) and type(getattr(value, "role", None)) is str
 
 
-def batches(items: Iterable[T], most: int, most_chars: int) -> Iterator[list[T]]:
-    """Items some at a time: at most so many, and no further one where records have more than `most_chars`."""
-    batch: list[T] = []
-    chars = 0
-    for item in items:
-        batch.append(item)
-        run: object = cast("tuple[object, ...]", item)[1] if isinstance(item, tuple) else item
-        if isinstance(run, RunRecord):
-            chars += len(run.record)
-        if len(batch) == most or chars > most_chars:
-            yield batch
-            batch, chars = [], 0
-    if batch:
-        yield batch
-
-
 def run_of(
     trajectory: Trajectory, record: str, digest: str | None = None, *, aliases: Aliases | None = None
 ) -> RunRecord:

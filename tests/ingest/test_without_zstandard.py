@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
 import pytest
 import zstandard
 
-from tests.faults.command import Answer, hepm, quick
+from tests.faults.command import Answer, quick
 from tests.ingest.samples import AGENTDOJO, CHAT, TAU, write
 
 SENTENCE = "it is compressed with Zstandard, which needs an extra: pip install 'hepm[zstd]'"
 
 
 @pytest.fixture
-def base(tmp_path: Path) -> dict[str, str]:
-    """Variables under which the package is not there, as in a base install."""
-    (tmp_path / "without").mkdir()
-    (tmp_path / "without" / "zstandard.py").write_text("raise ImportError('not here')")
-    return {"PYTHONPATH": os.pathsep.join([str(tmp_path / "without"), os.environ.get("PYTHONPATH", "")])}
-
-
-@pytest.fixture
 def base_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same for this process."""
+    """This process without the package, as in a base install."""
     monkeypatch.setitem(sys.modules, "zstandard", None)
 
 
@@ -46,11 +37,9 @@ def said(answer: Answer) -> tuple[int, int, list[str]]:
     return answer.code, answer.json["stored"], [one["reason"] for one in answer.json["rejected"]]
 
 
-def test_one_zstandard_file_keeps_no_other_file_of_a_folder_out(
-    folder: Path, base: dict[str, str], tmp_path: Path
-) -> None:
-    store = tmp_path / "store.hepm"
-    answer = hepm("ingest", folder, "--store", store, "--json", env=base)
+@pytest.mark.usefixtures("base_install")
+def test_one_zstandard_file_keeps_no_other_file_of_a_folder_out(folder: Path, tmp_path: Path) -> None:
+    answer = quick("ingest", folder, "--store", tmp_path / "store.hepm", "--json")
     assert said(answer) == (0, 2, [SENTENCE])
     assert list(answer.reasons()) == ["b.json.zst"]
 
