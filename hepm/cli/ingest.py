@@ -207,31 +207,17 @@ def _remarks_on(report: IngestReport) -> Iterator[str]:
             f" (first in {report.unread_in[kind]})"
         )
     if report.without_calls:
-        hold = _verb(report.without_calls, "holds", "hold")
-        yield f"{report.without_calls:,} of them {hold} no tool call, so that nothing is learned there"
+        yield f"{report.without_calls:,} of them without a tool call: nothing is learned there"
     if report.distrusted:
-        kept = _verb(
-            report.distrusted,
-            "is not trusted: it is kept, and counts",
-            "are not trusted: they are kept, and count",
-        )
-        yield f"{report.distrusted:,} of them {kept} for nothing"
+        yield f"{report.distrusted:,} of them not trusted: kept, and counting for nothing"
     for rule, labelled in sorted(report.by_rule.items()):
-        have = _verb(labelled, "has a label", "have labels")
-        yield f"{labelled:,} of them {have} by the rule {rule!r}"
+        yield f"{labelled:,} of them labelled by the rule {rule!r}"
     if report.unlabelled:
         remedy = "label them with `hepm label`"
         # Formats such as transcripts have no key for an outcome.
         if not report.by_format.keys() <= _WITHOUT_OUTCOMES:
             remedy = f"name the key of outcomes with --success-key or --reward-key, pass --assume-success, or {remedy}"
-        unknown = _verb(report.unlabelled, "has no outcome and counts", "have no outcome and count")
-        yield f"{report.unlabelled:,} of them {unknown} for nothing yet: {remedy}"
-
-
-def _verb(count: int, singular: str, plural: str) -> str:
-    if count == 1:
-        return singular
-    return plural
+        yield f"{report.unlabelled:,} of them without an outcome, counting for nothing yet: {remedy}"
 
 
 def _unmatched_keys(reading: ReadOptions, report: IngestReport) -> list[str]:

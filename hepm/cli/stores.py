@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
@@ -41,11 +41,10 @@ if TYPE_CHECKING:
 _MANY: Final = 20  # more runs than this are forgotten only after a confirmation
 _SHOWN_REMARKS: Final = 10
 _LESSONS: Final = ("experiences", "principles", "notes")
-_COLUMNS: Final = ("runs", "success", "failure", "unlabelled", "tools", "edges", "states")
+_COLUMNS: Final = ("runs", "success", "failure", "unlabelled", "tools", "edges", "states", "lessons")
 
 
-@dataclass(frozen=True, slots=True)
-class NamespaceStats:
+class NamespaceStats(NamedTuple):
     """What `hepm stats` says of a namespace.
 
     Attributes:
@@ -63,24 +62,10 @@ class NamespaceStats:
     def of(cls, memory: Memory, namespace: str) -> NamespaceStats:
         """Read the counts of a namespace."""
         tools = memory.tools.list(namespace=namespace)
-        return cls(
-            totals=asdict(memory.totals(namespace=namespace)),
-            # Tools that runs only list, and never called, have 0 calls.
-            called=sum(tool.calls > 0 for tool in tools),
-            remarks=remarks(memory, tools, namespace),
-            guard=memory.sessions.guard(namespace=namespace),
-        )
-
-    @property
-    def lessons(self) -> int:
-        """How many lessons of any kind it has."""
-        return sum(self.totals[kind] for kind in _LESSONS)
-
-    @property
-    def row(self) -> list[int]:
-        """The numbers of its row in the table, lessons last."""
-        counts = dict(self.totals) | {"tools": self.called}
-        return [count for kind, count in counts.items() if kind not in _LESSONS] + [self.lessons]
+        totals = asdict(memory.totals(namespace=namespace))
+        # Tools that runs only list, and never called, have 0 calls.
+        called = sum(tool.calls > 0 for tool in tools)
+        return cls(totals, called, remarks(memory, tools, namespace), memory.sessions.guard(namespace=namespace))
 
 
 @command("stats")
@@ -112,20 +97,17 @@ def stats(store: str, namespace: str | None, as_json: bool) -> None:
 
 
 def _print_counts(title: str, by_namespace: Mapping[str, NamespaceStats]) -> None:
-    """Print a table with a row for each namespace; a column of lessons only if there are any."""
+    """Print a table with a row for each namespace."""
     from rich.table import Table
 
     table = Table(title=plain(title), title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("namespace")
-    columns = [*_COLUMNS]
-    if any(counted.lessons for counted in by_namespace.values()):
-        columns.append("lessons")
-    for column in columns:
+    for column in _COLUMNS:
         table.add_column(column, justify="right", no_wrap=True)
     for name, counted in by_namespace.items():
-        # Without a column of lessons the last number falls away.
-        numbers = [f"{count:,}" for count in counted.row[: len(columns)]]
-        table.add_row(plain(name), *numbers)
+        counts = {**counted.totals, "tools": counted.called}
+        lessons = sum(counts.pop(kind) for kind in _LESSONS)
+        table.add_row(plain(name), *(f"{count:,}" for count in (*counts.values(), lessons)))
     options.print_table(table)
 
 
@@ -133,7 +115,10 @@ def _sentences(counted: NamespaceStats) -> Iterator[str]:
     """What to know of a namespace besides its counts."""
     waiting = counted.totals["unlabelled"]
     if waiting:
-        yield _without_outcome(waiting)
+        yield (
+            f"{count_of(waiting, 'run')} without an outcome: they teach nothing until they are labelled, by hand "
+            "(`hepm label`), by a model (`hepm label --by judge`), or by POST /outcome to `hepm serve`"
+        )
     # Of an OpenAI tool list, for example: `hepm ingest --tools`.
     described = counted.totals["tools"] - counted.called
     if described:
@@ -147,16 +132,6 @@ def _sentences(counted: NamespaceStats) -> Iterator[str]:
     more = len(sentences) - _SHOWN_REMARKS
     if more > 0:
         yield f"{more:,} more such sentences; `hepm tool list` has all"
-
-
-def _without_outcome(runs: int) -> str:
-    have, teach, them = "have", "teach", "them"
-    if runs == 1:
-        have, teach, them = "has", "teaches", "it"
-    return (
-        f"{count_of(runs, 'run')} {have} no outcome yet and {teach} nothing: label {them} by hand (`hepm label`), by a "
-        "model (`hepm label --by judge`), or POST /outcome to `hepm serve` at the end of each run"
-    )
 
 
 @command("forget")

@@ -186,6 +186,8 @@ class Memory:
             StoreError: the file cannot be read, or the server not reached (StoreUnavailableError, StoreAccessError).
             EmbedderMismatchError: the store holds another embedder's vectors.
         """
+        from hepm.memory.upgrade import upgrade
+
         store = open_store(path, counting=counting, auth=auth)
         try:
             memory = cls(
@@ -201,17 +203,12 @@ class Memory:
                 approve=approve,
             )
             # Before anybody reads: counts by older rules would be mixed with new ones.
-            memory._bring_up_to_date(success_from, os.fspath(path))
+            upgrade(store, memory.mirrors, memory._embedder, success_from=success_from, where=os.fspath(path))
             return memory
         # Also an interruption: nobody else could close the store.
         except BaseException:
             store.close()
             raise
-
-    def _bring_up_to_date(self, success_from: float | None, where: str) -> None:
-        from hepm.memory.upgrade import Upgrade
-
-        Upgrade(self.store, self.mirrors, self._embedder, where=where).run(success_from)
 
     def close(self) -> None:
         """Release the store after the lessons that are being distilled; safe to call twice."""

@@ -16,70 +16,47 @@ if TYPE_CHECKING:
 _log = logging.getLogger("hepm")
 
 
-class Upgrade:
-    """One store on opening: what was counted by older rules, or by another threshold, is counted again.
+def upgrade(store: Store, mirror: Mirror, embedder: AgreedEmbedder, *, success_from: float | None, where: str) -> None:
+    """Count again what was counted by older rules, or by another threshold, and log in one line what changed.
 
     Args:
-        where: The store's path or address, for the line that says what changed.
+        success_from: The reward from which on a run without a label is a success; None for the store's own.
+        where: The store's path or address, for the line.
     """
-
-    def __init__(self, store: Store, mirror: Mirror, embedder: AgreedEmbedder, *, where: str) -> None:
-        self._store = store
-        self._mirror = mirror
-        self._embedder = embedder
-        self._where = where
-        self._done: list[str] = []
-
-    def run(self, success_from: float | None) -> None:
-        """Count again what has to be, and log in one line what changed.
-
-        Args:
-            success_from: The reward from which on a run without a label is a success; None for the store's own.
-        """
-        header = self._store.header
-        version_before = self._store.upgraded_from
-        if version_before:
-            self._done.append(f"upgraded from schema version {version_before} to {header.schema_version}")
-            self._count_by_todays_rules()
-        if success_from is not None and success_from != header.success_from:
-            # After the counts are by today's rules: runs are taken out of the counts as today's rules count them.
-            changed = self._read_rewards(success_from)
-            if changed:
-                runs = count_of(changed, "run was", "runs were")
-                self._done.append(f"a reward of {success_from:g} or more is a success now, and {runs} counted again")
-                self._drop_kept()
-        if self._done:
-            _log.warning("%s: %s", self._where, "; ".join(self._done))
-        if version_before:
-            self._store.settle_upgrade()
-
-    def _count_by_todays_rules(self) -> None:
-        """Count again the namespaces that today's rules count otherwise."""
+    header = store.header
+    version_before = store.upgraded_from
+    done: list[str] = []
+    if version_before:
+        done.append(f"upgraded from schema version {version_before} to {header.schema_version}")
+        done += _count_by_todays_rules(store, embedder)
+    if success_from is not None and success_from != header.success_from:
         from hepm.ingest.pipeline import replay_with
 
-        store = self._store
-        counted: list[str] = []
-        failed: list[str] = []
-        for namespace in store.namespaces():
-            if not store.differs_from_first_record(namespace=namespace, replay=replay_with(None)):
-                continue
-            embedder = self._embedder.agreed()
+        # After the counts are by today's rules: runs are taken out of the counts as today's rules count them.
+        own = embedder.now if header.embedder else None
+        changed = store.read_rewards(success_from, replay=replay_with(own))
+        if changed:
+            runs = count_of(changed, "run was", "runs were")
+            done.append(f"a reward of {success_from:g} or more is a success now, and {runs} counted again")
+            for namespace in store.namespaces():
+                mirror.drop_kept(namespace)
+    if done:
+        _log.warning("%s: %s", where, "; ".join(done))
+    if version_before:
+        store.settle_upgrade()
+
+
+def _count_by_todays_rules(store: Store, embedder: AgreedEmbedder) -> list[str]:
+    """Count again the namespaces that today's rules count otherwise; what was done, in clauses."""
+    from hepm.ingest.pipeline import replay_with
+
+    done: list[str] = []
+    for namespace in store.namespaces():
+        if store.differs_from_first_record(namespace=namespace, replay=replay_with(None)):
+            agreed = embedder.agreed()
             try:
-                store.rebuild(namespace=namespace, replay=replay_with(embedder), embedder=embedder)
-                counted.append(namespace)
+                store.rebuild(namespace=namespace, replay=replay_with(agreed), embedder=agreed)
+                done.append(f"the runs of {namespace} were counted again by today's rules")
             except StoreDamagedError:
-                failed.append(namespace)
-        if counted:
-            self._done.append(f"the runs of {', '.join(counted)} were counted again by today's rules")
-        if failed:
-            self._done.append(f"the runs of {', '.join(failed)} could not be counted again: `hepm doctor` names why")
-
-    def _read_rewards(self, success_from: float) -> int:
-        from hepm.ingest.pipeline import replay_with
-
-        embedder = self._embedder.now if self._store.header.embedder else None
-        return self._store.read_rewards(success_from, replay=replay_with(embedder))
-
-    def _drop_kept(self) -> None:
-        for namespace in self._store.namespaces():
-            self._mirror.drop_kept(namespace)
+                done.append(f"the runs of {namespace} could not be counted again: `hepm doctor` names why")
+    return done

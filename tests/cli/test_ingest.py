@@ -21,8 +21,8 @@ def test_one_run_and_one_record_are_told_in_the_singular(tmp_path: Path) -> None
     log = write(tmp_path / "runs.jsonl", [unlabelled, {"id": "broken", "messages": 7}])
     answer = quick("ingest", log, "--store", tmp_path / "s.hepm")
     assert answer.out.startswith("1 run stored, 0 known before")
-    assert "\n1 of them holds no tool call, so that nothing is learned there\n" in answer.out
-    assert "\n1 of them has no outcome and counts for nothing yet: " in answer.out
+    assert "\n1 of them without a tool call: nothing is learned there\n" in answer.out
+    assert "\n1 of them without an outcome, counting for nothing yet: " in answer.out
     assert answer.err.startswith("1 record could not be used:\n")
 
 
@@ -39,8 +39,8 @@ def test_many_runs_are_told_in_the_plural(tmp_path: Path) -> None:
     log = write(tmp_path / "runs.jsonl", runs)
     out = quick("ingest", log, "--store", tmp_path / "s.hepm").out
     assert out.startswith("3 runs stored, 0 known before")
-    assert "\n3 of them hold no tool call, " in out
-    assert "\n3 of them have no outcome and count for nothing yet: " in out
+    assert "\n3 of them without a tool call: " in out
+    assert "\n3 of them without an outcome, counting for nothing yet: " in out
 
 
 def test_the_reward_of_a_success_is_chosen_kept_by_the_store_and_changed_with_a_line_that_says_so(

@@ -59,11 +59,11 @@ def labels(store: Path) -> dict[str, tuple[bool | None, str]]:
 def test_rules_label_at_ingest_read_whole_results_and_say_so(tmp_path: Path) -> None:
     log = write(tmp_path / "runs.jsonl", [worked("long", "." * 5_000 + "\n" + PASSED)])
     store = tmp_path / "store.hepm"
-    assert "1 of them has no outcome" in quick("ingest", log, "--store", store, cwd=without_rules(tmp_path)).out
+    assert "1 of them without an outcome" in quick("ingest", log, "--store", store, cwd=without_rules(tmp_path)).out
     late = quick("label", "--by", "tests", "--store", store)
     assert "0 runs labelled" in late.out
     assert "ingest the files again" in late.err
-    assert "1 of them has a label by the rule 'tests'" in quick("ingest", log, "--store", store).out
+    assert "1 of them labelled by the rule 'tests'" in quick("ingest", log, "--store", store).out
     assert labels(store) == {"long": (True, "tests")}
 
 

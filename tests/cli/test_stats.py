@@ -44,12 +44,10 @@ def test_runs_without_an_outcome_are_counted_with_the_ways_to_label_them(tmp_pat
     waiting = [chat(f"new-{n}", ("find_user",), task="t", success=None) for n in range(10)]
     log, store = write(tmp_path / "runs.jsonl", [*chats(), *waiting]), tmp_path / "s.hepm"
     assert quick("ingest", log, "--store", store).code == 0
-    [sentence] = [line for line in quick("stats", "--store", store).out.splitlines() if "no outcome" in line]
-    assert sentence.startswith(
-        "default: 10 runs have no outcome yet and teach nothing: label them by hand (`hepm label`)"
-    )
+    [sentence] = [line for line in quick("stats", "--store", store).out.splitlines() if "without an outcome" in line]
+    assert sentence.startswith("default: 10 runs without an outcome: they teach nothing until they are labelled")
     assert "`hepm label --by judge`" in sentence
     assert "POST /outcome" in sentence
     for run in waiting:
         assert quick("label", run["id"], "success", "--store", store).code == 0
-    assert "no outcome" not in quick("stats", "--store", store).out
+    assert "without an outcome" not in quick("stats", "--store", store).out
