@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +16,7 @@ from hepm.graph.trials import CONTROL, MEMORY, Trial
 from hepm.report.report import Report
 from hepm.report.text import markdown_lines, terminal_lines
 from hepm.types import TRIAL
+from tests.faults.command import hepm, quick
 from tests.report.desk import RIGHT, THINGS, desk_run, desk_runs
 from tests.runs import trajectory
 
@@ -319,25 +318,21 @@ def test_a_report_survives_json(found: Report) -> None:
 # The command line
 
 
-def hepm(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "hepm", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
-
-
 def test_report_reads_runs_without_a_store_and_writes_lessons_that_check_holds_against_other_runs(
     desk: Memory, tmp_path: Path
 ) -> None:
     (tmp_path / "runs.jsonl").write_text("\n".join(desk.export()), "utf-8")
     (tmp_path / "AGENTS.md").write_text("# Ours\n", "utf-8")
-    done = hepm("report", "runs.jsonl", "--html", "report.html", "--write", "AGENTS.md", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    page, agents = tmp_path / "report.html", tmp_path / "AGENTS.md"
+    done = hepm("report", tmp_path / "runs.jsonl", "--html", page, "--write", agents)
+    assert done.code == 0, done.err
     written = (tmp_path / "AGENTS.md").read_text("utf-8")
     assert written.startswith("# Ours\n")
     assert "When get_order says status is delivered, call return_items rather than cancel_order." in written
     assert "<script>" in (tmp_path / "report.html").read_text("utf-8")
-    same = hepm("check", "AGENTS.md", "runs.jsonl", "--json", cwd=tmp_path)
-    assert same.returncode == 0, same.stderr
-    verdicts = {row["verdict"] for row in json.loads(same.stdout) if "get_order" in row["text"]}
+    same = quick("check", "AGENTS.md", "runs.jsonl", "--json", cwd=tmp_path)
+    assert same.code == 0, same.err
+    verdicts = {row["verdict"] for row in same.json if "get_order" in row["text"]}
     assert verdicts == {"supported"}
 
     # The desk's rules changed: what was right fails now.
@@ -346,10 +341,10 @@ def test_report_reads_runs_without_a_store_and_writes_lessons_that_check_holds_a
             replace(run, id=f"late {run.id}", outcome=Outcome(None, not run.outcome.success)) for run in desk_runs()
         )
         (tmp_path / "later.jsonl").write_text("\n".join(later.export()), "utf-8")
-    changed = hepm("check", "AGENTS.md", "later.jsonl", cwd=tmp_path)
-    assert changed.returncode == 1
-    assert "untrue: " in changed.stdout
-    assert "no longer supported by the runs" in changed.stderr
+    changed = quick("check", "AGENTS.md", "later.jsonl", cwd=tmp_path)
+    assert changed.code == 1
+    assert "untrue: " in changed.out
+    assert "no longer supported by the runs" in changed.err
 
 
 def test_a_line_that_was_deleted_from_the_file_does_not_come_back_with_the_next_report(
@@ -357,11 +352,11 @@ def test_a_line_that_was_deleted_from_the_file_does_not_come_back_with_the_next_
 ) -> None:
     (tmp_path / "runs.jsonl").write_text("\n".join(desk.export()), "utf-8")
     file = tmp_path / "AGENTS.md"
-    assert hepm("report", "runs.jsonl", "--write", "AGENTS.md", cwd=tmp_path).returncode == 0
+    assert quick("report", "runs.jsonl", "--write", "AGENTS.md", cwd=tmp_path).code == 0
     kept = [line for line in file.read_text("utf-8").splitlines() if "status is delivered" not in line]
     file.write_text("\n".join(kept), "utf-8")
     for _ in range(2):
-        assert hepm("report", "runs.jsonl", "--write", "AGENTS.md", cwd=tmp_path).returncode == 0
+        assert quick("report", "runs.jsonl", "--write", "AGENTS.md", cwd=tmp_path).code == 0
         again = file.read_text("utf-8")
         assert "status is delivered" not in again
         assert "status is pending" in again
@@ -375,9 +370,9 @@ def test_what_cannot_be_read_or_checked_is_said_with_what_to_do(tmp_path: Path) 
         (2, ("report", "--store", "none.hepm"), "Make one with `hepm ingest RUNS --store none.hepm`"),
         (1, ("check", "AGENTS.md", "empty.json"), "AGENTS.md holds no lessons: `hepm report --write AGENTS.md`"),
     ):
-        done = hepm(*arguments, cwd=tmp_path)
-        assert done.returncode == code
-        assert sentence in done.stderr
+        done = quick(*arguments, cwd=tmp_path)
+        assert done.code == code
+        assert sentence in done.err
 
 
 # In a browser
