@@ -112,6 +112,15 @@ def test_runs_before_a_break_are_read(tmp_path: Path, cut: float):
     assert [(r.record, r.reason) for r in rejected] == [(len(runs) + 1, "it ends in the middle: it was cut off")]
 
 
+@pytest.mark.parametrize("broken", ['"a, b] \\q"', '"a {b, \x01"', "tru", '{"c": [1,, 2]}'])
+def test_runs_before_a_record_that_is_no_json_are_read_whatever_it_says(tmp_path: Path, broken: str):
+    path = tmp_path / "runs.json"
+    path.write_text(f'{{"data": [{json.dumps(CHAT)}, {{"messages": {broken}}}]}}')
+    runs, rejected = read(path)
+    assert [run.id for run in runs] == ["chat-1"]
+    assert [one.record for one in rejected] == [2]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [

@@ -248,7 +248,7 @@ def _members(stream: IO[bytes]) -> Iterator[tuple[str, bytes]]:
                 continue
             total += abs(member.size)
             if total > _TAR_BYTES:
-                raise ReadError(f"it is an archive of more than {_TAR_BYTES >> 20} MiB: unpack it, and name the folder")
+                raise RuntimeError(f"it is an archive of more than {_TAR_BYTES >> 20} MiB: unpack it, name the folder")
             content = archive.extractfile(member)
             try:
                 yield member.name, content.read() if content is not None else b""

@@ -47,7 +47,8 @@ _CUT_OFF: Final = "it ends in the middle: it was cut off"
 _CHUNK: Final = 1 << 18
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _KEY: Final = re.compile(r'"(\w{1,40})"\s*:')
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
+# The last text may be broken off.
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{},]', re.DOTALL)
 _WRAPPERS: Final = (
     "data", "items", "results", "runs", "records", "rows", "logs", "traces", "sessions", "trajectories", "entries",
 )  # fmt: skip
