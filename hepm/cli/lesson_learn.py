@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, get_args
 
@@ -14,6 +13,7 @@ from hepm.cli.lesson_list import LessonKind, remark_pending
 from hepm.cli.model import ModelChoice, cost_of, dry_run_option, model_options, tell_cost
 from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, remark, tell
 from hepm.text import count_of
+from hepm.types import Object
 
 if TYPE_CHECKING:
     from hepm.experience.distilling import Distiller, DistillReport
@@ -80,14 +80,6 @@ def distill(
 
 
 @dataclass(frozen=True, slots=True)
-class _Estimated:
-    """What a dry run says of a kind: how many runs wait, and what a model would be asked."""
-
-    runs: int
-    requests: Sequence[Estimate]
-
-
-@dataclass(frozen=True, slots=True)
 class _Distillation:
     """Distills one kind after the other with one budget; `client` and `about_users` differ in who owns the answers."""
 
@@ -98,11 +90,26 @@ class _Distillation:
     again: bool
     concurrency: int
 
-    def estimate(self, kind: LessonKind) -> _Estimated:
-        """What `run` would do; nothing is asked or stored."""
+    def estimate(self, kind: LessonKind) -> tuple[int, list[Estimate]]:
+        """How many runs `run` would look at, and what a model would be asked; nothing is asked or stored."""
+        about: Object = {"namespace": self.namespace, "again": self.again}
+        requests: list[Estimate] = []
         if kind == "note":
-            return self._estimate_notes()
-        return _Estimated(self._waiting(kind, self._distiller(kind)), self._requests(kind))
+            from hepm.experience.preferences import unseen
+
+            if self.about_users is not None:
+                requests.append(self.memory.preferences.estimate(self.about_users, **about))
+            return sum(1 for _ in unseen(self.memory.lessons, self.namespace, again=self.again)), requests
+        from hepm.experience.model_distiller import ModelDistiller
+
+        distiller, judge = self._distiller(kind), self._judge()
+        if isinstance(distiller, ModelDistiller):
+            requests.append(distiller.estimate(self.memory.lessons, **about))
+            # Whether two principles say the same is asked only where their texts are similar: more questions, of which
+            # only a part will be asked.
+            if kind == "principle" and judge is not None:
+                requests.append(self.memory.principles.estimate(judge, distiller, **about))
+        return self._waiting(kind, distiller), requests
 
     def _waiting(self, kind: LessonKind, distiller: Distiller | None) -> int:
         """How many runs there are to distill; all if they are counted."""
@@ -110,30 +117,6 @@ class _Distillation:
         if distiller is None:
             return lessons.waiting(kind, namespace=self.namespace, again=True)
         return lessons.waiting(f"{kind}/{distiller.name}", namespace=self.namespace, again=self.again)
-
-    def _requests(self, kind: LessonKind) -> list[Estimate]:
-        if self.client is None or kind == "note":
-            return []
-        from hepm.experience.model_distiller import ModelDistiller
-
-        distiller = ModelDistiller(self.client, kind, concurrency=self.concurrency)
-        requests = [distiller.estimate(self.memory.lessons, namespace=self.namespace, again=self.again)]
-        # Whether two principles say the same is asked only where their texts are similar.
-        judge = self._judge()
-        # Principles are compared with known ones: more questions, of which only a part will be asked.
-        if kind == "principle" and judge is not None:
-            principles = self.memory.principles
-            requests.append(principles.estimate(judge, distiller, namespace=self.namespace, again=self.again))
-        return requests
-
-    def _estimate_notes(self) -> _Estimated:
-        from hepm.experience.preferences import unseen
-
-        waiting = sum(1 for _ in unseen(self.memory.lessons, self.namespace, again=self.again))
-        if self.about_users is None:
-            return _Estimated(waiting, [])
-        request = self.memory.preferences.estimate(self.about_users, namespace=self.namespace, again=self.again)
-        return _Estimated(waiting, [request])
 
     def run(self, kind: LessonKind) -> DistillReport | ReflectReport:
         """Distill the lessons of a kind."""
@@ -185,14 +168,16 @@ class _Distillation:
         return ModelJudge(self.client, concurrency=self.concurrency)
 
 
-def _print_estimates(estimates: dict[LessonKind, _Estimated], *, as_json: bool) -> None:
+def _print_estimates(estimates: dict[LessonKind, tuple[int, list[Estimate]]], *, as_json: bool) -> None:
+    document: Object = {"dry_run": True}
+    for kind, (runs, requests) in estimates.items():
+        document[kind] = {"runs": runs, "requests": [asdict(request) for request in requests]}
+        if not as_json:
+            print(f"{kind}: {count_of(runs, 'run')} would be looked at")
+            for request in requests:
+                print(f"  asking would take {request}")
     if as_json:
-        print_json({"dry_run": True, **{kind: asdict(estimated) for kind, estimated in estimates.items()}})
-        return
-    for kind, estimated in estimates.items():
-        print(f"{kind}: {count_of(estimated.runs, 'run')} would be looked at")
-        for request in estimated.requests:
-            print(f"  asking would take {request}")
+        print_json(document)
 
 
 def _lessons_of(report: DistillReport | ReflectReport) -> int:

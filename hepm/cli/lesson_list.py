@@ -76,8 +76,8 @@ class _Listing:
 
     Attributes:
         total: How many there are.
-        documents: Each by itself, up to the limit.
         lines: One for those that say the same, up to the limit.
+        documents: The lessons of these lines, each by itself.
         left_out: How many lines are above the limit.
     """
 
@@ -93,42 +93,26 @@ def _listing(memory: Memory, kind: LessonKind, limit: int, namespace: str, *, re
     stored = memory.lessons.list(kind, namespace=namespace, retired=True)
     # Pending ones are not told, but not retired either.
     lessons = [lesson for lesson in stored if retired or not lesson.row.is_retired]
-    return _in_order(memory, kind, lessons, limit, namespace)
+    return _in_order(kind, lessons, limit)
 
 
-def _in_order(memory: Memory, kind: LessonKind, lessons: list[StoredLesson], limit: int, namespace: str) -> _Listing:
+def _in_order(kind: LessonKind, lessons: list[StoredLesson], limit: int) -> _Listing:
     """Principles by support. Experiences by arrival, and at the end, next to the prompt, those that prompts show."""
     from hepm.experience.equal_lessons import equal_lessons
 
     equal = equal_lessons(lessons)
     if kind == "principle":
-        # `documents` are lessons by themselves, `lines` those that say the same: each has an order of its own.
-        by_support = sorted(lessons, key=lambda each: (-len(each.row.sources), -each.uses.score, each.row.id))
         equal.sort(key=lambda each: (bool(each.held_back), -each.support, -each.uses.score, each.first.row.id))
-        shown, shown_equal = by_support[:limit], equal[:limit]
+        shown = equal[:limit]
     else:
         # Those that no prompt shows come first: they scroll away.
         equal.sort(key=lambda each: (not each.held_back, each.lessons[-1].seq))
-        shown, shown_equal = lessons[-limit:], equal[-limit:]
-    return _Listing(
-        total=len(lessons),
-        documents=_documents(shown, equal),
-        lines=list(map(_line, shown_equal)),
-        left_out=len(equal) - len(shown_equal),
-    )
-
-
-def _documents(lessons: Sequence[StoredLesson], equal: Sequence[EqualLessons]) -> list[dict[str, Any]]:
-    """Each lesson by itself, with the sentence by which it is listed."""
-    listed_as: dict[str, EqualLessons] = {}
-    for each in equal:
-        for lesson in each.lessons:
-            listed_as[lesson.row.id] = each
+        shown = equal[-limit:]
     documents: list[dict[str, Any]] = []
-    for lesson in lessons:
-        same = listed_as[lesson.row.id]
-        documents.append(lesson_json(lesson) | {"sentence": same.text, "held_back": same.held_back})
-    return documents
+    for same in shown:
+        said = {"sentence": same.text, "held_back": same.held_back}
+        documents += [lesson_json(lesson) | said for lesson in same.lessons]
+    return _Listing(len(lessons), documents, list(map(_line, shown)), len(equal) - len(shown))
 
 
 def _line(equal: EqualLessons) -> str:
