@@ -25,24 +25,16 @@ _BAD: Final = re.compile("failure|failed|fail|unsolved|unresolved|incorrect|wron
 
 def _recognises(document: Document) -> bool:
     # Gemini's lists of contents may begin with one of the user that has no role.
-    if document.keys & {"messages", "role", "conversations", "contents", "parts"}:
+    if document.keys & {"messages", "role", "contents", "parts"}:
         return True
     history = value_at(document.first, "history")
     return is_list(history) and value_at(history[:1] and history[0], "role") is not None
 
 
 def _read(document: Document) -> Items:
-    if "conversations" in document.keys and "messages" not in document.keys:
-        yield document.rejected(
-            None,
-            "it is in ShareGPT's form (conversations, from, value), which does not tell calls from text: "
-            "convert it to OpenAI chat messages",
-        )
-        return
-
     # One bare list of messages: the file is a single run.
     is_run = document.is_list and bool(document.keys & {"role", "parts"}) and not is_list(document.first)
-    yield from document.conversations(
+    return document.conversations(
         lambda value: is_run and not isinstance(value, RecordError),
         lambda record: read_record(record, document),
     )
@@ -117,5 +109,4 @@ def verdict(value: Any, key: str) -> bool | None:
     return None
 
 
-# ShareGPT's records (conversations) are rejected by name.
 READER: Final = Reader("chat", _recognises, _read)
