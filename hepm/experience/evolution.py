@@ -37,8 +37,8 @@ ITERATIONS: Final = 5
 """N, meta-optimisation cycles (PRIME, table 3)."""
 
 Became: TypeAlias = Literal["kept", "nothing", "failed", "unasked", "refused", "pruned"]
-"""The end of a step: the child is kept; there was "nothing" to change; the model "failed"; the budget was spent
-("unasked"); a run was forgotten meanwhile ("refused"); the experience was pruned."""
+"""The end of a step: the child is kept; it has the words of another one ("nothing"); the model "failed"; the budget was
+spent ("unasked"); a run was forgotten meanwhile ("refused"); the experience was pruned."""
 
 # "v0003-4f5e6d": the number of the evolution, and a hash of what it changed.
 _ID: Final = re.compile(r"v(\d+)-[0-9a-f]{6}")
