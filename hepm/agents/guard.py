@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
-import json
 import time
 from collections.abc import Mapping
 from contextvars import ContextVar
@@ -14,7 +13,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
@@ -25,7 +24,7 @@ from hepm.agents.bounds import is_too_dense
 from hepm.agents.live_run import TOKEN
 from hepm.agents.wire import api_of, parsed
 from hepm.errors import InputError
-from hepm.ingest.fields import is_list, is_object
+from hepm.ingest.fields import is_object
 from hepm.types import DEFAULT_NAMESPACE, Object
 
 LOCAL: Final = ("127.0.0.1", "localhost", "::1")
@@ -82,31 +81,17 @@ def namespace_of(request: Request) -> str:
 def read_tokens(path: Path) -> dict[str, Access]:
     """Tokens of a JSON file: {"TOKEN": {"name": "ann", "namespaces": ["desk"], "write": true}}; else InputError."""
     try:
-        tokens: Any = json.loads(path.read_text("utf-8"))
-        return {token: _access(token, about) for token, about in tokens.items()}
+        tokens = TypeAdapter(dict[str, Access]).validate_json(path.read_bytes(), strict=True, extra="forbid")
     except OSError as error:
         raise InputError(f"the tokens in {path} cannot be read: {error.strerror}") from error
-    except (ValueError, AttributeError, TypeError, RecursionError) as error:
+    except ValidationError as error:
+        (problem, *_) = error.errors(include_url=False, include_input=False, include_context=False)
+        where = ".".join(map(str, problem["loc"][1:]))  # the first is the token
         form = '{"TOKEN": {"namespaces": ["desk"], "write": true}}'
-        raise InputError(f"{path} holds no tokens ({error}): write {form}") from error
-
-
-def _access(token: str, about: Object) -> Access:
-    check_token(token)
-    unknown = sorted(about.keys() - {"namespaces", "write", "name"})
-    if unknown:
-        raise ValueError(f"unknown key {unknown[0]!r}")
-    namespaces = about.get("namespaces")
-    write = about.get("write", True)
-    name = about.get("name", "")
-    opened: frozenset[str] | None = None
-    are_names = namespaces is None
-    if is_list(namespaces):
-        are_names = all(isinstance(namespace, str) for namespace in namespaces)
-        opened = frozenset(map(str, namespaces))
-    if not (are_names and isinstance(write, bool) and isinstance(name, str)):
-        raise ValueError('"namespaces" is a list of names, "write" is true or false, "name" is a text')
-    return Access(opened, write, name)
+        raise InputError(f"{path} holds no tokens ({where} {problem['msg'].lower()}): write {form}") from None
+    for token in tokens:
+        check_token(token)
+    return tokens
 
 
 def name_of_token(token: str) -> str:
@@ -161,11 +146,10 @@ class Guard:
     Args:
         host: The address that the server listens on.
         tokens: What each token allows; empty lets every client in, from this machine alone.
-        rate: Requests a second of one client, in the mean over ten seconds; 0 for no limit.
         max_body: Bytes of a request's body.
     """
 
-    def __init__(self, app: ASGIApp, *, host: str, tokens: Mapping[str, Access], rate: float, max_body: int) -> None:
+    def __init__(self, app: ASGIApp, *, host: str, tokens: Mapping[str, Access], max_body: int) -> None:
         self._app = app
         self._host = host
         self._tokens: dict[str, Access] = {}
@@ -173,10 +157,7 @@ class Guard:
             if not access.name:
                 access = replace(access, name=name_of_token(token))  # noqa: PLW2901
             self._tokens[token] = access
-        self._rate = rate
         self._max_body = max_body
-        # A burst may use what ten seconds allow.
-        self._requests = _Allowance(rate, max(1.0, 10 * rate))
         self._guesses = _Allowance(GUESSES_A_SECOND, GUESSES)
         self._known: set[tuple[str, str]] = set()
 
@@ -222,13 +203,15 @@ class Guard:
             return refused(426, "hepm speaks HTTP, not WebSocket")
         if scope["path"] in OPEN and scope["method"] in ("GET", "HEAD"):
             return None
-        return self._unauthorised(scope, headers) or self._too_much(scope, headers)
+        return self._unauthorised(scope, headers) or self._too_much(headers)
 
     def _unauthorised(self, scope: Scope, headers: Headers) -> Response | None:
         access = self._access(headers)
         namespace = scope["hepm.namespace"]
-        if self._tokens and self._guesses_too_often(access, token_of(headers), _address(scope)):
-            return _too_often("too many wrong tokens from this address")
+        if self._tokens and self._guesses_too_often(access, token_of(headers), (scope.get("client") or ("",))[0]):
+            response = refused(429, "too many wrong tokens from this address")
+            response.headers["retry-after"] = "1"
+            return response
         if access is None:
             response = refused(401, "a token is needed: X-Hepm-Token: TOKEN, or Authorization: Bearer TOKEN")
             response.headers["www-authenticate"] = "Bearer"
@@ -243,13 +226,7 @@ class Guard:
         TOKEN.set(access.name)
         return None
 
-    def _too_much(self, scope: Scope, headers: Headers) -> Response | None:
-        if self._rate:
-            client = _address(scope)
-            if self._tokens:
-                client = token_of(headers)
-            if not self._requests.take(client):
-                return _too_often(f"more than {self._rate:g} requests a second")
+    def _too_much(self, headers: Headers) -> Response | None:
         length = headers.get("content-length", "0")
         if not length.isdecimal():
             return refused(400, "content-length is no number")
@@ -300,27 +277,13 @@ class _Allowance:
         left, then = self._left.get(client, (self._most, now))
         return min(self._most, left + (now - then) * self._a_second)
 
-    def take(self, client: str) -> bool:
-        """Use one; False if there is none left."""
-        left = self.left(client)
+    def take(self, client: str) -> None:
+        """Use one."""
+        left = self.left(client) - 1
         # Clients who made no request lately have their full allowance, as forgotten ones do.
         if len(self._left) > _CLIENTS:
             self._left.clear()
-        enough = left >= 1
-        if enough:
-            left -= 1
         self._left[client] = left, time.monotonic()
-        return enough
-
-
-def _address(scope: Scope) -> str:
-    return (scope.get("client") or ("",))[0]
-
-
-def _too_often(message: str) -> Response:
-    response = refused(429, message)
-    response.headers["retry-after"] = "1"
-    return response
 
 
 def _from_a_page(scope: Scope, headers: Headers) -> Response | None:

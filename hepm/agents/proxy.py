@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -51,6 +52,8 @@ _SANDBOX: Final = (
     (b"content-security-policy", b"sandbox"),  # a reply that is a page must not act as one of this server
     (b"x-content-type-options", b"nosniff"),
 )
+_OWN_PATH: Final = re.compile(r"/(?![/\\])[!-\[\]-~]*")
+"""A path that names no host to any client, however it reads tabs and backslashes."""
 _MAX_COPY: Final = 32 << 20
 """Bytes of a reply that are kept for the record; a longer one is passed on and not recorded."""
 _REFUSED: Final = frozenset({400, 422})
@@ -238,16 +241,16 @@ class Proxy:
         if upstream is None:  # the client is gone before the first byte: free the model
             self._end(run, api)
             return Response(status_code=499)
-        try:
-            headers = _with_locations_here(upstream, self._upstream_of(request), _root(request))
-        except _LeavesError as elsewhere:
+        if _leads_elsewhere(upstream):
             self._end(run, api)
             await upstream.aclose()
-            return refused(502, f"the endpoint redirects to {elsewhere}: give the address that answers as --upstream")
+            return refused(502, "the endpoint redirects to another address: give the one that answers as --upstream")
         response = StreamingResponse(self._tee(upstream, api, run), upstream.status_code)
         # Length and body are passed on unchanged, so that content-length may stay.
         named = _named(upstream.headers.get_list("connection"))
         dropped = (_HOP | named) - {b"content-length"}
+        # Raw pairs, as a dictionary would merge two set-cookie headers into one.
+        headers = [(name.lower(), value) for name, value in upstream.headers.raw]
         response.raw_headers = [(name, value) for name, value in headers if name not in dropped]
         response.raw_headers += _SANDBOX
         if run is not None and run.id.isascii() and run.id.isprintable():
@@ -471,40 +474,10 @@ class Proxy:
         return recorded
 
 
-class _LeavesError(Exception):
-    """A redirect that leads its client past hepm, with hepm's token and the prompt; its text is the host."""
-
-
-def _with_locations_here(upstream: httpx2.Response, base: str, root: str) -> list[tuple[bytes, bytes]]:
-    """The headers of a reply; a redirect to another address below the endpoint's `base` leads to the same at hepm.
-
-    Raises:
-        _LeavesError: a redirect leads elsewhere.
-    """
-    # Raw pairs, as a dictionary would merge two set-cookie headers into one.
-    headers = [(k.lower(), v) for k, v in upstream.headers.raw]
-    if not 300 <= upstream.status_code < 400:
-        return headers
-    redirected: list[tuple[bytes, bytes]] = []
-    for name, value in headers:
-        if name == b"location":
-            redirected.append((name, _location_here(value, httpx2.URL(f"{base}/"), root)))
-        else:
-            redirected.append((name, value))
-    return redirected
-
-
-def _location_here(location: bytes, base: httpx2.URL, root: str) -> bytes:
-    try:
-        url = httpx2.URL(location.decode("latin-1").replace("\\", "/").strip())
-    except httpx2.InvalidURL:
-        raise _LeavesError("an invalid address") from None
-    if not (url.host or url.scheme):  # of hepm's own paths
-        return location
-    same = (url.scheme, url.host, url.port, url.userinfo) == (base.scheme, base.host, base.port, base.userinfo)
-    if same and url.raw_path.startswith(base.raw_path):
-        return root.encode() + url.raw_path.removeprefix(base.raw_path)  # which names no host
-    raise _LeavesError(url.host or url.scheme)
+def _leads_elsewhere(reply: httpx2.Response) -> bool:
+    """Whether a reply redirects its client past hepm, with hepm's token and the prompt."""
+    location = reply.headers.get("location", "/")
+    return 300 <= reply.status_code < 400 and _OWN_PATH.fullmatch(location) is None
 
 
 async def _read(reply: httpx2.Response) -> tuple[bytes, httpx2.Response]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
-from hepm.agents.wire import Object, inner_of, objects
-from hepm.ingest.fields import is_list
-from hepm.ingest.formats.turns import ROLES, chat_turns
+from hepm.agents.wire import Object, objects, text_of
+from hepm.ingest.formats.turns import chat_turns
 from hepm.ingest.records import MAX_NAME, MAX_PARALLEL, RecordError, check_calls
 
 _NOTHING: Object = {"role": "user", "content": [{}]}
@@ -19,17 +17,13 @@ def recordable(message: Object) -> Object:
     """A message without the parts that cannot be stored; `message` itself if all can."""
     if _can_be_stored(message):
         return message
-    role = message.get("role")
-    if not isinstance(role, str) or role not in (*ROLES, "tool", "function"):
-        return _NOTHING
-    mended = {**message, "content": _text_or_parts(message.get("content"))}
-    # The name of a call, without its arguments, says more than no call.
-    mended["tool_calls"] = _calls(message.get("tool_calls"))
-    if not isinstance(message.get("function_call"), dict) or not _can_be_stored({**mended, "tool_calls": []}):
-        mended.pop("function_call", None)
-    if _can_be_stored(mended):
-        return mended
-    return {**mended, "content": ""}
+    bare = {"role": message.get("role"), "content": _text(message.get("content"))}
+    if "tool_call_id" in message:
+        bare["tool_call_id"] = message["tool_call_id"]
+    if bare["role"] == "assistant":
+        calls = [{"role": "assistant", "tool_calls": [call]} for call in objects(message.get("tool_calls"))]
+        bare["tool_calls"] = [one["tool_calls"][0] for one in calls if _can_be_stored(one)][:MAX_PARALLEL]
+    return bare if _can_be_stored(bare) else _NOTHING
 
 
 def _can_be_stored(message: Object) -> bool:
@@ -41,23 +35,8 @@ def _can_be_stored(message: Object) -> bool:
     return all(len(call.name) <= MAX_NAME for turn in turns for call in turn.calls)
 
 
-def _text_or_parts(content: Any) -> Any:
-    if isinstance(content, str | None):
+def _text(content: Any) -> str:
+    """The texts of a content."""
+    if isinstance(content, str):
         return content
-    if not is_list(content):
-        return json.dumps(content)
-    stored = {"role": "assistant"}
-    return [part for part in content if isinstance(part, str) or _can_be_stored({**stored, "content": [part]})]
-
-
-def _calls(listed: Any) -> Sequence[Object]:
-    """The calls that have a name, as many as a turn may hold."""
-    calls: list[Object] = []
-    for call in objects(listed)[:MAX_PARALLEL]:
-        name = (inner_of(call) or call).get("name")
-        bare = {"id": call.get("id"), "function": {"name": str(name or "")[:MAX_NAME], "arguments": "{}"}}
-        for one in (call, bare):
-            if name and _can_be_stored({"role": "assistant", "tool_calls": [one]}):
-                calls.append(one)
-                break
-    return calls
+    return "\n".join(text_of(part.get("text")) for part in objects(content))

@@ -81,7 +81,6 @@ class ServeTable:
         Path | None,
         ConfigKey("Folder for runs under way; beside the file, or hepm-sessions for a server, if it is not given."),
     ] = None
-    requests_per_s: Annotated[float, ConfigKey("Requests a second of one client; 0 for no limit.", min=0)] = 0.0
     max_body_bytes: Annotated[int, ConfigKey("Size limit of a request.", min=1)] = 64 << 20
 
 

@@ -60,7 +60,6 @@ def serve(store: str, port: int, upstream: str, holdout: float, deny: bool) -> N
         hint_s=config.serve.hint_timeout_s,
         tokens=allowed,
         distrust=config.serve.distrust,
-        rate=config.serve.requests_per_s,
         max_body=config.serve.max_body_bytes,
         # A function, as each run gets a redactor of its own.
         redactor=config.redaction.redactor,

@@ -1,4 +1,4 @@
-"""What the routes of the page are asked for, and what they answer."""
+"""What the routes of the page are asked for, and what those answer that others than the page read."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from typing import Annotated, Final, Literal, NotRequired
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 from typing_extensions import TypedDict
 
-from hepm.experience.lessons import Notes
-from hepm.graph.rows import Totals
 from hepm.ingest.records import without_surrogates
-from hepm.memory.obstacles import Obstacle
 from hepm.types import Object
 
 _NOT_BLANK: Final = r"[^\s\x1c-\x1f\x85\ufeff]"
@@ -98,42 +95,6 @@ class NotesEdit(BaseModel):
     version: int = Field(examples=[1])
 
 
-class Now(TypedDict):
-    """What is under way in a namespace, the latest hints, and the counts of what it holds."""
-
-    namespace: str
-    namespaces: list[str]
-    write: bool
-    revision: int
-    totals: Totals
-    counts: dict[str, int]
-    runs: list[Object]
-    open_runs: int
-    hints: list[Object]
-    guard: str
-    uplift: Object
-
-
-class Graph(TypedDict):
-    """The graph as the page draws it; edges name tools by their places in the list."""
-
-    start: int | None
-    focus: int | None
-    base: float | None
-    tools: list[Object]
-    edges: list[Object]
-    forks: Object
-    counts: str
-    others: list[str]
-
-
-class BehindEdge(TypedDict):
-    """Runs and summaries behind an edge, and what was asked for in these runs."""
-
-    runs: list[str]
-    requests: dict[str, str]
-
-
 class ReportGiven(TypedDict):
     """Where agents go wrong, what worked instead, and what memory did."""
 
@@ -185,48 +146,6 @@ class Transcript(TypedDict):
     arm: str
     turns: list[TurnShown]
     all_turns: int
-
-
-class ObstaclesFound(TypedDict):
-    """What keeps memory from helping."""
-
-    advice: list[Obstacle]
-
-
-class LessonShown(TypedDict):
-    """A lesson, and why it is retired, if it is; of those that say the same `ids` names all."""
-
-    id: str
-    kind: str
-    text: str
-    uses: Object
-    retired: str
-    ids: NotRequired[list[str]]
-    tools: NotRequired[list[str]]
-    user: NotRequired[str]
-    version: NotRequired[int]
-
-
-class Lessons(TypedDict):
-    """The first lessons that match, how many there are, and how many lessons wait for approval."""
-
-    lessons: list[LessonShown]
-    total: int
-    pending: int
-
-
-class Retired(TypedDict):
-    """What was asked for, and whether anything changed."""
-
-    ids: list[str]
-    retired: bool
-    changed: bool
-
-
-class NotesHistory(TypedDict):
-    """All versions, the newest first."""
-
-    versions: list[Notes]
 
 
 class Health(TypedDict):

@@ -177,6 +177,8 @@ def _operation(one: Door, schemas: Object) -> Object:
 
 def _named(schema: Object, schemas: Object) -> Object:
     """A reference to a schema, which is added to those that have a name, with what it refers to itself."""
+    if "title" not in schema:  # any object, such as what the page alone reads
+        return schema
     text = json.dumps(schema).replace("#/$defs/", _SCHEMAS)
     named: Object = json.loads(text, object_hook=_without_title)
     schemas |= named.pop("$defs", {})

@@ -38,20 +38,13 @@ from hepm.report.report import Report
 from hepm.types import Object
 from hepm.uplift.effect_text import ADJUSTED, COLUMNS, figures
 from hepm.web.answers import (
-    BehindEdge,
     EdgeQuery,
     FoundRuns,
-    Graph,
     GraphQuery,
-    Lessons,
     LessonsQuery,
     NotesEdit,
-    NotesHistory,
     NotesQuery,
-    Now,
-    ObstaclesFound,
     ReportGiven,
-    Retired,
     Retirement,
     RunQuery,
     RunsQuery,
@@ -188,7 +181,7 @@ class _Page:
 
     # Runs and hints
 
-    def now(self, request: Request) -> Now:
+    def now(self, request: Request) -> Object:
         """What is under way in a namespace, the latest hints, and the counts of what it holds."""
         namespace, access = namespace_of(request), access_of(request)
         totals = self._made(("totals", namespace), lambda _: self._memory.totals(namespace=namespace), pause=0)
@@ -249,7 +242,7 @@ class _Page:
 
     # The graph
 
-    def graph(self, request: Request, asked: GraphQuery) -> Graph:
+    def graph(self, request: Request, asked: GraphQuery) -> Object:
         """The graph as the page draws it; with `tool`, that tool and its neighbours."""
         namespace, tool = namespace_of(request), asked.tool or None
         return self._made(("graph", namespace, tool or ""), partial(self._drawn, namespace, tool))
@@ -266,13 +259,13 @@ class _Page:
             places = {known["name"]: (known["x"], known["y"]) for known in before["tools"]}
         return {**graph_data(content, places), "counts": counts_of(content), "others": content.left_out}
 
-    def edge(self, request: Request, asked: EdgeQuery) -> BehindEdge:
+    def edge(self, request: Request, asked: EdgeQuery) -> Object:
         """Runs and summaries behind the edge between two tools."""
         ends = asked.source, asked.target
         namespace = namespace_of(request)
         (behind,) = self._memory.mirror(namespace).evidence_of([ends])
         texts = texts_of(behind)
-        return cast(BehindEdge, {**texts, "requests": self._requests_of(texts["runs"], namespace)})
+        return {**texts, "requests": self._requests_of(texts["runs"], namespace)}
 
     # Runs
 
@@ -332,7 +325,7 @@ class _Page:
             raise NotFoundError(f"there is no run {id!r} in {namespace!r}")
         return transcript_of(self._runs.page_redactor()(run), stored=live is None)
 
-    def advice(self, request: Request) -> ObstaclesFound:
+    def advice(self, request: Request) -> Object:
         """What keeps memory from helping here, as it was known lately."""
         from hepm.memory.obstacles import obstacles
 
@@ -365,7 +358,7 @@ class _Page:
 
     # Lessons
 
-    def lessons(self, request: Request, asked: LessonsQuery) -> Lessons:
+    def lessons(self, request: Request, asked: LessonsQuery) -> Object:
         """Lessons of a kind that contain every word of a query, those that say the same as one.
 
         What waits for approval comes first, then what agents are told: principles of most runs first, experiences the
@@ -396,9 +389,9 @@ class _Page:
             if all(word in searched for word in words):
                 matching.append(card)
         pending = len(bank.pending(namespace=namespace))
-        return cast(Lessons, {"lessons": matching[:MOST_LISTED], "total": len(matching), "pending": pending})
+        return {"lessons": matching[:MOST_LISTED], "total": len(matching), "pending": pending}
 
-    def retire_or_revive(self, request: Request, asked: Retirement) -> Retired:
+    def retire_or_revive(self, request: Request, asked: Retirement) -> Object:
         """Keep principles or experiences that say the same from hints, or let them be found: reject or approve them."""
         ids, kind, namespace = asked.ids, asked.kind, namespace_of(request)
         bank = self._memory.lessons
@@ -411,7 +404,7 @@ class _Page:
             changed = bank.revive(kind, ids, namespace=namespace)
         return {"ids": ids, "retired": asked.retired, "changed": bool(changed)}
 
-    def notes(self, request: Request, asked: NotesQuery) -> NotesHistory:
+    def notes(self, request: Request, asked: NotesQuery) -> Object:
         """All versions of the notes on a user, the newest first."""
         versions = self._memory.preferences.history(asked.user, namespace=namespace_of(request))
         return {"versions": versions[::-1]}

@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
@@ -77,7 +77,6 @@ class ServeOptions:
         idle_s: A run that rests for so long is stored; a rule may label it.
         outcome_by: Rules for runs without an outcome (see `IngestOptions`).
         max_body: Bytes of a request's body.
-        rate: Requests a second of one client, in the mean over ten seconds; 0 for no limit.
         tokens: What each bearer token allows; empty on loopback lets every client in.
         distrust: Names of tokens whose runs are stored and never count.
         redactor: Makes what removes secrets from a run, or None to keep them.
@@ -93,7 +92,6 @@ class ServeOptions:
     idle_s: float = 1_800.0
     outcome_by: tuple[str, ...] = OUTCOME_BY_DEFAULT
     max_body: int = 64 << 20
-    rate: float = 0.0
     tokens: Mapping[str, Access] = field(default_factory=dict[str, Access], repr=False)
     distrust: tuple[str, ...] = ()
     redactor: Callable[[], Redactor | None] = Redactor
@@ -154,8 +152,7 @@ class Server:
         ]
         # The guard is outside: nothing that it refuses reaches a route.
         inner = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=_HANDLERS)
-        guarded = {"host": options.host, "tokens": options.tokens, "rate": options.rate, "max_body": options.max_body}
-        self.app: ASGIApp = Guard(inner, **cast(Any, guarded))
+        self.app: ASGIApp = Guard(inner, host=options.host, tokens=options.tokens, max_body=options.max_body)
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncGenerator[None]:
@@ -230,29 +227,7 @@ class Server:
                 lines.append(f"# TYPE hepm_{what}_total counter")
             last = what
             lines.append(f'hepm_{what}_total{{namespace="{_label(namespace)}"}} {count}')
-        if self.memory.holdout:
-            lines += await asyncio.to_thread(self._uplift_lines, access)
         return PlainTextResponse("\n".join([*lines, ""]), media_type="text/plain; version=0.0.4")
-
-    def _uplift_lines(self, access: Access) -> list[str]:
-        """What memory does to success, with its interval, and the sessions behind it, as far as it is known."""
-        gauges: dict[str, dict[str, float]] = {"sessions": {}, "controls": {}, "success": {}, "low": {}, "high": {}}
-        for namespace in sorted(filter(access.to, self.memory.namespaces())):
-            report = self.memory.sessions.trials.lately(namespace=namespace)
-            gauges["sessions"][namespace] = report.sessions
-            gauges["controls"][namespace] = report.controls
-            if report.success is not None:
-                success, low, high, *_ = report.success
-                gauges["success"][namespace] = success
-                gauges["low"][namespace] = low
-                gauges["high"][namespace] = high
-        lines: list[str] = []
-        for what, values in gauges.items():
-            if values:
-                lines.append(f"# TYPE hepm_uplift_{what} gauge")
-            for namespace, value in values.items():
-                lines.append(f'hepm_uplift_{what}{{namespace="{_label(namespace)}"}} {value:g}')
-        return lines
 
     async def _openapi(self, request: Request) -> Response:
         del request

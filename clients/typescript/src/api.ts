@@ -1,11 +1,5 @@
 // Made by make_types.py from the OpenAPI document of `hepm serve` and its tools of MCP: do not edit.
 
-/** Runs and summaries behind an edge, and what was asked for in these runs. */
-export interface BehindEdge {
-  runs: Array<string>;
-  requests: Record<string, string>;
-}
-
 /** A situation of an earlier run, what was called in it, and how the runs ended that went this way. */
 export interface EarlierSituation {
   summary: string;
@@ -56,18 +50,6 @@ export interface FoundRuns {
   weeks: Array<string>;
 }
 
-/** The graph as the page draws it; edges name tools by their places in the list. */
-export interface Graph {
-  start: number | null;
-  focus: number | null;
-  base: number | null;
-  tools: Array<Record<string, unknown>>;
-  edges: Array<Record<string, unknown>>;
-  forks: Record<string, unknown>;
-  counts: string;
-  others: Array<string>;
-}
-
 /**
  * Whether the store answers and sessions can be kept; at a server without tokens also what runs do.
  *
@@ -80,26 +62,6 @@ export interface Health {
   uptime_s: number;
   open_runs?: number;
   shortlists_off?: Record<string, string>;
-}
-
-/** A lesson, and why it is retired, if it is; of those that say the same `ids` names all. */
-export interface LessonShown {
-  id: string;
-  kind: string;
-  text: string;
-  uses: Record<string, unknown>;
-  retired: string;
-  ids?: Array<string>;
-  tools?: Array<string>;
-  user?: string;
-  version?: number;
-}
-
-/** The first lessons that match, how many there are, and how many lessons wait for approval. */
-export interface Lessons {
-  lessons: Array<LessonShown>;
-  total: number;
-  pending: number;
 }
 
 /** A conversation, or a request alone, and the tools of which to choose. */
@@ -147,49 +109,6 @@ export interface NotesEdit {
   version: number;
 }
 
-/** All versions, the newest first. */
-export interface NotesHistory {
-  versions: Array<Notes>;
-}
-
-/** What is under way in a namespace, the latest hints, and the counts of what it holds. */
-export interface Now {
-  namespace: string;
-  namespaces: Array<string>;
-  write: boolean;
-  revision: number;
-  totals: Totals;
-  counts: Record<string, number>;
-  runs: Array<Record<string, unknown>>;
-  open_runs: number;
-  hints: Array<Record<string, unknown>>;
-  guard: string;
-  uplift: Record<string, unknown>;
-}
-
-/**
- * Something that keeps memory from helping in a namespace, and what mends it.
- *
- * Attributes:
- *     what: What is so, in a sentence without its end; a sample is said to be one.
- *     mend: What to do, as a clause.
- *     command: The command of it, without `--store`; of what only an agent's code can do, the call.
- *     runs: About how many stored runs it concerns: the most come first.
- */
-export interface Obstacle {
-  namespace: string;
-  kind: "unlabelled" | "labels" | "hints-ignored" | "hints-hurt" | "lessons-unseen";
-  what: string;
-  mend: string;
-  command: string;
-  runs: number;
-}
-
-/** What keeps memory from helping. */
-export interface ObstaclesFound {
-  advice: Array<Obstacle>;
-}
-
 /** A run that is stored with its outcome. */
 export interface OutcomeKept {
   session: string;
@@ -231,13 +150,6 @@ export interface ReportGiven {
   waste: Record<string, unknown>;
   tools: Array<Record<string, unknown>>;
   spoken: Record<string, unknown>;
-}
-
-/** What was asked for, and whether anything changed. */
-export interface Retired {
-  ids: Array<string>;
-  retired: boolean;
-  changed: boolean;
 }
 
 /** Lessons to keep from hints, or to let be found again. */
@@ -285,20 +197,6 @@ export interface ToolFound {
   name: string;
   description: string;
   reason: string;
-}
-
-/** The counts of a namespace; only live lessons count. */
-export interface Totals {
-  trajectories: number;
-  successes: number;
-  failures: number;
-  unlabelled: number;
-  tools: number;
-  edges: number;
-  states: number;
-  experiences: number;
-  principles: number;
-  notes: number;
 }
 
 /** A run with its first turns. */
@@ -353,7 +251,7 @@ export interface Operations {
   /** What is under way in a namespace, the latest hints, and the counts of what it holds. */
   "GET /api/now": {
     takes: undefined;
-    gives: Now;
+    gives: Record<string, unknown>;
   };
   /** The graph as the page draws it; with `tool`, that tool and its neighbours. */
   "GET /api/graph": {
@@ -361,7 +259,7 @@ export interface Operations {
       /** Only this tool and its neighbours */
       tool?: string;
     };
-    gives: Graph;
+    gives: Record<string, unknown>;
   };
   /** Runs and summaries behind the edge between two tools. */
   "GET /api/edge": {
@@ -369,7 +267,7 @@ export interface Operations {
       source: string;
       target: string;
     };
-    gives: BehindEdge;
+    gives: Record<string, unknown>;
   };
   /** Where agents go wrong, as it was known lately. */
   "GET /api/report": {
@@ -402,7 +300,7 @@ export interface Operations {
   /** What keeps memory from helping here, as it was known lately. */
   "GET /api/advice": {
     takes: undefined;
-    gives: ObstaclesFound;
+    gives: Record<string, unknown>;
   };
   /** Lessons of a kind that contain every word of a query, those that say the same as one. */
   "GET /api/lessons": {
@@ -412,19 +310,19 @@ export interface Operations {
       q?: string;
       retired?: "true" | "false";
     };
-    gives: Lessons;
+    gives: Record<string, unknown>;
   };
   /** Keep principles or experiences that say the same from hints, or let them be found: reject or approve them. */
   "POST /api/lessons": {
     takes: Retirement;
-    gives: Retired;
+    gives: Record<string, unknown>;
   };
   /** All versions of the notes on a user, the newest first. */
   "GET /api/notes": {
     takes: {
       user: string;
     };
-    gives: NotesHistory;
+    gives: Record<string, unknown>;
   };
   /** Write the notes on a user by hand, unless there is a newer version than the one that was edited. */
   "POST /api/notes": {
