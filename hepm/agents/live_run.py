@@ -74,6 +74,7 @@ class LiveRun:
         sends_all: Whether these are sent all the same.
         missed: Whether it called one of them.
         failed_upstream: Whether the endpoint itself failed at the last request with a hint.
+        over: Whether it was taken out of the runs under way: who waited for its lock asks for another one.
     """
 
     session: Session
@@ -98,6 +99,7 @@ class LiveRun:
     unlisted: set[str] | None = None
     sends_all: bool = False
     missed: bool = False
+    over: bool = False
     outcome: Outcome = field(default_factory=Outcome)
     touched: float = field(default_factory=time.time)
     shown: Shown | None = None

@@ -170,25 +170,28 @@ class LiveRuns:
         opening = ""
         if not id:
             opening = opening_of(messages, marks, about.get("tools"), group, about.get("user"), *filter(None, [token]))
-        sequel = _of_token(token, sequel)
+        response = _of_token(token, sequel)
 
         # The thread that records replies may be behind the client, which sends its next request already.
         if self._recording:
             with self._lock:
-                run = self._recognised(namespace, id, sequel, opening, marks)
+                run = self._recognised(namespace, id, response, opening, marks)
             if run is None or run.waiting:
                 self.wait_recorded()  # its reply, or the end of the request that it repeats, may be among those
         with self._lock:
-            run = self._recognised(namespace, id, sequel, opening, marks)
+            run = self._recognised(namespace, id, response, opening, marks)
             if run is None:
-                run, resumed = self._begin_or_resume(namespace, id, sequel, opening, marks, door, **about)
-                if not sequel and not resumed:
+                run, resumed = self._begin_or_resume(namespace, id, response, opening, marks, door, **about)
+                if not response and not resumed:
                     run.before = self._marks_of_finished(namespace, id or opening, messages, marks)
             check_own(run.session)
-            if sequel:
-                self._sequels[namespace, sequel] = run
-                run.sequel.add(sequel)
+            if response:
+                self._sequels[namespace, response] = run
+                run.sequel.add(response)
         with run.lock:
+            if run.over:  # it ended while this request waited for it
+                named = {"id": id, "sequel": sequel, "group": group, "namespace": namespace, "door": door}
+                return self.continued(messages, **named, **about)
             if run.door == OTLP_DOOR:  # what its spans said stays, and no later ones are taken
                 run.door = door
                 run.session.set_aside()
@@ -196,7 +199,7 @@ class LiveRuns:
             run.touched = time.time()
             # Until `replied`: a second request with the same messages is then a repetition, not a sequel.
             run.waiting += 1
-            run.extend(messages, marks, whole=not sequel)
+            run.extend(messages, marks, whole=not response)
             longest_alias = aliases_of(run.opening, run.marks)[-1:]
             run.session.aliases = (*run.sequel, *longest_alias)
         return run
@@ -449,8 +452,9 @@ class LiveRuns:
         else:
             with run.lock:
                 session.finish(success=success, reward=reward)
-            self._end(run)
-            self._remember_finished(run)
+                # Before it is taken out: a request that follows at once is to know what this run holds.
+                self._remember_finished(run)
+                self._end(run)
         self.counts["outcomes", namespace] += 1
         self._say("run %r of %r is stored with its outcome", id, namespace)
 
@@ -502,6 +506,7 @@ class LiveRuns:
 
     def _remove(self, run: LiveRun) -> None:
         with self._lock:
+            run.over = True
             self._runs.pop((run.namespace, run.name), None)
             alike = self._alike.pop((run.namespace, run.opening), [])
             others = [other for other in alike if other is not run]
@@ -538,14 +543,14 @@ class LiveRuns:
         if only_summarised(run):
             self.discard(run.name, namespace=run.namespace)
             return
-        try:
-            with run.lock:
+        with run.lock:
+            try:
                 run.session.finish(success=run.outcome.success, reward=run.outcome.reward)
-        except InputError as error:
-            _log.warning("the run %r is not stored: %s", run.id, error)
-        else:
-            self._say("run %r of %r is stored, as it rests", run.id, run.namespace)
-        self._end(run)
+            except InputError as error:
+                _log.warning("the run %r is not stored: %s", run.id, error)
+            else:
+                self._say("run %r of %r is stored, as it rests", run.id, run.namespace)
+            self._end(run)
         self._resumable.add(run)
 
     def store_idle(self) -> None:

@@ -32,10 +32,16 @@ class ToolLists:
 
     def shorten(self, api: Api, run: LiveRun, body: Object) -> Object:
         """A request with the tools of the run's list and `more_tools`; `body` itself where all are sent."""
+        if not self._k or api not in _APIS:
+            return body
         tools = objects(body.get("tools"))
         names = list(map(_name_of, tools))
-        if not self._k or api not in _APIS or MORE_TOOLS in names:
+        if MORE_TOOLS in names:
             return body
+        with run.lock:  # the record of a reply may take names out meanwhile
+            return self._with_list(api, run, body, tools, names)
+
+    def _with_list(self, api: Api, run: LiveRun, body: Object, tools: list[Object], names: list[str]) -> Object:
         if run.unlisted is None:
             try:
                 chosen = self._runs.memory.shortlist(

@@ -175,6 +175,8 @@ class Traces:
                     f"the session {item.id!r} is recorded by {run.door!r}: its spans would count its calls twice"
                 )
             with run.lock:
+                if run.over:  # it ended while these spans waited for it
+                    return self._update(namespace, id, is_whole)
                 run.door = OTLP_DOOR
                 run.messages = list(map(recordable, as_messages(item.turns)))
                 if item.id == id:
