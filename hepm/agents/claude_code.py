@@ -79,6 +79,8 @@ class ClaudeCode:
         if run.door == OTLP_DOOR:
             raise ConflictError(f"the session {session!r} is recorded by its spans: hooks would count its calls twice")
         with run.lock:
+            if run.over:  # it ended while this event waited for it
+                return self._answer(event, namespace, agent)
             calls = self._take(run, event)
             run.check_kept()
         if kind == "SessionEnd":

@@ -22,6 +22,9 @@ import httpx2
 import pytest
 
 from hepm import Memory
+from hepm.agents.live_run import LiveRun
+from hepm.agents.replies import Reply
+from hepm.agents.runs import LiveRuns
 from hepm.web import protocol
 from tests.agents.raw import RawEndpoint, Taken, answer_to, connected, request_bytes, status_of
 from tests.agents.serving import serving, until
@@ -183,6 +186,35 @@ def test_a_run_goes_on_when_the_client_writes_the_models_reply_in_its_own_way(
         second = post(url, body=CHAT | {"messages": [WISH, *sent_again]})
         assert first.headers["x-hepm-session"] == second.headers["x-hepm-session"]
         assert len(server.runs) == 1
+
+
+@pytest.mark.parametrize("how", ["rest", "outcome"])
+def test_a_request_that_waits_for_a_run_that_ends_is_recorded_once(memory: Memory, how: str) -> None:
+    runs = LiveRuns(memory)
+    said = {"role": "assistant", "content": "It is delivered."}
+    about = {"id": "s", "sequel": "", "group": "", "namespace": "default", "door": "proxy"}
+
+    def requested(messages: list[Any]) -> LiveRun:
+        run = runs.continued(messages, **about)
+        runs.prompt(run)
+        return run
+
+    run = requested([WISH])
+    runs.replied(run, Reply((said,)))
+    with ThreadPoolExecutor(1) as pool:
+        with run.lock:
+            waiting = pool.submit(requested, [WISH, said, WISH])
+            time.sleep(0.2)
+            if how == "rest":
+                runs.rest(run)
+            else:
+                runs._finish("s", "default", success=True, reward=None)
+        later = waiting.result()
+    runs.replied(later, Reply((said,)))
+    runs.finish(later.id, namespace="default", success=True, reward=None)
+    stored = [memory.run(id) for id in ("s", "s-2")]
+    texts = [turn.text for one in stored if one is not None for turn in one.turns]
+    assert texts == [WISH["content"], said["content"]] * 2
 
 
 # The client
