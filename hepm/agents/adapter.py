@@ -48,8 +48,6 @@ class AgentRun:
         self._results: dict[str, Object] = {}
         self._tools: list[ToolName] | None = None
         self._ended = False
-        self._under_way = 0
-        self._waiting: tuple[Any, ...] | None = None
         self._lock = RLock()
 
     def hinted(
@@ -96,21 +94,13 @@ class AgentRun:
 
     @contextlib.contextmanager
     def calling(self, id: str, *, interrupts: tuple[type[Exception], ...] = ()) -> Generator[None]:
-        """A tool call under way, for whose end `finish` waits. An exception is its error, unless it only interrupts."""
-        with self._lock:
-            self._under_way += 1
+        """A tool call under way. An exception is its error, unless it only interrupts."""
         try:
             yield
         except Exception as error:
             if not isinstance(error, interrupts):
                 self.called(id, f"{type(error).__name__}: {error}", error=True)
             raise
-        finally:
-            with self._lock:
-                self._under_way -= 1
-                waiting, self._waiting = self._waiting, None
-            if waiting is not None:
-                self.finish(*waiting)
 
     def called(self, id: str, result: object, *, error: bool | None) -> None:
         """Record how a tool call ended, which the next request may not contain; error is None if unknown."""
@@ -144,10 +134,6 @@ class AgentRun:
         """
         if self._live is None or self._ended or isinstance(self._source, Session):
             return
-        with self._lock:
-            if self._under_way:
-                self._waiting = (outcome, *end)
-                return
         verdict: Verdict = None
         if outcome is not None:
             with fail_open("has no outcome"):

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 MOST_VALUES: Final = 500_000
 """A batch of 512 spans holds a tenth of it, and a conversation less."""
 
-MOST_MEMBERS: Final = 10_000
-"""Parts of a gzip file; one of 16 MB that was packed in blocks of 64 kB has some hundreds."""
-_PART: Final = 65_536  # what follows a member is copied with it
 
 # Every quotation mark starts a match, so that no part of a text is searched twice.
 _MARK_OR_STRING: Final = re.compile(rb'[,\[{]|"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
@@ -77,27 +74,18 @@ def has_too_many_fields(raw: bytes, kind: Descriptor, most: int = MOST_VALUES) -
 
 
 def inflated(packed: bytes, limit: int) -> bytes | None:
-    """All that gzip or deflate packed; None if that is more than `limit` bytes, or in more than `MOST_MEMBERS` members.
+    """All that gzip or deflate packed; None if that is more than `limit` bytes.
 
     Raises:
-        zlib.error: it is neither, or was cut off.
+        zlib.error: it is neither, was cut off, or is packed in several parts.
     """
-    content, at = bytearray(), 0
-    for _ in range(MOST_MEMBERS):
-        inflater = zlib.decompressobj(zlib.MAX_WBITS | 32)  # recognises the header of either
-        while not inflater.eof:
-            part = packed[at : at + _PART]
-            if not part:
-                raise zlib.error("it was cut off")
-            content += inflater.decompress(part, limit + 1 - len(content))
-            if len(content) > limit:
-                return None
-            at += len(part) - len(inflater.unused_data)
-        while at < len(packed) and not packed[at]:  # padding
-            at += 1
-        if at == len(packed):
-            return bytes(content)
-    return None
+    inflater = zlib.decompressobj(zlib.MAX_WBITS | 32)  # recognises the header of either
+    content = inflater.decompress(packed, limit + 1)
+    if len(content) > limit:
+        return None
+    if not inflater.eof or inflater.unused_data:
+        raise zlib.error("it was cut off, or something follows it")
+    return content
 
 
 def _varint(raw: bytes, at: int) -> tuple[int, int]:

@@ -31,7 +31,6 @@ from hepm.experience.principles import Principles
 from hepm.experience.recipes import errors_of
 from hepm.graph.lessons.rows import LessonRow, Source
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.graph.trials import CONTROL
 from hepm.ingest.records import MAX_LABEL, without_surrogates
 from hepm.ingest.transitions import own_tool
 from hepm.memory.levels import CHANCES, at_level
@@ -214,7 +213,7 @@ class _Tools:
         # Kept for `summarize_the_task` and `record_outcome`, which are not sent the calls.
         self._of(session_id).history = history
         run = self._run_of(session_id)
-        if self._is_control(session_id, run):
+        if self._is_control(run):
             return Suggestions(abstained=HELD_OUT)
         level = "" if run is None else run.session.draw()
         with _explained():
@@ -392,18 +391,13 @@ class _Tools:
             trial = run.session.enter()
             if trial is not None and trial.shadow:
                 return False
-        return not self._is_control(session_id, run)
+        return not self._is_control(run)
 
-    def _is_control(self, session_id: str, run: LiveRun | None) -> bool:
-        """Whether memory says nothing to a session; one that this token cannot record has the same arm."""
-        memory, namespace = self._runs.memory, NAMESPACE.get()
+    def _is_control(self, run: LiveRun | None) -> bool:
+        """Whether memory says nothing to a session: of those that this token cannot record, to none."""
         if run is not None:
             return run.session.is_control
-        if not memory.holdout or WRITES.get():
-            return False
-        with _explained():
-            holdout = memory.sessions.holdout_now(memory.holdout, namespace=namespace)
-            return memory.sessions.lots.arm(session_id, holdout, namespace=namespace) == CONTROL
+        return bool(self._runs.memory.holdout) and not WRITES.get()
 
     def _of(self, session_id: str) -> _McpSession:
         """What is known of a session."""
@@ -485,7 +479,7 @@ class _Tools:
                     run.session.record(SUMMARY_TOOL, {"summary": summary}, "")
                     run.check_kept()
             prompt = self._runs.prompt(run)
-        elif self._is_control(session_id, None):
+        elif self._is_control(None):
             return NOTHING
         else:  # a token that only reads gets the answer, and nothing is recorded
             with _explained():

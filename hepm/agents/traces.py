@@ -255,7 +255,7 @@ def _inflated(body: bytes, encoding: str, limit: int) -> bytes:
     except zlib.error as error:
         raise _BadBodyError(400, f"the body cannot be decompressed: {error}") from error
     if content is None:
-        raise _BadBodyError(413, f"the body is larger than {limit:,} bytes when decompressed, or of too many parts")
+        raise _BadBodyError(413, f"the body is larger than {limit:,} bytes when decompressed")
     return content
 
 

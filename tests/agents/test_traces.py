@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +163,7 @@ BAD: list[tuple[bytes, dict[str, str], int]] = [
     (b"{}", JSON | {"content-encoding": "br"}, 415),
     (b"{}", JSON | GZIP, 400),
     (gzip.compress(b"{}")[:-4], JSON | GZIP, 400),
+    (2 * gzip.compress(b"{}"), JSON | GZIP, 400),
     (gzip.compress(b" " * 2_000_000), JSON | GZIP, 413),
     (gzip.compress(b" " * 2_000_000), PROTOBUF | GZIP, 413),
 ]
@@ -179,25 +179,6 @@ def test_a_bad_body_is_refused_in_a_sentence(memory: Memory) -> None:
                 if headers["content-type"] == "application/x-protobuf"
                 else answer.json()["message"]
             )
-
-
-@pytest.mark.parametrize("padding", [b"", bytes(40)], ids=["", "padded"])
-def test_a_body_of_several_gzip_members_is_read_to_its_end(memory: Memory, padding: bytes) -> None:
-    raw = json.dumps(export(*GEN_AI)).encode()
-    members = [gzip.compress(raw[at : at + 200]) for at in range(0, len(raw), 200)]
-    headers = {"content-type": "application/json", "content-encoding": "gzip"}
-    with serving(memory) as (server, url):
-        assert httpx2.post(url + TRACES, content=b"".join(members) + padding, headers=headers).status_code == 200
-        assert len(server.runs) == 1
-        for cut in (b"".join(members)[:-4], b"".join(members[:-1]), b"".join(members) + b"more"):
-            assert httpx2.post(url + TRACES, content=cut, headers=headers).status_code == 400
-
-
-def test_members_without_end_are_refused_in_a_moment() -> None:
-    empty = gzip.compress(b"")
-    began = time.monotonic()
-    assert inflated(empty * 500_000, 1_000) is None
-    assert time.monotonic() - began < 10
     assert inflated(gzip.compress(b"x" * 600) * 2, 1_000) is None
     assert inflated(gzip.compress(b"x" * 500) * 2, 1_000) == b"x" * 1_000
 
