@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
+from dataclasses import dataclass, replace
 from functools import partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Final, NamedTuple
+from typing import Final
 from urllib.parse import quote, unquote
 
 import httpx2
@@ -30,7 +31,6 @@ from hepm.agents.runs import LiveRuns
 from hepm.agents.tool_lists import ROUNDS, ToolLists, with_all_tools
 from hepm.agents.wire import Api, Placement, Vendor, objects
 from hepm.errors import ConflictError, HepmError, InputError
-from hepm.ingest.formats.turns import OpenCall, chat_calls
 from hepm.ingest.records import RecordError
 from hepm.memory.shortlist import MORE_TOOLS
 from hepm.types import Object
@@ -63,19 +63,23 @@ _TAIL_AFTER: Final = 2
 _MAX_MODELS: Final = 1_000
 
 
-class _Request(NamedTuple):
-    """A request on its way.
+@dataclass(slots=True)
+class _Exchange:
+    """A request on its way to the endpoint.
 
     Attributes:
-        run: The run that it belongs to; None if memory does not know it.
         content: Its body, with the hint.
+        run: The run that it belongs to; None if memory does not know it.
         with_tail: Makes the body with the hint at the end of the last message, for an endpoint that refuses `content`;
             None if that would change nothing.
         tools: All of the client's tools where `content` holds fewer, and `more_tools`; else empty.
     """
 
-    run: LiveRun | None
+    client: Request
+    url: httpx2.URL
+    api: Api | None
     content: bytes
+    run: LiveRun | None = None
     model: str = ""
     with_tail: Callable[[], bytes] | None = None
     tools: Sequence[Object] = ()
@@ -135,26 +139,26 @@ class Proxy:
             url = httpx2.URL(f"{base}/{_encoded(request, path)}", query=request.scope["query_string"] or None)
         except httpx2.InvalidURL as error:
             return refused(400, f"this path cannot be passed on: {error}")
-        raw = await request.body()
         api = wire.api_of(path) if request.method == "POST" else None
-        outgoing = _Request(None, raw)
+        exchange = _Exchange(request, url, api, await request.body())
         if api is not None:
             # With a copy of the context: the guard left the namespace and the token in it.
-            hinted = self._ask.submit(copy_context().run, self._with_hint, api, raw, path, request.headers, namespace)
+            hinted = self._ask.submit(copy_context().run, self._with_hint, exchange, api, path, namespace)
             try:
-                outgoing = await asyncio.wait_for(asyncio.wrap_future(hinted), self._hint_s)
+                exchange = await asyncio.wait_for(asyncio.wrap_future(hinted), self._hint_s)
             except TimeoutError:
                 # The hint is late, the request is not: it goes on as it came.
                 self._runs.counts["late_hints", namespace] += 1
                 hinted.add_done_callback(self._came_late)
-                outgoing = await asyncio.to_thread(_without_hint, api, raw)
-        return await self._pass_on(request, url, outgoing, api)
+                exchange = await asyncio.to_thread(_without_hint, exchange, api)
+        return await self._pass_on(exchange)
 
     def _upstream_of(self, request: Request) -> str:
         return wire.upstream_of(self.upstream, _vendor_of(request), _root(request).strip("/"))
 
-    def _with_hint(self, api: Api, raw: bytes, path: str, headers: Mapping[str, str], namespace: str) -> _Request:
-        """The run of a request, and its body with the hint; the body without one if memory cannot read it."""
+    def _with_hint(self, exchange: _Exchange, api: Api, path: str, namespace: str) -> _Exchange:
+        """A request with its run and the hint; without them if memory cannot read it."""
+        raw, headers = exchange.content, exchange.client.headers
         try:
             body = wire.read_body(api, raw)
             tools = wire.tools_of(body)
@@ -162,7 +166,7 @@ class Proxy:
             environment = headers.get("x-hepm-environment", "").strip()
             if headers.get("user-agent", "").startswith(_CLAUDE_CODE):
                 if not tools:  # it asks for a title, or for a summary of a page: that is no conversation
-                    return _without_hint(api, raw)
+                    return _without_hint(exchange, api)
                 environment = environment or "claude-code"
             sequel = ""  # id of the reply that this request continues: then it does not repeat the history
             if api == "responses":
@@ -201,16 +205,17 @@ class Proxy:
             if self._may_fall_back and placement == "behind" and api in ("chat", "responses"):
                 with_tail = partial(placed, "tail")
             all_tools = [] if shortened is own else objects(own.get("tools"))
-            return _Request(run, placed(placement), model, with_tail, all_tools)
+            about = {"run": run, "model": model, "with_tail": with_tail, "tools": all_tools}
+            return replace(exchange, content=placed(placement), **about)
         except ConflictError:  # two agents under one name: the second learns it at once
             raise
         except Exception as error:  # the agent goes on without memory
             known = isinstance(error, HepmError | RecordError)
             _log.warning("a request goes on without memory: %s", error if known else "", exc_info=not known)
             self._runs.counts["failed", namespace] += 1
-            return _without_hint(api, raw)
+            return _without_hint(exchange, api)
 
-    def _came_late(self, hinted: Future[_Request]) -> None:
+    def _came_late(self, hinted: Future[_Exchange]) -> None:
         """The request went on without its run, so that the run waits for no reply to it."""
         if hinted.cancelled() or hinted.exception() is not None:
             return
@@ -218,25 +223,14 @@ class Proxy:
         if run is not None:
             self._runs.replied(run, Reply())
 
-    async def _pass_on(self, request: Request, url: httpx2.URL, outgoing: _Request, api: Api | None) -> Response:
-        run = outgoing.run
+    async def _pass_on(self, exchange: _Exchange) -> Response:
+        run, api = exchange.run, exchange.api
         try:
-            upstream = await self._send(request, url, outgoing.content)
-            if upstream is not None and outgoing.with_tail is not None:
-                if upstream.status_code in _REFUSED:
-                    upstream = await self._send_with_tail(request, url, outgoing, upstream)
-                    outgoing = outgoing._replace(content=outgoing.with_tail())
-                elif upstream.status_code < 400:
-                    self._refusals.pop(outgoing.model, None)
-                if upstream is not None and upstream.status_code >= 500 and run is not None:
-                    run.failed_upstream = True
-            if upstream is not None and api is not None and outgoing.tools:
-                outgoing, upstream = await self._past_more_tools(request, url, outgoing, api, upstream)
-            if upstream is not None and api is not None and _may_be_denied(upstream, run):
-                upstream = await self._past_denial(request, url, outgoing, api, upstream)
+            upstream = await self._answer(exchange)
         except httpx2.HTTPError as error:
             self._end(run, api)
-            where = f"{url.scheme}://{url.netloc.decode()}"  # without the user and password that a URL may hold
+            # Without the user and password that a URL may hold.
+            where = f"{exchange.url.scheme}://{exchange.url.netloc.decode()}"
             return refused(502, f"hepm cannot reach {where}: {type(error).__name__} {error}".strip())
         if upstream is None:  # the client is gone before the first byte: free the model
             self._end(run, api)
@@ -262,12 +256,31 @@ class Proxy:
         response.background = BackgroundTask(upstream.aclose)
         return response
 
-    async def _send(self, request: Request, url: httpx2.URL, content: bytes) -> httpx2.Response | None:
-        """The endpoint's answer, of which the body is yet to come; None if the client goes before."""
+    async def _answer(self, exchange: _Exchange) -> httpx2.Response | None:
+        """The endpoint's answer that goes to the client, whose body is yet to come; None if the client goes before."""
+        upstream = await self._send(exchange)
+        if upstream is not None and exchange.with_tail is not None:
+            if upstream.status_code in _REFUSED:
+                upstream = await self._send_with_tail(exchange, exchange.with_tail, upstream)
+            elif upstream.status_code < 400:
+                self._refusals.pop(exchange.model, None)
+            if upstream is not None and upstream.status_code >= 500 and exchange.run is not None:
+                exchange.run.failed_upstream = True
+        if exchange.api is None or exchange.run is None:
+            return upstream
+        if upstream is not None and exchange.tools:
+            upstream = await self._past_more_tools(exchange, exchange.api, exchange.run, upstream)
+        if upstream is not None and exchange.run.session.denies and _may_be_read(upstream):
+            upstream = await self._past_denial(exchange, exchange.api, exchange.run, upstream)
+        return upstream
+
+    async def _send(self, exchange: _Exchange) -> httpx2.Response | None:
+        """An answer of the endpoint, of which the body is yet to come; None if the client goes before."""
+        request = exchange.client
         sent = httpx2.Request(  # not the client's `build_request`, which adds headers of its own
             request.method,
-            url,
-            content=content,
+            exchange.url,
+            content=exchange.content,
             headers=self._headers(request),
             extensions={"timeout": {"connect": 10.0, "write": 10.0}},  # a model may think for an hour
         )
@@ -285,68 +298,66 @@ class Proxy:
                 sending.cancel()
 
     async def _send_with_tail(
-        self, request: Request, url: httpx2.URL, outgoing: _Request, refusal: httpx2.Response
+        self, exchange: _Exchange, with_tail: Callable[[], bytes], refusal: httpx2.Response
     ) -> httpx2.Response | None:
         """The answer to the request with its hint in the last message, if that is another request; else `refusal`.
 
         Some chat templates take no user's message behind a result. A model that answers now, and once more, gets its
         hints so from then on; any other refusal comes again, and goes to the client.
         """
-        assert outgoing.with_tail is not None
-        content = await asyncio.to_thread(outgoing.with_tail)
-        if content == outgoing.content:
+        content = await asyncio.to_thread(with_tail)
+        if content == exchange.content:
             return refusal
         await refusal.aclose()
-        answer = await self._send(request, url, content)
+        exchange.content = content
+        answer = await self._send(exchange)
         if answer is not None and answer.status_code < 400 and len(self._refusals) < _MAX_MODELS:
-            self._refusals[outgoing.model] += 1
+            self._refusals[exchange.model] += 1
         return answer
 
     async def _past_more_tools(
-        self, request: Request, url: httpx2.URL, outgoing: _Request, api: Api, reply: httpx2.Response
-    ) -> tuple[_Request, httpx2.Response | None]:
+        self, exchange: _Exchange, api: Api, run: LiveRun, reply: httpx2.Response
+    ) -> httpx2.Response | None:
         """The model's reply once its calls of `more_tools` are answered, which the client never sees.
 
         Where they cannot be, or the endpoint refuses the shortened request, it is sent again with all tools, and so are
         the run's later ones.
         """
-        run = outgoing.run
-        assert run is not None
-        tools = list(outgoing.tools)
+        tools = list(exchange.tools)
         for answered in range(ROUNDS + 1):
             if reply.status_code in _REFUSED:
                 break
             if not _may_be_read(reply):
-                return outgoing, reply
+                return reply
             raw, reply = await _read(reply)
             try:
-                content = await self._soon(self._lists.answered, api, run, tools, outgoing.content, raw)
+                content = await self._soon(self._lists.answered, api, run, tools, exchange.content, raw)
             except Exception as error:  # it is late, or memory fails
                 if MORE_TOOLS.encode() not in raw:
-                    return outgoing, reply
+                    return reply
                 _log.warning("a request is sent again with all tools: %s", type(error).__name__)
                 break
             if content is None:
-                return outgoing, reply
+                return reply
             if answered == ROUNDS:
                 break
             self._runs.counts["more_tools", run.namespace] += 1
-            outgoing = outgoing._replace(content=content)
-            answer = await self._send(request, url, content)
+            exchange.content = content
+            answer = await self._send(exchange)
             if answer is None:
-                return outgoing, None
+                return None
             reply = answer
         await reply.aclose()
         run.sends_all = True
-        outgoing = outgoing._replace(content=with_all_tools(api, outgoing.content, tools), tools=())
-        return outgoing, await self._send(request, url, outgoing.content)
+        exchange.content, exchange.tools = with_all_tools(api, exchange.content, tools), ()
+        return await self._send(exchange)
 
     async def _soon(self, work: Callable[..., bytes | None], *arguments: object) -> bytes | None:
         """What memory makes, if it is in time; TimeoutError otherwise."""
         return await asyncio.wait_for(asyncio.wrap_future(self._ask.submit(work, *arguments)), self._hint_s)
 
     async def _past_denial(
-        self, request: Request, url: httpx2.URL, outgoing: _Request, api: Api, first: httpx2.Response
+        self, exchange: _Exchange, api: Api, run: LiveRun, first: httpx2.Response
     ) -> httpx2.Response | None:
         """The model's next reply, if memory denies a call of this one, and the endpoint takes the denial for a result.
 
@@ -354,38 +365,34 @@ class Proxy:
         """
         raw, whole = await _read(first)
         try:
-            content = await self._soon(self._denied, api, outgoing, raw)
+            content = await self._soon(self._denied, exchange, api, run, raw)
         except Exception as error:  # it is late, or memory fails: the reply goes to the client
             _log.warning("a reply is passed on without denials: %s", type(error).__name__)
             return whole
         if content is None:
             return whole
-        answer = await self._send(request, url, content)
+        exchange.content = content
+        answer = await self._send(exchange)
         if answer is None or answer.status_code < 300:
             return answer
         await answer.aclose()
         return whole
 
-    def _denied(self, api: Api, outgoing: _Request, raw: bytes) -> bytes | None:
+    def _denied(self, exchange: _Exchange, api: Api, run: LiveRun, raw: bytes) -> bytes | None:
         """The request that tells the model that a call of its reply is denied; None if none is.
 
         The run keeps the call beside the conversation, which does not contain it.
         """
-        run = outgoing.run
-        assert run is not None
-        calls: list[OpenCall] = []
-        for message in read_reply(api, "", raw).messages:
-            calls += chat_calls(message)
-        for place, call in enumerate(calls):
+        for place, call in enumerate(read_reply(api, "", raw).calls):
             with run.lock:
                 denial = run.session.denial(call.name, call.arguments)
                 if denial is None:
                     continue
                 run.session.record(call.name, call.arguments, denial.text, refused=True, hidden=True)
             self._runs.counts["denied", run.namespace] += 1
-            body = wire.read_body(api, outgoing.content)
-            if outgoing.tools:  # what the model says next goes to the client, which does not know `more_tools`
-                body = {**body, "tools": list(outgoing.tools)}
+            body = wire.read_body(api, exchange.content)
+            if exchange.tools:  # what the model says next goes to the client, which does not know `more_tools`
+                body = {**body, "tools": list(exchange.tools)}
             return wire.write_body(after_denial(api, body, raw, place, denial.text))
         return None
 
@@ -486,11 +493,6 @@ async def _read(reply: httpx2.Response) -> tuple[bytes, httpx2.Response]:
     return raw, httpx2.Response(reply.status_code, headers=reply.headers.raw, stream=httpx2.ByteStream(raw))
 
 
-def _may_be_denied(reply: httpx2.Response, run: LiveRun | None) -> bool:
-    """Whether memory may deny calls of a reply before the client has it."""
-    return run is not None and run.session.denies and _may_be_read(reply)
-
-
 def _may_be_read(reply: httpx2.Response) -> bool:
     """Whether a reply may be looked at before the client has it: a stream is passed on as it comes."""
     if reply.status_code >= 300 or "content-encoding" in reply.headers:
@@ -498,16 +500,16 @@ def _may_be_read(reply: httpx2.Response) -> bool:
     return "application/json" in reply.headers.get("content-type", "")
 
 
-def _without_hint(api: Api, raw: bytes) -> _Request:
+def _without_hint(exchange: _Exchange, api: Api) -> _Exchange:
     """A request that goes on without memory: nothing of others may have the form of a hint all the same."""
     try:
-        body = wire.read_body(api, raw)
+        body = wire.read_body(api, exchange.content)
         own = wire.without_foreign_hints(api, body)
         if own is not body:
-            raw = wire.write_body(own)
+            return replace(exchange, content=wire.write_body(own))
     except (InputError, RecursionError):
         pass  # a body that is no request: the endpoint says so itself
-    return _Request(None, raw)
+    return exchange
 
 
 def _vendor_of(request: Request) -> Vendor:

@@ -11,6 +11,7 @@ from hepm.agents.wire import Api, inner_of, items_of, object_in, objects, parsed
 from hepm.ingest.fields import is_list, is_object
 from hepm.ingest.formats.openai_items import item_messages
 from hepm.ingest.formats.parts import spread
+from hepm.ingest.formats.turns import OpenCall, chat_calls
 from hepm.types import Object
 
 _NOT_MADE: Final = "Not made, as memory answered another call of the same turn. Call it again if it is still wanted."
@@ -32,6 +33,11 @@ class Reply:
 
     messages: tuple[Object, ...] = ()
     id: str = ""
+
+    @property
+    def calls(self) -> list[OpenCall]:
+        """The calls of tools in it."""
+        return [call for message in self.messages for call in chat_calls(message)]
 
 
 def after_denial(api: Api, body: Object, raw: bytes, denied: int, why: str) -> Object:

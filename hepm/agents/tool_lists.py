@@ -9,7 +9,7 @@ from hepm.agents.replies import Api, after_denial, read_reply
 from hepm.agents.runs import LiveRuns
 from hepm.agents.wire import inner_of, messages_of, objects, read_body, text_of, write_body
 from hepm.errors import InputError
-from hepm.ingest.formats.turns import chat_calls, read_messages
+from hepm.ingest.formats.turns import read_messages
 from hepm.memory.shortlist import MORE_TOOLS, described, more_tools, needed_here
 from hepm.types import Object
 
@@ -70,8 +70,7 @@ class ToolLists:
             sent: The request as it went out.
             raw: The bytes of the reply.
         """
-        calls = [call for message in read_reply(api, "", raw).messages for call in chat_calls(message)]
-        for place, call in enumerate(calls):
+        for place, call in enumerate(read_reply(api, "", raw).calls):
             if call.name == MORE_TOOLS:
                 with run.lock:
                     text = self._found(run, tools, text_of(call.arguments.get("query")))
