@@ -75,6 +75,7 @@ class LiveRun:
         missed: Whether it called one of them.
         failed_upstream: Whether the endpoint itself failed at the last request with a hint.
         over: Whether it was taken out of the runs under way: who waited for its lock asks for another one.
+        finished: Whether it has its outcome.
     """
 
     session: Session
@@ -100,6 +101,7 @@ class LiveRun:
     sends_all: bool = False
     missed: bool = False
     over: bool = False
+    finished: bool = False
     outcome: Outcome = field(default_factory=Outcome)
     touched: float = field(default_factory=time.time)
     shown: Shown | None = None

@@ -100,10 +100,9 @@ class LiveRuns:
         self._sequels: dict[tuple[str, str], LiveRun] = {}
         # By namespace and opening: runs of one task that are under way at the same time.
         self._alike: defaultdict[tuple[str, str], list[LiveRun]] = defaultdict(list)
-        # Finished runs, by the names of each: an outcome may be sent again.
-        self._ended: Bounded[tuple[str, str], Session] = Bounded(RECENT)
-        # Marks of conversations whose run has its outcome, by name and opening: what follows them is another run.
-        self._finished_marks: Bounded[tuple[str, str], tuple[str, ...]] = Bounded(RECENT)
+        # Runs that are over, by the names of each and its opening: an outcome may be sent again, and what follows the
+        # messages of one that has its outcome is another run.
+        self._ended: Bounded[tuple[str, str], LiveRun] = Bounded(3 * RECENT)
         self._recording: set[Future[None]] = set()
         self._swept = time.monotonic()
         self._said = -SAID_EVERY_S
@@ -237,11 +236,14 @@ class LiveRuns:
         self, namespace: str, key: str, messages: Sequence[Object], marks: Sequence[str]
     ) -> tuple[str, ...]:
         """The marks that are those of a finished run with this name or opening; () if the messages continue none."""
-        finished = self._finished_marks.get((namespace, key), ())
-        count = len(finished)
-        if not finished or tuple(marks[:count]) != finished:
+        ended = self._ended.get((namespace, key))
+        if ended is None or not ended.finished:
             return ()
-        # The model's last reply was left out of these marks, as it may come back in other words.
+        finished = [*ended.before, *ended.marks]
+        # Without the model's last reply, as it may come back in other words.
+        count = len(finished) - ended.replied
+        if list(marks[:count]) != finished[:count]:
+            return ()
         while count < len(messages) and messages[count].get("role") == "assistant":
             count += 1
         return tuple(marks[:count])
@@ -439,22 +441,24 @@ class LiveRuns:
     def _finish(self, id: str, namespace: str, success: bool | None, reward: float | None) -> None:
         with self._lock:
             run = self._current(self._by_name_or_id(namespace, id))
-            session = run.session if run is not None else self._ended.get((namespace, id))
-        if session is None:
+            known = run or self._ended.get((namespace, id))
+        if known is not None:
+            session = known.session
+        else:
             session = self.memory.sessions.resume(id, namespace=namespace, ingest_options=self.ingest_options())
         token = TOKEN.get()
         if token in self._distrust and token != self._recorder(session, id, namespace):
             raise NotFoundError(f"the token {token!r} recorded no run {id!r} in {namespace!r}, and labels no other's")
         if session is None:
             self._label_stored(id, namespace, success, reward)
-        elif run is None:
+        elif known is None:
             session.finish(success=success, reward=reward)
         else:
-            with run.lock:
+            with known.lock:
                 session.finish(success=success, reward=reward)
-                # Before it is taken out: a request that follows at once is to know what this run holds.
-                self._remember_finished(run)
-                self._end(run)
+                known.finished = True
+                if run is not None:
+                    self._end(run)
         self.counts["outcomes", namespace] += 1
         self._say("run %r of %r is stored with its outcome", id, namespace)
 
@@ -476,14 +480,6 @@ class LiveRuns:
             ) from error
         if success is not None or reward is not None:
             self.memory.sessions.distill_soon(namespace=namespace)
-
-    def _remember_finished(self, run: LiveRun) -> None:
-        # The model's last reply may come back in other words.
-        finished = (*run.before, *run.marks[: len(run.marks) - run.replied])
-        with self._lock:
-            for key in (run.name, run.opening):
-                if key:
-                    self._finished_marks[run.namespace, key] = finished
 
     def _recorder(self, session: Session | None, id: str, namespace: str) -> str:
         """Name of the token that recorded a run; "" if none did, or there is no such run."""
@@ -517,15 +513,16 @@ class LiveRuns:
 
     def _end(self, run: LiveRun) -> None:
         """Take a run out of those under way; its outcome may be sent again."""
-        self._remove(run)
+        with self._lock:
+            self._remove(run)
+            # Clients name it by their own id, the header of a reply by the run's.
+            openings = [run.opening] if run.finished else []
+            for name in filter(None, [run.id, run.name, *openings]):
+                self._ended[run.namespace, name] = run
         if run.unlisted is not None and run.session.calls:
             self.memory.shortlists.record(missed=run.missed, namespace=run.namespace)
             self.counts["shortlisted", run.namespace] += 1
             self.counts["shortlist_missed", run.namespace] += run.missed
-        with self._lock:
-            # Clients name it by their own id, the header of a reply by the run's.
-            for name in {run.id, run.name}:
-                self._ended[run.namespace, name] = run.session
 
     def sweep(self) -> None:
         """`store_idle`, if it was not called in the last `SWEEP_S`: for a process without a clock of its own."""

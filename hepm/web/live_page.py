@@ -35,6 +35,7 @@ from hepm.ingest.formats.hepm import parse_stored
 from hepm.memory.latest import LAST_ROW
 from hepm.report.receipts import monday_of, week_of
 from hepm.report.report import Report
+from hepm.text import cut
 from hepm.types import Object
 from hepm.uplift.effect_text import ADJUSTED, COLUMNS, figures
 from hepm.web.answers import (
@@ -53,7 +54,7 @@ from hepm.web.answers import (
 from hepm.web.document import filled
 from hepm.web.doors import Door, as_json, door
 from hepm.web.graph_page import content_of, counts_of, graph_data, texts_of
-from hepm.web.transcripts import one_line, transcript_of
+from hepm.web.transcripts import REQUEST_CHARS, transcript_of
 
 MOST_TOOLS: Final = 200
 """Tools drawn at once, the most called first. Others are found by name, each with its neighbours."""
@@ -290,7 +291,7 @@ class _Page:
         redactor = self._runs.page_redactor()
         runs: list[Object] = []
         for about in found:
-            line = one_line(redactor.text(about.request))
+            line = cut(redactor.text(about.request), REQUEST_CHARS)
             runs.append({**about._asdict(), "at": about.ended_at, "request": line})
         choices = self._made(("choices", namespace), self._choices(namespace))
         return cast(FoundRuns, {"runs": runs, "more": len(found) == MOST_RUNS, **choices})
@@ -337,7 +338,7 @@ class _Page:
 
     def _request(self, run: LiveRun) -> str:
         """What the user asked for first, without secrets; "" if it is not known."""
-        return one_line(self._runs.page_redactor().text(run.session.request[:_READ_CHARS]))
+        return cut(self._runs.page_redactor().text(run.session.request[:_READ_CHARS]), REQUEST_CHARS)
 
     def _requests_of(self, runs: Sequence[str], namespace: str) -> dict[str, str]:
         """What was asked for in each run; "" if it is not known."""
@@ -352,7 +353,7 @@ class _Page:
                 requests[run] = self._request(live[run])
                 continue
             if run in records:
-                self._requests[namespace, run] = one_line(_request_in(run, records[run]))
+                self._requests[namespace, run] = cut(_request_in(run, records[run]), REQUEST_CHARS)
             requests[run] = self._requests.get((namespace, run), "")
         return requests
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from hepm.experience.likeness import request_of
 from hepm.graph.trials import Trial
+from hepm.text import cut
 from hepm.types import Object, Trajectory, Turn
 from hepm.web.answers import Transcript, TurnShown
 
@@ -22,7 +23,7 @@ def transcript_of(run: Trajectory, *, stored: bool = True) -> Transcript:
     return {
         "id": run.id,
         "at": run.ended_at,
-        "request": one_line(request_of(run)),
+        "request": cut(request_of(run), REQUEST_CHARS),
         "task": run.task,
         "success": run.outcome.success,
         "environment": run.environment,
@@ -31,14 +32,6 @@ def transcript_of(run: Trajectory, *, stored: bool = True) -> Transcript:
         "turns": [_turn(turn) for turn in turns[:MOST_TURNS]],
         "all_turns": len(turns),
     }
-
-
-def one_line(text: str) -> str:
-    """A text on one line, cut."""
-    line = " ".join(text.split())
-    if len(line) <= REQUEST_CHARS:
-        return line
-    return line[: REQUEST_CHARS - 1] + "…"
 
 
 def _arm_of(run: Trajectory) -> str:

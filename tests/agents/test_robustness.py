@@ -188,33 +188,45 @@ def test_a_run_goes_on_when_the_client_writes_the_models_reply_in_its_own_way(
         assert len(server.runs) == 1
 
 
+SAID_SO = {"role": "assistant", "content": "It is delivered."}
+
+
+def turned(runs: LiveRuns, messages: list[Any]) -> LiveRun:
+    """The run of a conversation, once its request has its hint and its reply."""
+    run = runs.continued(messages, id="s", sequel="", group="", namespace="default", door="proxy")
+    runs.prompt(run)
+    runs.replied(run, Reply((SAID_SO,)))
+    return run
+
+
+def texts(memory: Memory) -> list[list[str]]:
+    found = [memory.run(id) for id in ("s", "s-2")]
+    return [[turn.text for turn in run.turns] for run in found if run is not None]
+
+
 @pytest.mark.parametrize("how", ["rest", "outcome"])
 def test_a_request_that_waits_for_a_run_that_ends_is_recorded_once(memory: Memory, how: str) -> None:
     runs = LiveRuns(memory)
-    said = {"role": "assistant", "content": "It is delivered."}
-    about = {"id": "s", "sequel": "", "group": "", "namespace": "default", "door": "proxy"}
-
-    def requested(messages: list[Any]) -> LiveRun:
-        run = runs.continued(messages, **about)
-        runs.prompt(run)
-        return run
-
-    run = requested([WISH])
-    runs.replied(run, Reply((said,)))
+    run = turned(runs, [WISH])
     with ThreadPoolExecutor(1) as pool:
         with run.lock:
-            waiting = pool.submit(requested, [WISH, said, WISH])
+            waiting = pool.submit(turned, runs, [WISH, SAID_SO, WISH])
             time.sleep(0.2)
             if how == "rest":
                 runs.rest(run)
             else:
                 runs._finish("s", "default", success=True, reward=None)
-        later = waiting.result()
-    runs.replied(later, Reply((said,)))
-    runs.finish(later.id, namespace="default", success=True, reward=None)
-    stored = [memory.run(id) for id in ("s", "s-2")]
-    texts = [turn.text for one in stored if one is not None for turn in one.turns]
-    assert texts == [WISH["content"], said["content"]] * 2
+        runs.finish(waiting.result().id, namespace="default", success=True, reward=None)
+    assert list(itertools.chain(*texts(memory))) == [WISH["content"], SAID_SO["content"]] * 2
+
+
+def test_what_follows_a_run_that_rested_and_then_got_its_outcome_is_a_run_of_its_own(memory: Memory) -> None:
+    runs = LiveRuns(memory)
+    runs.rest(turned(runs, [WISH]))
+    runs.finish("s", namespace="default", success=True, reward=None)
+    turned(runs, [WISH, SAID_SO, WISH])
+    runs.finish("s", namespace="default", success=False, reward=None)
+    assert texts(memory) == [[WISH["content"], SAID_SO["content"]]] * 2
 
 
 # The client
