@@ -18,7 +18,6 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.trace import StatusCode
 
 from hepm import Memory
-from hepm.agents.bounds import inflated
 from hepm.agents.guard import Access
 from tests.agents.serving import serving
 from tests.ingest.traces import GEN_AI, export, span, text, tool
@@ -179,8 +178,6 @@ def test_a_bad_body_is_refused_in_a_sentence(memory: Memory) -> None:
                 if headers["content-type"] == "application/x-protobuf"
                 else answer.json()["message"]
             )
-    assert inflated(gzip.compress(b"x" * 600) * 2, 1_000) is None
-    assert inflated(gzip.compress(b"x" * 500) * 2, 1_000) == b"x" * 1_000
 
 
 def test_a_token_without_write_may_not_send_traces(memory: Memory) -> None:
