@@ -104,7 +104,7 @@ def test_bodies_without_an_end_are_closed_and_hold_no_other_request_up(
     monkeypatch.setattr(protocol, "BODY_S", 1.0)
     head = request_bytes("/v1/chat/completions").replace(b"content-length: 0", b"content-length: 9000")
     with serving(memory, upstream=endpoint.url) as (server, url):
-        held = [connected(url) for _ in range(300)]
+        held = [connected(url) for _ in range(60)]
         for connection in held:
             connection.sendall(head)
         for _ in range(3):
