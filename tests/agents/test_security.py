@@ -478,7 +478,7 @@ def odd_bodies(count: int) -> Iterator[bytes]:
         yield raw
 
 
-@pytest.mark.parametrize("count", [150, pytest.param(10_000, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("count", [400, pytest.param(10_000, marks=pytest.mark.exhaustive)])
 def test_odd_bodies_get_no_error_of_ours_and_reach_the_endpoint_unchanged(
     memory: Memory, endpoint: RawEndpoint, count: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
