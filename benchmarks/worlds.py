@@ -33,6 +33,7 @@ from parts.measured import about, options
 from parts.worlds.agents import Agent, Heard, Run
 from parts.worlds.asked import Answers, answers_from_logs, calibration_error, warned_of_right
 from parts.worlds.clinic import CLINIC
+from parts.worlds.depot import DEPOT
 from parts.worlds.office import OFFICE
 from parts.worlds.online import ARMS, DENY_ARMS, LEVEL_ARMS, learn_online
 from parts.worlds.rental import RENTAL
@@ -40,7 +41,7 @@ from parts.worlds.shop import SHOP
 from parts.worlds.workflows import WORKFLOWS
 from parts.worlds.world import DONE, World
 
-WORLDS = {world.name: world for world in (SHOP, WORKFLOWS, OFFICE, RENTAL)}
+WORLDS = {world.name: world for world in (SHOP, WORKFLOWS, OFFICE, RENTAL, DEPOT)}
 ALL_ARMS = ARMS | DENY_ARMS | LEVEL_ARMS
 HIDDEN = {CLINIC.name: CLINIC}
 PARTS = (10, 20, 30, 40)  # runs, one after another; the last part also has all further ones

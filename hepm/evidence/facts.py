@@ -6,6 +6,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date, timedelta
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ from hepm.types import SAID, SAID_LAST, USER, Facts
 
 _PRESENT: Final = 0.5  # the limit of a value or a word: 1 where it is there
 _MOST_LIMITS: Final = 16  # numbers that one fact is compared with
+_MOST_DATES: Final = 6  # the same of dates, which rarely decide
 _FEWEST_FAMILIES: Final = 3
 """Families on each side of a test, where a place has many: what tells two tasks apart says nothing of a third."""
 _MANY_FAMILIES: Final = 8
@@ -72,14 +74,11 @@ class FactTest(NamedTuple):
                 return self._replace(fact=others[0]).in_words(holds=True)
             return self.in_words(holds=False)
         if self.fact in of_source:
-            return f"{self.source} says {self._name} is {of_source[self.fact]:g}, not above {self.above:g}"
-        return f"{self.source} does not say {self._name} is above {self.above:g}"
+            return f"{self._says(True)} {self._name} is {self._amount(of_source[self.fact])}, not {self._beyond}"
+        return f"{self._says(False)} {self._name} is {self._beyond}"
 
     def in_words(self, *, holds: bool) -> str:
         """One of its answers in words, whatever is known; a number that is not above the limit is known."""
-        says = "does not say"
-        if holds:
-            says = "says"
         if self.source == ENDED:
             return f"the last call {'ended' if holds else 'did not end'} in an error"
         if self.source == CALLED:
@@ -88,11 +87,14 @@ class FactTest(NamedTuple):
             return self._about_run_in_words(holds=holds)
         if "~" in self.fact:
             word = self.fact.rpartition("~")[2]
-            return f'{_SPEAKERS.get(self.source, self.source)} {says} "{word}"'
+            return f'{self._says(holds)} "{word}"'
         if "=" in self.fact:
             key, _, value = self.fact.partition("=")
-            return f"{self.source} {says} {key or 'the result'} is {value}"
-        return f"{self.source} says {self._name} is {self._limit_in_words(holds=holds)}"
+            return f"{self._says(holds)} {key or 'the result'} is {value}"
+        return f"{self._says(True)} {self._name} is {self._limit_in_words(holds=holds)}"
+
+    def _says(self, holds: bool) -> str:
+        return f"{_SPEAKERS.get(self.source, self.source)} {'says' if holds else 'does not say'}"
 
     def _about_run_in_words(self, *, holds: bool) -> str:
         negation = "" if holds else "not "
@@ -120,13 +122,30 @@ class FactTest(NamedTuple):
         if self.fact.endswith("[]"):  # a whole number, whose limit lies half-way between two
             most = math.floor(self.above)
             return f"{most + 1} or more" if holds else f"at most {most}"
-        return f"above {self.above:g}" if holds else f"at most {self.above:g}"
+        if holds:
+            return self._beyond
+        return f"not {self._beyond}" if self._is_date else f"at most {self.above:g}"
+
+    @property
+    def _is_date(self) -> bool:
+        return self.fact.endswith("@")
+
+    def _amount(self, value: float) -> str:
+        if self._is_date:  # of the middle of two dates the earlier day
+            return str(date(1970, 1, 1) + timedelta(days=math.floor(value)))
+        return f"{value:g}"
+
+    @property
+    def _beyond(self) -> str:
+        return f"{'after' if self._is_date else 'above'} {self._amount(self.above)}"
 
     @property
     def _name(self) -> str:
         """The number in words: "items[]" is how many items a list has, and "[]" how many the result has."""
+        if self.fact == "#":
+            return "the largest number"
         if not self.fact.endswith("[]"):
-            return self.fact
+            return self.fact.removesuffix("@") or "the result"
         return f"the number of {self.fact.removesuffix('[]') or 'items'}"
 
     @property
@@ -143,7 +162,7 @@ class FactTest(NamedTuple):
     def readable(self) -> bool:
         """Whether a sentence with it says anything: "says and is above 90" does not."""
         named = self.fact.partition("=")[0]
-        return self.source in (CALLED, SINCE) or re.split("[.~]", named)[-1] not in FUNCTION_WORDS
+        return self.source in (CALLED, SINCE) or re.split("[.~]", named)[-1].removesuffix("@") not in FUNCTION_WORDS
 
 
 class Questions:
@@ -250,8 +269,9 @@ def _limits(name: FactName, value_X: Float32Array) -> list[float]:
         return [_PRESENT]
     distinct = np.unique(value_X)
     between = (distinct[1:] + distinct[:-1]) / 2
-    if len(between) > _MOST_LIMITS:
-        quantiles = np.quantile(value_X, np.linspace(0, 1, _MOST_LIMITS + 2)[1:-1])
+    most = _MOST_DATES if name.fact.endswith("@") else _MOST_LIMITS
+    if len(between) > most:
+        quantiles = np.quantile(value_X, np.linspace(0, 1, most + 2)[1:-1])
         between = between[np.unique(np.minimum(np.searchsorted(between, quantiles), len(between) - 1))]
     return [float(distinct[0]) - 0.5, *map(float, between)]
 

@@ -159,7 +159,7 @@ def _conditions_of(rule: ToolRule) -> Conditions:
     """The condition of a rule: of what the user says, words of which any is enough."""
     conditions = Conditions(after=(rule.place.tool,))
     for test, true in rule.conditions:
-        if test.source == SAID and true and not conditions.says:
+        if test.source == SAID and "~" in test.fact and true and not conditions.says:
             words = tuple(word.removeprefix("~") for word in (test.fact, *test.others))
             conditions = replace(conditions, says=words)
         else:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import date
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from hepm.text import FUNCTION_WORDS
@@ -34,6 +36,8 @@ _WORD: Final = re.compile(r"[^\W\d_]{3,}")
 _AMOUNT: Final = r"(?<![\w.:/-])(-?\d{1,6}(?:\.\d{1,6})?)"
 _COUNTING: Final = re.compile(rf"{_AMOUNT} ?%? ([^\W\d_]{{3,}})")
 _NAMED: Final = re.compile(rf"([^\W\d_]{{3,}})[:=] ?{_AMOUNT}(?![\w.:/-]*\d)")
+_MONEY: Final = re.compile(r"[$€£] ?(\d{1,3}(?:,\d{3})+|\d{1,6})(\.\d{1,2})?(?!\d)")
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")  # without a time of day: that is when something was written, as a rule
 # Words of three letters and more that every sentence may have.
 _NO_WORD: Final = frozenset(
     {"and", "are", "but", "can", "for", "from", "has", "have", "its", "not", "our", "please", "that", "the", "this"}
@@ -46,16 +50,23 @@ def facts_of_result(result: str) -> Mapping[str, float]:
     """The facts of a result by name, such as {"status=shipped": 1, "total": 89.5, "items[]": 3}.
 
     A name with "=" is a value, one with "~" a word of a longer text; both have the number 1. Other names are numbers:
-    of the result, of what a text counts ("12 passed"), or the length of a list. Values with two digits in a row are
-    left out.
+    of the result, of what a text counts ("12 passed"), the length of a list, or with "@" a date in days since 1970.
+    Other values with two digits in a row are left out.
     """
     return _first(_parsed_facts(result))
 
 
 @lru_cache(maxsize=4_096)
 def facts_of_message(text: str) -> Mapping[str, float]:
-    """The words of a message."""
-    return _first((f"~{word}", 1) for word in _words(text))
+    """The words of a message, what it counts ("boxes"), and as "#" the largest of these numbers and sums of money."""
+    start = text[:_TEXT_CHARS]
+    counted = list(islice(_numbers(start), _MOST_NUMBERS))
+    amounts = [number for _, number in counted]
+    amounts += [float(whole.replace(",", "") + cents) for whole, cents in _MONEY.findall(start)]
+    facts = dict(counted)
+    if amounts:
+        facts["#"] = max(amounts)
+    return _first(chain(facts.items(), ((f"~{word}", 1) for word in _words(text))))
 
 
 def _first(facts: Iterator[tuple[str, float]]) -> dict[str, float]:
@@ -95,7 +106,10 @@ def _facts_in(value: JSON, path: str, depth: int) -> Iterator[tuple[str, float]]
         if abs(value) < 1e9:
             yield path or "value", value
     elif isinstance(value, str):
-        yield from _facts_in_text(value, path)
+        if _DATE.fullmatch(value):
+            yield from _date(value, path)
+        else:
+            yield from _facts_in_text(value, path)
 
 
 def _below(path: str, key: str) -> str:
@@ -115,6 +129,11 @@ def _facts_in_text(text: str, path: str) -> Iterator[tuple[str, float]]:
             yield f"{path}~{word}", 1
     elif not _ID.search(text):
         yield f"{path}={text.strip().lower()}", 1
+
+
+def _date(text: str, path: str) -> Iterator[tuple[str, float]]:
+    with suppress(ValueError):  # no day of the calendar
+        yield f"{path}@", (date.fromisoformat(text) - date(1970, 1, 1)).days
 
 
 def _numbers(text: str) -> Iterator[tuple[str, float]]:

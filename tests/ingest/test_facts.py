@@ -22,8 +22,28 @@ def test_values_numbers_lengths_and_truths_of_a_json_result_are_facts_of_their_o
 
 
 def test_values_with_digits_are_left_out_and_keys_with_digits_are_one_key():
-    result = {"id": "W8291", "day": "2026-11-24", "variants": {"10477": {"available": False}}}
+    result = {"id": "W8291", "at": "2026-11-24T10:00:00Z", "variants": {"10477": {"available": False}}}
     assert facts_of_result(json.dumps(result)) == {"variants.*.available=false": 1}
+
+
+def test_a_date_is_a_number_of_days_and_one_that_no_calendar_has_is_nothing():
+    found = facts_of_result(json.dumps({"due": "1970-03-01", "paid": "2026-02-30", "lines": [{"due": "1970-01-02"}]}))
+    assert found == {"due@": 59, "lines[]": 1, "lines[].due@": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("I need 250 boxes of screws for $1,200.50.", {"boxes": 250, "#": 1200.5}),
+        ("2 tickets with 30 % discount, please", {"tickets": 2, "discount": 30, "#": 30}),
+        ("order #W12345 and O-12345 of 2026, alarm 7 of 2024-05-03, at 10:30, +49170123456", {}),
+    ],
+)
+def test_a_message_says_what_it_counts_and_its_largest_amount_but_no_id_and_no_date(
+    text: str, numbers: dict[str, float]
+):
+    found = facts_of_message(text)
+    assert {name: number for name, number in found.items() if "~" not in name} == numbers
 
 
 @pytest.mark.parametrize("number", [10**12, 10**400, float("nan"), float("inf")], ids=["id", "huge", "nan", "inf"])
