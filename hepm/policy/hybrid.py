@@ -200,7 +200,7 @@ def _floor(tool: ToolName, found: Findings, chance: Chance, floors: Floors) -> f
     sure = ALIKE <= vote.likeness > chance.sure + _ROUNDING and vote.share.get(tool, 0.0) >= ALIKE
     way = found.ways.get(tool)
     backed = way is not None and way.worked >= BACKED
-    if sure and found.share.get(tool, 0.0) >= FITTING:
+    if sure and found.share.get(tool, 0.0) >= FITTING and _achieved(way) == 1:
         if backed and not chance.measured:
             return min(floors.chance, floors.known, UNMEASURED)
         return min(floors.chance, floors.known, OF_SURE)
