@@ -272,6 +272,36 @@ def test_a_call_that_was_declined_or_aborted_in_codex_never_ran(tmp_path: Path, 
     assert (turn.refused, turn.calls[0].error) == (("shell make",), None)
 
 
+def test_what_codex_exec_prints_is_a_run(tmp_path: Path):
+    def done(kind: str, **more: Any) -> dict[str, Any]:
+        return {"type": "item.completed", "item": {"id": f"i{kind}", "type": kind, **more}}
+
+    ls = {"command": "bash -lc ls", "aggregated_output": "a"}
+    records = [
+        {"type": "thread.started", "thread_id": "t"},
+        {"type": "turn.started"},
+        done("reasoning", text="I look."),
+        {"type": "item.started", "item": {"id": "i1", "type": "command_execution", **ls, "status": "in_progress"}},
+        done("command_execution", **ls, exit_code=2, status="failed"),
+        done("file_change", changes=[{"path": "a", "kind": "update"}], status="declined"),
+        done("mcp_tool_call", server="desk", tool="look", arguments={"n": 1}, status="completed",
+             result={"content": [{"type": "text", "text": "found"}]}),
+        done("agent_message", text="ok"),
+        {"type": "turn.completed", "usage": {}},
+    ]  # fmt: skip
+    run = read_one(write(tmp_path / "out.jsonl", *records))
+    calls = [(call.name, call.result, call.error, call.refused) for turn in run.turns for call in turn.calls]
+    assert (run.id, calls, run.turns[-1].text) == (
+        "t",
+        [
+            ("exec_command ls", "a", True, False),
+            ("apply_patch", "", None, True),
+            ("mcp__desk__look", "found", False, False),
+        ],
+        "ok",
+    )
+
+
 def test_concatenated_rollouts_are_runs_and_a_fork_is_one_with_its_origin(tmp_path: Path):
     first, second = [meta("a", 1), *shell("a", "ok")], [meta("b", 5), *shell("b", "ok")]
     runs, _ = read(write(tmp_path / "two.jsonl", *first, *second))

@@ -1,4 +1,4 @@
-"""Rollouts of Codex.
+"""Rollouts of Codex, and what `codex exec --json` prints.
 
 The format grows with the program: records of unknown types are skipped.
 """
@@ -28,10 +28,19 @@ _CONTEXT: Final = ("<environment_context>", "<user_instructions>", "<permissions
 _EXIT_CODE: Final = re.compile(r"^(?:Exit code:|Process exited with code) *(-?\d+)", re.MULTILINE)
 _OUTPUT: Final = re.compile(r"^Output:\n", re.MULTILINE)
 _CODE_MODE: Final = "exec"
+_PRINTED: Final = ("thread.", "turn.", "item.")
+_PRINTED_CALLS: Final = {
+    "command_execution": ("exec_command", "command"),
+    "file_change": ("apply_patch", "changes"),
+    "web_search": ("web_search", "query"),
+}
+"""Of what `codex exec --json` prints, the tool's name in rollouts, and the keys of its arguments."""
 
 
 def _is_rollout(document: Document) -> bool:
     first = document.first
+    if is_object(first) and str(first.get("type")).startswith(_PRINTED):
+        return bool({"thread_id", "item", "usage"} & first.keys()) or len(first) == 1
     return (
         {"type", "payload", "timestamp"} <= document.keys
         and is_object(first)
@@ -153,11 +162,13 @@ def _run(_: Object, *, messages: Objects, session: CodingSession, document: Docu
 
 
 def _take(record: Object, rollouts: list[_Rollout]) -> None:
-    """Take a record of a rollout."""
+    """Take a record of a rollout, or an event that `codex exec --json` prints."""
     kind = record.get("type")
     meta: Object = {}
     if kind == "session_meta":
         meta = object_at(record, "payload")
+    elif kind == "thread.started":
+        meta = {"id": record.get("thread_id")}
     if rollouts[-1].begins_anew(meta):
         rollouts.append(_Rollout())
     rollout = rollouts[-1]
@@ -165,12 +176,36 @@ def _take(record: Object, rollouts: list[_Rollout]) -> None:
     session.ended_at = unix_time(record.get("timestamp")) or session.ended_at
     if meta:
         rollout.begin(meta)
+    elif kind == "item.completed":
+        rollout.items.extend(_printed(object_at(record, "item")))
     elif kind == "turn_context":
         session.model = session.model or text_at(object_at(record, "payload"), "model")
     elif kind == "response_item":
         rollout.add(object_at(record, "payload"), record.get("timestamp"))
     elif kind == "event_msg":
         rollout.note(object_at(record, "payload"))
+
+
+def _printed(item: Object) -> Objects:
+    """The items of the Responses API for one that `codex exec --json` prints: a message, or a call and its output."""
+    kind, status, error = text_at(item, "type"), item.get("status"), item.get("error")
+    if kind == "agent_message":
+        return [{"type": "message", "role": "assistant", "content": text_at(item, "text")}]
+    if kind == "mcp_tool_call":
+        name = f"mcp__{text_at(item, 'server')}__{text_at(item, 'tool')}"
+        arguments, output = item.get("arguments"), item.get("result") or error
+    elif kind in _PRINTED_CALLS:
+        name, *keys = _PRINTED_CALLS[kind]
+        arguments, output = {key: item.get(key) for key in keys}, item.get("aggregated_output") or error
+    else:
+        return []
+    if is_object(output):
+        output = plain_text(output.get("content") or output.get("message"))
+    id = text_at(item, "id")
+    answer: Object = {"type": "function_call_output", "call_id": id, "output": output or "", "status": status}
+    if status in ("completed", "failed"):
+        answer["is_error"] = status == "failed" or bool(error) or item.get("exit_code") not in (0, None)
+    return [{"type": "function_call", "call_id": id, "name": name, "arguments": arguments}, answer]
 
 
 def is_context(item: Object) -> bool:
