@@ -88,7 +88,7 @@ def markdown_lines(report: Report, *, every: bool = False) -> Iterator[str]:
 
 def _fork_row(fork: Fork) -> list[str]:
     mistakes = ", ".join(mistake.as_mistake for mistake in fork.mistakes)
-    rows = [f"{fork.lost} lost {fork.where}", f"{mistakes}; {fork.worked_instead}"]
+    rows = [f"{fork.lost} lost {fork.where}", f"{mistakes}; {fork.worked_instead}", fork.answer]
     since = ""
     if fork.since is not None:
         since = f"since {day_of(fork.since)}"

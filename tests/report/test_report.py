@@ -101,6 +101,24 @@ def test_of_two_runs_side_by_side_both_have_the_same_task_where_there_is_such_a_
     assert [step.run.id for step in fork.steps] == ["desk-300", "desk-301"]
 
 
+def test_a_fork_says_what_its_lost_calls_answered_where_most_say_the_same(tmp_path: Path) -> None:
+    def refused(run: Trajectory) -> Trajectory:
+        *turns, last = run.turns
+        (call,) = last.calls
+        thing = run.turns[0].text.split()[3]
+        answers = {"return_items": f"Error: order {run.id} is not delivered", "cancel_order": f"Error: no {thing} left"}
+        if run.outcome.success:
+            return run
+        return replace(run, turns=(*turns, replace(last, calls=(replace(call, result=answers[call.name]),))))
+
+    returned, cancelled = sorted(report_of(tmp_path, *map(refused, desk_runs())).forks, key=lambda fork: fork.where)[
+        ::-1
+    ]
+    assert returned.answer == 'return_items answered "order desk-… is not delivered" in 12 of 12 lost runs'
+    assert not cancelled.answer, "each of them said something else"
+    assert not report_of(tmp_path, *desk_runs(90)).forks[0].answer, "they all answered that it is done"
+
+
 def test_secrets_in_calls_are_not_shown_beside_a_fork(tmp_path: Path) -> None:
     def with_key(run: Trajectory) -> Trajectory:
         *turns, last = run.turns
