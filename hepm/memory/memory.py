@@ -9,7 +9,7 @@ from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, cast
 from uuid import uuid4
 
 from hepm.embed.agreed import AgreedEmbedder
@@ -550,6 +550,8 @@ class Memory:
         """
         if k < 1:
             raise InputError(f"k is {k}: ask for at least one suggestion")
+        if not all(isinstance(name, str) for name in cast("Iterable[object]", after or ())):
+            raise InputError("`after` takes names of tools: give chat messages as `messages=`")
         if messages is not None:
             from hepm.ingest.formats.turns import read_messages
             from hepm.ingest.transitions import agent_state

@@ -20,7 +20,7 @@ from hepm.types import ToolCall, Turn
 _log = logging.getLogger("hepm")
 
 
-class RunRecord:
+class SessionConversation:
     """The conversation of one run. Threads may share it.
 
     Attributes:

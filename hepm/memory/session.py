@@ -19,7 +19,7 @@ from hepm.ingest.records import graded
 from hepm.memory.echo import calls_in
 from hepm.memory.journal import SessionFile
 from hepm.memory.levels import BOLDEST, SILENT
-from hepm.memory.record import RunRecord
+from hepm.memory.record import SessionConversation
 from hepm.types import (
     DEFAULT_NAMESPACE,
     HINT,
@@ -101,7 +101,7 @@ class Session:
         self.parts: frozenset[str] = frozenset()
         self.holdout = options.holdout
         self.denies = options.denies
-        self._record = RunRecord(run.id, options.system)
+        self._record = SessionConversation(run.id, options.system)
         # In order: ids of the lessons that hints held, which the outcome credits.
         self._shown: dict[str, None] = {}
         # The first part that could not be recorded: `finish` raises it.

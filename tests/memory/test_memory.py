@@ -105,7 +105,14 @@ def test_a_conversation_in_chat_messages_can_be_asked_about_as_it_is(memory: Mem
     assert found[0].similarity == pytest.approx(1.0, abs=1e-3)
 
 
-@pytest.mark.parametrize(("options", "why"), [({"k": 0}, "k is 0"), ({"policy": "clever"}, "no policy is called")])
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"k": 0}, "k is 0"),
+        ({"policy": "clever"}, "no policy is called"),
+        ({"after": [{"role": "user"}]}, "as `messages=`"),
+    ],
+)
 def test_an_impossible_question_is_refused(memory: Memory, options: dict[str, object], why: str) -> None:
     with pytest.raises(InputError, match=why):
         memory.suggest(**options)  # type: ignore[arg-type]
