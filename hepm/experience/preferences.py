@@ -38,6 +38,7 @@ STEP: Final = "preferences"
 """Marks runs that were reflected on."""
 
 _NAMES_A_USER: Final = '"user":'  # in a stored record
+_MOST_READ: Final = 10 * NOTES_CHARS
 _TRIES: Final = 32  # as many writers may revise one user's notes at once
 
 
@@ -212,9 +213,9 @@ class Preferences:
     def edit(self, user: str, text: str, *, namespace: str = DEFAULT_NAMESPACE, version: int | None = None) -> Notes:
         """Write the notes by hand; `version` is the one that was edited, and a newer one is not overwritten."""
         _check_user(user)
-        # Long lines are cut, and equal ones are one, before they are counted.
-        lines = lines_of(text)
-        length = len(text_of(lines))
+        # Before its lines are compared: long ones are cut, equal ones are one.
+        lines = lines_of(text[:_MOST_READ])
+        length = len(text) if len(text) > _MOST_READ else len(text_of(lines))
         if length > NOTES_CHARS:
             raise InputError(f"the notes have {length:,} characters; at most {NOTES_CHARS:,} are kept.")
 

@@ -32,7 +32,7 @@ def statements_of(memory: Memory) -> list[str]:
     with store._connections.reading() as connection:
         sent: list[str] = []
         connection.set_trace_callback(sent.append)
-        read_content(memory.graph(), evidence=memory.mirror().evidence_of, lessons={}, outcomes=(0, 0))
+        read_content(memory.graph(), evidence=memory.mirror().evidence_of, outcomes=(0, 0))
         connection.set_trace_callback(None)
     return sent
 
@@ -51,7 +51,7 @@ def test_of_too_many_edges_each_tool_keeps_its_strongest_and_the_page_says_how_m
 ) -> None:
     with fill(tmp_path, 300, 60) as memory:
         graph = nx.DiGraph(memory.graph())
-        content = read_content(graph, evidence=None, lessons={}, outcomes=(0, 0), max_tools=15)
+        content = read_content(graph, evidence=None, outcomes=(0, 0), max_tools=15)
         among = {tool["name"] for tool in content.tools}
         assert content.edges_left_out == 0
         graph.add_weighted_edges_from(
@@ -59,7 +59,7 @@ def test_of_too_many_edges_each_tool_keeps_its_strongest_and_the_page_says_how_m
         )
         for *_, edge in graph.edges(data=True):
             edge.setdefault("failure_share", 0.0)
-        full = read_content(graph, evidence=None, lessons={}, outcomes=(0, 0), max_tools=15)
+        full = read_content(graph, evidence=None, outcomes=(0, 0), max_tools=15)
         assert len(full.edges) == 150
         assert full.edges_left_out == len(among) ** 2 - 150
         assert left_out_of(full) == f" (45 more tools and {full.edges_left_out} weaker edges left out)"
