@@ -58,15 +58,12 @@ def facts_of_result(result: str) -> Mapping[str, float]:
 
 @lru_cache(maxsize=4_096)
 def facts_of_message(text: str) -> Mapping[str, float]:
-    """The words of a message, what it counts ("boxes"), and as "#" the largest of these numbers and sums of money."""
+    """The words of a message, and as "#" the largest number that it counts ("250 boxes") or sum of money in it."""
     start = text[:_TEXT_CHARS]
-    counted = list(islice(_numbers(start), _MOST_NUMBERS))
-    amounts = [number for _, number in counted]
+    amounts = [number for _, number in islice(_numbers(start), _MOST_NUMBERS)]
     amounts += [float(whole.replace(",", "") + cents) for whole, cents in _MONEY.findall(start)]
-    facts = dict(counted)
-    if amounts:
-        facts["#"] = max(amounts)
-    return _first(chain(facts.items(), ((f"~{word}", 1) for word in _words(text))))
+    largest = [("#", max(amounts))] if amounts else []
+    return _first(chain(largest, ((f"~{word}", 1) for word in _words(text))))
 
 
 def _first(facts: Iterator[tuple[str, float]]) -> dict[str, float]:

@@ -34,14 +34,12 @@ def test_a_date_is_a_number_of_days_and_one_that_no_calendar_has_is_nothing():
 @pytest.mark.parametrize(
     ("text", "numbers"),
     [
-        ("I need 250 boxes of screws for $1,200.50.", {"boxes": 250, "#": 1200.5}),
-        ("2 tickets with 30 % discount, please", {"tickets": 2, "discount": 30, "#": 30}),
+        ("I need 250 boxes of screws for $1,200.50.", {"#": 1200.5}),
+        ("2 tickets with 30 % discount, please", {"#": 30}),
         ("order #W12345 and O-12345 of 2026, alarm 7 of 2024-05-03, at 10:30, +49170123456", {}),
     ],
 )
-def test_a_message_says_what_it_counts_and_its_largest_amount_but_no_id_and_no_date(
-    text: str, numbers: dict[str, float]
-):
+def test_a_message_says_the_largest_amount_that_it_counts_but_no_id_and_no_date(text: str, numbers: dict[str, float]):
     found = facts_of_message(text)
     assert {name: number for name, number in found.items() if "~" not in name} == numbers
 
