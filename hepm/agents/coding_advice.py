@@ -1,4 +1,4 @@
-"""What a coding agent is told, and when: before a call that users refused, after an error; and else nothing.
+"""What memory says to a coding agent: before a call that users refused, and after an error; else nothing.
 
 An agent keeps what it reads, so no lesson is given twice in a session.
 """

@@ -276,7 +276,7 @@ class Pipeline:
 
 
 def _batches(items: Iterable[RunRecord | Carried], most: int) -> Iterator[list[RunRecord | Carried]]:
-    """Items some at a time: at most so many, and no further one where their records are long."""
+    """Items in batches of `most`, and of fewer where their records are long."""
     batch: list[RunRecord | Carried] = []
     chars = 0
     for item in items:

@@ -225,7 +225,7 @@ class SessionFile:
         """What a crash left of the session; None if nothing."""
         kept = self._journal.find(self._namespace, self._id)
         if kept is None:
-            # A crash may have left a file without a whole line: it is this session's, and nobody goes on with it.
+            # A crash may have left a file without a whole line: it is this session's, and no process goes on with it.
             self.stamp = self._journal.stamp(self._namespace, self._id)
         else:
             self.stamp, self.turns = kept.stamp, kept.run.turns

@@ -29,7 +29,7 @@ from hepm.graph.neo4j_local.installation import Release, Report, Say, exclusive,
 _ERROR: Final = re.compile(r"^(Exception|Error|Caused by)\b| ERROR ")
 # What precedes the message of a Java error.
 _ERROR_PREFIX: Final = re.compile(r"^.* ERROR +|(Caused by: |Exception in thread \S+ )?([a-z]\w*\.)+[\w$]+: ")
-_started: Final[list[subprocess.Popen[bytes]]] = []  # Python complains of a running one that nobody holds
+_started: Final[list[subprocess.Popen[bytes]]] = []  # Python complains of a running one without a reference
 
 
 def spawn(command: Sequence[str | Path], *, log: Path, folder: Path, environment: Mapping[str, str]) -> int:
