@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 PACKAGE = "bfcl-eval==2026.3.23"
@@ -11,15 +12,21 @@ PACKAGE = "bfcl-eval==2026.3.23"
 
 
 def bfcl() -> str:
-    """The folder of the package, in `data` beside this file."""
+    """The folder of the package, in `data` beside this file. Processes that fetch it at once do not disturb each other."""
     data = Path(__file__).parent / "data"
     folder = data / "bfcl"
+    data.mkdir(exist_ok=True)
     if not folder.exists():
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(data), PACKAGE]
-        subprocess.run(command, check=True)
-        [wheel] = data.glob("bfcl_eval-*.whl")
-        shutil.unpack_archive(wheel, data / "unfinished", "zip")
-        (data / "unfinished").rename(folder)
+        with tempfile.TemporaryDirectory(dir=data) as own:
+            command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", own, PACKAGE]
+            subprocess.run(command, check=True)
+            [wheel] = Path(own).glob("bfcl_eval-*.whl")
+            shutil.unpack_archive(wheel, Path(own) / "unpacked", "zip")
+            try:
+                (Path(own) / "unpacked").rename(folder)
+            except OSError:
+                if not folder.exists():  # else another process was quicker
+                    raise
     return str(folder)
 
 

@@ -67,6 +67,14 @@ def test_a_notebook_runs_from_top_to_bottom_and_shows_what_it_gives(notebook: Pa
     assert printed(tmp_path / notebook.name) == printed(notebook), "run `make notebooks`"
 
 
+def test_three_processes_that_fetch_the_sample_runs_at_once_get_the_same_folder(tmp_path: Path):
+    shutil.copy(FOLDER / "sample_runs.py", tmp_path)
+    command = [sys.executable, "-c", "import sample_runs; print(sample_runs.bfcl())"]
+    started = [subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    assert {process.communicate()[0].strip() for process in started} == {str(tmp_path / "data" / "bfcl")}
+    assert [file.name for file in (tmp_path / "data").iterdir()] == ["bfcl"]
+
+
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.stem)
 def test_a_notebook_is_stored_light_with_the_outputs_of_one_run_and_no_path_of_a_machine(notebook: Path):
     text = notebook.read_text("utf-8")
