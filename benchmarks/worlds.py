@@ -37,11 +37,12 @@ from parts.worlds.depot import DEPOT
 from parts.worlds.office import OFFICE
 from parts.worlds.online import ARMS, DENY_ARMS, LEVEL_ARMS, learn_online
 from parts.worlds.rental import RENTAL
+from parts.worlds.replies import REPLIES
 from parts.worlds.shop import SHOP
 from parts.worlds.workflows import WORKFLOWS
 from parts.worlds.world import DONE, World
 
-WORLDS = {world.name: world for world in (SHOP, WORKFLOWS, OFFICE, RENTAL, DEPOT)}
+WORLDS = {world.name: world for world in (SHOP, WORKFLOWS, OFFICE, RENTAL, DEPOT, REPLIES)}
 ALL_ARMS = ARMS | DENY_ARMS | LEVEL_ARMS
 HIDDEN = {CLINIC.name: CLINIC}
 PARTS = (10, 20, 30, 40)  # runs, one after another; the last part also has all further ones

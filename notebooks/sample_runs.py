@@ -12,7 +12,7 @@ PACKAGE = "bfcl-eval==2026.3.23"
 
 
 def bfcl() -> str:
-    """The folder of the package, in `data` beside this file. Processes that fetch it at once do not disturb each other."""
+    """The folder of the package, in `data` beside this file. Several processes may fetch it at once."""
     data = Path(__file__).parent / "data"
     folder = data / "bfcl"
     data.mkdir(exist_ok=True)

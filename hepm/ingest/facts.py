@@ -6,14 +6,18 @@ word stands alone, so that a small tree can split on it (`hepm.evidence.place`).
 
 from __future__ import annotations
 
+import ast
 import json
 import re
-from collections.abc import Iterator, Mapping
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import date
 from functools import lru_cache
 from itertools import chain, islice
 from typing import Final
+from xml.etree import ElementTree
 
 from hepm.text import FUNCTION_WORDS
 from hepm.types import JSON
@@ -21,7 +25,7 @@ from hepm.types import JSON
 MOST_FACTS: Final = 60
 """Facts of one result, or words of one message, that are kept: the first ones."""
 _MOST_KEYS: Final = 25
-_MOST_ITEMS: Final = 3  # of a list that are read; its length is a fact of its own
+_MOST_ITEMS: Final = 10  # of a list that are read; its length is a fact of its own
 _DEEPEST: Final = 4
 _KEY_CHARS: Final = 40
 _SHORT: Final = 25  # characters of a text that is a value; a longer one is words
@@ -37,6 +41,14 @@ _AMOUNT: Final = r"(?<![\w.:/-])(-?\d{1,6}(?:\.\d{1,6})?)"
 _COUNTING: Final = re.compile(rf"{_AMOUNT} ?%? ([^\W\d_]{{3,}})")
 _NAMED: Final = re.compile(rf"([^\W\d_]{{3,}})[:=] ?{_AMOUNT}(?![\w.:/-]*\d)")
 _MONEY: Final = re.compile(r"[$€£] ?(\d{1,3}(?:,\d{3})+|\d{1,6})(\.\d{1,2})?(?!\d)")
+# A number in a text of its own: "31.5 kg", "$1,250.00", "EUR 12", "30 days", "85%".
+_QUANTITY: Final = re.compile(
+    r"(?:[$€£]|[A-Z]{3} )? ?(-?\d{1,3}(?:,\d{3})+|-?\d{1,6})(\.\d{1,6})?(?: ?(?:%|[^\W\d_]{1,3}|[a-z]{4,12}))?"
+)
+_BARE_ID: Final = re.compile(r"\d{5,}")
+_CODE: Final = re.compile(r"([^\W\d_]{2,6}[-_]?)\d{3,}")  # an id whose letters may say what it is of
+_LINE: Final = re.compile(r"[\s>*+-]*([^\W\d_][\w /-]{0,38}?)[*\s]*[:=][*]*\s+(\S.*)")
+_FEWEST_LINES: Final = 2  # of "key: value": a single one may be prose
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")  # without a time of day: that is when something was written, as a rule
 # Words of three letters and more that every sentence may have.
 _NO_WORD: Final = frozenset(
@@ -67,9 +79,10 @@ def facts_of_message(text: str) -> Mapping[str, float]:
 
 
 def _first(facts: Iterator[tuple[str, float]]) -> dict[str, float]:
+    """The first facts; of numbers with one name, as in the items of a list, the largest."""
     first: dict[str, float] = {}
     for name, number in facts:
-        first[name] = number
+        first[name] = max(number, first.get(name, number))
         if len(first) == MOST_FACTS:
             break
     return first
@@ -77,21 +90,92 @@ def _first(facts: Iterator[tuple[str, float]]) -> dict[str, float]:
 
 def _parsed_facts(result: str) -> Iterator[tuple[str, float]]:
     text = result.strip()
-    parsed: JSON = text
-    if text[:1] in ("{", "[") and len(text) <= _PARSED_CHARS:
-        try:
-            parsed = json.loads(text)
-        except (ValueError, RecursionError):
-            parsed = text
+    parsed = _parsed(text)
+    if parsed is None:
+        return _facts_in_text(text, "")
     return _facts_in(parsed, "", 0)
+
+
+def _parsed(text: str) -> JSON:
+    """What a text holds as JSON, as Python prints it, as XML, as a table or as lines of "key: value"; else None."""
+    if len(text) > _PARSED_CHARS:
+        return None
+    for parse in _READ_AS.get(text[:1], (_lines,)):
+        with suppress(ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+            return parse(text)
+    return None
+
+
+def _literal(text: str) -> JSON:
+    with warnings.catch_warnings(action="ignore"):  # of backslashes that escape nothing
+        return ast.literal_eval(text)
+
+
+def _xml(text: str) -> JSON:
+    return _element(ElementTree.fromstring(f"<x>{text}</x>"))
+
+
+def _element(element: ElementTree.Element) -> JSON:
+    """An element's children by their names, or its text."""
+    if not len(element):
+        return (element.text or "").strip()
+    if any(text and text.strip() for text in (element.text, *(child.tail for child in element))):
+        raise ValueError("a sentence with marks in it")
+    return _by_key((child.tag, _element(child)) for child in element)
+
+
+def _table(text: str) -> JSON:
+    """A table of Markdown: of two columns its values by their names, else its rows."""
+    rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in text.splitlines()]
+    head, *body = [row for row in rows if not all(set(cell) <= set("-: ") for cell in row)]
+    if not body:
+        raise ValueError("a single row")
+    if len(head) == 2:
+        return _by_key((row[0], row[1]) for row in body if len(row) == 2)
+    return [dict(zip(head, row, strict=False)) for row in body]
+
+
+def _lines(text: str) -> JSON:
+    """The short values of lines, by their keys, and with the key "" the rest."""
+    pairs: list[tuple[str, JSON]] = []
+    rest: list[str] = []
+    for line in text.splitlines():
+        match = _LINE.fullmatch(line)
+        if match is not None and len(match[2]) < _SHORT:
+            pairs.append((match[1], match[2].strip("\"'* ")))
+        else:
+            rest.append(line.strip())
+    if len(pairs) < _FEWEST_LINES:
+        raise ValueError("hardly a line is such")
+    if any(rest):
+        pairs.append(("", " ".join(rest)))
+    return _by_key(pairs)
+
+
+def _by_key(pairs: Iterable[tuple[str, JSON]]) -> JSON:
+    """A mapping in which a key that comes more than once has a list."""
+    values: dict[str, list[JSON]] = defaultdict(list)
+    for key, value in pairs:
+        values[key].append(value)
+    return {key: found if len(found) > 1 else found[0] for key, found in values.items()}
+
+
+_READ_AS: Final[Mapping[str, tuple[Callable[[str], JSON], ...]]] = {
+    "{": (json.loads, _literal),
+    "[": (json.loads, _literal),
+    "<": (_xml,),
+    "|": (_table,),
+}
+"""How a text is read that begins with this, the likeliest first."""
 
 
 def _facts_in(value: JSON, path: str, depth: int) -> Iterator[tuple[str, float]]:
     if depth > _DEEPEST:
         return
     if isinstance(value, Mapping):
-        for key in list(value)[:_MOST_KEYS]:
-            yield from _facts_in(value[key], _below(path, key), depth + 1)
+        # What stands inside others comes last: a long list must not crowd out the rest.
+        for key in sorted(list(value)[:_MOST_KEYS], key=lambda key: isinstance(value[key], Mapping | list)):
+            yield from _facts_in(value[key], _below(path, str(key)), depth + 1)
     elif isinstance(value, list | tuple):
         yield f"{path}[]", len(value)
         for item in value[:_MOST_ITEMS]:
@@ -103,8 +187,9 @@ def _facts_in(value: JSON, path: str, depth: int) -> Iterator[tuple[str, float]]
         if abs(value) < 1e9:
             yield path or "value", value
     elif isinstance(value, str):
-        if _DATE.fullmatch(value):
-            yield from _date(value, path)
+        held = _parsed(value.strip()) if len(value) >= _SHORT else None
+        if held is not None:  # as protocols of tools wrap what a tool returned
+            yield from _facts_in(held, "", 0)
         else:
             yield from _facts_in_text(value, path)
 
@@ -124,8 +209,17 @@ def _facts_in_text(text: str, path: str) -> Iterator[tuple[str, float]]:
             yield _below(path, word), number
         for word in _words(shown):
             yield f"{path}~{word}", 1
+        return
+    text = text.strip()
+    quantity, code = _QUANTITY.fullmatch(text), _CODE.fullmatch(text)
+    if _DATE.fullmatch(text):
+        yield from _date(text, path)
+    elif quantity is not None and not _BARE_ID.fullmatch(text):
+        yield path or "value", float(quantity[1].replace(",", "") + (quantity[2] or ""))
+    elif code is not None:
+        yield f"{path}={code[1].lower()}…", 1
     elif not _ID.search(text):
-        yield f"{path}={text.strip().lower()}", 1
+        yield f"{path}={text.lower()}", 1
 
 
 def _date(text: str, path: str) -> Iterator[tuple[str, float]]:

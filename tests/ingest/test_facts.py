@@ -44,6 +44,44 @@ def test_a_message_says_the_largest_amount_that_it_counts_but_no_id_and_no_date(
     assert {name: number for name, number in found.items() if "~" not in name} == numbers
 
 
+@pytest.mark.parametrize(
+    ("result", "facts"),
+    [
+        (
+            "The order W12345 was changed\nShipped: yes\n**Paid**: no\n- Total: 31.5 kg\n",
+            {"Shipped=yes", "Paid=no", "Total", "~order"},
+        ),
+        (repr({"locked": True, "seen": None}), {"locked=true", "seen=null"}),
+        (json.dumps({"content": [{"text": json.dumps({"tier": "gold", "at": "2026-01-02T10:00"})}]}), {"tier=gold"}),
+        ("<status>open</status><lines><line><left>2</left></line></lines>", {"status=open", "lines.line.left"}),
+        ("| field | value |\n|---|---|\n| warranty | expired |", {"warranty=expired"}),
+        ("| name | state | left |\n|:--|--:|---|\n| a | sold | 3 |\n| b | open | 12 |", {"[].state=sold", "[].left"}),
+        ('{"item": "FRZ-12345", "zip": "94107"}', {"item=frz-…"}),
+    ],
+)
+def test_results_in_other_forms_than_json_have_the_same_facts(result: str, facts: set[str]):
+    assert facts <= facts_of_result(result).keys()
+
+
+@pytest.mark.parametrize("text", ["one <b>bold</b> word among many others", "| a line of text", "Note: a single line"])
+def test_a_sentence_with_signs_in_it_is_words(text: str):
+    assert all("~" in name or name.startswith("=") for name in facts_of_result(text))
+
+
+def test_the_largest_number_of_a_list_counts_and_what_stands_behind_a_long_list_is_read():
+    readings = [{"value": value, "at": "a"} for value in (3, 95, 7, 1, 2)]
+    found = facts_of_result(json.dumps({"readings": readings, "unit": "bar"}))
+    assert found["readings[].value"] == 95
+    assert found["unit=bar"] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("$1,250.50", 1250.5), ("31.5 kg", 31.5), ("EUR 12", 12), ("30 days", 30), ("-4%", -4)]
+)
+def test_a_number_with_its_unit_in_a_text_is_a_number(text: str, number: float):
+    assert facts_of_result(json.dumps({"size": text})) == {"size": number}
+
+
 @pytest.mark.parametrize("number", [10**12, 10**400, float("nan"), float("inf")], ids=["id", "huge", "nan", "inf"])
 def test_numbers_that_are_ids_or_none_are_left_out(number: float):
     assert facts_of_result(json.dumps({"number": number})) == {}
