@@ -7,11 +7,12 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from threading import RLock
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
+from uuid import uuid4
 
 from hepm.agents.bounds import Bounded
 from hepm.agents.live_run import LiveRun
-from hepm.agents.runs import MOST, RECENT, free_id
+from hepm.agents.runs import MOST, LiveRuns
 from hepm.agents.wire import Object, objects, tagged
 from hepm.errors import HepmError
 from hepm.memory import Memory
@@ -19,6 +20,8 @@ from hepm.memory.session import Session
 from hepm.types import DEFAULT_NAMESPACE, ToolName
 
 _log = logging.getLogger("hepm")
+
+_DOOR: Final = "adapter"
 
 T = TypeVar("T")
 
@@ -33,21 +36,18 @@ class AgentRun:
     """One run of a framework's agent. No method raises: an agent goes on without memory.
 
     Args:
+        source: The runs of the agent's memory, or a session, which its owner finishes.
         id: Id of the run, if the framework names its conversations; "" for a new one.
-        before: Marks of messages of the same conversation that belong to an earlier run, if that has its outcome.
         about: Further arguments of `Memory.session`.
     """
 
-    def __init__(self, source: Source, *, id: str = "", before: Sequence[str] = (), **about: Any) -> None:
-        self.id = id
+    def __init__(self, source: LiveRuns | Session, *, id: str = "", **about: Any) -> None:
+        self.id = id or uuid4().hex
         self._source = source
-        self._before = tuple(before)
-        self._about = about
+        self._about = {"namespace": DEFAULT_NAMESPACE, **about}
         self._live: LiveRun | None = None
-        self._record: list[Object] = []
         self._results: dict[str, Object] = {}
         self._tools: list[ToolName] | None = None
-        self._ended = False
         self._lock = RLock()
 
     def hinted(
@@ -70,27 +70,28 @@ class AgentRun:
         """
         stable = present = ""
         self._tools = None if tools is None else list(tools)
-        with fail_open("goes on without a hint"):
-            stable, present = self._hint(read(), whole)
+        with fail_open("goes on without a hint"), self._lock:
+            live = self._live = self._continued([self._with_error(message) for message in read()], whole)
+            prompt = live.session.prompt(live.messages, tools=self._tools)
+            live.stable = live.stable or prompt.stable
+            stable, present = live.stable, tagged(prompt.present)
         with fail_open("goes on without a hint"):
             return put(stable, present)
         return request
 
-    def _hint(self, said: Sequence[Object], whole: bool) -> tuple[str, str]:
-        with self._lock:
-            live = self._begin()
-            live.extend([self._with_error(message) for message in said], whole=whole)
-            self._write(live)
-            prompt = live.session.prompt(self._record, tools=self._tools)
-            live.stable = live.stable or prompt.stable
-            return live.stable, tagged(prompt.present)
+    def _continued(self, messages: Sequence[Object], whole: bool) -> LiveRun:
+        """The run with these messages in its record."""
+        if isinstance(self._source, LiveRuns):
+            return self._source.continued(messages, id=self.id, sequel="", group="", door=_DOOR, **self._about)
+        live = self._live or LiveRun(self._source, DEFAULT_NAMESPACE, _DOOR)
+        live.extend(messages, whole=whole)
+        return live
 
     def replied(self, read: Callable[[], Sequence[Object]]) -> None:
         """Record a model's reply, as chat messages."""
         with fail_open("has an unrecorded reply"), self._lock:
             if self._live is not None:
                 self._live.reply(read())
-                self._write(self._live)
 
     @contextlib.contextmanager
     def calling(self, id: str, *, interrupts: tuple[type[Exception], ...] = ()) -> Generator[None]:
@@ -106,13 +107,21 @@ class AgentRun:
         """Record how a tool call ended, which the next request may not contain; error is None if unknown."""
         with fail_open("has an unrecorded tool call"), self._lock:
             self._results[id] = {"role": "tool", "tool_call_id": id, "content": str(result), "is_error": error}
-            if self._live is not None and not self._ended:
-                self._write(self._live)
+            live = self._live
+            if live is None or live.over:
+                return
+            # Behind what requests and replies contain: the next request brings these results itself.
+            del live.messages[len(live.marks) :]
+            answered = {message.get("tool_call_id") for message in live.messages}
+            for message in list(live.messages):
+                for call in objects(message.get("tool_calls")):
+                    if call.get("id") in self._results.keys() - answered:
+                        live.messages.append(self._results[call["id"]])
 
     def denied(self, id: str, tool: ToolName, arguments: Object) -> str:
         """Why a call is not to be made, which is recorded then; "" if it may be (see `Session.denial`)."""
         with fail_open("goes on without denials"), self._lock:
-            if self._live is None or self._ended:
+            if self._live is None or self._live.over:
                 return ""
             denial = self._live.session.denial(tool, arguments, tools=self._tools)
             if denial is not None:
@@ -132,75 +141,42 @@ class AgentRun:
         Args:
             outcome: Called with `end`: how the run ended.
         """
-        if self._live is None or self._ended or isinstance(self._source, Session):
+        live, runs = self._live, self._source
+        if live is None or live.over or isinstance(runs, Session):
             return
         verdict: Verdict = None
         if outcome is not None:
             with fail_open("has no outcome"):
                 verdict = outcome(*end)
         with fail_open("is not stored"), self._lock:
-            self._ended = True
-            if isinstance(verdict, bool):
-                self._live.session.finish(success=verdict)
-            else:
-                self._live.session.finish(reward=verdict)
-
-    @property
-    def marks(self) -> tuple[str, ...]:
-        """Marks of the conversation so far."""
-        if self._live is None:
-            return ()
-        return (*self._live.before, *self._live.marks)
-
-    def _begin(self) -> LiveRun:
-        if self._live is not None and not self._ended:
-            return self._live
-        namespace = self._about.get("namespace", DEFAULT_NAMESPACE)
-        if isinstance(self._source, Session):
-            session = self._source
-        else:
-            own = free_id(self._source, self.id, namespace=namespace)
-            session = self._source.session(id=own, **self._about)
-        self._live = LiveRun(session, namespace, "adapter")
-        self._ended = False
-        if isinstance(self._source, Memory) and session.id != self.id:  # what came before has its outcome
-            self._live.before = self._before
-        return self._live
+            if verdict is None:
+                runs.rest(live)
+                return
+            is_share = not isinstance(verdict, bool)
+            about = {"success": None if is_share else verdict, "reward": verdict if is_share else None}
+            runs.finish(live.id, namespace=live.namespace, **about)
 
     def _with_error(self, message: Object) -> Object:
         """A message; the result of a known call with whether it failed."""
-        result = self._results.get(message.get("tool_call_id", ""), {})
-        is_error = result.get("is_error")
+        is_error = self._results.get(message.get("tool_call_id", ""), {}).get("is_error")
         if is_error is None:
             return message
         return {**message, "is_error": is_error}
-
-    def _write(self, live: LiveRun) -> None:
-        """Write the record of the session: the conversation, and the results that it does not contain yet."""
-        answered = {message.get("tool_call_id") for message in live.messages}
-        late: list[Object] = []
-        for message in live.messages:
-            for call in objects(message.get("tool_calls")):
-                id = call.get("id")
-                if id in self._results and id not in answered:
-                    late.append(self._results[id])
-        self._record[:] = [*live.messages, *late]
 
 
 class AgentRuns:
     """The runs of one agent."""
 
     def __init__(self, source: Source, **about: Any) -> None:
-        self._source = source
+        self._source = LiveRuns(source) if isinstance(source, Memory) else source
         self._about = about
         # A stream that its reader left has no end; its run is on disk.
         self._under_way: Bounded[str, AgentRun] = Bounded(MOST)
-        self._ended: Bounded[str, tuple[str, ...]] = Bounded(RECENT)
         self._lock = RLock()
 
     def new(self, id: str) -> AgentRun:
         """A run, which may go on with the conversation of an earlier one."""
-        return AgentRun(self._source, id=id, before=self._ended.get(id, ()), **self._about)
+        return AgentRun(self._source, id=id, **self._about)
 
     def find(self, id: str) -> AgentRun:
         """The run with an id; a new one if none is under way."""
@@ -211,10 +187,7 @@ class AgentRuns:
     def end(self, run: AgentRun, outcome: Callable[..., Verdict] | None = None, *end: object) -> None:
         """Store a run (see `AgentRun.finish`)."""
         with self._lock:
-            if self._under_way.get(run.id) is run:
-                del self._under_way[run.id]
-            if run.id and run.marks:
-                self._ended[run.id] = run.marks
+            self._under_way.pop(run.id, None)
         run.finish(outcome, *end)
 
 

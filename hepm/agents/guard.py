@@ -20,9 +20,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hepm.agents import DOORS
-from hepm.agents.bounds import is_too_dense
 from hepm.agents.live_run import TOKEN
-from hepm.agents.wire import api_of, parsed
+from hepm.agents.wire import api_of, check_density, parsed
 from hepm.errors import InputError
 from hepm.ingest.fields import is_object
 from hepm.types import DEFAULT_NAMESPACE, Object
@@ -107,10 +106,10 @@ def check_token(token: str) -> None:
 
 
 async def json_object(request: Request) -> Object | None:
-    """The body of a request; None if it is no JSON object, or one of too many values."""
+    """The body of a request; None if it is no JSON object. InputError if it holds too much."""
     raw = await request.body()
-    # Before `json.loads`, which would build it in memory.
-    body = None if is_too_dense(raw) else parsed(raw)
+    check_density(raw)
+    body = parsed(raw)
     return body if is_object(body) else None
 
 

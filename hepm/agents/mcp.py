@@ -5,10 +5,10 @@ Every tool takes the session's id, as the protocol itself has no sessions any mo
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import wraps
 from typing import Annotated, Any, Final, Literal
 
 from mcp.server import MCPServer
@@ -21,7 +21,7 @@ from hepm.agents.bounds import Bounded
 from hepm.agents.guard import NAMESPACE, WRITES, what_is_wrong
 from hepm.agents.live_run import MCP_DOOR, TOKEN, LiveRun, only_summarised
 from hepm.agents.runs import MOST, LiveRuns, check_own
-from hepm.errors import HepmError, NotFoundError
+from hepm.errors import HepmError, InputError, NotFoundError
 from hepm.experience.experiences import Experiences
 from hepm.experience.lesson_files import named_in
 from hepm.experience.lessons import FAILS_AFTER, Principle
@@ -172,16 +172,31 @@ def mcp_server(runs: LiveRuns) -> MCPServer[Any]:
         log_level="WARNING",
     )
     tools = _Tools(runs)
-    app.tool(annotations=_READS)(tools.suggest_next_tools)
-    app.tool(annotations=_READS)(tools.search_experience)
-    app.tool(annotations=_READS)(tools.find_tools)
-    app.tool(name=SUMMARY_TOOL, annotations=_READS)(tools.summarize_the_task)
-    app.tool(annotations=_ADDS)(tools.record_outcome)
-    app.tool(annotations=_READS)(tools.what_failed_here)
-    app.tool(annotations=_ADDS)(tools.remember)
-    app.tool(annotations=_REMOVES)(tools.forget)
-    app.tool(annotations=_READS)(tools.my_preferences)
+    reading = (
+        *(tools.suggest_next_tools, tools.search_experience, tools.find_tools),
+        *(tools.summarize_the_task, tools.what_failed_here, tools.my_preferences),
+    )
+    for kind, of_kind in (
+        (_READS, reading),
+        (_ADDS, (tools.record_outcome, tools.remember)),
+        (_REMOVES, (tools.forget,)),
+    ):
+        for tool in of_kind:
+            app.tool(annotations=kind)(_explained(tool))
     return app
+
+
+def _explained(tool: Callable[..., Any]) -> Callable[..., Any]:
+    """The tool, whose errors of hepm are errors of the protocol: an agent reads their text."""
+
+    @wraps(tool)
+    def explained(*arguments: Any, **named: Any) -> Any:
+        try:
+            return tool(*arguments, **named)
+        except HepmError as error:
+            raise ToolError(str(error)) from error
+
+    return explained
 
 
 class _Tools:
@@ -216,16 +231,15 @@ class _Tools:
         if self._is_control(run):
             return Suggestions(abstained=HELD_OUT)
         level = "" if run is None else run.session.draw()
-        with _explained():
-            suggestions = self._runs.memory.suggest(
-                history=history,
-                state=state or None,
-                tools=tools,
-                k=k or 1,
-                floor=CHANCES.get(level),
-                namespace=NAMESPACE.get(),
-            )
-            suggestions = at_level(level, suggestions)
+        suggestions = self._runs.memory.suggest(
+            history=history,
+            state=state or None,
+            tools=tools,
+            k=k or 1,
+            floor=CHANCES.get(level),
+            namespace=NAMESPACE.get(),
+        )
+        suggestions = at_level(level, suggestions)
         if not k:
             suggestions = suggestions.without([suggestion.tool for suggestion in suggestions], NOTHING)
         if run is not None:
@@ -244,10 +258,9 @@ class _Tools:
         if told.abstained == HELD_OUT:
             return FailedTools(failed=[], lessons=[], no_opinion=HELD_OUT)
         memory, namespace = self._runs.memory, NAMESPACE.get()
-        with _explained():
-            failed = [self._failed_tool(way) for way in told.warnings]
-            principles = Principles(memory.lessons.told_to(TOKEN.get()))
-            found = principles.at(history[-1:], state=state, history=history, namespace=namespace)
+        failed = [self._failed_tool(way) for way in told.warnings]
+        principles = Principles(memory.lessons.told_to(TOKEN.get()))
+        found = principles.at(history[-1:], state=state, history=history, namespace=namespace)
         lessons: list[str] = []
         for one in found:
             if any(triple.predicate == FAILS_AFTER for triple in one.principle.triples):
@@ -290,22 +303,21 @@ class _Tools:
         """Keep a lesson for later tasks. No agent is told it before a person approves it."""
         memory, namespace, author = self._runs.memory, NAMESPACE.get(), _author(said_by)
         words = " ".join(without_surrogates(lesson).split())
-        with _explained():
-            run = self._writable(session_id)
-            redact = self._runs.ingest_options().redactor
-            text = words if redact is None else redact.text(words)
-            authors = [_said_by(stored.row) for stored in memory.lessons.pending(namespace=namespace)]
-            if not text or authors.count(author) >= MOST_PENDING:
-                full = f"{authors.count(author)} lessons of this agent are pending: a person has to read them first"
-                raise ToolError(full if text else "the lesson is empty: say when it holds, and what to do")
-            known = [tool.name for tool in memory.tools.list(namespace=namespace) if tool.name in text]
-            # In the words of this run, which may be stored later: forgetting it forgets the lesson.
-            source = session_id if run is None else run.id
-            recorded_by = memory.store.tokens_of([source], namespace=namespace).get(source, "")
-            sources = (Source(source),) if recorded_by in ("", TOKEN.get()) else ()
-            made = Principle("guiding", text, sources=sources, tools=named_in(text, known), distilled_by=author)
-            memory.lessons.change(LessonChange(put=[made.row()], imported=True), namespace=namespace)
-            (stored,) = memory.store.lessons.get([made.id], namespace=namespace)
+        run = self._writable(session_id)
+        redact = self._runs.ingest_options().redactor
+        text = words if redact is None else redact.text(words)
+        authors = [_said_by(stored.row) for stored in memory.lessons.pending(namespace=namespace)]
+        if not text or authors.count(author) >= MOST_PENDING:
+            full = f"{authors.count(author)} lessons of this agent are pending: a person has to read them first"
+            raise InputError(full if text else "the lesson is empty: say when it holds, and what to do")
+        known = [tool.name for tool in memory.tools.list(namespace=namespace) if tool.name in text]
+        # In the words of this run, which may be stored later: forgetting it forgets the lesson.
+        source = session_id if run is None else run.id
+        recorded_by = memory.store.tokens_of([source], namespace=namespace).get(source, "")
+        sources = (Source(source),) if recorded_by in ("", TOKEN.get()) else ()
+        made = Principle("guiding", text, sources=sources, tools=named_in(text, known), distilled_by=author)
+        memory.lessons.change(LessonChange(put=[made.row()], imported=True), namespace=namespace)
+        (stored,) = memory.store.lessons.get([made.id], namespace=namespace)
         return Remembered(lesson=made.id, state=stored.row.retired or "live")
 
     def forget(
@@ -318,20 +330,19 @@ class _Tools:
         """Forget a lesson that this agent or its user had remembered, or a preference of the user of this session."""
         memory, namespace = self._runs.memory, NAMESPACE.get()
         if bool(lesson) == bool(preference):
-            raise ToolError("say what to forget: a lesson, by its id, or a preference, in its words")
-        with _explained():
-            self._writable(session_id)
-            if lesson:
-                stored = memory.lessons.lessons(namespace).get(lesson)
-                if stored is None or _said_by(stored.row) not in (_author("agent"), _author("user")):
-                    raise ToolError(f"{lesson!r} is no lesson that this agent remembered: a person may retire others")
-                memory.lessons.change(LessonChange(drop=[lesson]), namespace=namespace)
-                return "forgotten"
-            mine = self.my_preferences(session_id, user)
-            if preference not in mine.preferences:
-                raise ToolError(f"{preference!r} is none of the preferences of this user: see my_preferences")
-            kept = [line for line in mine.preferences if line != preference]
-            memory.preferences.edit(mine.user, "\n".join(kept), namespace=namespace)
+            raise InputError("say what to forget: a lesson, by its id, or a preference, in its words")
+        self._writable(session_id)
+        if lesson:
+            stored = memory.lessons.lessons(namespace).get(lesson)
+            if stored is None or _said_by(stored.row) not in (_author("agent"), _author("user")):
+                raise InputError(f"{lesson!r} is no lesson that this agent remembered: a person may retire others")
+            memory.lessons.change(LessonChange(drop=[lesson]), namespace=namespace)
+            return "forgotten"
+        mine = self.my_preferences(session_id, user)
+        if preference not in mine.preferences:
+            raise InputError(f"{preference!r} is none of the preferences of this user: see my_preferences")
+        kept = [line for line in mine.preferences if line != preference]
+        memory.preferences.edit(mine.user, "\n".join(kept), namespace=namespace)
         return "forgotten"
 
     def my_preferences(self, session_id: SessionId, user: UserName = "") -> UserPreferences:
@@ -340,13 +351,12 @@ class _Tools:
         known = "" if run is None else run.session.so_far.user
         # A token speaks for the user whose session it recorded; without tokens, whoever asks is the owner.
         if user not in ("", known) and (known or TOKEN.get()):
-            raise ToolError(f"this session is not known to be of the user {user!r}")
+            raise InputError(f"this session is not known to be of the user {user!r}")
         user = known or user
         if not user:
-            raise ToolError("no user is known of this session: give `user`")
+            raise InputError("no user is known of this session: give `user`")
         memory = self._runs.memory
-        with _explained():
-            notes = memory.preferences.notes(user, namespace=NAMESPACE.get())
+        notes = memory.preferences.notes(user, namespace=NAMESPACE.get())
         if notes is None:
             return UserPreferences(user=user, preferences=[])
         return UserPreferences(user=user, preferences=lines_of(notes.text))
@@ -354,7 +364,7 @@ class _Tools:
     def _writable(self, session_id: str) -> LiveRun | None:
         """The run of a session under way, if there is one; ToolError for a token that only reads."""
         if not WRITES.get():
-            raise ToolError("this token may not write")
+            raise InputError("this token may not write")
         run = self._runs.find(session_id, namespace=NAMESPACE.get())
         if run is not None:
             check_own(run.session)
@@ -368,13 +378,12 @@ class _Tools:
         namespace = NAMESPACE.get()
         if not WRITES.get():
             return None
-        with _explained():
-            if self._runs.memory.holdout:
-                return self._runs.named(session_id, namespace=namespace, door=MCP_DOOR)
-            run = self._runs.find(session_id, namespace=namespace)
-            if run is not None:
-                check_own(run.session)
-            return run
+        if self._runs.memory.holdout:
+            return self._runs.named(session_id, namespace=namespace, door=MCP_DOOR)
+        run = self._runs.find(session_id, namespace=namespace)
+        if run is not None:
+            check_own(run.session)
+        return run
 
     def _may_search(self, session_id: str) -> bool:
         """Whether a session may read what earlier runs did. In an experiment it says who it is, as it has an arm.
@@ -384,7 +393,7 @@ class _Tools:
         """
         if not session_id:
             if self._runs.memory.holdout:
-                raise ToolError("give the session_id of this task: an experiment is under way")
+                raise InputError("give the session_id of this task: an experiment is under way")
             return True
         run = self._run_of(session_id)
         if run is not None:
@@ -417,29 +426,28 @@ class _Tools:
         memory, namespace = self._runs.memory, NAMESPACE.get()
         if not self._may_search(session_id):
             return EarlierRuns(situations=[], lessons=[])
-        with _explained():
-            # Many more than k: among 50 situations there are often only a few ways to go on.
-            matches = memory.search(query, k=_SEARCHED, namespace=namespace)
-            # The words of a situation are one run's: they are told to the token that recorded it.
-            tokens = memory.store.tokens_of([match.run for match in matches], namespace=namespace)
-            ways: dict[tuple[tuple[ToolName, ...], tuple[ToolName, ...]], EarlierSituation] = {}
-            for match in matches:
-                if (match.after, match.before) in ways or len(ways) == k:
-                    continue
-                if TOKEN.get() and tokens.get(match.run, "") not in ("", TOKEN.get()):
-                    continue
-                ways[match.after, match.before] = EarlierSituation(
-                    summary=match.summary,
-                    after=[tool for tool in match.after if tool != START],
-                    called_next=list(match.before),
-                    succeeded=match.succeeded,
-                    failed=match.failed,
-                    similarity=match.similarity,
-                    run=match.run,
-                )
-            told = memory.lessons.told_to(TOKEN.get())
-            principles = Principles(told).search(query, k=_LESSONS, namespace=namespace)
-            experiences = Experiences(told).search(query, k=_LESSONS, namespace=namespace)
+        # Many more than k: among 50 situations there are often only a few ways to go on.
+        matches = memory.search(query, k=_SEARCHED, namespace=namespace)
+        # The words of a situation are one run's: they are told to the token that recorded it.
+        tokens = memory.store.tokens_of([match.run for match in matches], namespace=namespace)
+        ways: dict[tuple[tuple[ToolName, ...], tuple[ToolName, ...]], EarlierSituation] = {}
+        for match in matches:
+            if (match.after, match.before) in ways or len(ways) == k:
+                continue
+            if TOKEN.get() and tokens.get(match.run, "") not in ("", TOKEN.get()):
+                continue
+            ways[match.after, match.before] = EarlierSituation(
+                summary=match.summary,
+                after=[tool for tool in match.after if tool != START],
+                called_next=list(match.before),
+                succeeded=match.succeeded,
+                failed=match.failed,
+                similarity=match.similarity,
+                run=match.run,
+            )
+        told = memory.lessons.told_to(TOKEN.get())
+        principles = Principles(told).search(query, k=_LESSONS, namespace=namespace)
+        experiences = Experiences(told).search(query, k=_LESSONS, namespace=namespace)
         lessons = [match.principle.text for match in principles]
         lessons += [match.experience.lesson for match in experiences]
         return EarlierRuns(situations=list(ways.values()), lessons=list(dict.fromkeys(lessons)))
@@ -458,8 +466,7 @@ class _Tools:
         """Find the tools for a task by words, and by what earlier runs of like tasks called."""
         if not self._may_search(session_id):
             return ToolsFound(tools=[])
-        with _explained():
-            found = self._runs.memory.shortlists.find_known(query, tools, k=k, namespace=NAMESPACE.get())
+        found = self._runs.memory.shortlists.find_known(query, tools, k=k, namespace=NAMESPACE.get())
         return ToolsFound(tools=[ToolFound.model_validate(one, from_attributes=True) for one in found])
 
     def summarize_the_task(
@@ -471,21 +478,19 @@ class _Tools:
         session = self._of(session_id)
         history = session.history
         if WRITES.get():
-            with _explained():
-                run = self._runs.named(session_id, namespace=NAMESPACE.get(), door=MCP_DOOR)
-                with run.lock:
-                    if run.door == MCP_DOOR:  # else another door records the calls
-                        _record_calls(run, history, session.named)
-                    run.session.record(SUMMARY_TOOL, {"summary": summary}, "")
-                    run.check_kept()
+            run = self._runs.named(session_id, namespace=NAMESPACE.get(), door=MCP_DOOR)
+            with run.lock:
+                if run.door == MCP_DOOR:  # else another door records the calls
+                    _record_calls(run, history, session.named)
+                run.session.record(SUMMARY_TOOL, {"summary": summary}, "")
+                run.check_kept()
             prompt = self._runs.prompt(run)
         elif self._is_control(None):
             return NOTHING
         else:  # a token that only reads gets the answer, and nothing is recorded
-            with _explained():
-                prompt = self._runs.memory.prompt(
-                    state=summary, history=history, token=TOKEN.get(), namespace=NAMESPACE.get()
-                )
+            prompt = self._runs.memory.prompt(
+                state=summary, history=history, token=TOKEN.get(), namespace=NAMESPACE.get()
+            )
         return prompt.text or NOTHING
 
     def record_outcome(
@@ -499,28 +504,27 @@ class _Tools:
     ) -> str:
         """Report how the task ended, so that later runs learn from it."""
         if not WRITES.get():
-            raise ToolError("this token may not write")
+            raise InputError("this token may not write")
         if success is None and reward is None:
-            raise ToolError("say how the task ended: success true or false, or a reward")
+            raise InputError("say how the task ended: success true or false, or a reward")
         namespace = NAMESPACE.get()
         nothing = f"nothing is recorded of the session {session_id!r}: give `calls`, the names of all tools called"
         session = self._of(session_id)
         is_given = calls is not None
         calls = [name for name in calls or session.history if not own_tool(name)]
-        with _explained():
-            run = self._runs.find(session_id, namespace=namespace)
-            if calls and (run is not None or not self._runs.is_over(session_id, namespace=namespace)):
-                run = self._runs.named(session_id, namespace=namespace, door=MCP_DOOR)
-            if run is not None:
-                with run.lock:
-                    if is_given or run.door == MCP_DOOR:
-                        _record_calls(run, calls, session.named)
-                if only_summarised(run):
-                    raise ToolError(nothing)
-            try:
-                self._runs.finish(session_id, namespace=namespace, success=success, reward=reward)
-            except NotFoundError as error:
-                raise ToolError(nothing) from error
+        run = self._runs.find(session_id, namespace=namespace)
+        if calls and (run is not None or not self._runs.is_over(session_id, namespace=namespace)):
+            run = self._runs.named(session_id, namespace=namespace, door=MCP_DOOR)
+        if run is not None:
+            with run.lock:
+                if is_given or run.door == MCP_DOOR:
+                    _record_calls(run, calls, session.named)
+            if only_summarised(run):
+                raise InputError(nothing)
+        try:
+            self._runs.finish(session_id, namespace=namespace, success=success, reward=reward)
+        except NotFoundError:
+            raise InputError(nothing) from None
         self._sessions.pop((namespace, TOKEN.get(), session_id), None)
         return "recorded"
 
@@ -556,12 +560,3 @@ def _record_calls(run: LiveRun, calls: Sequence[ToolName], named: Mapping[int, S
     # [find, book] is known, [find, book, pay] was sent: "pay" is new. [book, pay] does not continue it.
     for name in calls[len(known) :] if list(calls[: len(known)]) == known else ():
         run.session.record(name)
-
-
-@contextmanager
-def _explained() -> Generator[None]:
-    """Errors of hepm as errors of the tool, whose text the agent reads."""
-    try:
-        yield
-    except HepmError as error:
-        raise ToolError(str(error)) from error

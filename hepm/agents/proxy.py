@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
@@ -24,6 +22,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from hepm.agents import wire
+from hepm.agents.bounds import Bounded
 from hepm.agents.guard import BrokenOffError, refused
 from hepm.agents.live_run import LiveRun
 from hepm.agents.replies import Reply, StreamEnd, after_denial, read_reply
@@ -52,14 +51,10 @@ _SANDBOX: Final = (
     (b"content-security-policy", b"sandbox"),  # a reply that is a page must not act as one of this server
     (b"x-content-type-options", b"nosniff"),
 )
-_OWN_PATH: Final = re.compile(r"/(?![/\\])[!-\[\]-~]*")
-"""A path that names no host to any client, however it reads tabs and backslashes."""
 _MAX_COPY: Final = 32 << 20
 """Bytes of a reply that are kept for the record; a longer one is passed on and not recorded."""
 _REFUSED: Final = frozenset({400, 422})
 """Statuses of an endpoint whose chat template does not take a message. After another error nothing is sent again."""
-_TAIL_AFTER: Final = 2
-"""Requests of a model that are refused one after the other, and taken with the hint elsewhere, until it stays there."""
 _MAX_MODELS: Final = 1_000
 
 
@@ -113,8 +108,8 @@ class Proxy:
         self._own_tokens = own_tokens
         self._placement: Placement = wire.resolved(placement, upstream)
         self._may_fall_back = placement == "auto"
-        # By model, how often in a row a hint behind results was refused, and taken in the last of them.
-        self._refusals: Counter[str] = Counter()
+        # Models that refused a hint behind results, and took it in the last of them.
+        self._tail: Bounded[str, bool] = Bounded(_MAX_MODELS)
         self._hint_s = hint_s
         self._lists = ToolLists(runs, shortlist)
         self._client = httpx2.AsyncClient(
@@ -198,9 +193,7 @@ class Proxy:
                     return raw
                 return wire.write_body(sent)
 
-            placement = self._placement
-            if self._refusals[model] >= _TAIL_AFTER:
-                placement = "tail"
+            placement: Placement = "tail" if model in self._tail else self._placement
             with_tail = None
             if self._may_fall_back and placement == "behind" and api in ("chat", "responses"):
                 with_tail = partial(placed, "tail")
@@ -258,21 +251,16 @@ class Proxy:
 
     async def _answer(self, exchange: _Exchange) -> httpx2.Response | None:
         """The endpoint's answer that goes to the client, whose body is yet to come; None if the client goes before."""
-        upstream = await self._send(exchange)
-        if upstream is not None and exchange.with_tail is not None:
-            if upstream.status_code in _REFUSED:
-                upstream = await self._send_with_tail(exchange, exchange.with_tail, upstream)
-            elif upstream.status_code < 400:
-                self._refusals.pop(exchange.model, None)
-            if upstream is not None and upstream.status_code >= 500 and exchange.run is not None:
-                exchange.run.failed_upstream = True
-        if exchange.api is None or exchange.run is None:
-            return upstream
-        if upstream is not None and exchange.tools:
-            upstream = await self._past_more_tools(exchange, exchange.api, exchange.run, upstream)
-        if upstream is not None and exchange.run.session.denies and _may_be_read(upstream):
-            upstream = await self._past_denial(exchange, exchange.api, exchange.run, upstream)
-        return upstream
+        run, answer = exchange.run, await self._send(exchange)
+        if answer is not None and exchange.with_tail is not None and answer.status_code in _REFUSED:
+            answer = await self._send_with_tail(exchange, exchange.with_tail, answer)
+        if answer is None or exchange.api is None or run is None:
+            return answer
+        if exchange.with_tail is not None and answer.status_code >= 500:
+            run.failed_upstream = True
+        if exchange.tools or run.session.denies:
+            return await self._past_own_answers(exchange, exchange.api, run, answer)
+        return answer
 
     async def _send(self, exchange: _Exchange) -> httpx2.Response | None:
         """An answer of the endpoint, of which the body is yet to come; None if the client goes before."""
@@ -302,8 +290,8 @@ class Proxy:
     ) -> httpx2.Response | None:
         """The answer to the request with its hint in the last message, if that is another request; else `refusal`.
 
-        Some chat templates take no user's message behind a result. A model that answers now, and once more, gets its
-        hints so from then on; any other refusal comes again, and goes to the client.
+        Some chat templates take no user's message behind a result. A model that answers now gets its hints so from then
+        on; any other refusal comes again, and goes to the client.
         """
         content = await asyncio.to_thread(with_tail)
         if content == exchange.content:
@@ -311,79 +299,57 @@ class Proxy:
         await refusal.aclose()
         exchange.content = content
         answer = await self._send(exchange)
-        if answer is not None and answer.status_code < 400 and len(self._refusals) < _MAX_MODELS:
-            self._refusals[exchange.model] += 1
+        if answer is not None and answer.status_code < 400:
+            self._tail[exchange.model] = True
         return answer
 
-    async def _past_more_tools(
+    async def _past_own_answers(
         self, exchange: _Exchange, api: Api, run: LiveRun, reply: httpx2.Response
     ) -> httpx2.Response | None:
-        """The model's reply once its calls of `more_tools` are answered, which the client never sees.
+        """The model's reply once memory answered its calls of `more_tools`, and those that it denies.
 
-        Where they cannot be, or the endpoint refuses the shortened request, it is sent again with all tools, and so are
-        the run's later ones.
+        The client sees this reply alone. Where the endpoint takes no denial for a result, it is the reply before. Where
+        a call of `more_tools` cannot be answered, or the endpoint refuses the shortened request, this is sent again
+        with all tools, and so are the run's later ones.
         """
-        tools = list(exchange.tools)
         for answered in range(ROUNDS + 1):
-            if reply.status_code in _REFUSED:
+            if exchange.tools and reply.status_code in _REFUSED:
                 break
             if not _may_be_read(reply):
                 return reply
             raw, reply = await _read(reply)
+            content = None
             try:
-                content = await self._soon(self._lists.answered, api, run, tools, exchange.content, raw)
+                work = asyncio.wrap_future(self._ask.submit(self._own_answer, exchange, api, run, raw))
+                content = await asyncio.wait_for(work, self._hint_s)
             except Exception as error:  # it is late, or memory fails
-                if MORE_TOOLS.encode() not in raw:
-                    return reply
-                _log.warning("a request is sent again with all tools: %s", type(error).__name__)
-                break
-            if content is None:
+                _log.warning("a reply is not answered here: %s", type(error).__name__)
+            if content is None or answered == ROUNDS:
+                if exchange.tools and any(call.name == MORE_TOOLS for call in read_reply(api, "", raw).calls):
+                    break
                 return reply
-            if answered == ROUNDS:
-                break
-            self._runs.counts["more_tools", run.namespace] += 1
             exchange.content = content
             answer = await self._send(exchange)
+            if answer is not None and answer.status_code >= 300 and not exchange.tools:
+                await answer.aclose()
+                return reply
             if answer is None:
                 return None
             reply = answer
         await reply.aclose()
         run.sends_all = True
-        exchange.content, exchange.tools = with_all_tools(api, exchange.content, tools), ()
+        exchange.content, exchange.tools = with_all_tools(api, exchange.content, exchange.tools), ()
         return await self._send(exchange)
 
-    async def _soon(self, work: Callable[..., bytes | None], *arguments: object) -> bytes | None:
-        """What memory makes, if it is in time; TimeoutError otherwise."""
-        return await asyncio.wait_for(asyncio.wrap_future(self._ask.submit(work, *arguments)), self._hint_s)
+    def _own_answer(self, exchange: _Exchange, api: Api, run: LiveRun, raw: bytes) -> bytes | None:
+        """The request that answers a reply's call of `more_tools`, or says that a call is denied; None for neither.
 
-    async def _past_denial(
-        self, exchange: _Exchange, api: Api, run: LiveRun, first: httpx2.Response
-    ) -> httpx2.Response | None:
-        """The model's next reply, if memory denies a call of this one, and the endpoint takes the denial for a result.
-
-        The client sees the next reply alone, whatever it calls.
-        """
-        raw, whole = await _read(first)
-        try:
-            content = await self._soon(self._denied, exchange, api, run, raw)
-        except Exception as error:  # it is late, or memory fails: the reply goes to the client
-            _log.warning("a reply is passed on without denials: %s", type(error).__name__)
-            return whole
-        if content is None:
-            return whole
-        exchange.content = content
-        answer = await self._send(exchange)
-        if answer is None or answer.status_code < 300:
-            return answer
-        await answer.aclose()
-        return whole
-
-    def _denied(self, exchange: _Exchange, api: Api, run: LiveRun, raw: bytes) -> bytes | None:
-        """The request that tells the model that a call of its reply is denied; None if none is.
-
-        The run keeps the call beside the conversation, which does not contain it.
+        The run keeps a denied call beside the conversation, which does not contain it.
         """
         for place, call in enumerate(read_reply(api, "", raw).calls):
+            if call.name == MORE_TOOLS and exchange.tools:
+                self._runs.counts["more_tools", run.namespace] += 1
+                return self._lists.answer(api, run, exchange.tools, exchange.content, raw, place)
             with run.lock:
                 denial = run.session.denial(call.name, call.arguments)
                 if denial is None:
@@ -391,8 +357,6 @@ class Proxy:
                 run.session.record(call.name, call.arguments, denial.text, refused=True, hidden=True)
             self._runs.counts["denied", run.namespace] += 1
             body = wire.read_body(api, exchange.content)
-            if exchange.tools:  # what the model says next goes to the client, which does not know `more_tools`
-                body = {**body, "tools": list(exchange.tools)}
             return wire.write_body(after_denial(api, body, raw, place, denial.text))
         return None
 
@@ -483,8 +447,7 @@ class Proxy:
 
 def _leads_elsewhere(reply: httpx2.Response) -> bool:
     """Whether a reply redirects its client past hepm, with hepm's token and the prompt."""
-    location = reply.headers.get("location", "/")
-    return 300 <= reply.status_code < 400 and _OWN_PATH.fullmatch(location) is None
+    return 300 <= reply.status_code < 400 and not reply.headers.get("location", "/v1").startswith("/v1")
 
 
 async def _read(reply: httpx2.Response) -> tuple[bytes, httpx2.Response]:

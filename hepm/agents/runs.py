@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from contextvars import copy_context
-from functools import partial
 from threading import RLock
 from typing import Any, Final
 from uuid import uuid4
@@ -250,13 +249,14 @@ class LiveRuns:
 
     def is_over(self, id: str, *, namespace: str) -> bool:
         """Whether the client's run of this name has its outcome, and no other one is under way."""
-        return (namespace, id) not in self._runs and free_id(self.memory, id, namespace=namespace) != id
+        stored = None if (namespace, id) in self._runs else self.memory.run(id, namespace=namespace)
+        return stored is not None and given_label(stored)
 
     def _begin(self, id: str, namespace: str, door: str, **about: Any) -> LiveRun:
         if len(id) > MOST_ID:
             raise InputError(f"a session's id has {len(id):,} characters: send one of at most {MOST_ID:,}")
         # "job-7" that has its outcome goes on as "job-7-2".
-        own, stored = _free_id(partial(self._find, namespace), id)
+        own, stored = self._free_id(namespace, id)
         options = {"prompt_options": self.options, "ingest_options": self.ingest_options()}
         session = self.memory.session(id=own, namespace=namespace, token=TOKEN.get(), **options, **about)
         session.shared = True
@@ -269,6 +269,21 @@ class LiveRuns:
         self.counts["runs", namespace] += 1
         self._say("run %r of %r begins (%s)", name, namespace, door)
         return run
+
+    def _free_id(self, namespace: str, id: str) -> tuple[str, Trajectory | None]:
+        """An id for a new run, `id` if it is free, and what is stored under it.
+
+        A run with a given outcome is over: what follows is another one.
+        """
+        if not id:
+            return uuid4().hex, None
+        own, number = id, 1
+        stored = self._find(namespace, own)
+        while stored is not None and given_label(stored):
+            number += 1
+            own = f"{id}-{number}"  # "job-7", "job-7-2", "job-7-3"
+            stored = self._find(namespace, own)
+        return own, stored
 
     def _say(self, text: str, *values: object) -> None:
         """A line of the log that shows that runs arrive, at most one a second."""
@@ -586,22 +601,3 @@ def _of_token(token: str, response: str) -> str:
     if not (token and response):
         return response
     return f"{token} {response}"
-
-
-def free_id(memory: Memory, id: str, *, namespace: str) -> str:
-    """An id for a new run, `id` if it is free. A run with a given outcome is over: what follows is another one."""
-    own, _ = _free_id(partial(memory.run, namespace=namespace), id)
-    return own
-
-
-def _free_id(find: Callable[[str], Trajectory | None], id: str) -> tuple[str, Trajectory | None]:
-    """The same, and what is stored under it, without a given outcome."""
-    if not id:
-        return uuid4().hex, None
-    own, number = id, 1
-    stored = find(own)
-    while stored is not None and given_label(stored):
-        number += 1
-        own = f"{id}-{number}"  # "job-7", "job-7-2", "job-7-3"
-        stored = find(own)
-    return own, stored

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from hepm.agents.live_run import LiveRun
@@ -62,23 +63,21 @@ class ToolLists:
             return body
         return {**body, "tools": self._shortened(api, run, tools)}
 
-    def answered(self, api: Api, run: LiveRun, tools: list[Object], sent: bytes, raw: bytes) -> bytes | None:
-        """The request that answers a call of `more_tools` in a reply; None if it calls none.
+    def answer(self, api: Api, run: LiveRun, tools: Sequence[Object], sent: bytes, raw: bytes, place: int) -> bytes:
+        """The request that answers a reply's call of `more_tools`.
 
         Args:
             tools: All of the client's.
             sent: The request as it went out.
-            raw: The bytes of the reply.
+            raw: The bytes of the reply, and `place`, which of its calls this is, from 0.
         """
-        for place, call in enumerate(read_reply(api, "", raw).calls):
-            if call.name == MORE_TOOLS:
-                with run.lock:
-                    text = self._found(run, tools, text_of(call.arguments.get("query")))
-                    after = after_denial(api, read_body(api, sent), raw, place, text)
-                    return write_body({**after, "tools": self._shortened(api, run, tools)})
-        return None
+        call = read_reply(api, "", raw).calls[place]
+        with run.lock:
+            text = self._found(run, tools, text_of(call.arguments.get("query")))
+            after = after_denial(api, read_body(api, sent), raw, place, text)
+            return write_body({**after, "tools": self._shortened(api, run, tools)})
 
-    def _found(self, run: LiveRun, tools: list[Object], query: str) -> str:
+    def _found(self, run: LiveRun, tools: Sequence[Object], query: str) -> str:
         """The tools that fit a query, which are in the run's list from now on; for an empty one the names of all."""
         run.missed = True
         unlisted = run.unlisted or set()
@@ -90,7 +89,7 @@ class ToolLists:
         run.unlisted = unlisted.difference([one.name for one in found])
         return described(found)
 
-    def _shortened(self, api: Api, run: LiveRun, tools: list[Object]) -> list[Object]:
+    def _shortened(self, api: Api, run: LiveRun, tools: Sequence[Object]) -> list[Object]:
         """The client's tools in the run's list, and `more_tools`."""
         listed: list[Object] = []
         own = _own_tool(api)
@@ -102,9 +101,9 @@ class ToolLists:
         return [*listed, own]
 
 
-def with_all_tools(api: Api, sent: bytes, tools: list[Object]) -> bytes:
+def with_all_tools(api: Api, sent: bytes, tools: Sequence[Object]) -> bytes:
     """A request as it went out, with all of the client's tools again."""
-    return write_body({**read_body(api, sent), "tools": tools})
+    return write_body({**read_body(api, sent), "tools": list(tools)})
 
 
 def _name_of(tool: Object) -> str:

@@ -13,17 +13,18 @@ from collections import OrderedDict
 from dataclasses import replace
 from threading import Lock
 from time import time
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from hepm.agents.bounds import MOST_VALUES, has_too_many_fields, inflated, is_too_dense
 from hepm.agents.guard import access_of, namespace_of
 from hepm.agents.live_run import MCP_DOOR, OTLP_DOOR
 from hepm.agents.recordable import recordable
 from hepm.agents.runs import LiveRuns
-from hepm.errors import ConflictError, MissingExtraError, StoreError
+from hepm.agents.wire import check_density
+from hepm.errors import ConflictError, InputError, MissingExtraError
 from hepm.ingest.fields import is_object
 from hepm.ingest.formats.document import RunOrigin
 from hepm.ingest.formats.otlp import spans_of
@@ -36,9 +37,6 @@ from hepm.memory.labels import given_label
 from hepm.memory.messages import as_messages
 from hepm.types import RECORDED_BY, Object, Trajectory
 
-if TYPE_CHECKING:
-    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
-
 _log = logging.getLogger("hepm")
 
 REST_S: Final = 60.0
@@ -48,13 +46,6 @@ _WITHOUT_RUN: Final = 1_000
 _JSON: Final = "application/json"
 _PROTOBUF: Final = "application/x-protobuf"
 _ORIGIN: Final = RunOrigin("otlp")
-_TOO_DENSE: Final = f"the body holds more than {MOST_VALUES:,} values: send fewer spans at once"
-
-
-class _BadBodyError(Exception):
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
 
 
 class Traces:
@@ -76,37 +67,33 @@ class Traces:
         """Take what an exporter sends, whose endpoint is http://host/otlp."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind not in (_JSON, _PROTOBUF):
-            return _refused(_JSON, 415, f"the content type is {kind[:40]!r}: send {_PROTOBUF} or {_JSON}")
+            raise HTTPException(415, f"the content type is {kind[:40]!r}: send {_PROTOBUF} or {_JSON}")
         if not access_of(request).write:
-            return _refused(kind, 403, "this token may not write")
-        try:
-            encoding = request.headers.get("content-encoding", "")
-            body = await asyncio.to_thread(_inflated, await request.body(), encoding, self._max_body)
-            export = await asyncio.to_thread(_decoded, body, kind)
-            rejected = await asyncio.to_thread(self.receive, export, namespace_of(request))
-        except _BadBodyError as error:
-            return _refused(kind, error.status, str(error))
-        except RecordError as error:
-            return _refused(kind, 400, f"the body is no OTLP request: {error}")
-        except (ConflictError, StoreError) as error:
-            return _refused(kind, 409 if isinstance(error, ConflictError) else 503, str(error))
+            raise HTTPException(403, "this token may not write")
+        encoding = request.headers.get("content-encoding", "")
+        body = await asyncio.to_thread(_inflated, await request.body(), encoding, self._max_body)
+        export = await asyncio.to_thread(_decoded, body, kind)
+        rejected = await asyncio.to_thread(self.receive, export, namespace_of(request))
         return _accepted(kind, rejected)
 
     def receive(self, export: Object, namespace: str) -> list[str]:
         """Take the spans of one request, and bring their runs up to date; why spans were rejected.
 
         Raises:
-            RecordError: it is no OTLP request. Nothing of it was taken.
+            InputError: it is no OTLP request. Nothing of it was taken.
             ConflictError: all of its runs are recorded by another token or door.
             StoreError: the store does not answer, or there is no room on the disk for a run.
         """
         spans: list[TraceSpan] = []
         rejected: list[str] = []
-        for span in spans_of(export, ReadOptions()):  # of its own, as they count what is left out
-            if isinstance(span, RecordError):
-                rejected.append(str(span))
-            else:
-                spans.append(span)
+        try:
+            for span in spans_of(export, ReadOptions()):  # of its own, as they count what is left out
+                if isinstance(span, RecordError):
+                    rejected.append(str(span))
+                else:
+                    spans.append(span)
+        except RecordError as error:
+            raise InputError(f"the body is no OTLP request: {error}") from error
         with self._lock:
             before = self._before_start()
             sessions = {span.trace: span.session for span in spans if span.session}
@@ -249,26 +236,28 @@ def _inflated(body: bytes, encoding: str, limit: int) -> bytes:
     if encoding in ("", "identity"):
         return body
     if encoding not in ("gzip", "deflate"):
-        raise _BadBodyError(415, f"the content encoding is {encoding[:40]!r}: send gzip, deflate or none")
+        raise HTTPException(415, f"the content encoding is {encoding[:40]!r}: send gzip, deflate or none")
+    inflater = zlib.decompressobj(zlib.MAX_WBITS | 32)  # recognises the header of either
     try:
-        content = inflated(body, limit)
+        content = inflater.decompress(body, limit + 1)
     except zlib.error as error:
-        raise _BadBodyError(400, f"the body cannot be decompressed: {error}") from error
-    if content is None:
-        raise _BadBodyError(413, f"the body is larger than {limit:,} bytes when decompressed")
+        raise InputError(f"the body cannot be decompressed: {error}") from error
+    if len(content) > limit:
+        raise HTTPException(413, f"the body is larger than {limit:,} bytes when decompressed")
+    if not inflater.eof or inflater.unused_data:
+        raise InputError("the body cannot be decompressed: it was cut off, or something follows it")
     return content
 
 
 def _decoded(body: bytes, kind: str) -> Object:
     if kind == _JSON:
-        if is_too_dense(body):
-            raise _BadBodyError(413, _TOO_DENSE)
+        check_density(body)
         try:
             export = DECODER.decode(body.decode())
         except (ValueError, RecursionError) as error:
-            raise _BadBodyError(400, f"the body is no JSON: {error}") from error
+            raise InputError(f"the body is no JSON: {error}") from error
         if not is_object(export):
-            raise _BadBodyError(400, "the body is no JSON object")
+            raise InputError("the body is no JSON object")
         return export
     try:
         from google.protobuf.json_format import MessageToDict
@@ -276,36 +265,22 @@ def _decoded(body: bytes, kind: str) -> Object:
         from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
     except ImportError as error:
         raise MissingExtraError(f"traces in protobuf need {error.name}: pip install 'hepm[serve]'") from error
-    if has_too_many_fields(body, ExportTraceServiceRequest.DESCRIPTOR):
-        raise _BadBodyError(413, _TOO_DENSE)
     try:
         return MessageToDict(ExportTraceServiceRequest.FromString(body))
     except (DecodeError, ValueError) as error:
-        raise _BadBodyError(400, f"the body is no OTLP request: {error}") from error
+        raise InputError(f"the body is no OTLP request: {error}") from error
 
 
 def _accepted(kind: str, rejected: list[str]) -> Response:
     """Exporters do not send again what was rejected here: it would be rejected again."""
-    partial: Object = {"rejectedSpans": str(len(rejected)), "errorMessage": "; ".join(rejected[:3])}
+    reason = "; ".join(rejected[:3])
     if kind == _JSON:
+        partial = {"rejectedSpans": str(len(rejected)), "errorMessage": reason}
         return JSONResponse({"partialSuccess": partial} if rejected else {})
-    response = _response()
-    if rejected:
-        response.partial_success.rejected_spans = len(rejected)
-        response.partial_success.error_message = partial["errorMessage"]
-    return Response(response.SerializeToString(), media_type=_PROTOBUF)
-
-
-def _refused(kind: str, status: int, reason: str) -> Response:
-    if kind == _JSON:
-        return JSONResponse({"code": 3, "message": reason}, status)
-    # OTLP asks for a google.rpc.Status. Its message has the number of `error_message`, and its code may be left out.
-    partial = _response().partial_success
-    partial.error_message = reason
-    return Response(partial.SerializeToString(), status, media_type=_PROTOBUF)
-
-
-def _response() -> ExportTraceServiceResponse:
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-    return ExportTraceServiceResponse()
+    response = ExportTraceServiceResponse()
+    if rejected:
+        response.partial_success.rejected_spans = len(rejected)
+        response.partial_success.error_message = reason
+    return Response(response.SerializeToString(), media_type=_PROTOBUF)

@@ -13,7 +13,6 @@ from operator import is_
 from typing import Any, Final, Literal, TypeAlias, cast
 from urllib.parse import urlsplit
 
-from hepm.agents.bounds import MOST_VALUES, is_too_dense
 from hepm.errors import InputError
 from hepm.ingest.fields import is_list, is_object
 from hepm.ingest.formats.claude_code import user_text, without_reminders
@@ -30,6 +29,8 @@ Api: TypeAlias = Literal["chat", "responses", "messages", "gemini"]
 Vendor: TypeAlias = Literal["openai", "anthropic", "google"]
 """Whose form a request has."""
 
+_MOST_COMMAS: Final = 500_000
+"""Of a body that is decoded: two bytes of JSON may take a hundred in memory."""
 MOST_MESSAGES: Final = 20_000
 """Of a conversation that is read: each takes some tens of microseconds."""
 _MESSAGES: Final[dict[Api, str]] = {
@@ -102,13 +103,8 @@ def placement_for(model: str) -> Placement:
 
 
 def read_body(api: Api, raw: bytes) -> Object:
-    """The JSON object of a request; InputError if it is none, or if its messages are no list of objects, or none.
-
-    A body is not read, either, that would take a hundred times its size in memory.
-    """
-    # Looked at before decoding: [[],[],…] of 60 MB takes some gigabytes as Python lists.
-    if is_too_dense(raw):
-        raise InputError(f"the body holds more than {MOST_VALUES:,} values")
+    """The JSON object of a request; InputError if it is none, or if its messages are no list of objects, or none."""
+    check_density(raw)
     try:
         body = json.loads(raw.decode())
     except (ValueError, RecursionError) as error:
@@ -124,6 +120,12 @@ def read_body(api: Api, raw: bytes) -> Object:
     if len(listed) > MOST_MESSAGES:
         raise InputError(f'"{key}" holds more than {MOST_MESSAGES:,} messages')
     return body
+
+
+def check_density(raw: bytes) -> None:
+    """InputError for a JSON text that would take a hundred times its size in memory, by its commas."""
+    if raw.count(b",") > _MOST_COMMAS:
+        raise InputError(f"the body holds more than {_MOST_COMMAS:,} commas: send less at once")
 
 
 def write_body(body: Object) -> bytes:

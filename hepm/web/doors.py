@@ -122,7 +122,7 @@ async def body_of(request: Request) -> Object:
         raise HTTPException(415, f"send JSON, with Content-Type: {_JSON}")
     body = await json_object(request)
     if body is None:
-        raise InputError("the body is no JSON object, or one of too many values")
+        raise InputError("the body is no JSON object")
     return body
 
 

@@ -23,9 +23,10 @@ from hepm.text import count_of
 from hepm.types import START, Evidence, Object, ToolName
 from hepm.web.document import filled
 from hepm.web.layout import layout
+from hepm.web.transcripts import shortened
 
 _LABEL_CHARACTERS: Final = 36  # of a tool's name beside its dot
-_EDGES_PER_TOOL: Final = 10  # on average; more would hide one another
+_EDGES_PER_TOOL: Final = 15  # the strongest; more would hide one another
 # Limits on the texts of one tool or edge, so that a page of 200 tools has a few MB.
 _SUMMARIES: Final = 6
 _RUNS: Final = 30
@@ -89,8 +90,8 @@ def read_content(
     Args:
         evidence: Returns runs and summaries behind edges, in their order; None leaves them out.
         focus: Keep this tool, the tools before and after it, and the edges among them.
-        max_tools: Keep the most called; in a neighbourhood, the tools with the strongest edge to its centre. Of the
-            edges among them keep ten per tool, the strongest.
+        max_tools: Keep the most called; in a neighbourhood, the tools with the strongest edge to its centre. Of each
+            tool's edges to them keep fifteen, the strongest.
     Raises:
         InputError: `focus` is not in the graph.
     """
@@ -111,29 +112,26 @@ def read_content(
         # The scripts take the first tool for the start, if it is there at all.
         names.insert(0, START)
     index = {name: number for number, name in enumerate(names)}
-    tools: list[Object] = []
-    for name in names:
-        tools.append(_tool_data(name, graph.nodes[name]))
-
-    among = [(source, target) for source in names for target in graph[source] if target in index]
-    drawn = among
-    if max_tools is not None:
-        drawn = _strongest(graph, among, _EDGES_PER_TOOL * max_tools)
+    among = 0
+    drawn: list[tuple[ToolName, ToolName]] = []
+    for source in names:
+        targets = [target for target in _strongest_first(graph[source]) if target in index]
+        among += len(targets)
+        drawn += [(source, target) for target in targets[: max_tools and _EDGES_PER_TOOL]]
     edges: list[Object] = []
     for source, target in drawn:
         edges.append(_edge_data(index[source], index[target], graph.edges[source, target]))
     if evidence is not None:
         for edge, behind in zip(edges, evidence(drawn), strict=True):
             edge.update(texts_of(behind))
-    edges.sort(key=lambda edge: (edge["source"], -edge["weight"], -edge["support"], edge["target"]))
     return PageContent(
-        tools=tools,
+        tools=[_tool_data(name, graph.nodes[name]) for name in names],
         edges=edges,
         tool_count=len(kept),
         focus=None if focus is None else index.get(focus),
         left_out=ordered[len(kept) :],
         outcomes=outcomes,
-        edges_left_out=len(among) - len(drawn),
+        edges_left_out=among - len(drawn),
     )
 
 
@@ -173,31 +171,16 @@ def _edge_data(source: int, target: int, edge: Mapping[str, Any]) -> Object:
     }
 
 
-def _strongest(
-    graph: nx.DiGraph[ToolName], edges: Sequence[tuple[ToolName, ToolName]], most: int
-) -> list[tuple[ToolName, ToolName]]:
-    """The strongest edge from and to each tool, and of the others those that most runs took, up to `most` in all."""
-    if len(edges) <= most:
-        return list(edges)
-    rank: dict[tuple[ToolName, ToolName], tuple[float, int]] = {}
-    for edge in edges:
-        counts = graph.edges[edge]
-        rank[edge] = -counts["weight"], -counts["support"] - counts["failures"]
-    strongest_from: dict[ToolName, tuple[ToolName, ToolName]] = {}
-    strongest_to: dict[ToolName, tuple[ToolName, ToolName]] = {}
-    for edge in sorted(edges, key=lambda edge: (*rank[edge], edge)):
-        strongest_from.setdefault(edge[0], edge)
-        strongest_to.setdefault(edge[1], edge)
-    by_runs = sorted(edges, key=lambda edge: (*reversed(rank[edge]), edge))
-    ordered = [*reversed(strongest_from.values()), *reversed(strongest_to.values()), *by_runs]
-    return list(dict.fromkeys(ordered))[:most]
+def _strongest_first(after: Mapping[ToolName, Mapping[str, Any]]) -> list[ToolName]:
+    """The tools after one, by their edges; equal edges by name."""
+    return sorted(after, key=lambda tool: (-after[tool]["weight"], -after[tool]["support"], tool))
 
 
 def texts_of(behind: Evidence) -> Object:
     """What the page shows of the runs and summaries behind an edge."""
     return {
-        "summaries": _cut(behind.summaries[:_SUMMARIES]),
-        "runs": _cut(behind.runs[:_RUNS]),
+        "summaries": [shortened(text, _TEXT_CHARACTERS) for text in behind.summaries[:_SUMMARIES]],
+        "runs": [shortened(text, _TEXT_CHARACTERS) for text in behind.runs[:_RUNS]],
         "all_summaries": len(behind.summaries),
         "all_runs": len(behind.runs),
     }
@@ -216,16 +199,6 @@ def _short_label(name: ToolName) -> str:
     head = _LABEL_CHARACTERS * 2 // 3
     tail = _LABEL_CHARACTERS - head - 1
     return line[:head] + "…" + line[-tail:]
-
-
-def _cut(texts: Sequence[str]) -> list[str]:
-    cut: list[str] = []
-    for text in texts:
-        if len(text) <= _TEXT_CHARACTERS:
-            cut.append(text)
-        else:
-            cut.append(text[: _TEXT_CHARACTERS - 1] + "…")
-    return cut
 
 
 def counts_of(content: PageContent) -> str:

@@ -51,12 +51,13 @@ def _turn(turn: Turn) -> TurnShown:
         if call.arguments:
             arguments = json.dumps(call.arguments, default=str)
         result = call.result or ""
-        about = {"name": call.name, "arguments": _cut(arguments), "result": _cut(result)}
+        about = {"name": call.name, "arguments": shortened(arguments), "result": shortened(result)}
         calls.append({**about, "error": call.error, "refused": call.refused})
-    return {"role": turn.role, "text": _cut(turn.text), "calls": calls, "hinted": list(turn.hinted)}
+    return {"role": turn.role, "text": shortened(turn.text), "calls": calls, "hinted": list(turn.hinted)}
 
 
-def _cut(text: str) -> str:
-    if len(text) <= _TURN_CHARS:
+def shortened(text: str, most: int = _TURN_CHARS) -> str:
+    """A text as it is, cut to so many characters."""
+    if len(text) <= most:
         return text
-    return text[: _TURN_CHARS - 1] + "…"
+    return text[: most - 1] + "…"

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import gzip
 import itertools
 import json
 import os
@@ -17,16 +16,13 @@ from typing import Any
 
 import httpx2
 import pytest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from hepm import Memory, from_messages
 from hepm.agents import guard, runs
-from hepm.agents.bounds import has_too_many_fields, is_too_dense
 from hepm.agents.guard import Access
 from hepm.errors import InputError
-from hepm.web import protocol
 from hepm.web.server import ServeOptions
-from tests.agents.raw import RawEndpoint, Taken, answer_to, connected, request_bytes, status_of
+from tests.agents.raw import RawEndpoint, Taken, answer_to, request_bytes, status_of
 from tests.agents.serving import serving, until
 from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401
 from tests.agents.test_two_doors import Doors
@@ -45,24 +41,6 @@ def post(url: str, path: str, content: bytes, **headers: str) -> httpx2.Response
 # Sizes
 
 
-def test_bodies_of_millions_of_values_are_refused_unread_and_a_conversation_passes_unread(
-    memory: Memory, endpoint: RawEndpoint
-) -> None:
-    spans = {"application/json": b'{"resourceSpans":[' + b"{}," * 600_000 + b"{}]}"}
-    spans["application/x-protobuf"] = b"\n\0" * 600_000
-    with serving(memory, upstream=endpoint.url) as (server, url):
-        for kind, body in spans.items():
-            answer = post(url, "/otlp/v1/traces", gzip.compress(body), content_type=kind, content_encoding="gzip")
-            assert (answer.status_code, b"more than 500,000 values" in answer.content) == (413, True), kind
-        assert post(url, "/outcome", b'{"session": "s", "x": [' + b"{}," * 600_000 + b"{}]}").status_code == 400
-        for passed, count in enumerate((20_001, 1_000_000), start=1):
-            raw = b'{"messages": [' + b"{}," * count + json.dumps(WISH).encode() + b"]}"
-            assert post(url, "/v1/chat/completions", raw).status_code == 200
-            assert server.runs.counts["failed", "default"] == passed
-            assert endpoint.taken[-1].body == raw
-        assert len(server.runs) == 0
-
-
 def test_notes_of_millions_of_lines_are_refused_at_once(memory: Memory) -> None:
     with serving(memory) as (_, url):
         for line in ("\n", "a\n", "- wants tea\r\n"):
@@ -76,61 +54,6 @@ def test_notes_of_millions_of_lines_are_refused_at_once(memory: Memory) -> None:
         named = post(url, "/api/notes", json.dumps({"user": "u" * 5_000, "text": "x", "version": 0}).encode())
     assert named.status_code == 400
     assert "1,000 are the limit" in named.text
-
-
-def test_marks_in_texts_are_no_values() -> None:
-    code = json.dumps({"a": '[{,\\","' * 100}).encode()
-    assert not is_too_dense(code, most=4)
-    assert not is_too_dense(code[:-3], most=4)  # a text without an end
-    assert is_too_dense(b"[1, 2, 3, [], {}]" * 2, most=5)
-
-
-def test_fields_are_counted_at_every_depth_and_in_groups() -> None:
-    export = ExportTraceServiceRequest()
-    for _ in range(4):
-        export.resource_spans.add().scope_spans.add().spans.add(name="chat").attributes.add(key="k").value.int_value = 1
-    raw, kind = export.SerializeToString(), export.DESCRIPTOR
-    fields = 4 * 7  # resource, scope, span, name, attribute, key, value; and the integer
-    assert has_too_many_fields(raw, kind, most=fields + 3)
-    assert not has_too_many_fields(raw, kind, most=fields + 4)
-    assert has_too_many_fields(b"\x7b" + raw + b"\x7c", kind, most=fields + 5), "a group hides nothing"
-    for at in range(len(raw)):  # cut-off, or no protobuf at all: it comes to an end
-        has_too_many_fields(raw[:at] + b"\xff" * 20, kind, most=20)
-
-
-def test_bodies_without_an_end_are_closed_and_hold_no_other_request_up(
-    memory: Memory, endpoint: RawEndpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(protocol, "BODY_S", 1.0)
-    head = request_bytes("/v1/chat/completions").replace(b"content-length: 0", b"content-length: 9000")
-    with serving(memory, upstream=endpoint.url) as (server, url):
-        held = [connected(url) for _ in range(60)]
-        for connection in held:
-            connection.sendall(head)
-        for _ in range(3):
-            for connection in held[::2]:  # the others are silent
-                with contextlib.suppress(OSError):
-                    connection.sendall(b" ")
-            assert post(url, "/v1/chat/completions", json.dumps(CHAT).encode()).status_code == 200
-        for connection in held:
-            with contextlib.suppress(ConnectionResetError):
-                assert connection.recv(1) == b""
-            connection.close()
-        assert len(server.runs) == 1
-    assert len(endpoint.taken) == 3
-
-
-def test_a_slow_body_that_comes_on_passes(
-    memory: Memory, endpoint: RawEndpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(protocol, "BODY_S", 1.0)
-    monkeypatch.setattr(protocol, "BODY_PART", 1_000)
-    sent = request_bytes("/v1/files", b"x" * 6_000)
-    with serving(memory, upstream=endpoint.url) as (_, url), connected(url) as connection:
-        for at in range(0, len(sent), 1_000):
-            connection.sendall(sent[at : at + 1_000])
-            time.sleep(0.2)
-        assert status_of(connection.recv(65_536)) == 200
 
 
 # Pages

@@ -17,6 +17,7 @@ from hepm import Memory, Trajectory, from_messages
 from hepm.agents.adapter import AgentRun
 from hepm.agents.loop import Agent
 from hepm.agents.replies import after_denial
+from hepm.agents.runs import LiveRuns
 from hepm.llm import Endpoint
 from hepm.types import DENIED, RECORDED_BY
 from tests.agents.serving import serving
@@ -210,7 +211,7 @@ def test_claude_code_reads_another_text_at_the_third_failure_of_the_same_call(me
 def test_an_adapter_reads_why_a_call_is_denied_and_the_denial_alone_is_recorded(memory: Memory) -> None:
     taught(memory)
     memory.deny = False
-    run = AgentRun(memory, id="a", deny=True)
+    run = AgentRun(LiveRuns(memory), id="a", deny=True)
     assert run.denied("x", "close_ticket", {}) == ""  # before the run has begun
     run.hinted(None, lambda: LOOKED_UP, lambda stable, present: None, tools=["get_order", "close_ticket", "refund"])
     call = {"id": "x", "type": "function", "function": {"name": "close_ticket", "arguments": "{}"}}

@@ -15,6 +15,7 @@ from mcp import Client
 
 from hepm import Memory, Trajectory, from_messages
 from hepm.agents.adapter import AgentRun
+from hepm.agents.runs import LiveRuns
 from hepm.memory.levels import LEVELS, SILENT
 from hepm.types import HINT, LEVEL
 from tests.agents.serving import serving
@@ -105,7 +106,7 @@ def test_mcp_stores_what_it_suggested_with_the_calls_that_the_agent_reports(memo
 
 
 def test_an_adapter_stores_what_its_hint_named_before_a_call(memory: Memory) -> None:  # noqa: F811
-    run = AgentRun(memory, id="s")
+    run = AgentRun(LiveRuns(memory), id="s")
     first, second = called("get_order"), called("refund", number="2")
     put: Callable[[str, str], None] = lambda stable, present: None  # noqa: E731
     run.hinted(None, lambda: [WISH], put)

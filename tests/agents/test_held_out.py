@@ -178,7 +178,7 @@ def test_no_tool_of_mcp_tells_a_control_anything(memory: Memory, arm: str) -> No
 def test_an_adapter_tells_a_control_nothing(memory: Memory, arm: str) -> None:
     said: list[tuple[str, str]] = []
     name = id_in(memory, arm)
-    run = AgentRun(memory, id=name)
+    run = AgentRun(LiveRuns(memory), id=name)
     calls = called("get_order")
     put: Callable[[str, str], None] = lambda stable, present: said.append((stable, present))  # noqa: E731
     run.hinted(None, lambda: [WISH], put)

@@ -25,7 +25,6 @@ from hepm import Memory
 from hepm.agents.live_run import LiveRun
 from hepm.agents.replies import Reply
 from hepm.agents.runs import LiveRuns
-from hepm.web import protocol
 from tests.agents.raw import RawEndpoint, Taken, answer_to, connected, request_bytes, status_of
 from tests.agents.serving import serving, until
 from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401
@@ -298,25 +297,6 @@ def test_slow_and_huge_clients_neither_hold_others_up_nor_fill_the_memory(
     assert sorted(took)[5] < 1, took
     assert sum(sent) < 15 * (16 << 20), "an endless stream is read faster than its client reads"
     assert "Traceback" not in capfd.readouterr().err
-
-
-def test_clients_that_send_their_heads_byte_by_byte_hold_no_other_up_and_are_closed(
-    memory: Memory, endpoint: RawEndpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(protocol, "HEAD_S", 2.0)
-    endpoint.answer = WHOLE  # which keeps the connection
-    whole = request_bytes("/v1/chat/completions", RAW)
-    with serving(memory, upstream=endpoint.url) as (_, url):
-        held = [connected(url) for _ in range(500)]
-        for at in range(5):
-            for connection in held[::2]:  # the others are silent
-                connection.sendall(whole[at : at + 1])
-            started = time.monotonic()
-            assert post(url).status_code == 200
-            assert time.monotonic() - started < 2
-        for connection in held:
-            assert connection.recv(1) == b""
-            connection.close()
 
 
 def test_a_head_without_an_end_fills_no_memory_and_a_long_one_passes(memory: Memory, endpoint: RawEndpoint) -> None:

@@ -173,11 +173,7 @@ def test_a_bad_body_is_refused_in_a_sentence(memory: Memory) -> None:
         for body, headers, status in BAD:
             answer = httpx2.post(f"{url}{TRACES}", content=body, headers=headers)
             assert answer.status_code == status, (body[:40], headers)
-            assert (
-                b"the body" in answer.content
-                if headers["content-type"] == "application/x-protobuf"
-                else answer.json()["message"]
-            )
+            assert answer.json()["error"]["message"]
 
 
 def test_a_token_without_write_may_not_send_traces(memory: Memory) -> None:
