@@ -41,10 +41,6 @@ _HINTED: Final = ("UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolBatc
 """Events whose answer may hold a context. One in the answer to Stop would make the agent go on."""
 
 
-_ENDS: Final = ("UserPromptSubmit", "Stop", "SessionEnd")
-"""Events after which earlier calls are no longer reported."""
-
-
 class ClaudeCode:
     """Answers hooks."""
 
@@ -108,22 +104,22 @@ class ClaudeCode:
     def _take(self, run: LiveRun, event: Object) -> list[ToolCall]:
         """Record what an event tells; the calls of a turn that it ends."""
         kind = event.get("hook_event_name")
-        if kind in _ENDS:
-            self._record(run, [])  # errors that no batch reported
-        if kind == "UserPromptSubmit":
-            run.session.say("user", _text(event, "prompt"))
-        elif kind == "PostToolUseFailure":
+        if kind == "PostToolUseFailure":
+            run.failed += self._record(run, [event])
+            return []
+        if kind in ("PostToolUse", "PostToolBatch"):
+            calls = run.failed + self._record(run, [event] if kind == "PostToolUse" else _calls_in(event))
+            run.failed = []
+            self._runs.called(run, [call.name for call in calls])
+            return calls
+        if kind in ("UserPromptSubmit", "Stop", "SessionEnd"):
+            run.failed = []  # errors that no batch will tell of
+        if kind == "PermissionDenied":
             read = _read(event)
-            if read.id not in run.told:  # else memory denied it
-                run.failed[str(read.id)] = read, _text(event, "error") or "error"
-            if event.get("is_interrupt") is True:
-                run.refused.add(str(read.id))
-        elif kind == "PermissionDenied":
-            self._take_denial(run, event)
-        elif kind == "PostToolUse":
-            return self._record(run, [event])
-        elif kind == "PostToolBatch":
-            return self._record(run, _calls_in(event))
+            if read.id is None or read.id not in run.told:
+                self._keep(run, read, _text(event, "reason") or "denied", refused=True)
+        elif kind == "UserPromptSubmit":
+            run.session.say("user", _text(event, "prompt"))
         elif kind == "Stop" and event.get("last_assistant_message"):
             run.session.say("assistant", _text(event, "last_assistant_message"))
         return []
@@ -140,12 +136,6 @@ class ClaudeCode:
         if calls:
             own = self._advice.after(run, calls)
         return "\n".join(filter(None, (own, self._hint(run))))
-
-    def _take_denial(self, run: LiveRun, event: Object) -> None:
-        """Record a call that was not allowed to run. The batch may hold it, too."""
-        read = _read(event)
-        if read.id is None or read.id not in run.told:
-            self._keep(run, read, _text(event, "reason") or "denied", refused=True)
 
     def _denied(self, run: LiveRun, event: Object) -> str:
         """Why memory denies the call that is about to be made, which is recorded as refused; "" if it may run."""
@@ -165,16 +155,8 @@ class ClaudeCode:
         return without_repeats(self._runs.prompt(run, tools=served).text, run.said)
 
     def _record(self, run: LiveRun, events: Sequence[Object]) -> list[ToolCall]:
-        """Record the calls of a turn that no event told before, and failed ones that none tells any more; the former.
-
-        Another hook reported the error of a call before the batch, in which its response is empty.
-        """
+        """Record the calls of a turn that no event told before; these."""
         reads = [(event, _read(event)) for event in events]
-        ids = [read.id for _, read in reads]
-        for id, (read, error) in list(run.failed.items()):
-            if id not in ids:
-                del run.failed[id]
-                self._keep(run, read, error, error=True)
         calls: list[ToolCall] = []
         for event, read in reads:
             if read.id is not None and read.id in run.told:
@@ -184,13 +166,10 @@ class ClaudeCode:
             interrupted = event.get("is_interrupt") is True
             if is_object(response):
                 interrupted = response.get("interrupted") is True
-            told: Any = event.get("error")
-            error: str | None = told if isinstance(told, str) else None
-            if str(read.id) in run.failed:
-                _, error = run.failed.pop(str(read.id))
-            about = {"error": error is not None, "refused": interrupted, "together": bool(calls)}
+            error = _text(event, "error")
+            is_error = bool(error) or event.get("hook_event_name") == "PostToolUseFailure"
+            about = {"error": is_error, "refused": interrupted, "together": bool(calls or run.failed)}
             calls.append(self._keep(run, read, error or result, **about))
-        self._runs.called(run, [call.name for call in calls])
         return calls
 
     def _keep(
@@ -205,7 +184,7 @@ class ClaudeCode:
     ) -> ToolCall:
         """Record a call that an event reported."""
         id = str(read.id or "")
-        refused = refused or id in run.refused or (error is True and is_refusal(result))
+        refused = refused or (error is True and is_refusal(result))
         name = called_name(command_name(read.name, read.arguments), read.arguments)
         call = ToolCall(name, read.arguments, result, error, refused=refused)
         run.session.record(call.name, call.arguments, result, error=error, refused=refused, together=together, id=id)

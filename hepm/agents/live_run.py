@@ -15,9 +15,8 @@ from hepm.agents.recordable import recordable
 from hepm.agents.wire import Object, inner_of, objects, parsed
 from hepm.errors import StoreError
 from hepm.ingest.fields import is_list
-from hepm.ingest.formats.turns import OpenCall
 from hepm.memory.session import Session
-from hepm.types import SUMMARY_TOOL, Outcome
+from hepm.types import SUMMARY_TOOL, Outcome, ToolCall
 
 
 @dataclass(slots=True)
@@ -64,8 +63,7 @@ class LiveRun:
         waiting: Requests that have no reply yet.
         kept: How many messages were on disk after the last reply.
         name: The id that the client gave; another one than the run's if that was taken by a run with an outcome.
-        failed: Calls that failed, with their errors, by their id: a hook tells of them before the turn is over.
-        refused: Ids of calls that a hook said were denied or interrupted.
+        failed: Calls of this turn that failed, of which a hook tells before the turn is over.
         told: Ids of the calls that hooks reported.
         said: What hooks' answers held, see `without_repeats`.
         resumed: Whether it began before this process did.
@@ -90,9 +88,8 @@ class LiveRun:
     waiting: int = 0
     kept: int = 0
     name: str = ""
-    failed: dict[str, tuple[OpenCall, str]] = field(default_factory=dict[str, tuple[OpenCall, str]])
+    failed: list[ToolCall] = field(default_factory=list[ToolCall])
     told: set[str] = field(default_factory=set[str])
-    refused: set[str] = field(default_factory=set[str])
     said: dict[str, str] = field(default_factory=dict[str, str])
     resumed: bool = False
     before: tuple[str, ...] = ()
