@@ -20,6 +20,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hepm.agents import DOORS
+from hepm.agents.bounds import Bounded
 from hepm.agents.live_run import TOKEN
 from hepm.agents.wire import api_of, check_density, parsed
 from hepm.errors import InputError
@@ -32,9 +33,8 @@ OPEN: Final = frozenset({"/", "/health", "/openapi.json"})
 """Paths that need no token to be read: they hold no data."""
 
 GUESSES: Final = 20
-"""Wrong tokens that an address may send at once."""
-
-GUESSES_A_SECOND: Final = 0.2
+"""Wrong tokens that an address may send in `GUESSES_S` seconds."""
+GUESSES_S: Final = 100.0
 _CLIENTS: Final = 10_000
 _SHOWN_ERRORS: Final = 3
 _SHOWN_CHARS: Final = 80
@@ -157,8 +157,9 @@ class Guard:
                 access = replace(access, name=name_of_token(token))  # noqa: PLW2901
             self._tokens[token] = access
         self._max_body = max_body
-        self._guesses = _Allowance(GUESSES_A_SECOND, GUESSES)
-        self._known: set[tuple[str, str]] = set()
+        # Of each address, how many wrong tokens it sent since when.
+        self._wrong: Bounded[str, tuple[int, float]] = Bounded(_CLIENTS)
+        self._known: Bounded[tuple[str, str], bool] = Bounded(_CLIENTS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: D102
         if scope["type"] != "http":
@@ -251,38 +252,16 @@ class Guard:
         """Whether a client tries tokens. One that is known from its address works on, whatever others try there."""
         if not token or (address, token) in self._known:
             return False
-        if self._guesses.left(address) < 1:  # a right token is no exception: the answer would tell
+        count, since = self._wrong.get(address, (0, time.monotonic()))
+        if time.monotonic() - since > GUESSES_S:
+            count, since = 0, time.monotonic()
+        if count >= GUESSES:  # a right token is no exception: the answer would tell
             return True
         if access is None:
-            self._guesses.take(address)
+            self._wrong[address] = count + 1, since
         else:
-            self._known.add((address, token))
-            # All at once, which costs the known clients one check each.
-            if len(self._known) > _CLIENTS:
-                self._known.clear()
+            self._known[address, token] = True
         return False
-
-
-class _Allowance:
-    """What each client may still do: so much a second, and what it did not use, up to `most`."""
-
-    def __init__(self, a_second: float, most: float) -> None:
-        self._a_second = a_second
-        self._most = most
-        self._left: dict[str, tuple[float, float]] = {}  # by client, with when that was
-
-    def left(self, client: str) -> float:
-        now = time.monotonic()
-        left, then = self._left.get(client, (self._most, now))
-        return min(self._most, left + (now - then) * self._a_second)
-
-    def take(self, client: str) -> None:
-        """Use one."""
-        left = self.left(client) - 1
-        # Clients who made no request lately have their full allowance, as forgotten ones do.
-        if len(self._left) > _CLIENTS:
-            self._left.clear()
-        self._left[client] = left, time.monotonic()
 
 
 def _from_a_page(scope: Scope, headers: Headers) -> Response | None:

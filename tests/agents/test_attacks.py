@@ -18,7 +18,7 @@ import httpx2
 import pytest
 
 from hepm import Memory, from_messages
-from hepm.agents import guard, runs
+from hepm.agents import runs
 from hepm.agents.guard import Access
 from hepm.errors import InputError
 from hepm.web.server import ServeOptions
@@ -353,10 +353,7 @@ def test_a_short_or_odd_token_is_refused_at_the_start() -> None:
             ServeOptions(host="0.0.0.0", tokens={token: Access()})
 
 
-def test_an_address_that_tries_tokens_is_stopped_and_known_agents_there_go_on(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(guard, "GUESSES_A_SECOND", 0.0)
+def test_an_address_that_tries_tokens_is_stopped_and_known_agents_there_go_on(memory: Memory) -> None:
     with serving(memory, tokens=TOKENS) as (_, url):
 
         def status(token: str) -> int:

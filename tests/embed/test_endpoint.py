@@ -90,16 +90,16 @@ def test_the_key_and_what_else_is_secret_in_the_address_stay_out_of_the_repr():
 )  # fmt: skip
 def test_an_answer_in_another_format_is_a_clear_error(server: Loopback, embedder: EndpointEmbedder, body: str):
     server.replies = [Reply(body)]
-    with pytest.raises(ImplausibleVectorError, match="not in the OpenAI format"):
+    with pytest.raises(ImplausibleVectorError, match="did not give 1 vectors in the OpenAI format"):
         embedder.embed(["cancel the order"])
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda data: data[:-1], "2 vectors for 3 texts"),
-        (lambda data: [data[0], data[1], data[1]], "numbered"),
-        (lambda data: [data[0], data[1], data[2] | {"embedding": [1.0]}], "not in the OpenAI format"),
+        (lambda data: data[:-1], "did not give 3 vectors"),
+        (lambda data: [data[0], data[1], data[1]], "did not give 3 vectors"),
+        (lambda data: [data[0], data[1], data[2] | {"embedding": [1.0]}], "did not give 3 vectors"),
         (lambda data: [entry | {"embedding": [float("nan")] * 8} for entry in data], "NaN"),
         (lambda data: [entry | {"embedding": [0.0] * 8} for entry in data], "length 0 "),
     ],

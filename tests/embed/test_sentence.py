@@ -96,7 +96,7 @@ def test_a_folder_without_weights_is_refused(tmp_path: Path):
 @REAL_MODEL
 def test_a_folder_with_weights_and_nothing_else_is_refused_when_used(tmp_path: Path):
     (tmp_path / "model.safetensors").write_bytes(b"no weights")
-    with pytest.raises(InputError, match="holds no sentence-transformers model"):
+    with pytest.raises(InputError, match="is no usable sentence-transformers model"):
         SentenceEmbedder(tmp_path).embed(["order"])
 
 
@@ -107,18 +107,9 @@ def test_a_model_that_is_not_here_is_one_sentence_that_says_what_to_do(monkeypat
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     embedder = SentenceEmbedder("nobody/no-such-model")
     with pytest.raises(
-        InputError, match="'nobody/no-such-model' is not on this machine and downloads are switched off"
+        InputError, match="'nobody/no-such-model' is no usable sentence-transformers model here or on the hub"
     ):
         embedder.embed(["order"])
-
-
-@REAL_MODEL
-def test_a_hub_that_cannot_be_reached_is_told_at_once(monkeypatch: pytest.MonkeyPatch):
-    import huggingface_hub.constants
-
-    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
-    with pytest.raises(InputError, match=r"http://127\.0\.0\.1:9 cannot be reached.*hash-512"):
-        SentenceEmbedder("nobody/no-such-model").embed(["order"])
 
 
 @REAL_MODEL
