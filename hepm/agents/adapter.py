@@ -152,8 +152,8 @@ class AgentRun:
             if verdict is None:
                 runs.rest(live)
                 return
-            is_share = not isinstance(verdict, bool)
-            about = {"success": None if is_share else verdict, "reward": verdict if is_share else None}
+            named = "success" if isinstance(verdict, bool) else "reward"
+            about: Object = {"success": None, "reward": None, named: verdict}
             runs.finish(live.id, namespace=live.namespace, **about)
 
     def _with_error(self, message: Object) -> Object:
