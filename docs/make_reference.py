@@ -9,8 +9,10 @@ from typing import Any
 
 import click
 
-from hepm.cli.commands import find_command
+from hepm.cli.commands import command, find_command
 from hepm.cli.config import TABLES, VARIABLES, ConfigFile, allowed_values, settings_of
+from hepm.cli.model import dry_run_option, model_options
+from hepm.cli.options import json_option, place_options, yes_option
 from hepm.cypher import NamedQuery, questions
 from hepm.lab.bench.arms import ARMS
 from hepm.lab.papers import PAPERS, STATES, find_paper
@@ -97,20 +99,48 @@ def paper_table() -> str:
     return "\n".join(lines) + "\n"
 
 
+@command("shared")
+@place_options
+@json_option
+@model_options
+@dry_run_option
+@yes_option
+def shared(**options: Any) -> None:
+    """The options that mean the same in every command that has them."""
+
+
+def shared_table() -> str:
+    """The options that many commands share, as a table."""
+    return _table_of(shared, shared.params)
+
+
 def option_table(name: str) -> str:
-    """The arguments and options of a command, such as `hepm lesson list`, as a table."""
+    """The help of a command, such as `hepm lesson list`, and its options as a table; shared ones by name below it."""
     first, *rest = name.split()[1:]
-    command = find_command(first)
+    called = find_command(first)
     for word in rest:
-        assert isinstance(command, click.Group)
-        command = command.commands[word]
-    context = click.Context(command, info_name=name)
+        assert isinstance(called, click.Group)
+        called = called.commands[word]
+    meanings = {_meaning_of(parameter) for parameter in shared.params}
+    own = [parameter for parameter in called.params if _meaning_of(parameter) not in meanings]
+    of_many = [parameter for parameter in called.params if _meaning_of(parameter) in meanings]
+    parts = [f"{' '.join(part.split())}\n" for part in (called.help or "").split("\n\n")]
+    if own:
+        parts.append(_table_of(called, own))
+    if of_many:
+        names = " ".join(f"`{parameter.opts[0]}`" for parameter in of_many)
+        parts.append(f"[Shared](#options-that-commands-share): {names}\n")
+    return "\n".join(parts)
+
+
+def _table_of(called: click.Command, parameters: list[click.Parameter]) -> str:
+    context = click.Context(called)
     lines = ["| Option | |", "|---|---|"]
-    for parameter in command.params:
+    for parameter in parameters:
+        name = f"`{parameter.make_metavar(context)}`"
         if isinstance(parameter, click.Option):
-            lines.append(f"| {_names_of(parameter, context)} | {_meaning_of(parameter)} |")
-        else:
-            lines.append(f"| `{parameter.make_metavar(context)}` | {getattr(parameter, 'about', '')} |")
+            name = _names_of(parameter, context)
+        lines.append(f"| {name} | {_meaning_of(parameter)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -121,8 +151,10 @@ def _names_of(option: click.Option, context: click.Context) -> str:
     return ", ".join([f"`{long}{value}`", *(f"`{other}`" for other in others)]).replace("|", "\\|")
 
 
-def _meaning_of(option: click.Option) -> str:
-    """The help of an option, its default, and what else sets it."""
+def _meaning_of(option: click.Parameter) -> str:
+    """The help of an argument or option, its default, and what else sets it."""
+    if not isinstance(option, click.Option):
+        return str(getattr(option, "about", ""))
     sentences = [option.help or ""]
     if option.show_default and option.default is not None:
         sentences.append(f"Default: `{option.default}`.")
@@ -140,6 +172,7 @@ def part_of(name: str) -> str:
     """The part of a page with this name."""
     tables = {
         "config": config_table,
+        "shared options": shared_table,
         "variables": variable_table,
         "arms": arm_table,
         "tables of papers": paper_table,
