@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from hepm.cli.commands import command, find_command
-from hepm.cli.config import TABLES, VARIABLES, ConfigFile, allowed_values, settings_of
+from hepm.cli.config import TABLES, VARIABLES, ConfigFile, settings_of
 from hepm.cli.model import dry_run_option, model_options
 from hepm.cli.options import json_option, place_options, yes_option
 from hepm.cypher import NamedQuery, questions
@@ -35,11 +35,11 @@ def config_table() -> str:
     lines = ["| Key | | Value | Default |", "|---|---|---|---|"]
     for prefix, table in {"": ConfigFile, **TABLES}.items():
         defaults: Any = table()
-        for name, (base, setting) in settings_of(table).items():
+        for name, setting in settings_of(table).items():
             default = getattr(defaults, name)
             shown = "" if default in (None, (), {}) else f"`{_toml(default)}`"
             key = f"`{prefix}.{name}`" if prefix else f"`{name}`"
-            lines.append(f"| {key} | {setting.help} | {allowed_values(base, setting)} | {shown} |")
+            lines.append(f"| {key} | {setting.help} | {setting.allowed} | {shown} |")
     return "\n".join(lines) + "\n"
 
 

@@ -99,8 +99,9 @@ def option(
         known, setting = setting_at(config)
         help = help or setting.help
         default = known if default is None else default
-        if math.isfinite(setting.min):
-            least, most = setting.min, setting.max if math.isfinite(setting.max) else None
+        one_of = one_of or setting.one_of
+        if math.isfinite(setting.least):
+            least, most = setting.least, setting.most if math.isfinite(setting.most) else None
     if one_of:
         settings["type"] = click.Choice(one_of)
     elif least is not None or most is not None:

@@ -1,4 +1,8 @@
-"""`hepm.toml`: what commands go by where neither an option nor a variable says it."""
+"""`hepm.toml`: what commands go by where neither an option nor a variable says it.
+
+A setting is a field of a table below, with its default, its meaning and what it may be. Options of commands, the check
+of the file and docs/reference/settings.md are made from it.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,16 @@ import math
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from hepm.errors import InputError
 from hepm.types import Object
 
 if TYPE_CHECKING:
     from hepm.ingest.redact import Redactor, Rule
+    from hepm.types import Speak
 
 FILE_NAME: Final = "hepm.toml"
 VARIABLES: Final = {
@@ -30,116 +35,174 @@ VARIABLES: Final = {
 }
 """Every environment variable of hepm's own that it reads."""
 
+_WORDS: Final = {
+    str: "a string",
+    Path: "a path as a string",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    tuple: "a list of strings",
+    dict: "a table of strings",
+}
+"""The types of settings, in words."""
+_IN_TOML: Final = {Path: str, tuple: list}  # types that TOML has under another name
+
 
 @dataclass(frozen=True, slots=True)
-class ConfigKey:
-    """What a key of `hepm.toml` means, and the range of a number. It marks a field of a table."""
+class Setting:
+    """What a key of `hepm.toml` means, and what it may be.
+
+    Attributes:
+        kind: One of `_WORDS`; the type of the default, unless that is None.
+    """
 
     help: str
-    min: float = -math.inf
-    max: float = math.inf
+    kind: type
+    least: float
+    most: float
+    one_of: tuple[str, ...]
+
+    @property
+    def allowed(self) -> str:
+        """What it takes, in words: "a number from 0 to 1"."""
+        if self.one_of:
+            return "one of " + ", ".join(map(repr, self.one_of))
+        words = _WORDS[self.kind]
+        if self.most < math.inf:
+            return f"{words} from {self.least:g} to {self.most:.0f}"
+        if self.least > -math.inf:
+            return f"{words} from {self.least:g} on"
+        return words
+
+    def read(self, value: Any) -> Any:
+        """A value of TOML as one of this setting; else ValueError."""
+        kind = _IN_TOML.get(self.kind, self.kind)
+        # A whole number serves as a number, but true is none.
+        if kind is float and type(value) is int:
+            value = float(value)
+        if type(value) is not kind:
+            raise ValueError(value)
+        if kind in (int, float) and not self.least <= value <= self.most:
+            raise ValueError(value)
+        if self.one_of and value not in self.one_of:
+            raise ValueError(value)
+        if kind in (list, dict):
+            parts: Any = value
+            if kind is dict:
+                parts = value.values()
+            if not all(isinstance(part, str) for part in parts):
+                raise ValueError(value)
+        if self.kind is Path:
+            return Path(value).expanduser()
+        return self.kind(value)
+
+
+def setting(
+    default: Any,
+    help: str,
+    *,
+    kind: type | None = None,
+    least: float = -math.inf,
+    most: float = math.inf,
+    one_of: tuple[str, ...] = (),
+) -> Any:
+    """A field of a table."""
+    described = Setting(help, kind or type(default), least, most, one_of)
+    return field(default_factory=lambda: default, metadata={"setting": described})
 
 
 @dataclass(frozen=True, slots=True)
 class ServeTable:
     """The table `[serve]`: how `hepm serve` and `hepm mcp` behave."""
 
-    host: Annotated[str, ConfigKey("Address to listen on; others than this machine need a token.")] = "127.0.0.1"
-    port: Annotated[int, ConfigKey("Port; 0 for any free one.", min=0, max=65_535)] = 8765
-    upstream: Annotated[str, ConfigKey("The endpoint behind the proxy, with its /v1.")] = "https://api.openai.com/v1"
-    tokens: Annotated[
-        Path | None,
-        ConfigKey('JSON file of tokens: {"TOKEN": {"name": "ann", "namespaces": ["desk"], "write": true}}.'),
-    ] = None
-    distrust: Annotated[
-        tuple[str, ...], ConfigKey("Names of tokens whose runs are stored, while nothing is learned from them.")
-    ] = ()
-    placement: Annotated[
-        Literal["auto", "behind", "tail", "system", "message"],
-        ConfigKey("Where a hint goes: behind the results, in the last message, in the system's, or in its own."),
-    ] = "auto"
-    speak: Annotated[
-        Literal["sure", "weighed", "all"] | None,
-        ConfigKey("What hints name, as in `hepm suggest`, in place of the guard's level."),
-    ] = None
-    guard: Annotated[bool, ConfigKey("Let outcomes decide from which chance on hints name tools.")] = True
-    holdout: Annotated[
-        float, ConfigKey("Share of sessions, drawn by chance, that get nothing from memory.", min=0, max=1)
-    ] = 0.0
-    deny: Annotated[
-        bool, ConfigKey("Deny calls that failed in nearly all like runs, where another tool worked; once a place.")
-    ] = False
-    shortlist: Annotated[
-        int,
-        ConfigKey(
-            "Shorten lists of tools in requests without streaming: how many tools their words choose; 0 for all.", min=0
-        ),
-    ] = 0
-    idle_s: Annotated[float, ConfigKey("Seconds after which a resting run is stored.", min=1)] = 1_800.0
-    hint_timeout_s: Annotated[float, ConfigKey("Seconds that a request waits for a hint.", min=0.001)] = 1.0
-    sessions: Annotated[
-        Path | None,
-        ConfigKey("Folder for runs under way; beside the file, or hepm-sessions for a server, if it is not given."),
-    ] = None
-    max_body_bytes: Annotated[int, ConfigKey("Size limit of a request.", min=1)] = 64 << 20
+    host: str = setting("127.0.0.1", "Address to listen on; others than this machine need a token.")
+    port: int = setting(8765, "Port; 0 for any free one.", least=0, most=65_535)
+    upstream: str = setting("https://api.openai.com/v1", "The endpoint behind the proxy, with its /v1.")
+    tokens: Path | None = setting(
+        None, 'JSON file of tokens: {"TOKEN": {"name": "ann", "namespaces": ["desk"], "write": true}}.', kind=Path
+    )
+    distrust: tuple[str, ...] = setting(
+        (), "Names of tokens whose runs are stored, while nothing is learned from them."
+    )
+    placement: Any = setting(
+        "auto",
+        "Where a hint goes: behind the results, in the last message, in the system's, or in its own.",
+        one_of=("auto", "behind", "tail", "system", "message"),
+    )
+    speak: Speak | None = setting(
+        None,
+        "What hints name, as in `hepm suggest`, in place of the guard's level.",
+        kind=str,
+        one_of=("sure", "weighed", "all"),
+    )
+    guard: bool = setting(True, "Let outcomes decide from which chance on hints name tools.")
+    holdout: float = setting(0.0, "Share of sessions, drawn by chance, that get nothing from memory.", least=0, most=1)
+    deny: bool = setting(
+        False, "Deny calls that failed in nearly all like runs, where another tool worked; once a place."
+    )
+    shortlist: int = setting(
+        0,
+        "Shorten lists of tools in requests without streaming: how many tools their words choose; 0 for all.",
+        least=0,
+    )
+    idle_s: float = setting(1_800.0, "Seconds after which a resting run is stored.", least=1)
+    hint_timeout_s: float = setting(1.0, "Seconds that a request waits for a hint.", least=0.001)
+    sessions: Path | None = setting(
+        None,
+        "Folder for runs under way; beside the file, or hepm-sessions for a server, if it is not given.",
+        kind=Path,
+    )
+    max_body_bytes: int = setting(64 << 20, "Size limit of a request.", least=1)
 
 
 @dataclass(frozen=True, slots=True)
 class IngestTable:
     """The table `[ingest]`: how `hepm ingest` reads runs."""
 
-    ids: Annotated[Literal["own", "content"], ConfigKey("Identify runs by their id, or by a hash.")] = "own"
-    command_names: Annotated[
-        bool | None,
-        ConfigKey('Name shell calls by their program, too: "Bash git". Default: only for coding agents.'),
-    ] = None
-    inner_tool: Annotated[
-        Mapping[str, str],
-        ConfigKey("Tools that run other tools, with the argument that names those, such as gateway = 'payload.tool'."),
-    ] = field(default_factory=dict[str, str])
+    ids: Any = setting("own", "Identify runs by their id, or by a hash.", one_of=("own", "content"))
+    command_names: bool | None = setting(
+        None, 'Name shell calls by their program, too: "Bash git". Default: only for coding agents.', kind=bool
+    )
+    inner_tool: Mapping[str, str] = setting(
+        {}, "Tools that run other tools, with the argument that names those, such as gateway = 'payload.tool'."
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class LessonsTable:
     """The table `[lessons]`: what becomes of lessons that neither runs nor a person taught."""
 
-    approve: Annotated[
-        Literal["review", "auto"],
-        ConfigKey(
-            "Keep lessons of models, agents and imports pending until `hepm lesson review`, or tell them at once."
-        ),
-    ] = "review"
-    supported: Annotated[
-        int,
-        ConfigKey(
-            "Labelled runs that must bear a pending lesson out, and did not teach it, for "
-            "`hepm lesson review --approve supported`.",
-            min=1,
-        ),
-    ] = 3
+    approve: Any = setting(
+        "review",
+        "Keep lessons of models, agents and imports pending until `hepm lesson review`, or tell them at once.",
+        one_of=("review", "auto"),
+    )
+    supported: int = setting(
+        3,
+        "Labelled runs that must bear a pending lesson out, and did not teach it, for "
+        "`hepm lesson review --approve supported`.",
+        least=1,
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class ModelTable:
     """The table `[model]`: how commands ask a language model."""
 
-    prices: Annotated[
-        str | None,
-        ConfigKey("Dollars per million tokens in, out and, if it differs, of cached input, such as 0.15,0.6."),
-    ] = None
-    concurrency: Annotated[
-        int, ConfigKey("Number of concurrent requests; in `hepm bench`, of runs at the same time.", min=1)
-    ] = 4
+    prices: str | None = setting(
+        None, "Dollars per million tokens in, out and, if it differs, of cached input, such as 0.15,0.6.", kind=str
+    )
+    concurrency: int = setting(4, "Number of concurrent requests; in `hepm bench`, of runs at the same time.", least=1)
 
 
 @dataclass(frozen=True, slots=True)
 class RedactionTable:
     """The table `[redaction]`: what `hepm ingest`, `serve` and `mcp` remove from runs before they are stored."""
 
-    rules: Annotated[
-        Mapping[str, str], ConfigKey("More rules: a kind and its regular expression, such as ticket = 'T-[0-9]+'.")
-    ] = field(default_factory=dict[str, str])
-    keep_secrets: Annotated[bool, ConfigKey("Store texts unchanged, including keys and passwords.")] = False
+    rules: Mapping[str, str] = setting(
+        {}, "More rules: a kind and its regular expression, such as ticket = 'T-[0-9]+'."
+    )
+    keep_secrets: bool = setting(False, "Store texts unchanged, including keys and passwords.")
 
     def redactor(self) -> Redactor | None:
         """What removes secrets; None to keep them."""
@@ -159,14 +222,12 @@ class ConfigFile:
         path: Where it is; None if there is none.
     """
 
-    store: Annotated[str | None, ConfigKey("The memory: a file, a folder that contains one, or a Neo4j address.")] = (
-        None
+    store: str | None = setting(None, "The memory: a file, a folder that contains one, or a Neo4j address.", kind=str)
+    namespace: str | None = setting(None, "The partition to work in.", kind=str)
+    outcome_by: tuple[str, ...] = setting(
+        ("tests",),
+        "Rules by which `hepm ingest`, `serve` and `mcp` label runs without an outcome: tests, exit-code.",
     )
-    namespace: Annotated[str | None, ConfigKey("The partition to work in.")] = None
-    outcome_by: Annotated[
-        tuple[str, ...],
-        ConfigKey("Rules by which `hepm ingest`, `serve` and `mcp` label runs without an outcome: tests, exit-code."),
-    ] = ("tests",)
     ingest: IngestTable = field(default_factory=IngestTable)
     lessons: LessonsTable = field(default_factory=LessonsTable)
     model: ModelTable = field(default_factory=ModelTable)
@@ -248,39 +309,15 @@ def _check_rules(config: ConfigFile) -> None:
             raise InputError(f"{config.path}: outcome_by: {error}") from error
 
 
-def settings_of(table: type) -> dict[str, tuple[Any, ConfigKey]]:
-    """The keys of a table with their types and meanings; of the file, those outside of tables."""
-    # With what `Annotated` adds to a type: the meaning of the key.
-    hints = get_type_hints(table, include_extras=True)
-    settings: dict[str, tuple[Any, ConfigKey]] = {}
-    for name, hint in hints.items():
-        if get_origin(hint) is Annotated:
-            base, setting = get_args(hint)
-            settings[name] = base, setting
-    return settings
+def settings_of(table: type[Any]) -> dict[str, Setting]:
+    """The settings of a table; of the file, those outside of tables."""
+    return {each.name: each.metadata["setting"] for each in fields(table) if each.metadata}
 
 
-def setting_at(key: str) -> tuple[Any, ConfigKey]:
+def setting_at(key: str) -> tuple[Any, Setting]:
     """The default of a dotted key, and what it means and may be."""
     table, _, name = key.rpartition(".")
-    _, setting = settings_of(TABLES.get(table, ConfigFile))[name]
-    return ConfigFile().value(key), setting
-
-
-def allowed_values(base: Any, setting: ConfigKey) -> str:
-    """What a key takes, in words: "a number from 0 to 1"."""
-    base = _without_none(base)
-    if get_origin(base) is Literal:
-        return "one of " + ", ".join(map(repr, get_args(base)))
-    words = {str: "a string", Path: "a path as a string", bool: "true or false", int: "a whole number"}
-    words |= {float: "a number", tuple: "a list of strings", Mapping: "a table of strings"}
-    # `tuple[str, ...]` is found as `tuple`, and `str` as itself.
-    text = words.get(get_origin(base)) or words[base]
-    if setting.max < math.inf:
-        return f"{text} from {setting.min:g} to {setting.max:,g}".replace(",", "")
-    if setting.min > -math.inf:
-        return f"{text} from {setting.min:g} on"
-    return text
+    return ConfigFile().value(key), settings_of(TABLES.get(table, ConfigFile))[name]
 
 
 def _checked(content: Mapping[str, Any], table: type, path: Path, prefix: str = "") -> Object:
@@ -294,47 +331,8 @@ def _checked(content: Mapping[str, Any], table: type, path: Path, prefix: str = 
             if prefix:
                 where, keys = f"[{prefix.rstrip('.')}]", [*settings]
             raise InputError(f"{path}: there is no key {key!r}; {where} may have {', '.join(keys)}.")
-        base, setting = settings[name]
         try:
-            checked[name] = _value(value, _without_none(base), setting)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"{path}: {key} = {value!r} is not {allowed_values(base, setting)}.") from error
+            checked[name] = settings[name].read(value)
+        except ValueError as error:
+            raise InputError(f"{path}: {key} = {value!r} is not {settings[name].allowed}.") from error
     return checked
-
-
-def _value(value: Any, base: Any, setting: ConfigKey) -> Any:
-    """A value of TOML as the type of its key; else TypeError or ValueError."""
-    origin = get_origin(base)
-    # The types of keys are few: those in the tables above.
-    if origin is Literal:
-        if value not in get_args(base):
-            raise ValueError(value)
-        return value
-    if origin is tuple:
-        if not isinstance(value, list):
-            raise TypeError(value)
-        return tuple(_value(part, str, setting) for part in value)  # pyright: ignore[reportUnknownVariableType]
-    if origin is Mapping:
-        if not isinstance(value, dict):
-            raise TypeError(value)
-        return {name: _value(part, str, setting) for name, part in value.items()}  # pyright: ignore[reportUnknownVariableType]
-    if base is Path:
-        return Path(_value(value, str, setting)).expanduser()
-    # A whole number serves as a number, but true is none.
-    if base is float and type(value) is int:
-        value = float(value)
-    # Not isinstance(): true would pass as a whole number.
-    if type(value) is not base:
-        raise TypeError(value)
-    # Also refuses NaN, which compares with nothing.
-    if base in (int, float) and not setting.min <= value <= setting.max:
-        raise ValueError(value)
-    return value
-
-
-def _without_none(base: Any) -> Any:
-    """`X` of `X | None`."""
-    arguments = get_args(base)
-    if type(None) in arguments:
-        [base] = [part for part in arguments if part is not type(None)]
-    return base

@@ -152,7 +152,7 @@ def test_a_server_goes_by_the_file_and_removes_its_secrets(folder: Path) -> None
 
 def test_every_setting_has_a_meaning_and_a_default_within_what_is_allowed() -> None:
     for table in (ConfigFile, *TABLES.values()):
-        for name, (_, setting) in settings_of(table).items():
+        for name, setting in settings_of(table).items():
             assert re.fullmatch(r"[A-Z].*\.", setting.help), name
 
 
