@@ -120,28 +120,63 @@ class ClientFile:
                 place.chmod(0o755)
 
 
-def json_file(path: Path, add: Callable[[Object], None], remove: Callable[[Object], None]) -> ClientFile:
-    """A file of JSON, of which these change the object. Its other members, their order and indentation stay."""
+def json_file(path: Path, ours: Object, is_ours: Callable[[object, Any], bool]) -> ClientFile:
+    """A file of JSON with hepm's part, whose other members, their order and indentation stay.
+
+    Args:
+        is_ours: Whether a member or element, by its name or place and value, is hepm's, perhaps of another server.
+    """
 
     def without(text: str) -> str:
         settings, write = _read_json(text)
         before = json.dumps(settings)
-        remove(settings)
+        _strip(settings, is_ours)
         # Unchanged text keeps its layout, which writing would not.
         if json.dumps(settings) == before:
             return text
-        if not settings:
+        # What some agents want in each file of hooks.
+        if settings.keys() <= {"version"}:
             return ""
         return write(settings)
 
     def having(text: str) -> str:
         settings, write = _read_json(text)
-        # Former lines of ours, perhaps of another server, are replaced.
-        remove(settings)
-        add(settings)
+        _strip(settings, is_ours)
+        _merge(settings, ours)
         return write(settings)
 
     return ClientFile(path, having, without)
+
+
+def _merge(settings: Object, ours: Object) -> None:
+    """Add hepm's part; ValueError if a member is of another kind."""
+    for key, value in ours.items():
+        present = settings.setdefault(key, type(value)())
+        if not isinstance(present, type(value)):
+            raise ValueError(f"its {key!r} is neither missing nor {json.dumps(type(value)())}")
+        if isinstance(value, dict):
+            _merge(cast(Object, present), cast(Object, value))
+        elif isinstance(value, list):
+            present += value
+        else:
+            settings[key] = value
+
+
+def _strip(part: Any, is_ours: Callable[[object, Any], bool]) -> None:
+    """Take hepm's members out of an object or list, and those that they leave empty."""
+    members: list[tuple[Any, Any]] = []
+    if isinstance(part, dict):
+        members = [*cast(Object, part).items()]
+    elif isinstance(part, list):
+        members = [*enumerate(cast("list[Any]", part))]
+    # From the end: the places of elements before stay.
+    for key, value in reversed(members):
+        was_empty = not value
+        ours = is_ours(key, value)
+        if not ours:
+            _strip(value, is_ours)
+        if ours or (value in ({}, []) and not was_empty):
+            del part[key]
 
 
 def _read_json(text: str) -> tuple[Object, Callable[[Object], str]]:
@@ -172,15 +207,6 @@ def _read_json(text: str) -> tuple[Object, Callable[[Object], str]]:
     if text.endswith("\n") or not text:
         end = "\n"
     return cast(Object, settings), lambda value: json.dumps(value, indent=indent, ensure_ascii=False) + end
-
-
-def part_of(settings: Object, key: str, kind: type[Any]) -> Any:
-    """A member of an object, added empty if it is missing; ValueError if it is of another kind."""
-    part = settings.setdefault(key, kind())
-    if not isinstance(part, kind):
-        sort = "an object" if kind is dict else "a list"
-        raise ValueError(f"its {key!r} is neither missing nor {sort}")
-    return part
 
 
 def codex_config(path: Path, server: ServerEntry, *, mcp: bool) -> ClientFile:

@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, cast
 
-from hepm.cli.client_files import TOKEN_HEADER, ClientFile, ServerEntry, json_file, part_of, whole_file
+from hepm.cli.client_files import TOKEN_HEADER, ClientFile, ServerEntry, json_file, whole_file
 from hepm.cli.options import refuse
 from hepm.types import Object
 
@@ -99,97 +99,61 @@ def files_of(name: str, server: ServerEntry, scope: str | None, *, mcp: bool) ->
     agent = CODING_AGENTS[name]
     files: list[ClientFile] = []
     hooks = agent.path(agent.hooks, scope)
-    if hooks is not None and agent.kind in ("scripts", "plugin"):
-        files += _own_files(name, agent, hooks, server)
-    elif hooks is not None:
-        files.append(_hook_file(name, agent, hooks, server))
+    if hooks is not None:
+        files += _hook_files(name, agent, hooks, server)
     servers = agent.path(agent.mcp, scope)
     if servers is not None and (mcp or not agent.kind):
         files.append(_server_file(name, agent, servers, server))
     return files
 
 
-def _own_files(name: str, agent: CodingAgent, path: Path, server: ServerEntry) -> list[ClientFile]:
-    """Files that hold nothing else: a script for each event, or a plugin."""
+def _hook_files(name: str, agent: CodingAgent, path: Path, server: ServerEntry) -> list[ClientFile]:
+    """A plugin, a script for each event, or a file with a hook for each event beside those of others."""
+    door = server.url(f"/hooks/{name}")
+    command = _command(door, server)
     if agent.kind == "plugin":
         content = resources.files("hepm.cli").joinpath("opencode_plugin.js").read_text("utf-8")
-        content = content.replace("SERVER", json.dumps(_door(name, server)), 1)
+        content = content.replace("SERVER", json.dumps(door), 1)
         content = content.replace("TOKEN", json.dumps(server.token_env or ""), 1)
         return [whole_file(path, content, mark=_MARK)]
-    content = _SCRIPT.format(command=_command(name, server))
-    places = [Path(str(path).format(event=event)) for event in agent.events]
-    return [whole_file(place, content, mark=_MARK, is_program=True) for place in places]
-
-
-def _hook_file(name: str, agent: CodingAgent, path: Path, server: ServerEntry) -> ClientFile:
-    """A file of JSON with a hook for each event beside those of others."""
-    hook = _hook(name, agent, server)
-    address = re.compile(rf"/hooks/{name}(?![\w-])")
-
-    def add(settings: Object) -> None:
-        if agent.kind == "entries":
-            settings.setdefault("version", 1)
-        events = part_of(settings, "hooks", dict)
-        for event in agent.events:
-            part_of(events, event, list).append(hook)
-
-    def remove(settings: Object) -> None:
-        events = part_of(settings, "hooks", dict)
-        for event in list(events):
-            groups = part_of(events, event, list)
-            # A group that held nothing but our hook goes; one that was empty before stays.
-            groups[:] = [group for group in groups if not _is_ours(group, address)]
-            if not groups:
-                del events[event]
-        if not events:
-            del settings["hooks"]
-        if agent.kind == "entries" and settings.keys() == {"version"}:
-            del settings["version"]
-
-    return json_file(path, add, remove)
-
-
-def _is_ours(group: Any, address: re.Pattern[str]) -> bool:
-    """Whether an entry is hepm's hook, or a group of it alone; it is dropped from a group with others."""
-    if not isinstance(group, dict):
-        return False
-    hooks: Any = cast(Object, group).get("hooks")
-    if not isinstance(hooks, list):
-        return address.search(json.dumps(group)) is not None
-    listed = cast("list[Any]", hooks)
-    others = [hook for hook in listed if not address.search(json.dumps(hook))]
-    dropped = len(others) < len(listed)
-    listed[:] = others
-    return dropped and not others
-
-
-def _hook(name: str, agent: CodingAgent, server: ServerEntry) -> Object:
-    hook: Object
-    if agent.kind == "http":
-        hook = {"type": "http", "url": _door(name, server), "timeout": _WAIT_S}
+    if agent.kind == "scripts":
+        places = [Path(str(path).format(event=event)) for event in agent.events]
+        return [whole_file(place, _SCRIPT.format(command=command), mark=_MARK, is_program=True) for place in places]
+    ours: Object = {"hooks": {}}
+    if agent.kind == "entries":
+        ours["version"] = 1
+        hook: Object = {"type": "command", "bash": command, "timeoutSec": _WAIT_S}
+    elif agent.kind == "groups":
+        hook = {"type": "command", "name": "hepm", "command": command, "timeout": _WAIT_S * 1000}
+        hook = {"hooks": [hook]}
+    else:
+        hook = {"type": "http", "url": door, "timeout": _WAIT_S}
         if server.token_env:
             # Only the variables that are listed are filled in.
             hook |= {"headers": {TOKEN_HEADER: f"${{{server.token_env}}}"}, "allowedEnvVars": [server.token_env]}
-    elif agent.kind == "groups":
-        hook = {"type": "command", "name": "hepm", "command": _command(name, server), "timeout": _WAIT_S * 1000}
-    else:
-        return {"type": "command", "bash": _command(name, server), "timeoutSec": _WAIT_S}
-    return {"hooks": [hook]}
+        hook = {"hooks": [hook]}
+    for event in agent.events:
+        ours["hooks"][event] = [hook]
+    address = re.compile(rf"/hooks/{name}(?![\w-])")
+
+    def is_ours(key: object, value: Any) -> bool:
+        """Whether an element of a list is hepm's hook, or a group of it alone."""
+        if not isinstance(key, int) or not isinstance(value, dict):
+            return False
+        hooks: list[Any] = cast(Object, value).get("hooks") or [value]
+        return all(address.search(json.dumps(hook)) for hook in hooks)
+
+    return [json_file(path, ours, is_ours)]
 
 
-def _door(name: str, server: ServerEntry) -> str:
-    return server.url(f"/hooks/{name}")
-
-
-def _command(name: str, server: ServerEntry) -> str:
+def _command(door: str, server: ServerEntry) -> str:
     """What sends the event on standard input to the server, and prints the answer; nothing where there is none."""
     token = ""
     if server.token_env:
         token = f'-H "{TOKEN_HEADER}: ${server.token_env}" '
-    door = shlex.quote(_door(name, server))
     # An agent may take a command that fails for a refusal.
     json_type = "-H 'Content-Type: application/json'"
-    return f"curl -sf -m {_WAIT_S} {json_type} {token}--data-binary @- {door} || true"
+    return f"curl -sf -m {_WAIT_S} {json_type} {token}--data-binary @- {shlex.quote(door)} || true"
 
 
 def _server_file(name: str, agent: CodingAgent, path: Path, server: ServerEntry) -> ClientFile:
@@ -199,14 +163,4 @@ def _server_file(name: str, agent: CodingAgent, path: Path, server: ServerEntry)
         reads = bool(agent.read_variable)
         refuse(not reads, "--token-env", f"the MCP servers of {name} cannot read a variable: leave out --mcp")
         entry["headers"] = {TOKEN_HEADER: agent.read_variable.format(server.token_env)}
-
-    def add(settings: Object) -> None:
-        part_of(settings, agent.servers, dict)["hepm"] = entry
-
-    def remove(settings: Object) -> None:
-        servers = part_of(settings, agent.servers, dict)
-        servers.pop("hepm", None)
-        if not servers:
-            del settings[agent.servers]
-
-    return json_file(path, add, remove)
+    return json_file(path, {agent.servers: {"hepm": entry}}, lambda key, value: key == "hepm")

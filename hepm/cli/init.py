@@ -10,7 +10,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
-from urllib.parse import urlsplit
 
 import click
 
@@ -18,8 +17,8 @@ from hepm.agents import DOORS
 from hepm.cli.client_files import ClientFile, ServerEntry, codex_config, config_file
 from hepm.cli.coding_agents import CODING_AGENTS, files_of
 from hepm.cli.commands import argument, command, flag, option
-from hepm.cli.config import FILE_NAME, ServeTable, find_config, read_config
-from hepm.cli.options import NAMESPACE, STORE, refuse, remark, store_option
+from hepm.cli.config import FILE_NAME, read_config
+from hepm.cli.options import NAMESPACE, refuse, remark, store_option
 
 Client: TypeAlias = Literal[
     "claude-code", "codex", "gemini-cli", "qwen-code", "opencode", "copilot", "cline", "cursor", "mcp", "config",
@@ -84,18 +83,8 @@ def init(
             print(file.add(""), end="")
     if not files:
         print(_mcp_entry(store, namespace))
-    if write and client != "config" and find_config() is None and (store, namespace) != (STORE, NAMESPACE):
-        remark(f"`hepm init config --write` keeps store and namespace in {FILE_NAME}, for all commands")
     if not remove and client in (*CODING_AGENTS, "codex"):
-        remark(f"{client} reaches hepm at {server} while `{_serve_command(server)}` runs")
-
-
-def _serve_command(server: str) -> str:
-    """What starts a server at this address."""
-    port = urlsplit(server).port
-    if port is None or port == ServeTable().port:
-        return "hepm serve"
-    return f"hepm serve --port {port}"
+        remark(f"{client} reaches hepm while `hepm serve` runs at {server}")
 
 
 def _files(client: Client, server: ServerEntry, scope: str | None, *, mcp: bool) -> Sequence[ClientFile]:

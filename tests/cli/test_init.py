@@ -281,12 +281,6 @@ def test_the_settings_of_a_folder_are_printed_written_and_removed() -> None:
     assert "hepm.toml is left as it is: it has other lines" in one_sentence(quick("init", "config", "--write"))
 
 
-def test_who_writes_an_agents_file_hears_of_the_settings_where_there_are_none() -> None:
-    assert "hepm init config --write" in init("claude-code", "--write", "-n", "desk").err
-    init("config", "--write", "-n", "desk")
-    assert "hepm init config" not in init("claude-code", "--write").err
-
-
 def test_a_missing_client_is_answered_with_the_clients_in_a_readable_line() -> None:
     answer = quick("init")
     assert answer.code == 2
