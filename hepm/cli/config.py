@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -45,7 +45,7 @@ _WORDS: Final = {
     dict: "a table of strings",
 }
 """The types of settings, in words."""
-_IN_TOML: Final = {Path: str, tuple: list}  # types that TOML has under another name
+_IN_TOML: Final[Mapping[type[Any], type[Any]]] = {Path: str, tuple: list}  # types that TOML has under another name
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Setting:
     """
 
     help: str
-    kind: type
+    kind: type[Any]
     least: float
     most: float
     one_of: tuple[str, ...]
@@ -76,38 +76,37 @@ class Setting:
 
     def read(self, value: Any) -> Any:
         """A value of TOML as one of this setting; else ValueError."""
-        kind = _IN_TOML.get(self.kind, self.kind)
+        of_kind: Callable[[Any], Any] = self.kind
         # A whole number serves as a number, but true is none.
-        if kind is float and type(value) is int:
+        if self.kind is float and type(value) is int:
             value = float(value)
-        if type(value) is not kind:
+        is_right = type(value) in (self.kind, _IN_TOML.get(self.kind))
+        if self.kind in (int, float):
+            is_right = is_right and self.least <= value <= self.most
+        elif self.one_of:
+            is_right = value in self.one_of
+        elif is_right and self.kind in (tuple, dict):
+            parts = dict(value).values() if self.kind is dict else value
+            is_right = all(isinstance(part, str) for part in parts)
+        if not is_right:
             raise ValueError(value)
-        if kind in (int, float) and not self.least <= value <= self.most:
-            raise ValueError(value)
-        if self.one_of and value not in self.one_of:
-            raise ValueError(value)
-        if kind in (list, dict):
-            parts: Any = value
-            if kind is dict:
-                parts = value.values()
-            if not all(isinstance(part, str) for part in parts):
-                raise ValueError(value)
         if self.kind is Path:
             return Path(value).expanduser()
-        return self.kind(value)
+        return of_kind(value)
 
 
 def setting(
     default: Any,
     help: str,
     *,
-    kind: type | None = None,
+    kind: type[Any] | None = None,
     least: float = -math.inf,
     most: float = math.inf,
     one_of: tuple[str, ...] = (),
 ) -> Any:
     """A field of a table."""
-    described = Setting(help, kind or type(default), least, most, one_of)
+    of_default: type[Any] = type(default)
+    described = Setting(help, kind or of_default, least, most, one_of)
     return field(default_factory=lambda: default, metadata={"setting": described})
 
 
