@@ -105,8 +105,7 @@ def setting(
     one_of: tuple[str, ...] = (),
 ) -> Any:
     """A field of a table."""
-    of_default: type[Any] = type(default)
-    described = Setting(help, kind or of_default, least, most, one_of)
+    described = Setting(help, kind or cast(Any, type(default)), least, most, one_of)
     return field(default_factory=lambda: default, metadata={"setting": described})
 
 
