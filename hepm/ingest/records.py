@@ -127,10 +127,6 @@ class RecordError(Exception):
     """A record is not what its reader needs; the text becomes the reason of a Rejection."""
 
 
-class Broken(RecordError):
-    """The JSON itself is broken here, so that nothing after it can be trusted."""
-
-
 def filled(**values: str) -> dict[str, str]:
     """Those that are not empty."""
     return {key: value for key, value in values.items() if value}

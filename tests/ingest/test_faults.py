@@ -23,7 +23,6 @@ from tests.ingest.samples import (
     CHAT,
     ONE_DOCUMENT,
     TAU,
-    changed,
     read,
     read_one,
     read_reason,
@@ -102,25 +101,6 @@ def test_any_bytes_are_rejected_in_a_sentence(tmp_path_factory: pytest.TempPathF
     check(path)
 
 
-@pytest.mark.parametrize("cut", [0.5, 0.9, 0.99])
-def test_runs_before_a_break_are_read(tmp_path: Path, cut: float):
-    path = write(tmp_path / "runs.json", [changed(TAU, trial=n) for n in range(10)])
-    content = path.read_bytes()
-    path.write_bytes(content[: int(len(content) * cut)])
-    runs, rejected = read(path)
-    assert [run.tags["trial"] for run in runs] == [str(n) for n in range(int(10 * cut))]
-    assert [(r.record, r.reason) for r in rejected] == [(len(runs) + 1, "it ends in the middle: it was cut off")]
-
-
-@pytest.mark.parametrize("broken", ['"a, b] \\q"', '"a {b, \x01"', "tru", '{"c": [1,, 2]}'])
-def test_runs_before_a_record_that_is_no_json_are_read_whatever_it_says(tmp_path: Path, broken: str):
-    path = tmp_path / "runs.json"
-    path.write_text(f'{{"data": [{json.dumps(CHAT)}, {{"messages": {broken}}}]}}')
-    runs, rejected = read(path)
-    assert [run.id for run in runs] == ["chat-1"]
-    assert [one.record for one in rejected] == [2]
-
-
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
@@ -129,6 +109,8 @@ def test_runs_before_a_record_that_is_no_json_are_read_whatever_it_says(tmp_path
         ("run.json", b"\x00\x01\x02\x03" * 50, "it is a binary file"),
         ("run.json", b"\x89PNG\r\n\x1a\n\x00\x00", "it is a binary file"),
         ("run.json", b"hello", "it is not JSON"),
+        ("run.json", json.dumps([TAU, TAU]).encode()[:-20], "it ends in the middle: it was cut off"),
+        ("run.json", b'{"data": [{"messages": {"c": [1,, 2]}}]}', "the JSON is broken"),
         ("run.json", b'"hello"', "it holds a string, not runs"),
         ("run.json", json.dumps(CHAT).encode("utf-16"), "encoded as UTF-16"),
         ("run.json", json.dumps(CHAT).encode("utf-16-le"), "encoded as UTF-16"),

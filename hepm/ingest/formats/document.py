@@ -1,6 +1,6 @@
 """One open file as its reader sees it: a few facts to recognise it by, then its records one at a time.
 
-JSON lines are read line by line; a document that is one JSON value is decoded as a whole, or as far as it goes.
+JSON lines are read line by line; a document that is one JSON value, or several one after another, as a whole.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import codecs
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
@@ -19,7 +19,6 @@ from hepm.ingest.files.compression import STREAM_ERRORS
 from hepm.ingest.files.sources import SourceFile, printable
 from hepm.ingest.records import (
     DECODER,
-    Broken,
     Item,
     Items,
     ReadOptions,
@@ -42,21 +41,14 @@ HEAD: Final = 16 << 20
 LOOKED_AT: Final = 100
 """Number of records that a file is recognised by: its first ones may be a header or a note."""
 
-_CUT_OFF: Final = "it ends in the middle: it was cut off"
 # Bytes that are read at a time.
 _CHUNK: Final = 1 << 18
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _KEY: Final = re.compile(r'"(\w{1,40})"\s*:')
-# The last text may be broken off.
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{},]', re.DOTALL)
 _WRAPPERS: Final = (
     "data", "items", "results", "runs", "records", "rows", "logs", "traces", "sessions", "trajectories", "entries",
 )  # fmt: skip
 """Keys under which APIs and exports list what a bare list would hold, too."""
-
-KeyPath: TypeAlias = tuple[str, ...]
-Piece: TypeAlias = tuple[KeyPath, int | None, Any]
-"""Keys that lead to it, its number from 1 if it is an element of a list, and the decoded value."""
 
 Build: TypeAlias = Callable[[Object], Trajectory]
 Match = TypeVar("Match")
@@ -66,86 +58,23 @@ class UnreadableError(RecordError):
     """The whole file cannot be read as JSON."""
 
 
-def walk(value: Any, targets: Sequence[KeyPath], path: KeyPath = ()) -> Iterator[Piece]:
-    """The pieces of a decoded document: elements of the lists at `targets`, which come last, everything else whole.
-
-    A target is the path of keys to a list; "*" stands for any key, () is the document itself.
-    """
-    if is_list(value) and () in targets:
-        for number, element in enumerate(value, 1):
-            yield path, number, element
-    elif is_object(value) and any(targets):
-        # False sorts before True, and sorting is stable: what leads to no list comes first, in the file's order.
-        for key in sorted(value, key=lambda key: bool(_below(targets, key))):
-            yield from walk(value[key], _below(targets, key), (*path, key))
-    else:
-        yield path, None, value
-
-
-def _below(targets: Sequence[KeyPath], key: str) -> list[KeyPath]:
-    """The rest of each target that begins with `key`: ("simulations",) of ("runs", "simulations") below "runs"."""
-    rests: list[KeyPath] = []
-    for target in targets:
-        if target[:1] in ((key,), ("*",)):
-            rests.append(target[1:])
-    return rests
-
-
-def _decoded_in_part(text: str) -> tuple[Any, int, str]:
-    """What can be decoded of a document that is broken, or several objects one after another.
-
-    Returns:
-        The value: the outermost list up to the break, in the objects around it, or a list of the objects. The number of
-        the element that is broken, and why; "" if nothing is.
-    """
+def _values_in(text: str) -> list[Any]:
+    """The JSON values in a text, one after another; else UnreadableError."""
     values: list[Any] = []
-    position = _after_space(text, 0)
+    position = 0
     try:
-        while position < len(text):
-            value, end = DECODER.raw_decode(text, position)
+        while text[position:].strip():
+            start = _SPACE.match(text, position)
+            value, position = DECODER.raw_decode(text, start.end() if start else position)
             values.append(value)
-            position = _after_space(text, end)
     except (ValueError, RecursionError, MemoryError) as error:
-        reason = _why_undecoded(error)
-        if isinstance(error, json.JSONDecodeError):
-            if error.msg.startswith("Unterminated string") or error.pos >= len(text.rstrip()) - 1:
-                reason = _CUT_OFF
-            if not values:
-                value, number = _up_to(text, error.pos)
-                return value, number, reason
-        return values, len(values) + 1, reason
-    return values, 0, ""
-
-
-def _after_space(text: str, position: int) -> int:
-    found = _SPACE.match(text, position)
-    return found.end() if found else position
-
-
-def _up_to(text: str, end: int) -> tuple[Any, int]:
-    """The value in a text that is JSON up to a place, without the element of its outermost list that holds the place.
-
-    Where no list holds it, without the member of its object. And the number of that element.
-    """
-    # Of each list and object that is open there: its mark, where its last whole member ends, and how many it has.
-    around: list[tuple[str, int, int]] = []
-    for token in _TOKEN.finditer(text, 0, end):
-        mark = token[0]
-        if mark in ("[", "{"):
-            around.append((mark, token.end(), 0))
-        elif mark in ("]", "}"):
-            around.pop()
-        elif mark == ",":
-            opening, _, count = around[-1]
-            around[-1] = opening, token.start(), count + 1
-    if not around:
-        return [], 1
-    marks = [mark for mark, _, _ in around]
-    if "[" not in marks:
-        return DECODER.decode(text[: around[0][1]] + "}"), 1
-    depth = marks.index("[")
-    _, whole, count = around[depth]
-    return DECODER.decode(text[:whole] + "]" + "}" * depth), count + 1
+        reason = why_undecoded(error)
+        if isinstance(error, json.JSONDecodeError) and (
+            error.msg.startswith("Unterminated string") or error.pos >= len(text.rstrip()) - 1
+        ):
+            reason = "it ends in the middle: it was cut off"
+        raise UnreadableError(reason) from error
+    return values
 
 
 class _Bytes(io.RawIOBase):
@@ -223,7 +152,7 @@ class RunOrigin:
             except UnicodeEncodeError:  # half a surrogate pair; hardly any record has one, so none is searched before
                 return build(without_surrogates(value))
         except (RecursionError, MemoryError) as error:
-            return self.rejected(number, _why_undecoded(error))
+            return self.rejected(number, why_undecoded(error))
         except (RecordError, ValueError) as error:  # types.py refuses values that mean nothing
             return self.rejected(number, str(error))
 
@@ -249,8 +178,7 @@ class Document(RunOrigin):
         self.first: Any = None
         self._limit = limit
         self._value: Any = None
-        self._damage: Piece | None = None
-        self._root: KeyPath = ()
+        self._records: list[Any] = []
         self._bytes = _Bytes(source)
         # One byte more tells a document of that size from a longer one.
         head = self._bytes.look(HEAD + 1)
@@ -273,12 +201,12 @@ class Document(RunOrigin):
             # The first record is broken or too long to be decoded here: its keys, among others, tell the format.
             self.keys = set(_KEY.findall(head[:_CHUNK].decode("utf-8", "replace")))
         else:
-            self._decode_damaged(opening)
+            self._decode_long(opening)
 
     @property
     def is_empty(self) -> bool:
         """Whether it is an empty list or object."""
-        return self._value in ([], {}) and self._damage is None
+        return self._value in ([], {})
 
     def recognised(self, find: Callable[[Document], Match | None]) -> Match | None:
         """What `find` returns for the first record, or else for one of the `LOOKED_AT` first ones; None for none."""
@@ -299,9 +227,7 @@ class Document(RunOrigin):
         if self.is_lines:
             yield from self._line_records()
             return
-        for path, number, value in self.walk(self._root):
-            if path == self._root or isinstance(value, Broken):
-                yield number or 1, value
+        yield from enumerate(self._records, 1)
 
     def beside(self, path: str) -> Object:
         """The object in a file of JSON beside this one; empty if there is none that can be read."""
@@ -316,31 +242,11 @@ class Document(RunOrigin):
         for key in _WRAPPERS:
             listed = value_at(self._value, key)
             if is_list(listed) and listed and is_object(listed[0]):
-                self._root = (key,)
+                self._records = listed
                 self.is_list = True
                 self._notice(listed[0])
                 return True
         return False
-
-    def walk(self, *targets: KeyPath) -> Iterator[Piece]:
-        """The pieces of the document (see `walk`); the last one is a Broken where it breaks.
-
-        Each of JSON lines is a document of its own where it leads to a target, and else an element as of a list.
-        """
-        if self.is_lines:
-            first_keys = [target[0] for target in targets if target]
-            for number, value in self._line_records():
-                if is_object(value) and any(key in value for key in first_keys):
-                    yield from walk(value, targets)
-                else:
-                    yield (), number, value
-            return
-        for piece in walk(self._value, targets):
-            # A part of an object is no record.
-            if self._damage is None or piece[0] or piece[1]:
-                yield piece
-        if self._damage is not None:
-            yield self._damage
 
     def each(self, build: Build) -> Items:
         """What `build` makes of every record."""
@@ -356,75 +262,63 @@ class Document(RunOrigin):
                 for reason in add(as_object(value, "the record")) or ():
                     yield self.rejected(number, reason)
             except (RecordError, RecursionError) as error:
-                yield self.rejected(number, str(error) if isinstance(error, RecordError) else _why_undecoded(error))
+                yield self.rejected(number, str(error) if isinstance(error, RecordError) else why_undecoded(error))
 
     def conversations(self, is_message: Callable[[Any], bool], build: Build) -> Items:
-        """A run of each record, and one of all messages that stand alone in the file, unless it is a list that breaks.
+        """A run of each record, and one of all messages that stand alone in the file.
 
         A record that is a list is one with these "messages".
         """
         alone: list[Any] = []
-        broken = False
         for number, value in self.records():
-            broken = broken or isinstance(value, RecordError)
             if is_message(value):
                 alone.append(value)
             else:
                 yield self.built(number, {"messages": value} if is_list(value) else value, build)
-        if alone and not (broken and self.is_list):
+        if alone:
             yield self.built(1, {"messages": alone}, build)
 
     def _decode(self, content: bytes) -> bool:
         try:
-            value = DECODER.decode(content.decode())
+            self._take_value(DECODER.decode(content.decode()))
         except (ValueError, RecursionError, MemoryError):
             return False
-        if not is_list(value) and not is_object(value):
-            raise UnreadableError(f"it holds {kind_of(value)}, not runs")
-        self._take_value(value)
         return True
 
     def _take_value(self, value: Any) -> None:
+        if not is_list(value) and not is_object(value):
+            raise UnreadableError(f"it holds {kind_of(value)}, not runs")
         self.is_list = is_list(value)
-        self._notice(value[0] if is_list(value) and value else value)
         self._value = value
+        self._records = value if is_list(value) else [value]
+        self._notice(self._records[0] if self._records else value)
 
-    def _decode_damaged(self, opening: bytes) -> None:
-        """Decode a document that has no lines, and is long or damaged: as far as it goes."""
+    def _decode_long(self, opening: bytes) -> None:
+        """Decode a document that has no lines and is long, holds several values, or is damaged, which is an error."""
         content = self._bytes.look(4 * self._limit + 1)
         if opening not in (b"[", b"{"):
             reason = self._bytes.reason or ("" if opening else "it is empty")
             raise UnreadableError(reason or "it is not JSON: hepm reads runs from JSON and JSON lines")
         if len(content) > 4 * self._limit:
             raise UnreadableError(f"it is one JSON value of more than {4 * self._limit:,} bytes: write a record a line")
-        if not self._complete and self._decode(content):
-            return
-        damage = self._bytes.reason
+        if self._bytes.reason:
+            raise UnreadableError(self._bytes.reason)
         try:
-            text = content.removeprefix(codecs.BOM_UTF8).decode()
+            values = _values_in(content.removeprefix(codecs.BOM_UTF8).decode())
         except UnicodeDecodeError as error:
-            damage = _why_undecoded(error)
-            text = content[: error.start].decode()
-        value, number, reason = _decoded_in_part(text)
-        if reason and not value:
-            raise UnreadableError(damage or reason)
-        self._take_value(value)
+            raise UnreadableError(why_undecoded(error)) from error
+        self._take_value(values[0] if len(values) == 1 else values)
         self.is_list = opening == b"["
-        if reason:
-            reason = damage if damage and reason == _CUT_OFF else reason
-            self._damage = (), number, Broken(reason)
 
     def first_records(self) -> Iterator[Any]:
         """The first lines or elements that can be decoded, to recognise the file; none of one object."""
-        if self.is_lines:
-            for line in self._first_lines:
-                value = _decoded_line(line)
-                if not isinstance(value, RecordError):
-                    yield value
-        else:
-            listed = value_at(self._value, self._root[0]) if self._root else self._value
-            if is_list(listed):
-                yield from listed[:LOOKED_AT]
+        if not self.is_lines:
+            yield from self._records[:LOOKED_AT]
+            return
+        for line in self._first_lines:
+            value = _decoded_line(line)
+            if not isinstance(value, RecordError):
+                yield value
 
     def _notice(self, record: Any) -> None:
         """Take `first` and `keys` from a record; a record that is a list (of messages) has the keys of its first."""
@@ -481,10 +375,11 @@ def _decoded_line(line: bytes) -> Any:
     try:
         return DECODER.decode(line.decode())
     except (ValueError, RecursionError, MemoryError) as error:
-        return RecordError(_why_undecoded(error))
+        return RecordError(why_undecoded(error))
 
 
-def _why_undecoded(error: Exception) -> str:
+def why_undecoded(error: Exception) -> str:
+    """Why JSON could not be decoded, in a few words."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     if isinstance(error, MemoryError):

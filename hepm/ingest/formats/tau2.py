@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 from hepm.ingest.fields import (
     Objects,
+    as_object,
+    is_list,
     is_object,
     list_at,
     number_at,
@@ -55,21 +58,17 @@ def _read(document: Document) -> Items:
     def build(record: Object) -> Trajectory:
         return _simulation(record, about, document)
 
-    # One run a file, under simulations/ of a result folder.
-    if "messages" in document.keys and "simulations" not in document.keys:
-        yield from document.each(build)
-        return
-    for path, number, value in document.walk(("simulations",), ()):
-        if isinstance(value, RecordError):
-            yield document.rejected(number, str(value))
-        # The header comes before the runs, as tau2-bench writes it.
-        elif path == ("info",) and is_object(value):
-            try:
-                about = _about(value, document)
-            except RecordError as error:
-                yield document.rejected("info", str(error))
-        elif path == ("simulations",) or (path == () and number):
-            yield document.built(number, value, build)
+    for number, value in document.records():
+        if not is_object(value) or "messages" in value or value.keys().isdisjoint(("info", "simulations")):
+            yield document.built(number, value, build)  # a run a file, in a folder simulations/, or a line
+            continue
+        try:
+            about = _about(object_at(value, "info"), document)
+        except RecordError as error:
+            yield document.rejected("info", str(error))
+        runs = value.get("simulations", [])
+        for run_number, run in enumerate(runs if is_list(runs) else [runs], 1):
+            yield document.built(run_number, run, build)
 
 
 def _info_beside(document: Document) -> Object:
@@ -152,9 +151,8 @@ def _read_sft(document: Document) -> Items:
 
     A record is named by its split and its number there.
     """
-    split = ""
 
-    def build(record: Object) -> Trajectory:
+    def build(record: Object, split: str) -> Trajectory:
         tools = listed_tools(list_at(record, "tools"))
         return document.run(
             text_at(record, "simulation_id"),
@@ -167,16 +165,15 @@ def _read_sft(document: Document) -> Items:
             tools=tools,
         )
 
-    for path, number, value in document.walk(("splits", "*")):
-        # "train 3"; "splits 1" where the document breaks before its first split.
-        record_name = f"{'/'.join(path[1:]) or 'splits'} {number}"
-        if isinstance(value, RecordError):
-            yield document.rejected(record_name, str(value))
-        elif len(path) == 2 and number:
-            split = path[1]
-            yield document.built(record_name, value, build)
-        elif not path:
-            yield document.rejected(number, "it has no 'splits'")
+    for number, value in document.records():
+        try:
+            splits = as_object(value, "the record").get("splits")
+            splits = as_object(splits, "'splits'")
+            for split in splits:
+                for run_number, run in enumerate(list_at(splits, split), 1):
+                    yield document.built(f"{split} {run_number}", run, partial(build, split=split))
+        except RecordError as error:
+            yield document.rejected(number, str(error))
 
 
 def _domain_with(tools: Sequence[Tool]) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
+from hepm.ingest.fields import is_object, parsed_json
 from hepm.ingest.shell.parser import SHELLS, SimpleCommand, command_of, is_shell, script_of, simple_commands
 from hepm.text import CUT
-from hepm.types import Object, ToolCall
+from hepm.types import ToolCall
 
 _READ_CHARS: Final = 20_000
 """How much of a command is read, and of the end of its result."""
@@ -34,19 +33,8 @@ _ALL_TESTS: Final = re.compile(r"\d|run|test|check|verify|package|install|\./\.\
 _VALUED: Final = frozenset({"-n", "-c", "-p", "-j", "--maxfail", "--tb", "-W", "--timeout", "-timeout", "--rootdir"})
 
 
-class Runner(NamedTuple):
-    """A program that runs tests.
-
-    Attributes:
-        command: The words that run it, with wrappers before them removed and paths cut to their last part.
-        failed: Exit codes that mean that a test failed; others mean that tests could not be run.
-    """
-
-    command: re.Pattern[str]
-    failed: frozenset[int]
-
-
-# The name of a runner, its exit codes, and the words that run it; END is the end of one.
+# The name of a runner, the exit codes that mean that a test failed (others: tests could not be run), and the words that
+# run it, with wrappers before them removed and paths cut to their last part; END is the end of a word.
 _RUNNERS: Final = r"""
 pytest 1 (?:python[\d.]* (?:-\w+ )*-m )?(?:pytest|py\.test)END
 unittest 1 python[\d.]* (?:-\w+ )*(?:-m unittest|manage\.py test)END
@@ -59,14 +47,15 @@ ctest 8 ctestEND
 rspec 1 rspecEND
 script 1,2 (?:make(?: -\S+)* (?:test|check)|tox|nox)END
 """  # noqa: E501
-RUNNERS: Final[dict[str, Runner]] = {}
+_COMMANDS: Final[dict[str, re.Pattern[str]]] = {}
+_FAILED_CODES: Final[dict[str, Sequence[str]]] = {}
 for _line in _RUNNERS.strip().splitlines():
     _name, _codes, _words = _line.split(" ", 2)
-    RUNNERS[_name] = Runner(re.compile(_words.replace("END", "(?= |$)")), frozenset(map(int, _codes.split(","))))
+    _COMMANDS[_name] = re.compile(_words.replace("END", "(?= |$)"))
+    _FAILED_CODES[_name] = _codes.split(",")
 
 
-@dataclass(frozen=True, slots=True)
-class FileChange:
+class FileChange(NamedTuple):
     """A file that a run changed; the path is "" if it is unknown."""
 
     path: str = ""
@@ -77,8 +66,7 @@ class FileChange:
         return _TEST_FILE.search(self.path) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class TestRun:
+class TestRun(NamedTuple):
     """A test command in a run.
 
     Attributes:
@@ -114,6 +102,7 @@ _TEST_FILE: Final = re.compile(
 _DOCS: Final = re.compile(r"\.(?:md|rst|adoc)$")
 _EDITING: Final = re.compile(r"edit|write|patch|create|replace|insert", re.IGNORECASE)
 _READING: Final = frozenset({"view", "read", "open"})
+_PATHS: Final = ("file_path", "path", "filename", "file", "target_file", "notebook_path")
 _PATCHED: Final = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$|^\+\+\+ b/(.+)$", re.MULTILINE)
 _GIT: Final = re.compile(r"apply|am|checkout|switch|restore|stash|revert|reset|merge|rebase|pull|cherry-pick")
 _SCRIPT_WRITES: Final = re.compile(r"<<.*\.write(?:_text|_bytes|lines)?\(", re.DOTALL)
@@ -132,19 +121,14 @@ def events_of(call: ToolCall) -> Iterator[FileChange | TestRun]:
         return
     command = command_of(call.arguments)
     if not call.error:
-        yield from _edits(call)
+        yield from map(FileChange, _edited(call))
     if not command or (" " not in command and call.arguments.get("path")):  # an editor's own commands: "create"
         return
-    events = list(_parts(command))
-    result = _Result.of(call)
-    for event in events:
+    for event in _parts(command):
         if isinstance(event, FileChange):
             yield event
         elif is_shell(call.name):
-            if _claims(command):
-                yield event
-            else:
-                yield result.verdict(event)
+            yield event if _claims(command) else _with_verdict(event, call)
 
 
 def _claims(command: str) -> bool:
@@ -153,20 +137,16 @@ def _claims(command: str) -> bool:
     return summary(text) is not None or _CODE.search(text) is not None
 
 
-def _edits(call: ToolCall) -> Iterator[FileChange]:
+def _edited(call: ToolCall) -> list[str]:
+    """The files that an editor's call changed, without documents."""
     if not _EDITING.search(call.name) or call.arguments.get("command") in _READING:
-        return
-    keys = ("file_path", "path", "filename", "file", "target_file", "notebook_path")
-    paths = [str(call.arguments[key]) for key in keys if call.arguments.get(key)]
-    for text in (call.arguments.get("patch"), call.arguments.get("input")):
-        if not isinstance(text, str):
-            continue
+        return []
+    paths = [str(call.arguments[key]) for key in _PATHS if call.arguments.get(key)]
+    for key in ("patch", "input"):
         # Each match has one of two groups: Codex' "*** Update File: a.py", or "+++ b/a.py" of a unified diff.
-        for codex_path, diff_path in _PATCHED.findall(text):
+        for codex_path, diff_path in _PATCHED.findall(str(call.arguments.get(key))):
             paths.append(codex_path or diff_path)
-    for path in dict.fromkeys(paths):
-        if not _DOCS.search(path):
-            yield FileChange(path)
+    return [path for path in dict.fromkeys(paths) if not _DOCS.search(path)]
 
 
 def _parts(command: str, *, decisive: bool = True) -> Iterator[FileChange | TestRun]:
@@ -198,7 +178,7 @@ def _parts(command: str, *, decisive: bool = True) -> Iterator[FileChange | Test
             continue
         test_run = _test_run(simple.words, where)
         if test_run is not None:
-            yield replace(test_run, decisive=own)
+            yield test_run._replace(decisive=own)
 
 
 def _changed(command: SimpleCommand) -> Iterator[FileChange]:
@@ -222,8 +202,8 @@ def _test_run(words: Sequence[str], where: str) -> TestRun | None:
     for position in range(len(plain)):
         tail = [PurePosixPath(plain[position]).name, *plain[position + 1 :]]
         line = " ".join(tail)
-        for name, runner in RUNNERS.items():
-            match = runner.command.match(line)
+        for name, command in _COMMANDS.items():
+            match = command.match(line)
             if match:
                 if any(map(_NO_RUN.fullmatch, plain)):
                     return None
@@ -272,62 +252,44 @@ _ENDS_OF_TIME: Final = frozenset({124, 126, 127, 130, 137, 143})
 """Exit codes of a shell: timed out, not executable, not found, interrupted, killed, terminated."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Result:
-    text: str
-    code: int | None
-    failed: bool | None
-    cut: bool
-
-    @classmethod
-    def of(cls, call: ToolCall) -> _Result:
-        raw = call.result or ""
-        text = raw
-        code = None
-        if raw.lstrip().startswith("{"):
-            try:
-                text, code = _text_and_code(json.loads(raw))
-            except (ValueError, RecursionError):
-                # An object that was cut off: its texts are read as they stand.
-                text = raw.replace("\\n", "\n")
-        if code is None:
-            match = _CODE.search(text[:_START_CHARS]) or _CODE.search(text[-_START_CHARS:])
-            if match:
-                code = int(match[1])
-        return cls(_COLOUR.sub("", text[-_READ_CHARS:]), code, call.error, raw.endswith(CUT))
-
-    def verdict(self, run: TestRun) -> TestRun:
-        """The run with its result."""
-        counts = summary(self.text)
-        code = self.code if run.decisive else None
-        passed: bool | None = None
-        if counts is not None:
-            passed_count, failed_count = counts
-            went_well = code == 0 or (code is None and not (run.decisive and self.failed) and not self.cut)
-            if failed_count and code != 0 and code not in _ENDS_OF_TIME and not _NOT_RUN.search(self.text):
-                passed = False
-            elif passed_count and not failed_count and went_well:
-                passed = True
-        elif code == 0 and not _NOT_RUN.search(self.text):
-            passed = True
-        elif code in RUNNERS[run.runner].failed and not _NOT_RUN.search(self.text):
-            passed = False
-        return replace(run, passed=passed, counts=counts)
-
-
-def _text_and_code(result: Object) -> tuple[str, int | None]:
-    """Codex' {"output": "…", "metadata": {"exit_code": 0}}, or {"stdout": "…", "returncode": 0} of others."""
-    facts = result
-    metadata = result.get("metadata")
-    if isinstance(metadata, dict):
-        facts = {**cast(Object, metadata), **result}
+def _end_of(call: ToolCall) -> tuple[str, int | None]:
+    """The end of a call's result without colours, and the exit code in it."""
+    text = call.result or ""
     code = None
-    for key in _CODES:
-        if type(facts.get(key)) is int:
-            code = facts[key]
-            break
-    texts = [str(result[key]) for key in _TEXTS if result.get(key)]
-    return "\n".join(texts), code
+    parsed = parsed_json(text.lstrip())
+    if is_object(parsed):
+        # Codex' {"output": "…", "metadata": {"exit_code": 0}}, or {"stdout": "…", "returncode": 0} of others.
+        text = "\n".join([str(parsed[key]) for key in _TEXTS if parsed.get(key)])
+        metadata = parsed.get("metadata")
+        facts = {**metadata, **parsed} if is_object(metadata) else parsed
+        code = next((facts[key] for key in _CODES if type(facts.get(key)) is int), None)
+    elif text.lstrip().startswith("{"):  # an object that was cut off: its texts are read as they stand
+        text = text.replace("\\n", "\n")
+    match = _CODE.search(text[:_START_CHARS]) or _CODE.search(text[-_START_CHARS:])
+    if code is None and match:
+        code = int(match[1])
+    return _COLOUR.sub("", text[-_READ_CHARS:]), code
+
+
+def _with_verdict(run: TestRun, call: ToolCall) -> TestRun:
+    """A test run with its result."""
+    text, code = _end_of(call)
+    if not run.decisive:
+        code = None
+    counts = summary(text)
+    passed = None
+    has_run = not _NOT_RUN.search(text)
+    if counts is not None:
+        passed_count, failed_count = counts
+        is_cut = (call.result or "").endswith(CUT)
+        went_well = code == 0 or (code is None and not (run.decisive and call.error) and not is_cut)
+        if failed_count and code != 0 and code not in _ENDS_OF_TIME and has_run:
+            passed = False
+        elif passed_count and not failed_count and went_well:
+            passed = True
+    elif has_run and (code == 0 or str(code) in _FAILED_CODES[run.runner]):
+        passed = code == 0
+    return run._replace(passed=passed, counts=counts)
 
 
 def exit_code(call: ToolCall) -> int | None:
@@ -337,7 +299,7 @@ def exit_code(call: ToolCall) -> int | None:
     """
     if not command_of(call.arguments) or _UNFINISHED.search((call.result or "")[:_START_CHARS]):
         return None
-    code = _Result.of(call).code
+    code = _end_of(call)[1]
     if code is None and call.error is not None and call.name.partition(" ")[0] in SHELLS:
         code = int(call.error)
     if code in _ENDS_OF_TIME:
@@ -345,38 +307,29 @@ def exit_code(call: ToolCall) -> int | None:
     return code
 
 
-_SUMMARIES: Final = tuple(
-    re.compile(text, re.MULTILINE)
-    for text in (
-        # pytest: "= 1 failed, 2 passed, 1 xfailed in 0.12s ="
-        r"^=* ?(?P<words>\d+ (?:passed|failed|errors?|skipped|xfailed|xpassed|deselected|warnings?)\b.*) in [\d.]+s",
-        # unittest: "Ran 3 tests in 0.001s", an empty line, "FAILED (failures=1, skipped=1)"
-        r"^Ran (?P<all>\d+) tests? in [\d.]+s\s+(?:OK|FAILED)(?: \((?P<less>[^)\n]*)\))?",
-        # go: "ok  	example/a	0.012s", "FAIL	example/b	0.010s", "FAIL	example/c [build failed]"
-        r"^(?P<passed_line>ok) +\t?\S+\s+(?:[\d.]+s|\(cached\))(?![^\n]*no tests to run)",
-        r"^(?P<failed_line>FAIL)[ \t]+\S+[ \t]+(?:[\d.]+s|\[build failed\])",
-        # cargo: "test result: FAILED. 2 passed; 1 failed; 0 ignored"; nextest: "3 tests run: 2 passed, 1 failed"
-        r"^test result: \w+\. (?P<passed>\d+) passed; (?P<failed>\d+) failed",
-        r"^ *Summary \[[^\]]*\] +\d+ tests? run: (?P<words>.*)$",
-        r"^error: (?P<failed_line>could not compile)",
-        # jest: "Tests:       1 failed, 2 passed, 3 total"; vitest: "      Tests  1 failed | 2 passed (3)"
-        r"^ *Tests:? +(?P<words>\d+ (?:passed|failed|skipped|todo).*)$",
-        # mocha: "  2 passing (5ms)"; node: "# pass 2", "ℹ fail 1"
-        r"^ *(?P<passed>\d+) passing \(",
-        r"^ *(?P<failed>\d+) failing$",
-        r"^(?:#|ℹ) pass (?P<passed>\d+)$",
-        r"^(?:#|ℹ) fail (?P<failed>\d+)$",
-        # maven, the total of a module
-        r"Tests run: (?P<all>\d+), (?P<less>Failures: \d+, Errors: \d+, Skipped: \d+)\s*$",
-        r"^\[ERROR\] (?P<failed_line>COMPILATION ERROR)",
-        # gradle
-        r"^(?P<all>\d+) tests completed, (?P<less>\d+ failed)",
-        r"^> Task :\S*[tT]est(?: UP-TO-DATE| FROM-CACHE)?$[\s\S]*^(?P<passed_line>BUILD SUCCESSFUL)",
-        # ctest; rspec
-        r"^\d+% tests passed, (?P<failed>\d+) tests? failed out of (?P<all>\d+)",
-        r"^(?P<all>\d+) examples?, (?P<less>\d+ failures?(?:, \d+ pending)?)",
-    )
-)
+# What each runner prints at its end. Groups: the tests that "passed" and "failed", or "all" of them and in "less" those
+# that did not pass, or the "words" that say so; a "passed_line" or "failed_line" is one for itself.
+# pytest; unittest; go; cargo; nextest; jest, vitest; mocha, node; maven, of a module; gradle; ctest; rspec.
+_SUMMARIES: Final = r"""
+^=* ?(?P<words>\d+ (?:passed|failed|errors?|skipped|xfailed|xpassed|deselected|warnings?)\b.*) in [\d.]+s
+^Ran (?P<all>\d+) tests? in [\d.]+s\s+(?:OK|FAILED)(?: \((?P<less>[^)\n]*)\))?
+^(?P<passed_line>ok) +\t?\S+\s+(?:[\d.]+s|\(cached\))(?![^\n]*no tests to run)
+^(?P<failed_line>FAIL)[ \t]+\S+[ \t]+(?:[\d.]+s|\[build failed\])
+^test result: \w+\. (?P<passed>\d+) passed; (?P<failed>\d+) failed
+^ *Summary \[[^\]]*\] +\d+ tests? run: (?P<words>.*)$
+^error: (?P<failed_line>could not compile)
+^ *Tests:? +(?P<words>\d+ (?:passed|failed|skipped|todo).*)$
+^ *(?P<passed>\d+) passing \(
+^ *(?P<failed>\d+) failing$
+^(?:#|ℹ) pass (?P<passed>\d+)$
+^(?:#|ℹ) fail (?P<failed>\d+)$
+Tests run: (?P<all>\d+), (?P<less>Failures: \d+, Errors: \d+, Skipped: \d+)\s*$
+^\[ERROR\] (?P<failed_line>COMPILATION ERROR)
+^(?P<all>\d+) tests completed, (?P<less>\d+ failed)
+^> Task :\S*[tT]est(?: UP-TO-DATE| FROM-CACHE)?$[\s\S]*^(?P<passed_line>BUILD SUCCESSFUL)
+^\d+% tests passed, (?P<failed>\d+) tests? failed out of (?P<all>\d+)
+^(?P<all>\d+) examples?, (?P<less>\d+ failures?(?:, \d+ pending)?)
+""".strip().splitlines()
 _FAILED_WORD: Final = re.compile(r"(\d+) (?:failed|errors?|failures?)\b|(?:[Ff]ailures|[Ee]rrors)[=:] ?(\d+)")
 _PASSED_WORD: Final = re.compile(r"(\d+) x?passed\b")
 _SKIPPED_WORD: Final = re.compile(r"(\d+) (?:skipped|pending)\b|[Ss]kipped[=:] ?(\d+)")
@@ -387,7 +340,7 @@ def summary(text: str) -> tuple[int, int] | None:
     passed_count = failed_count = 0
     has_summary = False
     for pattern in _SUMMARIES:
-        for match in pattern.finditer(text):
+        for match in re.finditer(pattern, text, re.MULTILINE):
             has_summary = True
             # Of the groups a pattern has only some; the names of the two "lines" tell what such a line means.
             groups = match.groupdict()
