@@ -1,4 +1,4 @@
-"""OpenAI chat messages: JSON lines of {"messages": [...]}, the form of most logs and fine-tuning sets.
+"""Records with messages: OpenAI's chat messages, JSON lines of {"messages": [...]}, and the layouts of other libraries.
 
 docs/reference/formats.md lists the other keys of a record. A bare list of messages is a run, too, and a list of such
 lists holds several.
@@ -7,10 +7,14 @@ lists holds several.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from hepm.ingest.fields import as_list, as_number, first_time, is_list, is_object, kind_of, list_at, text_at, value_at
 from hepm.ingest.formats.document import Document, Reader, RunOrigin
+from hepm.ingest.formats.message_layouts import chat_messages, is_langchain, is_pydantic_ai
+from hepm.ingest.formats.openai_items import is_item
 from hepm.ingest.formats.parts import result_text
 from hepm.ingest.formats.turns import chat_turns
 from hepm.ingest.records import SOLVED, Items, ReadOptions, RecordError, filled, graded
@@ -19,11 +23,13 @@ from hepm.types import Object, Outcome, Trajectory
 
 # The end of a run is preferred to when it was written down.
 _TIMES: Final = ("ended_at", "end_time", "timestamp", "created_at", "created")
+_LISTS: Final = ("messages", "items", "input", "output")
+_FOREIGN: Final = "it looks like a list of messages, and has some of types that hepm does not know: {}"
 _GOOD: Final = re.compile("success|successful|succeeded|solved|resolved|pass|passed|correct|true|yes|good|positive|1")
 _BAD: Final = re.compile("failure|failed|fail|unsolved|unresolved|incorrect|wrong|false|no|bad|negative|error|0")
 
 
-def _recognises(document: Document) -> bool:
+def _recognises_chat(document: Document) -> bool:
     # Gemini's lists of contents may begin with one of the user that has no role.
     if document.keys & {"messages", "role", "contents", "parts"}:
         return True
@@ -31,13 +37,62 @@ def _recognises(document: Document) -> bool:
     return is_list(history) and value_at(history[:1] and history[0], "role") is not None
 
 
-def _read(document: Document) -> Items:
+def _read_chat(document: Document) -> Items:
     # One bare list of messages: the file is a single run.
     is_run = document.is_list and bool(document.keys & {"role", "parts"}) and not is_list(document.first)
     return document.conversations(
         lambda value: is_run and not isinstance(value, RecordError),
         lambda record: read_record(record, document),
     )
+
+
+def _recognises(is_message: Callable[[Any], bool], document: Document) -> bool:
+    first = document.first
+    messages = _messages_in(first) if is_object(first) else first
+    return is_message(first) or any(map(is_message, messages or document.first_records()))
+
+
+def _read(is_message: Callable[[Any], bool], document: Document) -> Items:
+    """A list of messages is one run, and so is each record or line with a list of them."""
+    foreign: set[str] = set()
+
+    def is_alone(value: Any) -> bool:
+        if is_message(value):
+            return True
+        if not is_object(value) or any(is_list(value.get(key)) for key in _LISTS):
+            return False
+        if is_message is is_item:
+            return True
+        kind = value.get("type")
+        if isinstance(kind, str):
+            foreign.add(kind[:40])
+        return isinstance(kind, str)
+
+    def build(record: Object) -> Trajectory:
+        if foreign:  # a part of its conversation would be another conversation
+            raise RecordError(_FOREIGN.format(sorted(foreign)))
+        messages = _messages_in(record)
+        if not messages:
+            raise RecordError("it has no 'messages'")
+        # Instructions are repeated in each request of pydantic-ai, and stand beside its parts.
+        repeated = [value_at(message, "instructions") for message in messages if is_pydantic_ai(message)]
+        given = [text for text in (record.get("instructions"), *repeated) if isinstance(text, str) and text]
+        system = [{"role": "system", "content": text} for text in given[:1]]
+        return read_record({**record, "messages": [*system, *chat_messages(messages)]}, document)
+
+    return document.conversations(is_alone, build)
+
+
+def _messages_in(record: Object) -> list[Any]:
+    """All messages or items of a record: an "input" that is a text is a message of the user."""
+    messages: list[Any] = []
+    for key in _LISTS:
+        value = record.get(key)
+        if is_list(value):
+            messages += value
+        elif isinstance(value, str):
+            messages.append({"role": "user", "content": value})
+    return messages
 
 
 def read_record(record: Object, origin: RunOrigin) -> Trajectory:
@@ -109,4 +164,11 @@ def verdict(value: Any, key: str) -> bool | None:
     return None
 
 
-READER: Final = Reader("chat", _recognises, _read)
+def _reader(name: str, is_message: Callable[[Any], bool]) -> Reader:
+    return Reader(name, partial(_recognises, is_message), partial(_read, is_message))
+
+
+RESPONSES: Final = _reader("responses", is_item)
+LANGCHAIN: Final = _reader("langchain", is_langchain)
+PYDANTIC_AI: Final = _reader("pydantic-ai", is_pydantic_ai)
+READER: Final = Reader("chat", _recognises_chat, _read_chat)

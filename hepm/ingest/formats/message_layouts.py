@@ -5,13 +5,10 @@ The layouts of LangChain, pydantic-ai, OpenTelemetry, and items of the Responses
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any, Final
 
 from hepm.ingest.fields import (
     Objects,
-    as_list,
     as_text,
     is_list,
     is_object,
@@ -22,15 +19,11 @@ from hepm.ingest.fields import (
     text_at,
     value_at,
 )
-from hepm.ingest.formats.chat import read_record
-from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.openai_items import is_item, item_messages
 from hepm.ingest.formats.parts import Unread, call_in, result_message, spread
-from hepm.ingest.records import Items, RecordError
-from hepm.types import Object, Trajectory
+from hepm.types import Object
 
 _LANGCHAIN: Final = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "function"}
-_FOREIGN: Final = "it looks like a list of messages, and has some of types that hepm does not know: {}"
 _ALTERNATIVES: Final = ("choices", "generations", "candidates")
 """Keys of lists of answers to one request, of which the first one counts."""
 
@@ -166,49 +159,3 @@ def _of_pydantic_ai(value: Object) -> Objects:
     if value["kind"] == "response":
         messages.insert(0, {"role": "assistant", "content": text, "tool_calls": calls})
     return messages
-
-
-def _recognises(is_message: Callable[[Any], bool], document: Document) -> bool:
-    first = document.first
-    if is_object(first) and is_list(first.get("messages")):
-        first = first["messages"]
-    if is_list(first) and first:
-        first = first[0]
-    return is_message(first)
-
-
-def _read(is_message: Callable[[Any], bool], document: Document) -> Items:
-    """A list of messages is one run, and so is each record or line with a list of them."""
-    foreign: set[str] = set()
-
-    def is_alone(value: Any) -> bool:
-        if is_message(value):
-            return True
-        is_foreign = is_object(value) and type(value.get("type")) is str and "messages" not in value
-        if is_foreign:
-            foreign.add(value["type"][:40])
-        return is_foreign
-
-    def build(record: Object) -> Trajectory:
-        if foreign:  # a part of its conversation would be another conversation
-            raise RecordError(_FOREIGN.format(sorted(foreign)))
-        return _run(record, document)
-
-    return document.conversations(is_alone, build)
-
-
-def _run(record: Object, document: Document) -> Trajectory:
-    if "messages" not in record:
-        raise RecordError("it has no 'messages'")
-    messages = as_list(record["messages"], "'messages'")
-    system: Objects = []
-    for message in messages:
-        # Instructions are repeated in each request and stand beside its parts.
-        if is_pydantic_ai(message) and message.get("instructions"):
-            system = [{"role": "system", "content": message["instructions"]}]
-            break
-    return read_record({**record, "messages": [*system, *chat_messages(messages)]}, document)
-
-
-LANGCHAIN: Final = Reader("langchain", partial(_recognises, is_langchain), partial(_read, is_langchain))
-PYDANTIC_AI: Final = Reader("pydantic-ai", partial(_recognises, is_pydantic_ai), partial(_read, is_pydantic_ai))

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from hepm.ingest.fields import Objects, as_object, is_list, is_object
-from hepm.ingest.formats.chat import read_record
-from hepm.ingest.formats.document import Document, Reader
+from hepm.ingest.fields import Objects, is_list, is_object
 from hepm.ingest.formats.parts import result_text
-from hepm.ingest.records import Items
 from hepm.types import Object
 
 _CALLS: Final = {"function_call": "arguments", "custom_tool_call": "input", "mcp_call": "arguments"}
@@ -23,7 +20,6 @@ _ALL_CALLS: Final = _OWN_CALLS | _CALLS.keys()
 _OWN_ARGUMENTS: Final = ("action", "operation", "queries", "code")
 REFUSED: Final = ("declined", "denied", "cancelled", "canceled", "aborted", "interrupted", "rejected")
 """Statuses of calls that never ran."""
-_LISTS: Final = ("messages", "items", "input", "output")
 
 
 def item_messages(items: Sequence[Object]) -> Objects:
@@ -111,45 +107,3 @@ def is_item(value: Any) -> bool:
         return False
     kind = value.get("type")
     return isinstance(kind, str) and (kind in _ALL_CALLS or kind.endswith("_call_output"))
-
-
-def _recognises(document: Document) -> bool:
-    first = document.first
-    if is_object(first) and "messages" not in document.keys and _has_list(first):
-        return any(map(is_item, _items_of(first)))
-    return bool(document.keys & {"type", "role"}) and any(map(is_item, document.first_records()))
-
-
-def _has_list(record: Object) -> bool:
-    return any(is_list(record.get(key)) for key in _LISTS)
-
-
-def _items_of(record: Object) -> list[Any]:
-    """All items of a record: an "input" that is a text is a message of the user."""
-    items: list[Any] = []
-    for key in _LISTS:
-        value = record.get(key)
-        if is_list(value):
-            items += value
-        elif isinstance(value, str):
-            items.append({"role": "user", "content": value})
-    return items
-
-
-def _record(record: Object) -> Object:
-    """A record with items, as the chat record it amounts to."""
-    items = [as_object(item, "an item") for item in _items_of(record)]
-    if isinstance(record.get("instructions"), str):
-        items.insert(0, {"role": "system", "content": record["instructions"]})
-    return {**record, "messages": item_messages(items)}
-
-
-def _read(document: Document) -> Items:
-    """A file of items is one run; records with lists of items are a run each."""
-    return document.conversations(
-        lambda value: is_object(value) and (is_item(value) or not _has_list(value)),
-        lambda record: read_record(_record(record), document),
-    )
-
-
-READER: Final = Reader("responses", _recognises, _read)
