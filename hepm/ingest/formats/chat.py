@@ -48,7 +48,11 @@ def _read_chat(document: Document) -> Items:
 
 def _recognises(is_message: Callable[[Any], bool], document: Document) -> bool:
     first = document.first
-    messages = _messages_in(first) if is_object(first) else first
+    messages: list[Any] = []
+    if is_object(first):
+        messages = _messages_in(first)
+    elif is_list(first):
+        messages = first
     return is_message(first) or any(map(is_message, messages or document.first_records()))
 
 
