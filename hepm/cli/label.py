@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -17,12 +15,11 @@ from hepm.cli.config import read_config
 from hepm.cli.model import ModelChoice, cost_of, dry_run_option, model_options, tell_cost, tell_estimate
 from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, refuse, remark, tell
 from hepm.errors import BudgetSpentError, InputError
-from hepm.text import count_of
-from hepm.types import REMOVED, Object, Outcome, Trajectory
+from hepm.text import count_of, day_of
+from hepm.types import REMOVED, Outcome, Trajectory
 
 if TYPE_CHECKING:
     from hepm.ingest.outcome import RunVerdict
-    from hepm.llm import Client
     from hepm.memory import Memory
 
 _SHOWN_TURNS: Final = 16
@@ -30,6 +27,7 @@ _SPEAKERS: Final = {"assistant": "agent", "user": "user"}
 _LINE: Final = 160
 JUDGE: Final = "judge"
 _KEYS: Final = "y: it succeeded, n: it failed, s: skip, q: quit"  # and the return key
+_WORDS: Final = {True: "success", False: "failure", None: "unlabelled"}
 
 
 @command("label")
@@ -58,26 +56,34 @@ def label(
     chosen = {"RUN": run, "--by": by, "--remove": remove}
     ways = [name for name, value in chosen.items() if value is not None]
     refuse(len(ways) > 1, "", f"{' and '.join(ways)} exclude each other.")
-    given = None
-    if outcome is not None:
-        given = _parse_outcome(outcome)
+    given = None if outcome is None else _outcome(outcome)
     with place.open() as memory:
-        labelling = _Labelling(memory, place.namespace, dry_run, as_json)
-        if run is not None:
-            labelling.one(run, given)
-        elif remove is not None:
-            labelling.remove(remove)
-        elif by == JUDGE:
-            labelling.by_model(choice)
-        elif by is not None:
-            labelling.by_rule(by)
-        elif dry_run or as_json:
-            labelling.list(labelling.runs(removed=True))
+        labels, namespace = memory.labels, place.namespace
+        if by == JUDGE:
+            _by_model(memory, choice, namespace, dry_run=dry_run, as_json=as_json)
+            return
+        if by is not None:
+            _by_rule(memory, by, namespace, dry_run=dry_run, as_json=as_json)
+            return
+        if run is not None and given is not None:
+            _one(memory, run, given, namespace, dry_run=dry_run, as_json=as_json)
+            return
+        if remove is not None and not dry_run:
+            count = labels.retract(remove, namespace=namespace)
+            _say({"removed": count, "by": remove}, f"{count_of(count, 'label')} by {remove} removed", as_json=as_json)
+            return
+        found: Iterable[Trajectory] = labels.unlabelled(namespace=namespace, removed=True)
+        if remove is not None:
+            found = labels.derived(remove, namespace=namespace)
+        elif run is not None:
+            found = [_stored(memory, run, namespace)]
+        if dry_run or as_json:
+            _list(found, as_json=as_json)
         else:
-            labelling.by_hand(labelling.runs(removed=True))
+            _by_hand(memory, found, namespace)
 
 
-def _parse_outcome(text: str) -> Outcome:
+def _outcome(text: str) -> Outcome:
     """The outcome of a word or a reward; an empty one removes the label."""
     from hepm.ingest.records import graded
 
@@ -92,203 +98,157 @@ def _parse_outcome(text: str) -> Outcome:
         raise click.BadParameter(wrong, param_hint="OUTCOME") from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Labelling:
-    """The labels of a namespace, given in one of several ways; a dry run only says what would be done."""
+def _stored(memory: Memory, id: str, namespace: str) -> Trajectory:
+    """The run as it is stored."""
+    # An empty outcome changes nothing. Raises if there is no such run.
+    return memory.labels.give(id, Outcome(), namespace=namespace)
 
-    memory: Memory
-    namespace: str
-    dry_run: bool
-    as_json: bool
 
-    def runs(self, *, removed: bool) -> Iterator[Trajectory]:
-        """The unlabelled ones, the latest first."""
-        return self.memory.labels.unlabelled(namespace=self.namespace, removed=removed)
+def _one(memory: Memory, id: str, outcome: Outcome, namespace: str, *, dry_run: bool, as_json: bool) -> None:
+    """Give a run its outcome, or take it away."""
+    before = _stored(memory, id, namespace)
+    if not dry_run and outcome == Outcome():
+        memory.labels.remove(id, namespace=namespace)
+    elif not dry_run:
+        memory.labels.give(id, outcome, namespace=namespace)
+    success_from = memory.header.success_from
+    before, success = before.graded(success_from), outcome.graded(success_from).success
+    document = {"run": id, "success": success, "before": before.outcome.success, "by": before.outcome_by}
+    _say(document, f"{id}: {_WORDS[success]}, was {_label_of(before)}", as_json=as_json)
 
-    # One run
 
-    def one(self, id: str, outcome: Outcome | None) -> None:
-        """Give a run its outcome, take it away, or look at it."""
-        labels = self.memory.labels
-        run = self.memory.run(id, namespace=self.namespace)
-        if outcome is None and run is not None:
-            look = self.list if self.as_json or self.dry_run else self.by_hand
-            look([run])
-            return
-        outcome = outcome or Outcome()
-        if self.dry_run or run is None:
-            # An empty outcome changes nothing, and tells the present label. Raises if there is no such run.
-            before = labels.give(id, Outcome(), namespace=self.namespace)
-        elif outcome == Outcome():
-            before = labels.remove(id, namespace=self.namespace)
-        else:
-            before = labels.give(id, outcome, namespace=self.namespace)
-        success_from = self.memory.header.success_from
-        before, success = before.graded(success_from), outcome.graded(success_from).success
-        document = {"run": id, "success": success, "before": before.outcome.success, "by": before.outcome_by}
-        self._tell(document, f"{id}: {_word(success)}, was {_label_of(before)}")
+def _say(document: dict[str, object], sentence: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json(document)
+    else:
+        tell(sentence)
 
-    def _tell(self, document: Mapping[str, object], sentence: str) -> None:
-        if self.as_json:
-            print_json(document)
-        else:
-            tell(sentence)
 
-    def list(self, runs: Iterable[Trajectory]) -> None:
-        """Print runs."""
-        documents = [_about(run) for run in runs]
-        if self.as_json:
-            print_json({"runs": documents})
-            return
-        for about in documents:
-            task = f", task {about['task']}" if about["task"] else ""
-            tell(f"{about['id']}: {about['label']}{task}, {about['calls']} calls, {about['errors']} failed")
-        print(count_of(len(documents), "run"))
+def _list(runs: Iterable[Trajectory], *, as_json: bool) -> None:
+    """Print runs with their labels."""
+    listed = list(runs)
+    if as_json:
+        rows = [{"id": run.id, "task": run.task, "success": run.outcome.success, "by": run.outcome_by} for run in listed]
+        print_json({"runs": rows})
+        return
+    for run in listed:
+        tell(f"{run.id}: {_label_of(run)}, task {run.task or 'unknown'}")
+    print(count_of(len(listed), "run"))
 
-    # Many runs
 
-    def remove(self, by: str) -> None:
-        """Remove all labels of a source."""
-        if self.dry_run:
-            self.list(self.memory.labels.derived(by, namespace=self.namespace))
-            return
-        count = self.memory.labels.retract(by, namespace=self.namespace)
-        self._tell({"removed": count, "by": by}, f"{count_of(count, 'label')} by {by} removed")
+def _label_of(run: Trajectory) -> str:
+    word = _WORDS[run.outcome.success]
+    if run.outcome_by in ("", REMOVED):
+        return word
+    return f"{word} by {run.outcome_by}"
 
-    def by_rule(self, names: str) -> None:
-        """Label by rules."""
-        from hepm.ingest.outcome import check_rules, verdict_of
 
-        rules = tuple(name.strip() for name in names.split(","))
+def _by_rule(memory: Memory, names: str, namespace: str, *, dry_run: bool, as_json: bool) -> None:
+    """Label by rules."""
+    from hepm.ingest.outcome import check_rules, verdict_of
+
+    rules = tuple(name.strip() for name in names.split(","))
+    try:
+        check_rules(rules)
+    except InputError as error:
+        raise click.BadParameter(str(error), param_hint="--by") from error
+    # One after the other: a store may hold a million runs.
+    verdicts = (verdict_of(run, rules) for run in memory.labels.unlabelled(namespace=namespace, removed=False))
+    report = _store(memory, verdicts, namespace, dry_run=dry_run, as_json=as_json)
+    if as_json:
+        print_json(report)
+    # A store keeps the first 600 characters of a result, and a summary of tests stands at its end.
+    if report["unlabelled"]:
+        hint = "rules read a stored result only as far as it was kept; ingest the files again to let them read all"
+        remark(f"hepm: {hint}")
+
+
+def _by_model(memory: Memory, choice: ModelChoice, namespace: str, *, dry_run: bool, as_json: bool) -> None:
+    """Label by a model."""
+    from hepm.experience.judge import OutcomeJudge
+
+    client = choice.client(memory, namespace, "run")
+    if client is None:
+        raise click.UsageError("--by judge needs a model: give --model, or set HEPM_LLM_MODEL.")
+    judge = OutcomeJudge(client, read_config().model.concurrency)
+    # Runs whose label was removed are left to people.
+    runs = memory.labels.unlabelled(namespace=namespace, removed=False)
+    if dry_run:
+        waiting = list(runs)
+        tell_estimate(len(waiting), judge.estimate(waiting), as_json=as_json)
+        return
+    try:
+        report = _store(memory, judge.verdicts(runs), namespace, dry_run=False, as_json=as_json)
+        if as_json:
+            print_json({**report, "cost": cost_of(client)})
+    finally:
+        tell_cost(client)
+
+
+def _store(
+    memory: Memory, verdicts: Generator[RunVerdict], namespace: str, *, dry_run: bool, as_json: bool
+) -> dict[str, object]:
+    """Store labels, unless it is a dry run, and say how many, unless it is for JSON; the report for it."""
+    counts = dict.fromkeys(_WORDS.values(), 0)
+    problems: list[tuple[str, str]] = []
+    stopped = ""
+    judged = verdicts
+    if not dry_run:
+        judged = memory.labels.store(verdicts, namespace=namespace)
+    with Bar("runs looked at") as bar, closing(judged):
         try:
-            check_rules(rules)
-        except InputError as error:
-            raise click.BadParameter(str(error), param_hint="--by") from error
-        # One after the other: a store may hold a million runs.
-        verdicts = (verdict_of(run, rules) for run in self.runs(removed=False))
-        # A store keeps the first 600 characters of a result, and a summary of tests stands at its end.
-        if self._report(verdicts)["unlabelled"]:
-            hint = "rules read a stored result only as far as it was kept; ingest the files again to let them read all"
-            remark(f"hepm: {hint}")
-
-    def by_model(self, choice: ModelChoice) -> None:
-        """Label by a model."""
-        from hepm.experience.judge import OutcomeJudge
-
-        client = choice.client(self.memory, self.namespace, "run")
-        if client is None:
-            raise click.UsageError("--by judge needs a model: give --model, or set HEPM_LLM_MODEL.")
-        judge = OutcomeJudge(client, read_config().model.concurrency)
-        # Runs whose label was removed are left to people.
-        runs = self.runs(removed=False)
-        if self.dry_run:
-            waiting = list(runs)
-            tell_estimate(len(waiting), judge.estimate(waiting), as_json=self.as_json)
-            return
-        try:
-            self._report(judge.verdicts(runs), client)
-        finally:
-            tell_cost(client)
-
-    def _report(self, verdicts: Generator[RunVerdict], client: Client | None = None) -> dict[str, int]:
-        counts = {"success": 0, "failure": 0, "unlabelled": 0}
-        problems: list[tuple[str, str]] = []
-        stopped = ""
-        judged = verdicts
-        if not self.dry_run:
-            judged = self.memory.labels.store(verdicts, namespace=self.namespace)
-        with Bar("runs looked at") as bar, closing(judged):
-            try:
-                for verdict in judged:
-                    counts[_word(verdict.success)] += 1
-                    if verdict.problem:
-                        problems.append((verdict.run.id, verdict.problem))
-                    if self.dry_run and verdict.success is not None and not self.as_json:
-                        tell(f"{verdict.run.id}: {_word(verdict.success)} by {verdict.by}")
-                    bar.show(sum(counts.values()))
-            except BudgetSpentError as error:
-                stopped = str(error)
-        if self.as_json:
-            document: Object = {**counts, "problems": problems, "stopped": stopped, "dry_run": self.dry_run}
-            if client is not None:
-                document["cost"] = cost_of(client)
-            print_json(document)
-            return counts
+            for verdict in judged:
+                counts[_WORDS[verdict.success]] += 1
+                if verdict.problem:
+                    problems.append((verdict.run.id, verdict.problem))
+                if dry_run and verdict.success is not None and not as_json:
+                    tell(f"{verdict.run.id}: {_WORDS[verdict.success]} by {verdict.by}")
+                bar.show(sum(counts.values()))
+        except BudgetSpentError as error:
+            stopped = str(error)
+    if not as_json:
         labelled = counts["success"] + counts["failure"]
-        done = "would be labelled" if self.dry_run else "labelled"
+        done = "would be labelled" if dry_run else "labelled"
         ends = f"{counts['success']:,} succeeded, {counts['failure']:,} failed"
         print(f"{count_of(labelled, 'run')} {done}: {ends}; {counts['unlabelled']:,} without a label")
         for id, why in problems:
             remark(f"  {id}: {why}")
         if stopped:
             remark(f"hepm: {stopped}; repeat the command to go on")
-        elif labelled and not self.dry_run:
-            remark("`hepm lesson distill` learns from them")
-        return counts
-
-    def by_hand(self, runs: Iterable[Trajectory]) -> None:
-        """Ask about each run in the terminal."""
-        # A pipe would answer all questions with its first lines.
-        refuse(
-            not (sys.stdin and sys.stdin.isatty()),
-            "",
-            "labelling by hand needs a terminal. Give --by with rules or judge, or RUN with its OUTCOME; "
-            "--dry-run lists the runs.",
-        )
-        labelled = 0
-        keys = click.Choice(["y", "n", "s", "q"], case_sensitive=False)
-        for run in runs:
-            print("\n".join(_card(run)))
-            key = click.prompt(_KEYS, type=keys, show_choices=False)
-            if key == "q":
-                break
-            if key != "s":
-                # One by one, so that quitting or Ctrl-C loses none.
-                self.memory.labels.give(run.id, Outcome(None, key == "y"), namespace=self.namespace)
-                labelled += 1
-            print()
-        print(f"{count_of(labelled, 'run')} labelled")
+    return {**counts, "problems": problems, "stopped": stopped, "dry_run": dry_run}
 
 
-def _word(success: bool | None) -> str:
-    return {True: "success", False: "failure", None: "unlabelled"}[success]
-
-
-def _label_of(run: Trajectory) -> str:
-    word = _word(run.outcome.success)
-    if run.outcome_by in ("", REMOVED):
-        return word
-    return f"{word} by {run.outcome_by}"
-
-
-def _about(run: Trajectory) -> dict[str, object]:
-    calls = list(run.calls())
-    return {
-        "id": run.id,
-        "environment": run.environment,
-        "task": run.task,
-        "user": run.user,
-        "ended_at": run.ended_at,
-        "success": run.outcome.success,
-        "by": run.outcome_by,
-        "label": _label_of(run),
-        "calls": len(calls),
-        # Known ones: most formats do not say.
-        "errors": sum(call.error is True for call in calls),
-    }
+def _by_hand(memory: Memory, runs: Iterable[Trajectory], namespace: str) -> None:
+    """Ask about each run in the terminal."""
+    # A pipe would answer all questions with its first lines.
+    refuse(
+        not (sys.stdin and sys.stdin.isatty()),
+        "",
+        "labelling by hand needs a terminal. Give --by with rules or judge, or RUN with its OUTCOME; "
+        "--dry-run lists the runs.",
+    )
+    labelled = 0
+    keys = click.Choice(["y", "n", "s", "q"], case_sensitive=False)
+    for run in runs:
+        print("\n".join(_card(run)))
+        key = click.prompt(_KEYS, type=keys, show_choices=False)
+        if key == "q":
+            break
+        if key != "s":
+            # One by one, so that quitting or Ctrl-C loses none.
+            memory.labels.give(run.id, Outcome(None, key == "y"), namespace=namespace)
+            labelled += 1
+        print()
+    print(f"{count_of(labelled, 'run')} labelled")
 
 
 def _card(run: Trajectory) -> Iterator[str]:
     """What a person needs to see of a run, in lines without control characters: its request, and how it ended."""
     from hepm.experience.transcript import plain, went_wrong
 
-    head = f"run {run.id}"
-    if run.task:
-        head += f", task {run.task}"
-    if run.environment:
-        head += f", in {run.environment}"
-    if run.ended_at is not None:
-        head += f", ended {datetime.fromtimestamp(run.ended_at, UTC):%Y-%m-%d %H:%M} UTC"
+    about = [f"run {run.id}", run.task and f"task {run.task}", run.environment and f"in {run.environment}"]
+    about.append(run.ended_at and f"ended {day_of(run.ended_at)}")
+    head = ", ".join(part for part in about if part)
     calls = list(run.calls())
     yield plain(f"{head}: {count_of(len(calls), 'call')}, {sum(map(went_wrong, calls))} failed", 4 * _LINE)
     turns = [turn for turn in run.turns if turn.role != "system"]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hepm.experience.likeness import request_of
 from hepm.graph.trials import Trial
 from hepm.text import cut
 from hepm.types import Object, Trajectory, Turn
-from hepm.web.answers import Transcript, TurnShown
+
+if TYPE_CHECKING:  # they need pydantic, which comes with `hepm[serve]` alone
+    from hepm.web.answers import Transcript, TurnShown
 
 MOST_TURNS: Final = 200
 """Turns that are shown of a run."""
