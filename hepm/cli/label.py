@@ -16,7 +16,7 @@ from hepm.cli.model import ModelChoice, cost_of, dry_run_option, model_options, 
 from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, refuse, remark, tell
 from hepm.errors import BudgetSpentError, InputError
 from hepm.text import count_of, day_of
-from hepm.types import REMOVED, Outcome, Trajectory
+from hepm.types import REMOVED, Object, Outcome, Trajectory
 
 if TYPE_CHECKING:
     from hepm.ingest.outcome import RunVerdict
@@ -113,11 +113,11 @@ def _one(memory: Memory, id: str, outcome: Outcome, namespace: str, *, dry_run: 
         memory.labels.give(id, outcome, namespace=namespace)
     success_from = memory.header.success_from
     before, success = before.graded(success_from), outcome.graded(success_from).success
-    document = {"run": id, "success": success, "before": before.outcome.success, "by": before.outcome_by}
+    document: Object = {"run": id, "success": success, "before": before.outcome.success, "by": before.outcome_by}
     _say(document, f"{id}: {_WORDS[success]}, was {_label_of(before)}", as_json=as_json)
 
 
-def _say(document: dict[str, object], sentence: str, *, as_json: bool) -> None:
+def _say(document: Object, sentence: str, *, as_json: bool) -> None:
     if as_json:
         print_json(document)
     else:
@@ -128,7 +128,9 @@ def _list(runs: Iterable[Trajectory], *, as_json: bool) -> None:
     """Print runs with their labels."""
     listed = list(runs)
     if as_json:
-        rows = [{"id": run.id, "task": run.task, "success": run.outcome.success, "by": run.outcome_by} for run in listed]
+        rows: list[Object] = []
+        for run in listed:
+            rows.append({"id": run.id, "task": run.task, "success": run.outcome.success, "by": run.outcome_by})
         print_json({"runs": rows})
         return
     for run in listed:
@@ -247,7 +249,8 @@ def _card(run: Trajectory) -> Iterator[str]:
     from hepm.experience.transcript import plain, went_wrong
 
     about = [f"run {run.id}", run.task and f"task {run.task}", run.environment and f"in {run.environment}"]
-    about.append(run.ended_at and f"ended {day_of(run.ended_at)}")
+    if run.ended_at is not None:
+        about.append(f"ended {day_of(run.ended_at)}")
     head = ", ".join(part for part in about if part)
     calls = list(run.calls())
     yield plain(f"{head}: {count_of(len(calls), 'call')}, {sum(map(went_wrong, calls))} failed", 4 * _LINE)

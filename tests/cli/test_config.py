@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import click
-import httpx2
 import pytest
 
 from hepm import Memory
 from hepm.cli.commands import find_command
 from hepm.cli.config import TABLES, ConfigFile, settings_of
+from hepm.types import Trajectory, Turn
+from hepm.web.server import ServeOptions
 from tests.cli.chats import chat, chats, write
-from tests.faults.command import HEPM, Answer, one_sentence, quick
+from tests.faults.command import Answer, one_sentence, quick
 
 
 @pytest.fixture
@@ -126,28 +127,30 @@ def test_secrets_are_kept_where_the_file_says_so(folder: Path) -> None:
     assert secret in run(folder, "export").out
 
 
-def test_a_server_goes_by_the_file_and_removes_its_secrets(folder: Path) -> None:
-    lines = "[serve]\nport = 0\nhost = '127.0.0.1'\nsessions = 'under-way'\n[redaction.rules]\nticket = 'T-[0-9]+'\n"
-    configure(folder, f"store = 'served.hepm'\n{lines}")
-    with subprocess.Popen([HEPM, "serve"], cwd=folder, stderr=subprocess.PIPE, text=True) as server:
-        assert server.stderr is not None
-        try:
-            said = server.stderr.readline()
-            assert "served.hepm" in said
-            assert "by hepm.toml" in said
-            url = said.split()[-1]
-            prompt = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "solve T-17", "cwd": "/x"}
-            assert httpx2.post(f"{url}/hooks/claude-code", json=prompt).status_code == 200
-            page = httpx2.get(f"{url}/api/run", params={"id": "s"}).text
-            assert "T-17" not in page
-            kept = [file.read_text("utf-8") for file in (folder / "under-way").rglob("*") if file.is_file()]
-            assert kept
-            assert "T-17" not in "".join(kept)
-        finally:
-            server.terminate()
-            server.wait(60)
-    with Memory.open(folder / "served.hepm") as memory:
-        assert "T-17" not in "".join(memory.export())
+def test_a_server_goes_by_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = "port = 0\nidle_s = 60\nsessions = 'under-way'\nspeak = 'weighed'\n[redaction.rules]\nticket = 'T-[0-9]+'\n"
+    configure(folder, f"store = 'served.hepm'\noutcome_by = []\n[serve]\n{lines}")
+    began: list[ServeOptions] = []
+
+    def serve(memory: Memory, options: ServeOptions, say: Callable[[str], object]) -> None:
+        began.append(options)
+        assert memory.speak == "weighed"
+        with memory.session(task="solve T-17") as session:
+            session.record("look", {}, "see T-17")
+            assert [file for file in (folder / "under-way").rglob("*") if file.is_file()]
+        say("http://127.0.0.1:1")
+
+    monkeypatch.setattr("hepm.web.server.serve", serve)
+    answer = run(folder, "serve")
+    assert answer.err == (
+        "hepm serves served.hepm (upstream https://api.openai.com/v1, by hepm.toml) at http://127.0.0.1:1\n"
+    )
+    [options] = began
+    redactor = options.redactor()
+    assert redactor is not None
+    [turn] = redactor(Trajectory("a", (Turn("user", "see T-17"),))).turns
+    assert "T-17" not in turn.text
+    assert (options.port, options.idle_s, options.outcome_by) == (0, 60.0, ())
 
 
 def test_every_setting_has_a_meaning_and_a_default_within_what_is_allowed() -> None:

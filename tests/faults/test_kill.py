@@ -34,9 +34,11 @@ def endpoint() -> Iterator[RawEndpoint]:
     [
         pytest.param("ingest", id="what an ingest acknowledged is stored once"),
         pytest.param(CLI, id="a command leaves whole batches and the next one completes them", marks=pytest.mark.soak),
-        pytest.param("forget", id="a forgotten run does not come back"),
+        pytest.param("forget", id="a forgotten run does not come back", marks=pytest.mark.soak),
         pytest.param("rebuild", id="a rebuild leaves the graph as it was", marks=pytest.mark.soak),
-        pytest.param("reembed", id="a new embedding loses no state and goes on where it stopped"),
+        pytest.param(
+            "reembed", id="a new embedding loses no state and goes on where it stopped", marks=pytest.mark.soak
+        ),
     ],
 )
 def test_a_process_that_dies_while_it_writes_leaves_what_it_acknowledged(folder: Path, job: str, kills: int) -> None:
@@ -47,7 +49,7 @@ def test_a_process_that_dies_while_it_writes_leaves_what_it_acknowledged(folder:
     assert tally.in_the_middle >= in_the_middle, "no kill hit the work itself: this test has tested nothing"
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(30, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kills", [1, pytest.param(30, marks=pytest.mark.soak)])
 def test_no_session_is_lost_doubled_or_changes_its_arm_when_a_server_dies(
     tmp_path: Path, endpoint: RawEndpoint, kills: int
 ) -> None:

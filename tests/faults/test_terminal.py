@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.faults.command import HEPM, hepm, interruptible, one_sentence, quick
+from tests.faults.command import HEPM, hepm, one_sentence, quick
 from tests.faults.logs import lines, records, run
 
 COMMANDS = ("demo", "ingest", "suggest", "stats", "eval", "view", "export", "import", "forget", "doctor", "reembed")
@@ -93,25 +91,3 @@ def test_a_closed_stream_is_no_traceback(store: Path, command: str, closed: str)
     )
     assert "Traceback" not in done.stderr, done.stderr[-1500:]
     assert done.returncode in (0, 1, 2)
-
-
-@pytest.mark.parametrize("after_s", [0.0, pytest.param(0.7, marks=pytest.mark.exhaustive)])
-def test_an_interrupted_ingest_ends_with_130_and_without_a_traceback(tmp_path: Path, after_s: float) -> None:
-    (tmp_path / "runs.jsonl").write_bytes(lines(records(30_000)))
-    store = tmp_path / "store.hepm"
-    process = subprocess.Popen(
-        [HEPM, "ingest", str(tmp_path / "runs.jsonl"), "--store", str(store)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=interruptible,  # noqa: PLW1509
-    )
-    while not store.exists():  # until it has begun
-        assert process.poll() is None
-        time.sleep(0.01)
-    time.sleep(after_s)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=120)
-    assert (process.returncode, "Traceback" in err) == (130, False), err
-    # Interrupted before the first batch, it takes its empty store away again.
-    assert not store.exists() or quick("doctor", "--store", store).out == "all is well\n"
