@@ -67,8 +67,8 @@ def _show_desk(memory: Memory) -> None:
         _print(f"  (what works here: {', '.join(sorted(moment.right))})", colour="green")
     answers = toured.moments
     _print(
-        f"\n  At {answers.total()} moments: {answers['hint']} right hints, {answers['wrong hint']} wrong ones, "
-        f"{answers['warning']} warnings alone, {answers['silence']} silences."
+        f"\n  At {answers.total()} moments: right hints {answers['hint']}, wrong hints {answers['wrong hint']}, "
+        f"warnings alone {answers['warning']}, silences {answers['silence']}."
     )
     solved = f"it solves {toured.before} without memory, {toured.after} with hints that it follows"
     _print(f"\n4. The same agent on {toured.cases} new cases: {solved}. One of them:", bold=True)
