@@ -5,33 +5,34 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from hepm.cli.bench import bench
+from hepm.cli.bench.outcome import PlayOutcome, Shared, about_usage, estimated, print_parts
 from hepm.cli.commands import PATH, argument, command, flag, option
 from hepm.cli.config import read_config
 from hepm.cli.model import ModelChoice, dry_run_option, model_options
 from hepm.cli.options import json_option, print_json, refuse, remark
-from hepm.cli.playing import PlayOutcome, Shared, about_usage, estimated, print_parts
 from hepm.errors import BudgetSpentError, InputError
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from hepm.lab.papers import Paper, PaperTable, TablePart
+    from hepm.lab.papers import Paper, PaperTable
     from hepm.llm import Usage
     from hepm.types import Object
 
 FOLDER: Final = Path("hepm-papers")
 _ASSUMED: Final = (
-    "This takes runs to be as long as the authors' own, and sessions of users to take all turns. Without --dry-run, a "
-    "pilot by the model comes first: it says what the rest takes, and ends the command if that is beyond --budget."
+    "By the pilot in this folder; without one, runs are taken to be as long as the authors' own, and sessions of users "
+    "as long as published. Without --dry-run, a pilot by the model comes first: it says what the rest takes, and ends "
+    "the command if that is beyond --budget."
 )
 
 
@@ -74,7 +75,7 @@ def papers(choice: ModelChoice, paper: str | None, as_json: bool, **options: Any
     made.play(as_json=as_json)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PapersCommand:
     """Tables of one paper, with the options of the command."""
 
@@ -96,21 +97,19 @@ class PapersCommand:
         if self.user_model:
             # Environments read it when they ask for the model that plays their user.
             os.environ["HEPM_USER_MODEL"] = self.user_model
-        budget, prices = self.choice.limits(self.prices)
         benches = self._benches()
-        announced: Usage | None = None
+        announced = None
         with TemporaryDirectory(prefix="hepm-papers-") as scratch:
-            shared = Shared((budget, prices), Path(scratch), self.judge or "")
-            if self._asks and not self.dry_run:
-                announced = self._announce(benches, shared)
+            limits = self.choice.limits(self.prices)
+            shared = Shared(limits, Path(scratch), many=True, judge=self.judge or "")
+            if self.dry_run:
+                self._tell_estimate(self._played(benches, shared), shared, as_json=as_json)
+                return
+            if self._asks:
+                announced = self._announced(benches, shared)
             outcomes = self._played(benches, shared)
-        if self.dry_run:
-            self._tell_estimate(outcomes, as_json=as_json)
-            return
         self._tell(outcomes, announced, as_json=as_json)
-        for outcome in outcomes.values():
-            if outcome.ending is not None:
-                raise outcome.ending
+        _raise_ending(outcomes)
         # Their rows lack what they would have shown: repeating the command tries them again.
         if any(outcome.document.get("failed") for outcome in outcomes.values()):
             raise click.exceptions.Exit(1)
@@ -122,33 +121,28 @@ class PapersCommand:
 
         return self.choice.model not in (GOLD, NONE, SCRIPTED)
 
-    def _announce(self, benches: Mapping[str, list[str]], shared: Shared) -> Usage:
-        """Make a pilot of each bench, and say what all will take.
+    def _announced(self, benches: Mapping[str, list[str]], shared: Shared) -> Usage:
+        """Make a pilot of each bench, and say what all will take, that included.
 
         Raises:
             BudgetSpentError: the rest would go beyond the budget. What the pilot asked is kept.
         """
-        from hepm.llm import Usage
-
-        budget, prices = shared.limits
         outcomes = self._played(benches, replace(shared, piloting=True, stand_ins={}))
-        rest = Usage(estimated=True)
-        for outcome in outcomes.values():
-            if outcome.ending is not None:
-                raise outcome.ending
-            rest += outcome.usage or Usage()
+        _raise_ending(outcomes)
+        budget, prices = shared.limits
+        rest, again = _total(outcomes)
         if prices is not None:
             rest = replace(rest, cost_usd=prices.cost_usd(rest))
-        total = budget.used + rest
         spent = about_usage(budget.used, prices and prices.cost_usd(budget.used)).removeprefix("about ")
-        remark(f"the pilot asked {spent}; the rest takes {about_usage(rest, prices and prices.cost_usd(rest))}")
-        short = budget.shortage(total)
-        if short:
+        takes = about_usage(rest, prices and rest.cost_usd)
+        anew = f", with {count_of(again, 'run')} that broke off before and are made anew" if again else ""
+        remark(f"the pilot asked {spent}; the rest takes {takes}{anew}")
+        if budget.shortage(budget.used + rest):
             raise BudgetSpentError(
                 "the rest would go beyond the budget: repeat the command with a larger one, or with --small. What the "
                 "pilot asked is kept."
             )
-        return total
+        return budget.used + rest
 
     def _played(self, benches: Mapping[str, list[str]], shared: Shared) -> dict[str, PlayOutcome]:
         """What the benches come to, up to the first that ends early."""
@@ -163,67 +157,50 @@ class PapersCommand:
 
     def _benches(self) -> Mapping[str, list[str]]:
         """The benches to play, with their rows; those whose source is not given are left out."""
-        given = self._sources()
-        needed = self.paper.arms_of(self.tables)
         playable: dict[str, list[str]] = {}
         missing: dict[str, list[str]] = {}
-        for name, rows in needed.items():
-            # What a bench is played after may need a source, too: without the rounds there is no memory to test.
-            about = self.paper.benches[name]
-            first = self.paper.benches.get(about.get("after", ""), {})
-            wanted = [known["source"] for known in (first, about) if "source" in known and "without" not in known]
-            lacking = [source for source in wanted if source not in given]
+        for name, rows in self.paper.arms_of(self.tables).items():
+            lacking = self.paper.lacking(name, self._sources)
             if lacking:
-                missing.setdefault(lacking[0], []).append(name)
+                missing.setdefault(lacking, []).append(name)
             else:
                 playable[name] = rows
-        alike = [name for name in playable if self.paper.stands_in(name, given)]
+        alike = [name for name in playable if self.paper.stands_in(name, self._sources)]
         if alike:
             remark(f"{', '.join(alike)}: look-alikes of our own, for want of a --source or of a key")
         for source, names in missing.items():
             remark(f"{', '.join(names)} left out: give --source {source}=PATH")
         if not playable:
-            needed_sources = " ".join(f"--source {source}=PATH" for source in missing)
-            raise InputError(f"nothing can be played without {needed_sources}.")
+            needed = " ".join(f"--source {source}=PATH" for source in missing)
+            raise InputError(f"nothing can be played without {needed}.")
         return playable
 
+    @cached_property
     def _sources(self) -> Mapping[str, str]:
         known = sorted({about["source"] for about in self.paper.benches.values() if "source" in about})
         sources: dict[str, str] = {}
         for given in self.source:
             name, equals, path = given.partition("=")
             refuse(not (name and equals and path), "--source", f"{given!r} is not NAME=PATH")
-            refuse(
-                name not in known,
-                "--source",
-                f"{name!r} is no source of this paper: {', '.join(known) or 'it has none'}",
-            )
+            there_are = ", ".join(known) or "it has none"
+            refuse(name not in known, "--source", f"{name!r} is no source of this paper: {there_are}")
             sources[name] = path
         return sources
 
     def _options(self, name: str, rows: Sequence[str]) -> Object:
         """The options of `hepm bench` for one of the benches."""
-        sources = self._sources()
-        options = self.paper.options(name, small=self.small, sources=sources)
-        source = self.paper.benches[name].get("source", "")
-        if source in sources and not self.paper.stands_in(name, sources):
-            options["source"] = sources[source]
+        options = self.paper.options(name, small=self.small, sources=self._sources)
         if "rounds" not in options:
             options.setdefault("trials", self.trials)
             options["arms"] = ",".join(rows)
         # A model that is none writes nothing: lessons are then found by counting.
         writer = self.choice.model if self._asks else ""
-        places = {
-            "model": writer,
-            "judge": self.judge or writer,
-            "folder": self.folder / self.paper.name,
-        }
+        folder = self.folder / self.paper.name
+        places = {"model": writer, "judge": self.judge or writer, "folder": folder}
         known = {parameter.name: parameter for parameter in bench.params}
         for key, value in options.items():
-            filled = value
             try:
-                if isinstance(value, str):
-                    filled = value.format(**places)
+                filled = value.format(**places) if isinstance(value, str) else value
                 # Values of a file are text where the option is a number, or the other way round.
                 options[key] = known[key].type_cast_value(click.get_current_context(), filled)
             except (LookupError, ValueError) as error:
@@ -235,59 +212,60 @@ class PapersCommand:
             # Of a bench of another model where none is asked: the same one plays it.
             options["model"] = self.choice.model
         given: Object = {
-            "model": self.choice.model,
             "budget": self.choice.budget,
             "base_url": self.base_url,
             "prices": self.prices,
             "concurrency": read_config().model.concurrency,
-            "folder": self.folder / self.paper.name / name,
+            "folder": folder / name,
             "dry_run": self.dry_run,
         }
         return given | options
 
-    def _tell_estimate(self, outcomes: Mapping[str, PlayOutcome], *, as_json: bool) -> None:
-        from hepm.llm import Usage
-
-        _, prices = self.choice.limits(self.prices)
-        total = sum((outcome.usage or Usage() for outcome in outcomes.values()), Usage(estimated=True))
-        whole = estimated(len(outcomes), total, "comparison", self.folder, prices=prices)
+    def _tell_estimate(self, outcomes: Mapping[str, PlayOutcome], shared: Shared, *, as_json: bool) -> None:
+        total, again = _total(outcomes)
+        whole = estimated(len(outcomes), total, "comparison", self.folder, shared.limits[1], again=again)
         if as_json:
             print_json(whole.document | {"made_of": {name: outcome.document for name, outcome in outcomes.items()}})
             return
-        for outcome in (*outcomes.values(), whole):
-            print_parts(outcome.parts)
+        print_parts([part for outcome in (*outcomes.values(), whole) for part in outcome.parts])
         print(_ASSUMED)
 
     def _tell(self, outcomes: Mapping[str, PlayOutcome], announced: Usage | None, *, as_json: bool) -> None:
+        documents = {name: outcome.document for name, outcome in outcomes.items()}
+        alike = [name for name in outcomes if self.paper.stands_in(name, self._sources)]
         tables: list[Object] = []
-        for table in map(self._as_played, self.tables):
+        for table in self.tables:
             about: Object = {"table": table.name, "title": table.title, "metrics": table.metrics}
-            tables.append(about | {"rows": _rows(table, outcomes)})
+            tables.append(about | {"rows": table.rows(documents, look_alikes=alike)})
         if as_json:
-            document: Object = {"paper": self.paper.name, "tables": tables}
+            document: Object = {"paper": self.paper.name, "tables": tables, "benches": documents}
             if announced is not None:
                 document["announced"] = {"calls": announced.calls, "tokens": announced.tokens}
-            print_json(document | {"benches": {name: outcome.document for name, outcome in outcomes.items()}})
+            print_json(document)
             return
         for table, known in zip(self.tables, tables, strict=True):
             title = f"\n{self.paper.title}, {table.printed_name}: {table.title} ({' / '.join(table.metrics)})"
             # Apart from the table, which may be narrower.
             print_parts([title, _shown(known["rows"], str(self.choice.model))])
-        for name, outcome in outcomes.items():
-            failed = outcome.document.get("failed", {})
+        for name, document in documents.items():
+            failed = document.get("failed", {})
             for run, reason in list(failed.items())[:1]:
                 print(f"\n{name}: {count_of(len(failed), 'run')} broke off ({run}): {on_one_line(reason)}")
 
-    def _as_played(self, table: PaperTable) -> PaperTable:
-        """The table, whose parts say where a look-alike stood in."""
-        sources = self._sources()
-        parts: list[TablePart] = []
-        for part in table.parts:
-            played = part
-            if any(self.paper.stands_in(bench_name, sources) for bench_name in part.benches):
-                played = replace(part, label=f"{part.label}, look-alike", metrics=())
-            parts.append(played)
-        return replace(table, parts=parts)
+
+def _total(outcomes: Mapping[str, PlayOutcome]) -> tuple[Usage, int]:
+    """What all benches would take, and how many of their runs broke off before."""
+    from hepm.llm import Usage
+
+    usages = [outcome.usage or Usage() for outcome in outcomes.values()]
+    again = sum(outcome.document.get("again", 0) for outcome in outcomes.values())
+    return sum(usages, Usage(estimated=True)), again
+
+
+def _raise_ending(outcomes: Mapping[str, PlayOutcome]) -> None:
+    for outcome in outcomes.values():
+        if outcome.ending is not None:
+            raise outcome.ending
 
 
 def _list(known: Sequence[Paper], *, as_json: bool) -> None:
@@ -303,44 +281,21 @@ def _list(known: Sequence[Paper], *, as_json: bool) -> None:
             print(f"  {table.name:<7} {table.title}: {STATES[table.state]}{'; ' if table.by else ''}{table.by}")
 
 
-def _rows(table: PaperTable, outcomes: Mapping[str, PlayOutcome]) -> list[Object]:
-    """The rows of a table, each with what our benches measured, and what was published, by model."""
-    rows: list[Object] = []
-    for part in table.parts:
-        for row, name in part.rows.items():
-            published = {model: part.figures(model, row, len(table.metrics)) for model in part.published}
-            ours = _ours(part, row, table.metrics, outcomes)
-            rows.append({"part": part.label, "row": row, "name": name, "ours": ours, "published": published})
-    return rows
-
-
-def _ours(part: TablePart, row: str, metrics: Sequence[str], outcomes: Mapping[str, PlayOutcome]) -> list[float | None]:
-    """What our benches measured of a row, in the mean; None for what some of them lack."""
-    from hepm.lab.papers import records_of, value_of
-
-    records: list[Object] = []
-    for bench_name in part.benches:
-        outcome = outcomes.get(bench_name)
-        records.append(records_of(outcome.document).get(row, {}) if outcome else {})
-    means: list[float | None] = []
-    for metric in part.metrics or metrics:
-        values = [value_of(record, metric) for record in records]
-        found = [value for value in values if value is not None]
-        means.append(fmean(found) if len(found) == len(values) else None)
-    return means
-
-
 def _shown(rows: Sequence[Object], model: str) -> Table:
-    """A table for people: ours, and what was published of each model."""
-    from hepm.evals.report import table_of
+    """A table for people, as wide as the terminal: ours, and beside it what was published of each model."""
+    from hepm.evals.report import bare_table
 
-    published = list(dict.fromkeys(name for row in rows for name in row["published"]))
-    shown = table_of("", "", "", model, *(f"{name}\n(paper)" for name in published))
+    table = bare_table("")
+    table.add_column("")
+    for heading in ("", model):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("published")
     for row in rows:
-        others = [_figures(row["published"].get(name, ())) for name in published]
-        shown.add_row(row["part"], row["name"], _figures(row["ours"]), *others)
-    return shown
+        known = {name: values for name, values in row["published"].items() if values != [None] * len(values)}
+        published = [f"{name} {_figures(values)}" for name, values in known.items()]
+        table.add_row(row["part"], row["name"], _figures(row["ours"]), "; ".join(published) or "not published")
+    return table
 
 
 def _figures(values: Sequence[float | None]) -> str:
-    return " / ".join("–" if value is None else f"{value:.3f}" for value in values) or "–"
+    return " / ".join("–" if value is None else f"{value:.3f}" for value in values)

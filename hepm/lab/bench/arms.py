@@ -321,6 +321,17 @@ class ScratchMemory:
 
 
 @contextmanager
+def open_known(store: str) -> Generator[KnownMemory]:
+    """A store, opened so that its sessions change nothing in it."""
+    # Sessions are kept elsewhere: a later process would take those beside the store for lost runs of its own.
+    with (
+        tempfile.TemporaryDirectory(prefix="hepm-bench-") as folder,
+        KnownMemory.open(store, sessions=folder) as memory,
+    ):
+        yield memory
+
+
+@contextmanager
 def open_ready(name: str, endpoint: Endpoint) -> Generator[Embedder]:
     """The embedder of a name, which has embedded a text: what it lacks is said before a run is paid for."""
     embedder = open_embedder(name, base_url=endpoint.base_url, api_key=endpoint.api_key)

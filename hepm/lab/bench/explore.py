@@ -32,10 +32,10 @@ from hepm.lab.bench.arms import KnownMemory
 from hepm.lab.bench.folder import Ended, Key
 from hepm.lab.bench.models import Model
 from hepm.lab.bench.play import Bench
-from hepm.lab.environments import place_of
+from hepm.lab.environments import Environment, place_of
 from hepm.lab.environments.gyms import CREDIT
 from hepm.lab.rl.rewards import count_actions
-from hepm.llm import Client, Usage
+from hepm.llm import Client, Endpoint
 from hepm.text import count_of, on_one_line
 from hepm.types import Trajectory
 
@@ -125,16 +125,30 @@ class Exploration:
             plan.append(keys)
         return plan
 
-    def estimate(self, memory: KnownMemory, *, distiller: bool) -> tuple[int, Usage]:
-        """How many runs are to be made, and about what they take, with the questions of a distilling model.
+    @property
+    def endpoint(self) -> Endpoint:
+        """Of the agent's model."""
+        return self.bench.endpoint
 
-        Args:
-            memory: An empty one, which a few rehearsed rounds fill.
-        """
-        from hepm.lab.bench import rehearsal
+    @property
+    def environment(self) -> Environment:
+        """Where the runs are made."""
+        return self.bench.environment
 
-        waiting = [key for key in chain.from_iterable(self.plan) if key not in self.bench.ended]
-        return len(waiting), rehearsal.estimate_rounds(self, memory, distiller=distiller)
+    @property
+    def ended(self) -> dict[Key, Ended]:
+        """All finished runs."""
+        return self.bench.ended
+
+    @property
+    def failed(self) -> dict[Key, str]:
+        """Why runs of the last round could not be finished."""
+        return self.bench.failed
+
+    def waiting(self) -> list[Key]:
+        """The runs of unfinished rounds that are not there yet."""
+        rounds = [keys for number, keys in enumerate(self.plan, 1) if self.folder.note(f"round {number}") is None]
+        return [key for keys in rounds for key in keys if key not in self.ended]
 
     def play(
         self,

@@ -42,6 +42,7 @@ class Model:
         user: Answers the requests of the model that plays the user, where one does.
         paid_before: How many answers came from the folder.
         stop: Set when no further request is to be sent.
+        on_run: Called with the number of runs that are there, and of all.
     """
 
     complete: Callable[[Task | None], Complete]
@@ -53,6 +54,7 @@ class Model:
     judge: Client | None = None
     paid_before: int = 0
     stop: Event = field(default_factory=Event)
+    on_run: Callable[[int, int], object] = lambda done, total: None
     _longest: int = 0
     _lock: Lock = field(default_factory=Lock)
 
@@ -142,30 +144,28 @@ def open_model(
     prices: Prices | None,
     environment: Environment | None = None,
     judge: Endpoint | None = None,
+    on_run: Callable[[int, int], object] = lambda done, total: None,
 ) -> Generator[Model]:
     """The model at an endpoint; `GOLD`, `NONE` and `SCRIPTED` need none.
 
     Where a model plays the user of the environment, it is asked within the same budget.
     """
     with ExitStack() as stack:
-        user_model: Complete | None = None
+        model = Model(lambda task: _none, folder, budget=budget, prices=prices, on_run=on_run)
         if isinstance(environment, PlayedUser):
-            user_model = stack.enter_context(ChatModel(environment.user))
+            model.user = stack.enter_context(ChatModel(environment.user))
         if endpoint.model == SCRIPTED:
-            yield Model(_scripted(environment), folder, None, budget, prices, user_model)
-            return
-        if endpoint.model == GOLD:
-            yield Model(_gold, folder, None, budget, prices, user_model)
-            return
-        if endpoint.model == NONE:
-            yield Model(lambda task: _none, folder, None, budget, prices, user_model)
-            return
-        chat = stack.enter_context(ChatModel(endpoint))
-        asked = [
-            stack.enter_context(Client(known, ledger=folder, budget=budget, prices=prices))
-            for known in (endpoint, judge or endpoint)
-        ]
-        yield Model(lambda task: chat, folder, asked[0], budget, prices, user_model, asked[1])
+            model.complete = _scripted(environment)
+        elif endpoint.model == GOLD:
+            model.complete = _gold
+        elif endpoint.model != NONE:
+            chat = stack.enter_context(ChatModel(endpoint))
+            model.complete = lambda task: chat
+            model.client, model.judge = (
+                stack.enter_context(Client(known, ledger=folder, budget=budget, prices=prices))
+                for known in (endpoint, judge or endpoint)
+            )
+        yield model
 
 
 def _scripted(environment: Environment | None) -> Callable[[Task | None], Complete]:

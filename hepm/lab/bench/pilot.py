@@ -7,23 +7,24 @@ by a rehearsal (`hepm.lab.bench.rehearsal`), it asks nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
-from typing import Final
+from typing import Final, TypeAlias
 
 from hepm.errors import InputError
 from hepm.lab.bench.arms import ARMS
 from hepm.lab.bench.explore import Exploration
 from hepm.lab.bench.folder import Folder, Key
 from hepm.lab.bench.play import Bench
+from hepm.lab.collaboration.play import UserBench
 from hepm.lab.environments import Task, place_of
 from hepm.llm import Usage
 
-MOST_TASKS: Final = 12
-"""Tasks, or episodes of a round, of a pilot."""
-ANSWER_TOKENS: Final = 200
-"""About what a model answers to a question about a run."""
+PilotedBench: TypeAlias = Bench | UserBench | Exploration
+MOST: Final = 12
+"""Tasks, users, or episodes of a round, of a pilot."""
+_ROUNDS: Final = 2
+"""Of a pilot: one without lessons, and one with them."""
 _OF_RUNS: Final[Mapping[str, Callable[[Key], object]]] = {
     "plan": lambda key: ARMS[key.arm].plans,
     "choose": lambda key: ARMS[key.arm].chooses,
@@ -32,70 +33,94 @@ _OF_RUNS: Final[Mapping[str, Callable[[Key], object]]] = {
 """Steps of questions that some runs ask; others are asked of each run that memory learns from."""
 
 
-def pilot_tasks(number: int) -> int:
-    """How many of so many tasks a pilot takes: an eighth, 3 to 12."""
-    return min(number, MOST_TASKS, max(3, number // 8))
-
-
-def pilot_users(number: int) -> int:
-    """How many of so many users a pilot takes, with all their sessions: an eighth, 1 to 12."""
-    return min(number, MOST_TASKS, max(1, number // 8))
+def eighth(number: int) -> int:
+    """How many of so many tasks, users or episodes a pilot takes: an eighth, 1 to 12."""
+    return max(1, min(number // 8, MOST))
 
 
 class SmallBench(Bench):
     """A few tasks of a bench, spread evenly, in one trial each, or two where an arm reflects on the first."""
 
-    def __init__(self, bench: Bench, folder: Folder, most: Callable[[int], int] = pilot_tasks) -> None:
+    def __init__(self, bench: Bench, folder: Folder, most: Callable[[int], int] = eighth) -> None:
         self._most = most
         trials = 1 + any(arm.reflects for arm in bench.options.arms)
         options = replace(bench.options, trials=trials, rollouts=min(bench.options.rollouts, 1))
         tested = self._some(bench.tested)
-        if options.learn == "online" and bench.given is None:
+        if bench.learns_online:
             # Runs online depend on those before them.
             tested = bench.tested[: len(tested)]
         super().__init__(bench.environment, tested, folder, bench.endpoint, options, given=bench.given)
 
     def _some(self, tasks: Sequence[Task]) -> Sequence[Task]:
-        step = -(-len(tasks) // max(self._most(len(tasks)), 1))
-        return tasks[:: max(step, 1)]
+        number = min(self._most(len(tasks)), len(tasks))
+        return [tasks[place * len(tasks) // number] for place in range(number)]
 
     def training_tasks(self) -> Sequence[Task]:
         tasks = super().training_tasks()
-        if tasks is self.tested:
-            return tasks
-        return self._some(tasks)
-
-    def kept(self) -> list[Key]:
-        """The runs that the whole bench makes alike: those that no other memory would change."""
-        alike = self.given is None and self.options.learn == "online"
-        return [key for key in self.ended if alike or not ARMS[key.arm].remembers]
+        return tasks if tasks is self.tested else self._some(tasks)
 
 
-def rest_of(bench: Bench, small: Bench, known: Collection[Key]) -> Usage:
-    """About what the runs of a bench take that are not known, by those of a small one.
+def small_users(bench: UserBench, folder: Folder, most: Callable[[int], int] = eighth) -> UserBench:
+    """The first users of a bench, with all their sessions."""
+    return replace(bench, users=bench.users[: most(len(bench.users))], folder=folder)
+
+
+def small_exploration(exploration: Exploration, folder: Folder) -> Exploration:
+    """Two rounds of a few episodes: of every second environment, where a round has few of each."""
+    bench = exploration.bench
+    places = sorted({place_of(bench.environment, task) for task in bench.tested})
+    episodes = eighth(len(exploration.plan[0])) // len(places)
+    if not episodes:
+        places = places[::2]
+    tested = [task for task in bench.tested if place_of(bench.environment, task) in places]
+    made = Bench(bench.environment, tested, folder, bench.endpoint, bench.options)
+    rounds = min(_ROUNDS, len(exploration.plan))
+    return Exploration(made, episodes=max(1, episodes), rounds=rounds, prune_below=exploration.prune_below)
+
+
+def runs_alike(whole: PilotedBench, small: PilotedBench) -> list[Key]:
+    """The runs of a small bench that the whole one makes alike: those that no other memory would change."""
+    if isinstance(small, Exploration):
+        # In a first round no lesson is known.
+        return [key for key in small.ended if key in whole.plan[0]] if isinstance(whole, Exploration) else []
+    if isinstance(small, UserBench):
+        return [*small.ended]
+    return [key for key in small.ended if small.learns_online or not ARMS[key.arm].remembers]
+
+
+def rest_of(whole: PilotedBench, small: PilotedBench, known: Sequence[Key] = ()) -> Usage:
+    """About what the runs of a bench take that are neither there nor known, by those of a small one.
 
     Raises:
         InputError: the small one has no run.
     """
-    first, second = bench.plan()
-    waiting = [key for key in (*first, *second) if key not in known]
-    made = [*small.ended]
-    if waiting and not made:
+    waiting = [key for key in whole.waiting() if key not in known]
+    if not waiting:
+        return Usage()
+    if not small.ended:
         reason = next(iter(small.failed.values()), "there is no run")
         raise InputError(f"the cost cannot be estimated, as no run of a pilot was finished: {reason}")
+    if isinstance(whole, Bench) and isinstance(small, Bench):
+        return _by_arm_and_step(whole, small, waiting)
     by_arm, by_step = small.folder.asked()
-    total = Usage(estimated=True)
+    return _times(sum((*by_arm.values(), *by_step.values()), Usage()), len(waiting) / len(small.ended))
+
+
+def _by_arm_and_step(whole: Bench, small: Bench, waiting: Sequence[Key]) -> Usage:
+    made = [*small.ended]
+    by_arm, by_step = small.folder.asked()
+    total = Usage()
     for arm, number in Counter(key.arm for key in waiting).items():
         # An arm whose pilot broke off is taken for the mean of the others.
         alike = [key.arm for key in made if key.arm == arm] or [key.arm for key in made]
         took = [by_arm.get(name, Usage()) + by_arm.get(f"{name}, user", Usage()) for name in {*alike}]
-        total += times(sum(took, Usage()), number / len(alike))
+        total += _times(sum(took, Usage()), number / len(alike))
     for step, took in by_step.items():
         if step in _OF_RUNS:
             number, of = (sum(bool(_OF_RUNS[step](key)) for key in keys) for keys in (waiting, made))
         else:
-            number, of = _learned(bench) if {*second} & {*waiting} else 0, _learned(small)
-        total += times(took, number / max(of, 1))
+            number, of = _learned(whole) if {*whole.plan()[1]} & {*waiting} else 0, _learned(small)
+        total += _times(took, number / max(of, 1))
     return total
 
 
@@ -109,38 +134,6 @@ def _learned(bench: Bench) -> int:
     return sum(key.arm in sources and key.task in training for key in first)
 
 
-def small_exploration(exploration: Exploration, folder: Folder) -> Exploration:
-    """As many rounds, with few episodes of each environment."""
-    bench = exploration.bench
-    made = Bench(bench.environment, bench.tested, folder, bench.endpoint, bench.options)
-    places = {place_of(bench.environment, task) for task in bench.tested}
-    episodes = max(1, pilot_tasks(len(exploration.plan[0])) // len(places))
-    rounds = len(exploration.plan)
-    return Exploration(made, episodes=episodes, rounds=rounds, prune_below=exploration.prune_below)
-
-
-def first_of(exploration: Exploration, small: Exploration) -> list[Key]:
-    """The runs of a small one that the whole one makes alike: in their first rounds no lesson is known."""
-    return [key for key in small.plan[0] if key in exploration.plan[0]]
-
-
-def explored_rest(exploration: Exploration, small: Exploration, known: Collection[Key]) -> Usage:
-    """About what the runs of rounds take that are not known, with all that distilling and evolving asks.
-
-    The client that distills for the small one keeps its answers in its folder, too.
-    """
-    waiting = sum(key not in known for key in chain.from_iterable(exploration.plan))
-    return rest_alike(small.folder, waiting, len(small.bench.ended))
-
-
-def rest_alike(folder: Folder, waiting: int, made: int) -> Usage:
-    """What so many runs take, as those did that were made, with all that was asked around them; else InputError."""
-    if not made:
-        raise InputError("the cost cannot be estimated, as no run of a pilot was finished: see what broke off.")
-    return times(folder.total(), waiting / made)
-
-
-def times(usage: Usage, factor: float) -> Usage:
-    """So many times a usage."""
+def _times(usage: Usage, factor: float) -> Usage:
     parts = (usage.calls, usage.input_tokens, usage.cached_input_tokens, usage.output_tokens)
     return Usage(*(round(factor * part) for part in parts), estimated=True)

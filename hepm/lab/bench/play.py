@@ -29,7 +29,7 @@ from hepm.lab.bench.folder import Ended, Facts, Folder, Key
 from hepm.lab.bench.models import Model, StoppedError
 from hepm.lab.bench.planned import plan_of, steps_in
 from hepm.lab.environments import Environment, Episode, PlayedUser, Task, place_of
-from hepm.llm import Endpoint, Usage
+from hepm.llm import Endpoint
 from hepm.types import SUCCESS_FROM, SUMMARY_TOOL, Trajectory
 
 _log = logging.getLogger("hepm")
@@ -99,7 +99,6 @@ class Bench:
         options: BenchOptions,
         *,
         given: KnownMemory | None = None,
-        on_run: Callable[[int, int], None] = lambda done, total: None,
     ) -> None:
         self.environment = environment
         self.tested = tested
@@ -107,11 +106,24 @@ class Bench:
         self.endpoint = endpoint
         self.options = options
         self.given = given
-        self.on_run = on_run
         self.tasks = {task.id: task for task in environment.tasks()}
         self.ended: dict[Key, Ended] = folder.runs()
         self.failed: dict[Key, str] = {}
         self._lock = Lock()
+
+    @property
+    def learns_online(self) -> bool:
+        """Whether each arm learns from its own runs, one after another."""
+        return self.given is None and self.options.learn == "online"
+
+    @property
+    def _learns_before(self) -> bool:
+        return self.given is None and self.options.learn == "train"
+
+    @property
+    def arms(self) -> list[str]:
+        """The names of the arms."""
+        return [arm.name for arm in self.options.arms]
 
     def plan(self) -> tuple[list[Key], list[Key]]:
         """The runs without memory, and those with it, in the order they are begun."""
@@ -125,7 +137,7 @@ class Bench:
             else:
                 plain.append(arm.name)
         first: list[Key] = []
-        if self.given is None and self.options.learn == "train":
+        if self._learns_before:
             first = self._keys([*sources], self.training_tasks(), self.options.rollouts)
         first += self._keys(plain, self.tested)
         # Where no train split is published, runs without memory are both: learned from, and reported on.
@@ -158,10 +170,10 @@ class Bench:
         with ExitStack() as stack:
             nothing = stack.enter_context(ScratchMemory(self.options.success_from)).memory
             self._play(self._streams(first, lambda key: nothing), total)
-            if self.failed and self.given is None and self.options.learn == "train":
+            if self.failed and self._learns_before:
                 return  # memory would lack runs that it has when the command is repeated
             streams: list[_Stream] = []
-            if second and self.given is None and self.options.learn == "online":
+            if second and self.learns_online:
                 streams = self._online_streams(second, stack)
             elif second:
                 streams = self._streams(second, self._memories(stack))
@@ -183,13 +195,9 @@ class Bench:
         self._model = model
         self._play([_Stream([key], memory) for key in keys], total)
 
-    def estimate(self) -> tuple[int, Usage]:
-        """How many runs are to be made, and about what they take, by a few that are rehearsed (see `rehearsal`)."""
-        from hepm.lab.bench import rehearsal
-
-        first, second = self.plan()
-        waiting = [key for key in (*first, *second) if key not in self.ended]
-        return len(waiting), rehearsal.estimate(self)
+    def waiting(self) -> list[Key]:
+        """The runs that are not there yet."""
+        return [key for keys in self.plan() for key in keys if key not in self.ended]
 
     def _streams(self, keys: Sequence[Key], memory: Callable[[Key], KnownMemory]) -> list[_Stream]:
         """Each run by itself, but trials of a task in order where an arm reflects on the one before."""
@@ -296,7 +304,7 @@ class Bench:
                 return
             with self._lock:
                 self.ended[key] = ended
-                self.on_run(len(self.ended), total)
+                self._model.on_run(len(self.ended), total)
 
     def _reflect(self, run: Trajectory) -> list[str]:
         """What the model advises itself after a failed run; none without a model."""

@@ -1,36 +1,41 @@
-"""What a bench will ask, counted on a pilot in which the authors' own actions stand for the model's answers.
+"""What stands for the model in a pilot that asks nothing: the authors' own actions, and the plainest answers.
 
-The environment answers them, so that conversations grow as they will; memory is made of these runs, so that prompts
-hold what it says. Questions get the plainest answer of their form. No model is asked: a model that takes more turns
-than the authors takes more of everything, which a pilot of its own shows (`hepm.lab.bench.pilot`).
+The environment answers these actions, so that conversations grow as they will; memory is made of these runs, so that
+prompts hold what it says. Users take as many replies as those of MultiSessionCollab. A model that takes more turns
+takes more of everything, which a pilot of its own shows (`hepm.lab.bench.pilot`).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import ExitStack
-from pathlib import Path
+from dataclasses import replace
 from random import Random
-from tempfile import TemporaryDirectory
 from threading import Event, Lock
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Self, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from hepm.agents.loop import Complete
 from hepm.agents.wire import Object
 from hepm.errors import AnswerError
-from hepm.lab.bench.arms import KnownMemory
-from hepm.lab.bench.explore import Exploration
 from hepm.lab.bench.folder import Folder, Key
 from hepm.lab.bench.models import Model, completion, gold_step, tool_call
-from hepm.lab.bench.pilot import ANSWER_TOKENS, MOST_TASKS, SmallBench, explored_rest, rest_of, small_exploration
+from hepm.lab.bench.pilot import MOST, SmallBench
 from hepm.lab.bench.play import Bench
+from hepm.lab.collaboration.mem0 import UserFacts
+from hepm.lab.collaboration.play import UserBench
+from hepm.lab.collaboration.simulator import ModelUser
 from hepm.lab.environments import Episode, PlayedUser, Task
 from hepm.llm import Budget, Client, Endpoint, PaidAnswer, Question, Usage
 from hepm.types import SUMMARY_TOOL
 
 _T = TypeVar("_T")
+ANSWER_TOKENS: Final = 200
+"""About what a model answers to a question about a run."""
+REPLIES: Final = 7
+"""Of an agent in a session: a length of 15 messages (MultiSessionCollab, table 1: 14 to 17 without memory)."""
+_USERS: Final = 2
+"""Users who are rehearsed, with all their sessions."""
 _SUMMARY: Final = (
     "Yes. The user said what is wanted, and for what; the record was found by its number, and holds what the request "
     "names. What is allowed here was checked. Nothing was changed yet; the change itself is still to be made."
@@ -38,40 +43,23 @@ _SUMMARY: Final = (
 """Stands for an answer to the questions whether a summary is due, and for that."""
 _HEARD: Final = "Yes, that is right. Please go on with it as you said, and tell me when it is done."
 """Stands for what a played user says."""
+_REPLY: Final = " ".join([_SUMMARY] * 4)
+"""Stands for what an agent says to a user, which explains the way to an answer."""
 _WORDS: Final = 30
 """In a text of an answer to a question."""
 
 
-def estimate(bench: Bench) -> Usage:
-    """About what runs take that wait to be made; InputError if no run could be rehearsed."""
-    with TemporaryDirectory(prefix="hepm-rehearsal-") as place, Folder(Path(place), {}) as folder:
-        rehearsed = _Rehearsal(bench, folder, lambda number: min(number, MOST_TASKS))
-        first, second = bench.plan()
-        if any(key not in bench.ended for key in (*first, *second)):
-            rehearsed.play(_model(bench.endpoint, folder))
-        return rest_of(bench, rehearsed, bench.ended)
+def rehearsing_model(endpoint: Endpoint, folder: Folder) -> Model:
+    """What answers in a rehearsal."""
+    return Model(_played, folder, RehearsingClient(endpoint, folder), user=lambda body: completion(_HEARD))
 
 
-def estimate_rounds(exploration: Exploration, memory: KnownMemory, *, distiller: bool) -> Usage:
-    """About what rounds take that wait to be made, with the questions of a distilling model.
+class Rehearsal(SmallBench):
+    """At most a dozen tasks."""
 
-    Args:
-        memory: Where the rehearsed rounds are stored.
-    """
-    with ExitStack() as stack:
-        place = stack.enter_context(TemporaryDirectory(prefix="hepm-rehearsal-"))
-        folder = stack.enter_context(Folder(Path(place), {}))
-        small = small_exploration(exploration, folder)
-        writer = _AnsweringClient(exploration.bench.endpoint, folder) if distiller else None
-        small.play(_model(exploration.bench.endpoint, folder), memory, writer)
-        return explored_rest(exploration, small, exploration.bench.ended)
+    def __init__(self, bench: Bench, folder: Folder) -> None:
+        super().__init__(bench, folder, lambda number: MOST)
 
-
-def _model(endpoint: Endpoint, folder: Folder) -> Model:
-    return Model(_played, folder, _AnsweringClient(endpoint, folder), user=lambda body: completion(_HEARD))
-
-
-class _Rehearsal(SmallBench):
     def _start(self, key: Key, task: Task) -> Episode:
         episode = super()._start(key, task)
         if isinstance(self.environment, PlayedUser) and task.gold:
@@ -80,7 +68,46 @@ class _Rehearsal(SmallBench):
         return episode
 
 
-class _AnsweringClient(Client):
+class UserRehearsal(UserBench):
+    """Users who are content after `REPLIES`."""
+
+    @classmethod
+    def of(cls, bench: UserBench, folder: Folder) -> UserBench:
+        """The first users of a bench."""
+        client = RehearsingClient(bench.endpoint, folder)
+        return cls(
+            bench.environment,
+            [replace(user, client=client) if isinstance(user, ModelUser) else user for user in bench.users[:_USERS]],
+            folder,
+            bench.endpoint,
+            arms=bench.arms,
+            sessions=bench.sessions,
+            max_turns=min(bench.max_turns, REPLIES),
+            options=bench.options,
+        )
+
+    def _facts(self, user: str, place: str) -> UserFacts:
+        return _NoFacts(user, place)
+
+
+class _NoFacts(UserFacts):
+    """Finds nothing; asks for the facts of each turn, in as many tokens as mem0."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def recalled(self, messages: object) -> tuple[str, str]:
+        return "", ""
+
+    def add(self, turns: object, complete: Complete) -> None:
+        # Three bytes a token: `tokens_of`.
+        complete({"messages": [{"role": "user", "content": "fact" * (self.PROMPT_TOKENS * 3 // 4)}]})
+
+
+class RehearsingClient(Client):
     """Asks nothing: gives the plainest answer of the form that is asked for, of words of the question."""
 
     def __init__(self, endpoint: Endpoint, ledger: Folder) -> None:
@@ -104,14 +131,22 @@ class _AnsweringClient(Client):
 
 
 def _plain_answer(question: Question[Any]) -> str:
-    words = question.messages[-1].text.split()
+    text = question.messages[-1].text
+    words = text.split()
     # Drawn by the subject, so that answers about different runs differ, as a model's do.
     drawn = " ".join(Random(question.subject).sample(words, min(len(words), _WORDS)))
     if question.tools:
         return json.dumps({"names": [tool.name for tool in question.tools[:3]]})
     if question.schema is None:
         return _SUMMARY
-    return json.dumps(_example(question.schema, question.schema, drawn))
+    answer = _example(question.schema, question.schema, drawn)
+    if question.step == "simulate" and "checks" in answer:
+        answer["checks"] = [{"preference": number, "reason": drawn, "violated": False} for number in (1, 2, 3)]
+    elif question.step == "reflect":
+        # Only what the user said can be noted.
+        heard = text.partition("user:\n> ")[2].partition("\n")[0]
+        answer["notes"] = [{"text": heard, "quote": heard, "reply": "", "refines": ""}]
+    return json.dumps(answer)
 
 
 def _example(schema: Mapping[str, Any], root: Mapping[str, Any], text: str) -> Any:
@@ -140,13 +175,11 @@ class _UntilGoldEnds:
         """What the user says; None to the last text."""
         heard = self._episode.answer(text)
         self._left -= 1
-        if not self._left:
-            return None
-        return heard
+        return heard if self._left else None
 
 
 def _played(task: Task | None) -> Complete:
-    """The gold actions with a summary where one can be noted; without gold actions a call at each turn."""
+    """The gold actions with a summary where one can be noted; without them a call at each turn, or a text to users."""
 
     def complete(body: Object) -> Object:
         if body.get("tool_choice") == "none":
@@ -159,7 +192,9 @@ def _played(task: Task | None) -> Complete:
             return gold_step(task, body, others=noted)
         if names:
             return completion("", tool_call(names[0], _filled(body["tools"][0]), len(body["messages"])))
-        return completion(f"<search_knowledge>{_HEARD}</search_knowledge>")
+        if "<search_knowledge>" in str(body["messages"][0]["content"]):
+            return completion(f"<search_knowledge>{_HEARD}</search_knowledge>")
+        return completion(_REPLY)
 
     return complete
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -115,7 +115,6 @@ class ReplayBench:
     arms: Sequence[str]
     concurrency: int = 4
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    on_point: Callable[[int, int], object] = lambda done, total: None
 
     def __post_init__(self) -> None:
         self.ended: dict[Key, Ended] = self.folder.runs()
@@ -126,14 +125,22 @@ class ReplayBench:
         """The family of each point, by task."""
         return {hinted.point.key: hinted.point.family for hinted in self.points}
 
-    def estimate(self) -> tuple[int, Usage]:
-        """How many points there are, and what asking takes that is not in the folder."""
+    def waiting(self) -> list[Key]:
+        """The points that lack an answer, each by its first one."""
+        waiting: list[Key] = []
+        for hinted in self.points:
+            missing = [arm for arm in self.arms if Key(arm, hinted.point.key, 0) not in self.ended]
+            waiting += [Key(arm, hinted.point.key, 0) for arm in missing[:1]]
+        return waiting
+
+    def estimate(self) -> Usage:
+        """What asking takes that is not in the folder."""
         requests = tokens = 0
         for key, body in self._requests():
             if self.folder.answer(key, 0, body) is None:
                 requests += 1
                 tokens += tokens_of(body)
-        return len(self.points), Usage(requests, tokens, estimated=True)
+        return Usage(requests, tokens, estimated=True)
 
     def _requests(self) -> Iterator[tuple[Key, Object]]:
         for hinted in self.points:
@@ -149,7 +156,7 @@ class ReplayBench:
         """
         jobs = [partial(self._ask, hinted, model) for hinted in self.points]
         for number, _ in enumerate(model.results(jobs, concurrency=self.concurrency), 1):
-            self.on_point(number, len(jobs))
+            model.on_run(number, len(jobs))
 
     def _ask(self, hinted: HintedPoint, model: Model) -> None:
         """Ask at one point, without memory first: the other arms are compared with that."""

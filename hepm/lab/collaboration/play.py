@@ -16,18 +16,16 @@ from hepm.agents.loop import Complete
 from hepm.agents.wire import Object, with_hint
 from hepm.atomic_file import atomic_file
 from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, EpisodeError, InputError, LlmError
-from hepm.experience.notes import NOTES_CHARS
 from hepm.experience.prompt import PromptOptions
 from hepm.experience.reflection import quoted_conversation
 from hepm.lab.bench.folder import Ended, Facts, Folder, Key
-from hepm.lab.bench.models import SCRIPTED, Model, StoppedError, tokens_of
+from hepm.lab.bench.models import Model, StoppedError, tokens_of
 from hepm.lab.collaboration.environment import SYSTEM, UserEpisode, UsersEnvironment, scores_of
 from hepm.lab.collaboration.mem0 import UserFacts
-from hepm.lab.collaboration.simulator import ModelUser
-from hepm.lab.collaboration.users import REPLY_TOKENS, User, UserTurn
-from hepm.lab.environments import PlayedUser, Task
+from hepm.lab.collaboration.users import User, UserTurn
+from hepm.lab.environments import Task
 from hepm.lab.rl.reflections import reflection_rows
-from hepm.llm import Budget, Client, Endpoint, Usage
+from hepm.llm import Budget, Client, Endpoint
 from hepm.memory import Memory
 from hepm.types import Outcome, Trajectory, Turn
 
@@ -138,7 +136,6 @@ class UserBench:
 
     Attributes:
         users: Of the environment.
-        on_session: Called with the number of sessions made, and of all.
         ended: All finished sessions, as runs of a bench.
         failed: Why a session broke off; those after it are not made.
         unreflected: After how many sessions the model's notes could not be read, so that the old ones stayed.
@@ -154,7 +151,6 @@ class UserBench:
     max_turns: int = 10
     concurrency: int = 4
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    on_session: Callable[[int, int], object] = lambda done, total: None
 
     def __post_init__(self) -> None:
         self.ended: dict[Key, Ended] = self.folder.runs()
@@ -169,10 +165,10 @@ class UserBench:
         """
         self._model = model
         played: list[PlayedSession] = []
-        jobs = [partial(self._sessions, arm, user) for user, arm in product(self.users, self.arms)]
+        jobs = [partial(self._sessions, arm, user) for user, arm in self._begun()]
         for sessions in model.results(jobs, concurrency=self.concurrency):
             played += sessions
-            self.on_session(len(played), len(jobs) * self.sessions)
+            model.on_run(len(played), len(jobs) * self.sessions)
         if model.client is not None:
             self._export_reflections([session for session in played if session.arm == "notes"])
         return played
@@ -186,33 +182,14 @@ class UserBench:
             with atomic_file(self.folder.path / REFLECTIONS, "the reflections") as place:
                 place.write_text("".join(rows), "utf-8")
 
-    def estimate(self) -> tuple[int, Usage]:
-        """How many sessions there are, and the most that they ask: all turns, histories, reflections, recalls, mem0."""
-        sessions = len(self.users) * self.sessions
-        turns = sessions * self.max_turns
-        conversation = self.max_turns * REPLY_TOKENS
-        # Requests of the agent.
-        calls = turns * len(self.arms)
-        tokens = calls * (tokens_of(SYSTEM) + conversation // 2 + REPLY_TOKENS)
-        for arm in {*self.arms} & HISTORIES.keys():
-            # In the mean over the sessions.
-            before = (self.sessions - 1) / 2
-            tokens += round(turns * conversation * min(before, HISTORIES[arm] or before))
-        if "notes" in self.arms and self.endpoint.model != SCRIPTED:
-            # A reflection after each session, and a recall before each reply.
-            calls += sessions + turns
-            tokens += sessions * conversation + (sessions + turns) * NOTES_CHARS // 2
-        if "mem0" in self.arms:
-            # mem0 asks the model for the facts of each turn.
-            calls += turns
-            tokens += turns * (UserFacts.PROMPT_TOKENS + 2 * REPLY_TOKENS)
-        number = len(self.arms) * sessions
-        if isinstance(self.environment, PlayedUser):
-            # The opening, a turn of the user after each reply, and the judge.
-            asked = number * (self.max_turns + 2)
-            calls += asked
-            tokens += asked * (ModelUser.PROMPT_TOKENS + conversation)
-        return number, Usage(calls, tokens, estimated=True)
+    def waiting(self) -> list[Key]:
+        """The sessions that are not there yet."""
+        keys = [Key(arm, user.name, number) for user, arm in self._begun() for number in range(self.sessions)]
+        return [key for key in keys if key not in self.ended]
+
+    def _begun(self) -> list[tuple[User, str]]:
+        """Each user in each arm, in the order in which they begin."""
+        return [*product(self.users, self.arms)]
 
     def _sessions(self, arm: str, user: User) -> list[PlayedSession]:
         """The sessions of a user, one after another, up to one that breaks off."""
@@ -224,7 +201,7 @@ class UserBench:
             try:
                 facts = None
                 if arm == "mem0":
-                    facts = stack.enter_context(UserFacts(user.name, place))
+                    facts = stack.enter_context(self._facts(user.name, place))
                 for number in range(self.sessions):
                     agent = self._agent(Key(arm, user.name, number), user, done, store, facts)
                     session = self._session(user, agent)
@@ -240,6 +217,9 @@ class UserBench:
             except (LlmError, EpisodeError) as error:
                 self.failed[Key(arm, user.name, len(done))] = str(error)
         return done
+
+    def _facts(self, user: str, place: str) -> UserFacts:
+        return UserFacts(user, place)
 
     def _agent(
         self, key: Key, user: User, done: Sequence[PlayedSession], store: Memory, facts: UserFacts | None

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import cycle, islice, product
 from random import Random
-from typing import ClassVar, Final, Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 from hepm.experience.reflection import quoted_conversation
 from hepm.lab.collaboration import WRITTEN
@@ -142,8 +142,6 @@ class ModelUser:
     seed: int = 0
     problems: Mapping[str, str] = field(default_factory=lambda: PROBLEMS)
     persona: str = ""
-    PROMPT_TOKENS: ClassVar = 1_100
-    """About what a turn is asked with beside the conversation, for estimates."""
 
     @property
     def wishes(self) -> Sequence[str]:

@@ -12,7 +12,6 @@ from hepm.lab.collaboration.rules import CONFLICTS, PREFERENCES, RulePreference,
 from hepm.types import Turn
 
 _DOUBTS: Final = ("I doubt that result. Could you check it?", "That can't be right, can it?", "Is that the result?")
-REPLY_TOKENS: Final = 300  # about what a reply has, for estimates
 
 
 @dataclass(frozen=True, slots=True)

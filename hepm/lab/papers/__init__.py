@@ -56,8 +56,9 @@ import math
 import os
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from hepm.errors import InputError, NotFoundError
@@ -72,7 +73,7 @@ STATES: Final[Mapping[State, str]] = {
 PAPERS: Final = ("h-epm", "prime", "evolver", "multisessioncollab")
 ALIASES: Final = {"msc": "multisessioncollab"}
 _REFERENCE: Final = "off"  # the arm that differences are to
-_BENCH_ONLY: Final = ("small", "source", "without", "needs", "after")
+_BENCH_ONLY: Final = ("small", "without", "needs", "after")
 """Keys of a bench that are no options of `hepm bench`."""
 
 
@@ -104,6 +105,16 @@ class TablePart:
         figure: Any = self.published[model][list(self.rows).index(row)]
         return [figure] if metrics == 1 else list(figure)
 
+    def ours(self, row: str, metrics: Sequence[str], documents: Mapping[str, Object]) -> list[float | None]:
+        """What our benches measured of a row, in the mean; None for what some of them lack."""
+        records = [records_of(documents.get(bench, {})).get(row, {}) for bench in self.benches]
+        means: list[float | None] = []
+        for metric in self.metrics or metrics:
+            values = [value_of(record, metric) for record in records]
+            found = [value for value in values if value is not None]
+            means.append(fmean(found) if len(found) == len(values) else None)
+        return means
+
 
 @dataclass(frozen=True, kw_only=True)
 class PaperTable:
@@ -126,6 +137,24 @@ class PaperTable:
         if self.name.startswith("fig-"):
             return f"figure {self.name.removeprefix('fig-')}"
         return f"table {self.name}"
+
+    def rows(self, documents: Mapping[str, Object], *, look_alikes: Collection[str] = ()) -> list[Object]:
+        """Its rows, with what our benches measured, and what was published, by model.
+
+        Args:
+            documents: The JSON of the benches, by name.
+            look_alikes: Benches that stood in for the paper's: their rows say so, and read the metrics of the table.
+        """
+        rows: list[Object] = []
+        for played in self.parts:
+            part = played
+            if any(bench in look_alikes for bench in part.benches):
+                part = replace(part, label=f"{part.label}, look-alike", metrics=())
+            for row, name in part.rows.items():
+                published = {model: part.figures(model, row, len(self.metrics)) for model in part.published}
+                ours = part.ours(row, self.metrics, documents)
+                rows.append({"part": part.label, "row": row, "name": name, "ours": ours, "published": published})
+        return rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,13 +213,25 @@ class Paper:
         lacks = about.get("source") not in sources or (needs is not None and needs not in os.environ)
         return "without" in about and lacks
 
-    def options(self, bench: str, *, small: bool, sources: Collection[str] = ()) -> Object:
-        """The options of `hepm bench` for one of them, as the file gives them."""
-        given = self.benches[bench]
-        if self.stands_in(bench, sources):
-            given = {**given, **given["without"]}
+    def lacking(self, bench: str, sources: Collection[str]) -> str:
+        """A source that a bench needs, or what it is played after, and that is not given; "" for none."""
+        first = self.benches[bench].get("after", bench)
+        for about in (self.benches[first], self.benches[bench]):
+            if "source" in about and "without" not in about and about["source"] not in sources:
+                return about["source"]
+        return ""
+
+    def options(self, bench: str, *, small: bool, sources: Mapping[str, str] | None = None) -> Object:
+        """The options of `hepm bench` for one of them, as the file gives them, with its source."""
+        given = dict(self.benches[bench])
+        known = sources or {}
+        path = known.get(given.pop("source", ""))
+        if self.stands_in(bench, known):
+            given |= given["without"]
+        elif path is not None:
+            given["source"] = path
         if small:
-            given = {**given, **given.get("small", {})}
+            given |= given.get("small", {})
         return {name.replace("-", "_"): value for name, value in given.items() if name not in _BENCH_ONLY}
 
 

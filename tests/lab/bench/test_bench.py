@@ -154,6 +154,7 @@ def test_a_model_may_label_what_memory_learns_from_and_is_asked_once(
 
 
 @pytest.mark.exhaustive
+@pytest.mark.parametrize("arm", ["weight", "hybrid", "lessons", "similar-1", "implicit", "explicit", "all"])
 def test_each_arm_shows_what_it_is_called_after(arm: str, clerks: Loopback, tmp_path: Path) -> None:
     found = report(bench(tmp_path, clerks.url, "--arms", f"off,{arm}", "--tasks", "l*-Ada,l*-Ben,[bd]*-Ada", "--json"))
     sent = [str(request.body["messages"]) for request in clerks.requests]
@@ -331,8 +332,11 @@ def test_runs_whose_model_failed_are_named_and_made_again(clerks: Loopback, tmp_
     assert list(found["failed"]) == ["off/damp-Cleo/0", "similar-1/damp-Cleo/0"]
     assert "too long" in found["failed"]["off/damp-Cleo/0"]
     assert found["unfinished"] == 6 - 5
+    planned = report(bench(tmp_path, clerks.url, *options, "--dry-run", "--json"))
+    assert (planned["runs"], planned["again"], planned["calls"]) == (4, 2, 4 * 3)  # the others wait for these two
     shown = bench(tmp_path, clerks.url, *options)
     assert "2 runs broke off (off/damp-Cleo/0)" in " ".join(shown.out.split())
+    assert "2 runs broke off before, and are made anew (off/damp-Cleo/0): " in " ".join(shown.err.split())
     clerks.script = clerk
     found = report(bench(tmp_path, clerks.url, *options, "--json"))
     assert (found["failed"], found["unfinished"]) == ({}, 0)

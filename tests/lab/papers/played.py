@@ -46,9 +46,9 @@ def role_of(request: Request) -> str:
     return form.get("name") or "agent"
 
 
-def played(request: Request) -> Reply:
-    """An obliging answer, with a usage of seven tenths of our own count."""
-    reply = _answer(request)
+def played(request: Request, *, content_after: int = 3) -> Reply:
+    """An obliging answer, with a usage of seven tenths of our own count; users are content after so many replies."""
+    reply = _answer(request, content_after)
     body: Any = reply.body
     text = json.dumps(body["choices"][0]["message"])
     sent, said = round(0.7 * tokens_of(request.body["messages"])), len(text) // 4
@@ -56,12 +56,12 @@ def played(request: Request) -> Reply:
     return reply
 
 
-def _answer(request: Request) -> Reply:
+def _answer(request: Request, content_after: int) -> Reply:
     body = request.body
     system, text = (str(body["messages"][number]["content"]) for number in (0, -1))
     schema = ((body.get("response_format") or {}).get("json_schema") or {}).get("schema")
     if schema:
-        return completion(json.dumps(_formed(schema, text)))
+        return completion(json.dumps(_formed(schema, text, content_after)))
     role = role_of(request)
     if role == "choice":
         return completion(None, tool_calls=[(body["tools"][0]["function"]["name"], {})])
@@ -104,12 +104,13 @@ def _called(body: Mapping[str, Any]) -> Reply:
     return completion(None, tool_calls=[(tool["name"], example(tool["parameters"]))])
 
 
-def _formed(schema: dict[str, Any], text: str) -> Any:
-    """The plainest value of a form, in words of the question; a user enforces once, and is content with the third."""
+def _formed(schema: dict[str, Any], text: str, content_after: int) -> Any:
+    """The plainest value of a form, in words of the question; a user enforces once."""
     value = example(schema)
     replies = text.count("\nagent:\n") - 1  # the greeting is none
     if "done" in value:
-        value |= {"message": "" if replies > 2 else f"And then? {text[-40:]}", "draft": "42", "done": replies > 2}
+        done = replies >= content_after
+        value |= {"message": "" if done else f"And then? {text[-40:]}", "draft": "42", "done": done}
     if "checks" in value:
         wanting = [1] if replies == 1 else []
         value["checks"] = [{"preference": one, "reason": "so", "violated": one in wanting} for one in (1, 2, 3)]

@@ -113,6 +113,16 @@ def test_runs_that_broke_off_are_told_below_the_tables_and_in_the_exit_code(loop
         r"^ours: \d+ runs? broke off \(\w+/user-\d/\d\): no answer to step 'simulate'", made.out, re.MULTILINE
     )
     assert "MultiSessionCollab, table ours: Table 4 on problems of our own, which need no files" in made.out
+    [row] = [line for line in made.out.splitlines() if "S3" in line]
+    assert row.endswith("not published")
+
+
+def test_tables_are_as_wide_as_a_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    made = quick("papers", "prime", "--table", "1-raw", "--small", "--model", "gold", "--folder", tmp_path / "f")
+    rows = made.out.partition("without memory (reward / success)\n")[2].splitlines()
+    assert max(map(len, rows)) <= 80
+    assert "Gemini-2.5-Pro 0.347 / –" in " ".join(made.out.split())
 
 
 def test_a_source_that_no_bench_has_is_refused_by_name(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +62,8 @@ def test_principles_are_written_and_compared_by_a_model_for_each_run_of_evolver_
     found = small(loopback, tmp_path, "evolver", "--table", "ours")
     library = found["benches"]["our-library"]["rounds"]
     roles = asked(loopback)
-    # One a run of the rounds (3.2.1), and of the pilot's two rounds of three runs, whose first round is kept.
-    assert roles["principle"] == sum(report["episodes"] for report in library) + 2 * 3
+    # One a run of the rounds (3.2.1), and of the pilot's two rounds of one run, whose first round is kept.
+    assert roles["principle"] == sum(report["episodes"] for report in library) + 2
     # New ones are held against known ones (equation 1).
     assert roles["matcher"] > 0
     assert {*roles} == {"agent", "principle", "matcher"}
@@ -142,21 +143,63 @@ def test_table_6_of_h_epm_learns_online_from_runs_that_a_judge_labels(loopback: 
     assert roles["question"] == roles["summary"] == TURNS + 1
 
 
-def test_a_budget_that_the_rest_would_go_beyond_ends_after_the_pilot_which_is_kept(
+@pytest.mark.parametrize(
+    ("paper", "table"),
+    [
+        ("evolver", "ours"),
+        ("msc", "ours"),
+        pytest.param("prime", "1", marks=pytest.mark.exhaustive),
+        pytest.param("h-epm", "1", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_a_budget_that_the_rest_would_go_beyond_ends_after_the_pilot_by_which_a_dry_run_is_right(
+    paper: str,
+    table: str,
     loopback: Loopback,
+    monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", loopback.url)
+    monkeypatch.setenv("HEPM_USER_MODEL", "customer")
     loopback.script = played
-    known = ("papers", "evolver", "--table", "ours", "--small", "--model", "small", "--base-url", loopback.url)
+    file: str | Path = paper
+    if paper in ("prime", "h-epm"):
+        file = first_part(paper, tmp_path)
+        desk = 'env = "tests.lab.bench.parcels:split_talking"'
+        text = file.read_text("utf-8")
+        file.write_text(text if paper == "prime" else re.sub('env = ".*"', desk, text), "utf-8")
+    sources = ("--source", "tau-bench=.") if paper == "h-epm" else ()
+    known = ("papers", str(file), "--table", table, "--small", "--trials", "2", "--model", "small", *sources)
     known += ("--folder", str(tmp_path / "papers"))
-    short = quick(*known, "--budget", "120 calls")
-    assert short.code == 1
+    stopped = quick(*known, "--budget", "1 calls, 10000000 tokens")
+    assert stopped.code == 1
+    first = quick(*known, "--dry-run", "--json").json
+    short = quick(*known, "--budget", f"{first['calls'] // 3} calls")
     assert "the rest would go beyond the budget" in short.err
     asked_by_pilot = len(loopback.requests)
-    assert asked_by_pilot == pilot_of(short.err) < 120
-    again = quick(*known, "--budget", "120 calls")
-    assert again.code == 1
+    # Most of it is kept, too, as part of the tables.
+    assert asked_by_pilot < first["calls"] // 3
+    planned = quick(*known, "--dry-run", "--json").json
     assert len(loopback.requests) == asked_by_pilot
+    assert quick(*known).code == 0
+    assert planned["calls"] == pytest.approx(len(loopback.requests) - asked_by_pilot, rel=0.2)
+
+
+def test_before_a_pilot_a_dry_run_takes_sessions_of_users_to_be_as_long_as_published(
+    loopback: Loopback,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", loopback.url)
+    loopback.script = partial(played, content_after=7)
+    known = ("papers", "msc", "--table", "ours", "--small", "--model", "small", "--user-model", "customer")
+    known += ("--folder", str(tmp_path / "papers"), "--json")
+    planned = quick(*known, "--dry-run").json
+    assert not loopback.requests
+    made = quick(*known)
+    assert made.code == 0, made.err
+    assert planned["calls"] == pytest.approx(len(loopback.requests), rel=0.2)
+    assert pilot_of(made.err) < len(loopback.requests) / 2
 
 
 JUDGED = """

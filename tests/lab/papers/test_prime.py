@@ -145,17 +145,17 @@ def test_the_benches_of_prime_are_set_as_in_its_tables_2_and_3_and_play_userrl_w
 ) -> None:
     prime = find_paper("prime")
     monkeypatch.delenv("SERPER_API_KEY", raising=False)
-    assert prime.options("search", small=False, sources=["userrl"])["env"] == "search"
+    assert prime.options("search", small=False, sources={"userrl": "."})["env"] == "search"
     monkeypatch.setenv("SERPER_API_KEY", "x")
     for name in ("library", "larger-library"):
-        made = prime.options(name, small=False, sources=["userrl"])
+        made = prime.options(name, small=False, sources={"userrl": "."})
         assert (made["env"], made["rounds"], made["arms"], made["distiller"]) == ("userrl", 5, "chosen", "{judge}")
         assert "rollouts" not in made  # 100 of each environment over all rounds
         assert prime.options(name, small=False)["env"] == "gyms"
     tested = [name for name in prime.benches if "library" not in name]
     assert len(tested) == 8 + 4
     for name in tested:
-        made = prime.options(name, small=False, sources=["userrl"])
+        made = prime.options(name, small=False, sources={"userrl": "."})
         assert made["env"] == f"userrl-{name.removesuffix('-transferred')}"
         assert made["max_turns"] == 16
         assert "tasks" not in made  # the whole test split
