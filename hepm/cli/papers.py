@@ -291,8 +291,10 @@ def _shown(rows: Sequence[Object], model: str) -> Table:
         table.add_column(heading, no_wrap=True)
     table.add_column("published")
     for row in rows:
-        known = {name: values for name, values in row["published"].items() if values != [None] * len(values)}
-        published = [f"{name} {_figures(values)}" for name, values in known.items()]
+        published: list[str] = []
+        for name, values in row["published"].items():
+            if values != [None] * len(values):
+                published.append(f"{name} {_figures(values)}")
         table.add_row(row["part"], row["name"], _figures(row["ours"]), "; ".join(published) or "not published")
     return table
 

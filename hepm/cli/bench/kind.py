@@ -168,7 +168,7 @@ class BenchKind(ABC, Generic[PlayedEnvironment, MadeBench]):
             remark(f"{broken} broke off before, and are made anew ({key}): {on_one_line(reason)}")
         ending: Exception | None = None
         bar = Bar(what)
-        model = self.stack.enter_context(open_model(made.endpoint, made.folder, on_run=bar.show, **about))
+        model = self.stack.enter_context(open_model(self.endpoint, made.folder, on_run=bar.show, **about))
         with bar:
             try:
                 self.play(made, model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 from hepm.cli.bench.kind import PilotedKind, chosen_tasks
@@ -36,8 +37,8 @@ class UsersKind(PilotedKind[UsersEnvironment, UserBench]):
 
     def settings(self) -> Object:
         """See `BenchKind.settings`."""
-        # Only names: the same problems may lie elsewhere at the next call.
-        problems = [file.name for file in self.environment.files]
+        # Only the name: the same problems may lie elsewhere at the next call.
+        problems = [Path(self.environment.file).name] if self.environment.file else []
         max_turns = self.agent.max_turns or TURNS
         return {"max_turns": max_turns, "options": self.agent.request_arguments(), "problems": problems}
 
@@ -91,8 +92,6 @@ class UsersKind(PilotedKind[UsersEnvironment, UserBench]):
             paid_before=model.paid_before + budget.paid_before,
             seed=self.seed,
             sessions=True,
-            # A user works through each file of problems: "math/user-1".
-            families={name: name.rpartition("/")[2] for name in users},
             without_memory=NO_PREFERENCES,
             unreflected=made.unreflected,
         )

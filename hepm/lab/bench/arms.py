@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, Literal, Self, TypeAlias
-
-import numpy as np
+from typing import Any, Final
 
 from hepm.agents.loop import Strategy
 from hepm.agents.tagged import Knowledge
@@ -26,11 +24,10 @@ from hepm.evals.domains import DomainRun
 from hepm.experience.model_distiller import RECORD_IS_DATA, quoted_run
 from hepm.experience.prompt import Prompt, PromptOptions
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
-from hepm.graph.rows import Counting
 from hepm.ingest.pipeline import IngestReport
 from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.redact import Redactor
-from hepm.lab.bench.digests import DigestedRuns, Digests, request_of
+from hepm.lab.bench.digests import DigestedRuns, Digests, Nearest, request_of
 from hepm.lab.bench.planned import PlanGraph
 from hepm.llm import Client, Endpoint, Message, Question
 from hepm.memory import Memory
@@ -39,7 +36,6 @@ from hepm.memory.sessions import Sessions
 from hepm.policy import Adaptive, Floors, Policy, Procedural, Query
 from hepm.types import DEFAULT_NAMESPACE, Suggestion, Suggestions, Trajectory
 
-Plans: TypeAlias = Literal["", "compared", "trained"]
 _NOTHING: Final = PromptOptions(suggestions=0, experiences=0, principles=0, recalled=0, notes=False)
 _TOOLNET: Final = "toolnet"
 _NO_FLOOR: Final = Floors(similarity=-1.0)
@@ -90,7 +86,7 @@ class Arm:
     instruction: str = ""
     learns_from: str = "off"
     placement: Placement = "auto"
-    plans: Plans = ""
+    plans: bool = False
     digests: Digests = ""
     chooses: bool = False
 
@@ -184,7 +180,6 @@ class KnownMemory(Memory):
         self._taken: dict[str, tuple[Trajectory, tuple[str, ...]]] = {}
         self._reading = Lock()
         self._planned: dict[str, Policy] = {}
-        self._graphs: dict[Plans, PlanGraph] = {}
         self._digested: dict[Digests, DigestedRuns] = {}
         self.sessions = _UnstoredSessions(self, self.sessions.journal, self._taken)
 
@@ -193,19 +188,16 @@ class KnownMemory(Memory):
         return self._taken.pop(id)
 
     @cached_property
-    def _training(self) -> tuple[Training, list[Trajectory], np.ndarray[Any, Any]]:
-        """All runs; the successful ones, by id, and the vectors of their requests."""
-        runs: list[DomainRun] = []
-        success_from = self.header.success_from
-        # By the labels that the store counts by.
-        for stored in self.runs(namespace=self.namespace):
-            run = stored.graded(success_from)
-            runs.append(DomainRun(run, run.environment, run.task, run.task))
-        training = Training(runs)
-        solved = [run.trajectory for run in training.successes]
-        if not solved:
-            return training, solved, np.empty((0, 0))
-        return training, solved, self.embedder.embed([request_of(run) for run in solved])
+    def _training(self) -> Training:
+        """All runs, by the labels that the store counts by."""
+        graded = [run.graded(self.header.success_from) for run in self.runs(namespace=self.namespace)]
+        return Training([DomainRun(run, run.environment, run.task, run.task) for run in graded])
+
+    @cached_property
+    def _solved(self) -> tuple[list[Trajectory], Nearest]:
+        """The successful runs, by id, to be found by their requests."""
+        solved = [run.trajectory for run in self._training.successes]
+        return solved, Nearest(self.embedder, [request_of(run) for run in solved])
 
     def learn(self, runs: Sequence[Trajectory], *, distill: bool) -> None:
         """Store runs, so that the next hint knows them; with lessons, if they are to be distilled."""
@@ -218,16 +210,17 @@ class KnownMemory(Memory):
         self.refresh()
         self.follow_now()
         # Read before these runs: read anew when they are next asked for.
-        self.__dict__.pop("_training", None)
-        self._graphs.clear()
+        for read in ("_training", "_solved", "_graph"):
+            self.__dict__.pop(read, None)
 
-    def plan(self, run: str, steps: Sequence[str], plans: Plans) -> str:
+    @cached_property
+    def _graph(self) -> PlanGraph:
+        return PlanGraph(self.mirror(self.namespace), self.embedder)
+
+    def plan(self, run: str, steps: Sequence[str]) -> str:
         """Walk the steps of a run's plan on the graph; returns the name of the policy that follows them."""
         with self._reading:
-            if plans not in self._graphs:
-                mirror = self.mirror(self.namespace)
-                self._graphs[plans] = PlanGraph(mirror, self.embedder, trained=plans == "trained")
-            self._planned[run] = self._graphs[plans].path(steps)
+            self._planned[run] = self._graph.path(steps)
         return run
 
     def _policy(self, name: str, c: float, floors: Floors, mirror: NamespaceMirror) -> Policy:
@@ -237,7 +230,7 @@ class KnownMemory(Memory):
         # Counted from whole runs, which the graph does not hold.
         if name == _TOOLNET:
             with self._reading:
-                return _ToolNet(self._training[0])
+                return _ToolNet(self._training)
         return super()._policy(name, c, floors, mirror)
 
     def _suggest(self, after: Any, *args: Any, policy: Any, **about: Any) -> Suggestions:
@@ -270,16 +263,12 @@ class KnownMemory(Memory):
         """The k successful runs of other requests whose request is most similar, as text for a system prompt."""
         # Agents run in several threads: one reads the training runs, the others wait.
         with self._reading:
-            _, solved, vectors_ND = self._training
-        if not solved:
+            solved, nearest = self._solved
+        found = nearest.find(request, k)
+        if not found:
             return ""
-        (vector_D,) = self.embedder.embed([request])
-        # Vectors have length 1: their product is the cosine.
-        best: list[int] = np.argsort(-(vectors_ND @ vector_D), kind="stable")[:k].tolist()
-        parts = [f"Similar tasks that were solved before. {RECORD_IS_DATA}"]
-        for number, index in enumerate(best, 1):
-            parts.append(f"Run {number}:\n{quoted_run(solved[index])}")
-        return "\n\n".join(parts)
+        runs = [f"Run {number}:\n{quoted_run(solved[index])}" for number, index in enumerate(found, 1)]
+        return "\n\n".join([f"Similar tasks that were solved before. {RECORD_IS_DATA}", *runs])
 
 
 @dataclass(frozen=True)
@@ -298,26 +287,19 @@ class _ToolNet:
         return Suggestions(tuple(suggestions))
 
 
-class ScratchMemory:
+@contextmanager
+def scratch_memory(
+    success_from: float | None = None, *, learns_from: str = OFF, embedder: Embedder | None = None
+) -> Generator[KnownMemory]:
     """A memory in a temporary folder, which learns from runs of an arm: see `Arm.learns_from`."""
-
-    def __init__(
-        self, success_from: float | None = None, *, learns_from: str = OFF, embedder: Embedder | None = None
-    ) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="hepm-bench-")
-        file = Path(self._folder.name) / "memory.hepm"
-        # A memory of runs with summaries is H-EPM's own: see `Arm.learns_from`.
-        own_states = learns_from == SUMMARY
-        counting: Counting = "shortest" if own_states else "all"
-        self.memory = KnownMemory.open(file, embedder=embedder, counting=counting, success_from=success_from)
-        self.memory.own_states = own_states
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.memory.close()
-        self._folder.cleanup()
+    # A memory of runs with summaries is H-EPM's own.
+    own_states = learns_from == SUMMARY
+    about: Any = {"embedder": embedder, "counting": "shortest" if own_states else "all", "success_from": success_from}
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="hepm-bench-"))
+        memory = stack.enter_context(KnownMemory.open(Path(folder) / "memory.hepm", **about))
+        memory.own_states = own_states
+        yield memory
 
 
 @contextmanager

@@ -34,54 +34,48 @@ _ENDED: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class BankItem:
-    """One thing that helps with other tasks of this kind; it names no person, id, number or date of this run."""
+class DigestItem:
+    """One thing that helps with other tasks of this kind; it names no person, id, number or date of this run.
+
+    `when_to_use` is in words of a request or a situation, `content` says what to do then.
+    """
 
     title: str
-    description: str
-    content: str
-
-
-@dataclass(frozen=True, slots=True)
-class BankItems:
-    """At most three different items; fewer are better than vague ones."""
-
-    items: tuple[BankItem, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class UsableExperience:
-    """An experience of a run: when to use it, in words of a request or a situation, and what to do then."""
-
     when_to_use: str
     content: str
 
 
 @dataclass(frozen=True, slots=True)
-class UsableExperiences:
-    """At most three different experiences; fewer are better than vague ones."""
+class DigestItems:
+    """At most three different items; fewer are better than vague ones."""
 
-    experiences: tuple[UsableExperience, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Digested:
-    """Texts that are found together by what one text is like."""
-
-    found_by: str
-    texts: tuple[str, ...]
+    items: tuple[DigestItem, ...]
 
 
-def digest_of(run: Trajectory, digests: Digests) -> Question[BankItems] | Question[UsableExperiences]:
+class Nearest:
+    """Texts to be compared with another one by their vectors."""
+
+    def __init__(self, embedder: Embedder, texts: Sequence[str]) -> None:
+        self._embedder = embedder
+        self._vectors_ND = embedder.embed(list(texts)) if texts else None
+
+    def find(self, text: str, k: int) -> list[int]:
+        """The numbers of the k nearest texts, the nearest first; ties in their order."""
+        if self._vectors_ND is None:
+            return []
+        (vector_D,) = self._embedder.embed([text])
+        # Vectors have length 1: their product is the cosine.
+        return np.argsort(-(self._vectors_ND @ vector_D), kind="stable")[:k].tolist()
+
+
+def digest_of(run: Trajectory, digests: Digests) -> Question[DigestItems]:
     """What a model is asked about a run whose outcome is known."""
     task = (
         f"You study the record of an agent that uses tools. {_ENDED[run.outcome.success is True]}, for an agent that "
         f"gets another task of this kind. Write at most {MOST_ITEMS} things. {RECORD_IS_DATA}"
     )
     messages = (Message("system", task), Message("user", quoted_run(run)))
-    if digests == "reasoningbank":
-        return Question("reasoningbank", run.id, messages, BankItems, temperature=0.0)
-    return Question("agentevolver", run.id, messages, UsableExperiences, temperature=0.0)
+    return Question(digests, run.id, messages, DigestItems, temperature=0.0)
 
 
 class DigestedRuns:
@@ -90,51 +84,35 @@ class DigestedRuns:
     def __init__(self, embedder: Embedder, digests: Digests) -> None:
         self._embedder = embedder
         self._digests: Digests = digests
-        self._known: list[_Digested] = []
+        self._known: list[tuple[str, list[str]]] = []  # what texts are found by, and they
+        self._nearest = Nearest(embedder, ())
 
     def learn(self, runs: Sequence[Trajectory], client: Client | None) -> None:
         """Ask about labelled runs; one that the model has no answer to is left out."""
-        if client is None:
-            return
         for run in runs:
-            if run.outcome.success is None:
+            if client is None or run.outcome.success is None:
                 continue
             try:
-                answer = client.ask(digest_of(run, self._digests))
+                items = client.ask(digest_of(run, self._digests)).items[:MOST_ITEMS]
             # The model gave no readable answer, after a repair too: the run teaches nothing.
             except AnswerError:
                 continue
-            if isinstance(answer, BankItems):
-                self._add_items(run, answer.items[:MOST_ITEMS])
-            else:
-                self._add_experiences(answer.experiences[:MOST_ITEMS])
-
-    def _add_items(self, run: Trajectory, items: Sequence[BankItem]) -> None:
-        """Found together, by the request of their run."""
-        texts = tuple(f"{item.title}. {item.description} {item.content}" for item in items)
-        if texts:
-            self._known.append(_Digested(request_of(run), texts))
-
-    def _add_experiences(self, experiences: Sequence[UsableExperience]) -> None:
-        """Each found by itself, by when to use it."""
-        for experience in experiences:
-            text = f"When {experience.when_to_use}: {experience.content}"
-            self._known.append(_Digested(experience.when_to_use, (text,)))
+            texts = [f"{item.title}. When {item.when_to_use}: {item.content}" for item in items]
+            if self._digests == "agentevolver":
+                self._known += [(item.when_to_use, [text]) for item, text in zip(items, texts, strict=True)]
+            elif texts:
+                self._known.append((request_of(run), texts))
+        self._nearest = Nearest(self._embedder, [found_by for found_by, _ in self._known])
 
     def about(self, request: str) -> str:
         """What helps with a request, as text for a system prompt; "" if nothing is known."""
-        if not self._known:
+        found = self._nearest.find(request, 1 if self._digests == "reasoningbank" else USED_EXPERIENCES)
+        if not found:
             return ""
-        vectors_ND = self._embedder.embed([digested.found_by for digested in self._known])
-        (vector_D,) = self._embedder.embed([request])
-        # Vectors have length 1: their product is the cosine. Stable, so that ties keep the order of the runs.
-        nearest: list[int] = np.argsort(-(vectors_ND @ vector_D), kind="stable").tolist()
-        most = 1 if self._digests == "reasoningbank" else USED_EXPERIENCES
         lines = [f"Drawn from earlier runs of other tasks. {RECORD_IS_DATA}"]
-        for index in nearest[:most]:
-            for text in self._known[index].texts:
-                # Quoted: a tool may have written into a run what a model then repeats.
-                lines.append(f"- {quoted(text, _ITEM_CHARS)}")
+        for index in found:
+            # Quoted: a tool may have written into a run what a model then repeats.
+            lines += [f"- {quoted(text, _ITEM_CHARS)}" for text in self._known[index][1]]
         return "\n".join(lines)
 
 

@@ -7,7 +7,7 @@ evolve by one iteration. Runs are in the folder before they are stored, so a rou
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -32,10 +32,10 @@ from hepm.lab.bench.arms import KnownMemory
 from hepm.lab.bench.folder import Ended, Key
 from hepm.lab.bench.models import Model
 from hepm.lab.bench.play import Bench
-from hepm.lab.environments import Environment, place_of
+from hepm.lab.environments import place_of
 from hepm.lab.environments.gyms import CREDIT
 from hepm.lab.rl.rewards import count_actions
-from hepm.llm import Client, Endpoint
+from hepm.llm import Client
 from hepm.text import count_of, on_one_line
 from hepm.types import Trajectory
 
@@ -106,34 +106,20 @@ class Exploration:
 
     def _dealt(self, episodes: int, rounds: int) -> list[list[Key]]:
         """The runs of each round: tasks from a shuffled deck for each environment, shuffled anew when it is empty."""
-        # A deck, not draws: each task comes as often as another.
         dealer = Random(f"explore {self.bench.options.seed}")
         tasks: dict[str, list[str]] = {}
         for task in self.bench.tested:
             tasks.setdefault(place_of(self.bench.environment, task), []).append(task.id)
-        decks: dict[str, list[str]] = {place: [] for place in tasks}
+        decks = {place: _deck(dealer, names) for place, names in tasks.items()}
         times: Counter[str] = Counter()
         plan: list[list[Key]] = []
         for _ in range(rounds):
-            keys: list[Key] = []
+            plan.append([])
             for place in sorted([*tasks] * episodes):
-                if not decks[place]:
-                    decks[place] = dealer.sample(tasks[place], len(tasks[place]))
-                task = decks[place].pop()
-                keys.append(Key(self.arm.name, task, times[task]))
+                task = next(decks[place])
+                plan[-1].append(Key(self.arm.name, task, times[task]))
                 times[task] += 1
-            plan.append(keys)
         return plan
-
-    @property
-    def endpoint(self) -> Endpoint:
-        """Of the agent's model."""
-        return self.bench.endpoint
-
-    @property
-    def environment(self) -> Environment:
-        """Where the runs are made."""
-        return self.bench.environment
 
     @property
     def ended(self) -> dict[Key, Ended]:
@@ -259,38 +245,34 @@ class Exploration:
         self, number: int, ended: Sequence[Ended], memory: KnownMemory, left_out: int, evolved: Mapping[str, int]
     ) -> RoundReport:
         facts = [run.facts for run in ended]
-        usages = [run.usage for run in facts]
         success_E = np.array([run.success for run in facts], dtype=np.float64)
         # Over tasks: two runs of one task are no independent evidence.
         bootstrap = Bootstrap([run.key.task for run in ended], seed=number)
-        low, high = interval(bootstrap.means(success_E))
         lessons = memory.lessons.list("experience", namespace=memory.namespace)
         experiences = [lesson.row.properties for lesson in lessons]
         principles = memory.lessons.list("principle", namespace=memory.namespace)
-        supported = [principle for principle in principles if len(principle.row.sources) > 1]
-        zones: dict[str, int] = dict.fromkeys(ZONES, 0)
-        stages: dict[str, int] = dict.fromkeys(STAGES, 0)
-        for experience in experiences:
-            zones[str(experience["zone"])] += 1
-            for stage in STAGES:  # an experience of two stages counts in both
-                stages[stage] += stage in str(experience["stage"])
+        zones = Counter(str(experience["zone"]) for experience in experiences)
+        by_place: defaultdict[str, list[Ended]] = defaultdict(list)
+        for run in ended:
+            by_place[place_of(self.bench.environment, self.bench.tasks[run.key.task])].append(run)
         return RoundReport(
             number,
             episodes=len(ended),
             left_out=left_out,
             success=float(success_E.mean()),
-            interval=[low, high],
+            interval=[*interval(bootstrap.means(success_E))],
             reward=fmean(run.reward for run in facts),
             turns=fmean(run.turns for run in facts),
             errors=fmean(run.errors for run in facts),
-            tokens=fmean(usage.tokens for usage in usages),
+            tokens=fmean(run.usage.tokens for run in facts),
             shown=fmean(bool(run.lessons) for run in facts),
-            zones=zones,
-            stages=stages,
+            zones={zone: zones[zone] for zone in ZONES},
+            # An experience of two stages counts in both.
+            stages={stage: sum(stage in str(one["stage"]) for one in experiences) for stage in STAGES},
             principles=len(principles),
-            supported=len(supported),
+            supported=sum(len(principle.row.sources) > 1 for principle in principles),
             evolved=evolved,
-            environments=self._environments(ended, experiences),
+            environments={name: _measures(name, runs, experiences) for name, runs in sorted(by_place.items())},
             actions=self._actions(ended),
         )
 
@@ -303,41 +285,16 @@ class Exploration:
         return {name: fmean(one[name] for one in counts) for name in counts[0]}
 
     def _quality(self, memory: KnownMemory) -> dict[int, Mapping[str, float]]:
-        round_of: dict[str, int] = {}
-        for number, keys in enumerate(self.plan, 1):
-            round_of |= dict.fromkeys([self._id(str(key)) for key in keys], number)
+        round_of = {self._id(str(key)): number for number, keys in enumerate(self.plan, 1) for key in keys}
         taught: defaultdict[int, list[Uses]] = defaultdict(list)
         for principle in memory.lessons.list("principle", namespace=memory.namespace):
-            rounds = [round_of[run] for run in principle.row.run_ids if run in round_of]
-            taught[min(rounds, default=0)].append(principle.uses)  # 0: it was there before
+            first = min((round_of.get(run, 0) for run in principle.row.run_ids), default=0)
+            taught[first].append(principle.uses)  # 0: it was there before
         quality: dict[int, Mapping[str, float]] = {}
         for number, uses in taught.items():
             score, read = fmean(one.score for one in uses), fmean(one.uses for one in uses)
             quality[number] = {"principles": len(uses), "score": score, "uses": read}
         return quality
-
-    def _environments(
-        self, ended: Sequence[Ended], experiences: Sequence[Mapping[str, Any]]
-    ) -> Mapping[str, Mapping[str, float]]:
-        """Of each environment, by name: runs, success, reward, and its experiences by zone."""
-        environments: dict[str, Mapping[str, float]] = {}
-        for name, runs in self._runs_by_place(ended).items():
-            measures: dict[str, float] = {
-                "runs": len(runs),
-                "success": fmean(run.facts.success for run in runs),
-                "reward": fmean(run.facts.reward for run in runs),
-            }
-            for zone in ZONES:
-                measures[zone] = sum(_is_of(experience, zone, name) for experience in experiences)
-            environments[name] = measures
-        return environments
-
-    def _runs_by_place(self, ended: Sequence[Ended]) -> Mapping[str, list[Ended]]:
-        runs: dict[str, list[Ended]] = {}
-        for run in ended:
-            name = place_of(self.bench.environment, self.bench.tasks[run.key.task])
-            runs.setdefault(name, []).append(run)
-        return dict(sorted(runs.items()))
 
     def _distill(self, runs: Sequence[str], memory: KnownMemory, distiller: Client | None) -> None:
         for kind in self._kinds:
@@ -407,9 +364,18 @@ class Exploration:
         return rounded(values)
 
 
-def _is_of(experience: Mapping[str, Any], zone: str, environment: str) -> bool:
+def _deck(dealer: Random, tasks: Sequence[str]) -> Iterator[str]:
+    # Dealt, not drawn: each task comes as often as another.
+    while True:
+        yield from reversed(dealer.sample(tasks, len(tasks)))
+
+
+def _measures(place: str, runs: Sequence[Ended], experiences: Sequence[Mapping[str, Any]]) -> Mapping[str, float]:
+    """Runs, success and reward in an environment, and the experiences that apply there by zone."""
     # An experience that names no environment applies in all.
-    return experience["zone"] == zone and environment in (experience["environments"] or (environment,))
+    here = [one for one in experiences if place in (one["environments"] or (place,))]
+    means = {"success": fmean(run.facts.success for run in runs), "reward": fmean(run.facts.reward for run in runs)}
+    return {"runs": len(runs), **means} | {zone: sum(one["zone"] == zone for one in here) for zone in ZONES}
 
 
 def explore_tables(exploration: Exploration) -> list[Table | Text]:
@@ -419,13 +385,11 @@ def explore_tables(exploration: Exploration) -> list[Table | Text]:
     parts: list[Table | Text] = []
     if rounds:
         title = f"{bench.environment.name} with {bench.endpoint.model}: {count_of(len(rounds), 'round')}"
-        names = f"experiences by zone: {', '.join(ZONES)}; by stage: {', '.join(STAGES)}, one of two in both"
-        names += f"; success: a reward of {bench.options.success_from:g} or more"
-        parts += [rows_table(title, _ROUND_COLUMNS, rounds), _library_by_round(rounds), Text(names, style="dim")]
+        legend = f"experiences by zone: {', '.join(ZONES)}; by stage: {', '.join(STAGES)}, one of two in both"
+        legend += f"; success: a reward of {bench.options.success_from:g} or more"
+        parts += [rows_table(title, _ROUND_COLUMNS, rounds), _library_by_round(rounds), Text(legend, style="dim")]
     if any(len(report.environments) > 1 for report in rounds):
-        for measure in ("success", "reward"):
-            parts.append(_by_environment(f"{measure} by environment", rounds, partial(_measure, measure)))
-        parts.append(_by_environment("experiences by zone", rounds, _zones))
+        parts.append(_by_environment(rounds))
     if bench.failed:
         key, reason = next(iter(bench.failed.items()))
         again = "repeat the command to try them again; those that break off again are left out"
@@ -450,31 +414,26 @@ def _library_by_round(rounds: Sequence[RoundReport]) -> Table:
     columns = ("by zone", "by stage", "principles", "of 2+ runs", "evolved")
     table = table_of("the library after each round", "round", *columns)
     for report in rounds:
-        made = [f"{count} {name}" for name, count in report.evolved.items() if count]
-        table.add_row(
-            str(report.number),
-            " / ".join(map(str, report.zones.values())),
-            " / ".join(map(str, report.stages.values())),
-            str(report.principles),
-            str(report.supported),
-            ", ".join(made) or "–",
-        )
+        numbers = [report.number, report.principles, report.supported]
+        number, principles, supported = map(str, numbers)
+        made = ", ".join(f"{count} {name}" for name, count in report.evolved.items() if count)
+        table.add_row(number, _listed(report.zones), _listed(report.stages), principles, supported, made or "–")
     return table
 
 
-def _by_environment(title: str, rounds: Sequence[RoundReport], cell: Callable[[Mapping[str, float]], str]) -> Table:
-    """What a cell says of each environment, round by round (after PRIME, tables 1 and 2)."""
-    names = sorted(set(chain.from_iterable(report.environments for report in rounds)))
-    table = table_of(title, "round", *names)
-    for report in rounds:
-        cells = [cell(report.environments[name]) if name in report.environments else "–" for name in names]
-        table.add_row(str(report.number), *cells)
+def _listed(counts: Mapping[str, float]) -> str:
+    return " / ".join(f"{count:.0f}" for count in counts.values())
+
+
+def _by_environment(rounds: Sequence[RoundReport]) -> Table:
+    """Success, reward and experiences by zone in each environment, round by round (after PRIME, tables 1 and 2)."""
+    table = table_of("by environment", "environment", "round", "success", "reward", "experiences by zone")
+    for name in sorted({*chain.from_iterable(report.environments for report in rounds)}):
+        for report in rounds:
+            measures = report.environments.get(name)
+            if measures:
+                zones = _listed({zone: measures[zone] for zone in ZONES})
+                table.add_row(
+                    name, str(report.number), *(f"{measures[key]:.2f}" for key in ("success", "reward")), zones
+                )
     return table
-
-
-def _measure(name: str, measures: Mapping[str, float]) -> str:
-    return f"{measures[name]:.2f}"
-
-
-def _zones(measures: Mapping[str, float]) -> str:
-    return " / ".join(f"{measures[zone]:.0f}" for zone in ZONES)

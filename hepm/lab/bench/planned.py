@@ -1,7 +1,7 @@
 """GNN4Plan on the tool graph of a memory (H-EPM table 4 C ii; Wu et al. 2024, arXiv:2405.19119): plan, compare, walk.
 
 A model writes the steps of a plan. Each step takes the tool whose text is most like it among those that follow the tool
-of the step before. Without training, tools' texts are smoothed along the graph; trained, GraphSAGE over them is.
+of the step before. Tools' texts are smoothed along the graph, without training.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.embed import Embedder
-from hepm.errors import InputError
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Float32Array
 from hepm.lab.rank import sgc
@@ -85,13 +84,9 @@ class PlannedPath:
 
 
 class PlanGraph:
-    """The tool graph of a memory with a vector for each tool, on which plans are walked.
+    """The tool graph of a memory with a vector for each tool, on which plans are walked."""
 
-    Args:
-        trained: Whether the vectors are learned from the memory's successful calls; needs `hepm[gnn]`.
-    """
-
-    def __init__(self, mirror: NamespaceMirror, embedder: Embedder, *, trained: bool = False) -> None:
+    def __init__(self, mirror: NamespaceMirror, embedder: Embedder) -> None:
         self.names = sorted(mirror.called() - {START})
         number_of = {name: number for number, name in enumerate(self.names)}
         self.follows: dict[int, list[int]] = {}
@@ -100,49 +95,16 @@ class PlanGraph:
                 successors = mirror.successors(source)
                 self.follows[number_of[source]] = [number_of[edge.tool] for edge in successors if edge.support]
         self._embedder = embedder
-        if trained:
-            self._tools_TD, self._map = _learned(mirror, embedder, self.names)
-        else:
-            described = {tool.name: tool.description for tool in mirror.store.tools(namespace=mirror.name)}
-            vectors_TD = tool_vectors(self.names, described, embedder)
-            pairs: list[tuple[int, int]] = []
-            for source, targets in self.follows.items():
-                pairs += [(source, target) for target in targets]
-            ends_2E: NDArray[np.int64] = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-            self._tools_TD = sgc.smoothed(vectors_TD, ends_2E)
-            self._map = None
+        described = {tool.name: tool.description for tool in mirror.store.tools(namespace=mirror.name)}
+        vectors_TD = tool_vectors(self.names, described, embedder)
+        pairs = [(source, target) for source, targets in self.follows.items() for target in targets]
+        ends_2E: NDArray[np.int64] = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+        self._tools_TD = sgc.smoothed(vectors_TD, ends_2E)
 
     def path(self, steps: Sequence[str]) -> PlannedPath:
         """The tools for the steps of a plan."""
         if not (steps and self.names):
             return PlannedPath(())
         steps_SD = self._embedder.embed(list(steps))
-        if self._map is not None:
-            weight_HD, bias_H = self._map
-            steps_SD = steps_SD @ weight_HD.T + bias_H
         path = walked(steps_SD @ self._tools_TD.T, self.follows)
         return PlannedPath(tuple(self.names[number] for number in path))
-
-
-def _learned(
-    mirror: NamespaceMirror, embedder: Embedder, names: Sequence[ToolName]
-) -> tuple[Float32Array, tuple[Float32Array, Float32Array]]:
-    """Vectors of the tools, and the linear map of a step's vector to theirs."""
-    import torch
-
-    from hepm.lab.rank.data import graph_data
-    from hepm.lab.rank.gnn4plan import Gnn4Plan
-
-    data = graph_data(mirror, embedder)
-    call = data["call"]
-    rows = np.flatnonzero(((call["last"] >= 0) & (call["state"] >= 0)).numpy())
-    if not len(rows):
-        raise InputError("GNN4Plan cannot be trained: no call in memory has a state. Name the arm without training.")
-    model = Gnn4Plan.trained(data, rows)
-    with torch.no_grad():
-        tools_TH = model.tools(data).numpy()
-        weight_HD = model.state.weight.numpy()
-        bias_H = model.state.bias.numpy()
-    # The model numbers tools as the graph data does, this class by name.
-    order = [data["tool"].name.index(name) for name in names]
-    return tools_TH[order], (weight_HD, bias_H)

@@ -24,7 +24,7 @@ from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, Hep
 from hepm.evals.domains import fold_of
 from hepm.evals.metrics import entropy_of
 from hepm.experience.judge import OutcomeJudge
-from hepm.lab.bench.arms import ARMS, Arm, KnownMemory, ScratchMemory, advice, reflection_on
+from hepm.lab.bench.arms import ARMS, Arm, KnownMemory, advice, reflection_on, scratch_memory
 from hepm.lab.bench.folder import Ended, Facts, Folder, Key
 from hepm.lab.bench.models import Model, StoppedError
 from hepm.lab.bench.planned import plan_of, steps_in
@@ -168,7 +168,7 @@ class Bench:
         first, second = self.plan()
         total = len(first) + len(second)
         with ExitStack() as stack:
-            nothing = stack.enter_context(ScratchMemory(self.options.success_from)).memory
+            nothing = stack.enter_context(scratch_memory(self.options.success_from))
             self._play(self._streams(first, lambda key: nothing), total)
             if self.failed and self._learns_before:
                 return  # memory would lack runs that it has when the command is repeated
@@ -255,8 +255,8 @@ class Bench:
 
     def _made(self, stack: ExitStack, source: str) -> KnownMemory:
         options = self.options
-        scratch = ScratchMemory(options.success_from, learns_from=source, embedder=options.embedder)
-        return stack.enter_context(scratch).memory
+        made = scratch_memory(options.success_from, learns_from=source, embedder=options.embedder)
+        return stack.enter_context(made)
 
     def _teach(self, memory: KnownMemory, runs: Sequence[Trajectory], arms: Sequence[Arm]) -> None:
         """Store runs, with what the arms need of them."""
@@ -368,7 +368,7 @@ class Bench:
         memory = stream.memory
         prompt = arm.prompt
         if arm.plans:
-            prompt = replace(prompt, policy=memory.plan(id, self._steps(key, task, request), arm.plans))
+            prompt = replace(prompt, policy=memory.plan(id, self._steps(key, task, request)))
         if arm.chooses:
             prompt = replace(prompt, model=self._model.client)
         # No arm has more than one of the three.

@@ -16,7 +16,7 @@ from hepm.agents.wire import Object, objects, resolved, with_hint
 from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError, LlmError
 from hepm.evals.domains import Domain, by_family
 from hepm.experience.prompt import Prompt
-from hepm.lab.bench.arms import OFF, Arm, ScratchMemory, find_arms
+from hepm.lab.bench.arms import OFF, Arm, KnownMemory, find_arms, scratch_memory
 from hepm.lab.bench.folder import Ended, Facts, Folder, Key
 from hepm.lab.bench.models import Model, StoppedError, tokens_of
 from hepm.lab.bench.play import move_of
@@ -76,19 +76,19 @@ def hinted_points(domain: Domain, points: Sequence[Point], arms: Sequence[Arm], 
         points_of_fold = [point for point in points if point.event.run in tested]
         if not points_of_fold:
             continue
-        with ScratchMemory() as scratch:
+        with scratch_memory() as memory:
             distill = any(arm.lessons for arm in remembering)
-            scratch.memory.learn([run.trajectory for run in split.train], distill=distill)
-            hinted += [_hinted(point, remembering, scratch) for point in points_of_fold]
+            memory.learn([run.trajectory for run in split.train], distill=distill)
+            hinted += [_hinted(point, remembering, memory) for point in points_of_fold]
     return hinted
 
 
-def _hinted(point: Point, arms: Sequence[Arm], scratch: ScratchMemory) -> HintedPoint:
+def _hinted(point: Point, arms: Sequence[Arm], memory: KnownMemory) -> HintedPoint:
     prompts: dict[str, Prompt] = {}
     memory_s: dict[str, float] = {}
     for arm in arms:
         started = time.perf_counter()  # not time(): the wall clock may step back
-        prompts[arm.name] = scratch.memory.prompt(
+        prompts[arm.name] = memory.prompt(
             list(as_messages(point.event.turns)),
             tools=[spec["function"]["name"] for spec in point.tools],
             environment=point.event.run.trajectory.environment,
@@ -233,7 +233,7 @@ def point_arms(names: Sequence[str]) -> list[Arm]:
     unfit: list[str] = []
     for arm in arms[1:]:
         says = arm.prompt.suggestions > 0 or arm.lessons
-        needs_a_run = arm.summarises or arm.searches or bool(arm.plans)
+        needs_a_run = arm.summarises or arm.searches or arm.plans
         # One point of a run has no room for summaries, searches or plans of the agent.
         if needs_a_run or not says:
             unfit.append(arm.name)

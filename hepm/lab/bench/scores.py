@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from itertools import chain, compress, product, zip_longest
+from dataclasses import asdict, dataclass, replace
+from itertools import chain, zip_longest
 from math import comb
 from statistics import fmean, median
 from typing import Any, Final, TypeAlias
@@ -15,7 +15,7 @@ import numpy as np
 from hepm.evals.metrics import Bootstrap, Interval, interval
 from hepm.evals.report import MethodDifference, rounded
 from hepm.lab.bench.arms import ARMS
-from hepm.lab.bench.folder import Ended, Facts, Key
+from hepm.lab.bench.folder import Facts
 from hepm.types import SUCCESS_FROM, SUMMARY_TOOL
 
 CHANGED: Final = "changed"
@@ -23,32 +23,20 @@ CHANGED: Final = "changed"
 EFFORT: Final = "user_effort"
 """UE of MultiSessionCollab (3.3): turns in which a user enforces preferences."""
 SESSION_MEASURES: Final = ("success", EFFORT, "length")
-OVERALL: Final = "overall"
-"""All files of problems together."""
 AROUND: Final[Mapping[str, int]] = {"summary": 0, "before": -1, "after": 1}
 """Steps around a call of the summary tool (H-EPM, table 8): its own, the one before, the one after."""
-
-
-def _if_solved(facts: Facts, count: int) -> float | None:
-    # A failed run may give up at once, or use all turns: its length says nothing of efficiency.
-    return count if facts.success else None
-
-
-def _per_turn(facts: Facts, count: int) -> float | None:
-    return count / facts.turns if facts.turns else None
-
-
-_Measure: TypeAlias = Callable[[Facts], float | None]  # None where a run has none
-_Runs: TypeAlias = Sequence[Sequence[Facts]]  # the trials of each task
-MEASURES: Final[Mapping[str, _Measure]] = {
+Measure: TypeAlias = Callable[[Facts], float | None]  # None where a run has none
+Runs: TypeAlias = Sequence[Sequence[Facts]]  # the trials of each task
+# A failed run may give up at once, or use all turns: its length says nothing of efficiency.
+MEASURES: Final[Mapping[str, Measure]] = {
     "success": lambda facts: float(facts.success),
     "reward": lambda facts: facts.reward,
-    "turns": lambda facts: _if_solved(facts, facts.turns),
-    "calls": lambda facts: _if_solved(facts, facts.calls),
+    "turns": lambda facts: facts.turns if facts.success else None,
+    "calls": lambda facts: facts.calls if facts.success else None,
     "errors": lambda facts: facts.errors,
     "tokens": lambda facts: facts.usage.tokens,
-    "requests_per_turn": lambda facts: _per_turn(facts, facts.usage.calls),
-    "tokens_per_turn": lambda facts: _per_turn(facts, facts.usage.tokens),
+    "requests_per_turn": lambda facts: facts.usage.calls / facts.turns if facts.turns else None,
+    "tokens_per_turn": lambda facts: facts.usage.tokens / facts.turns if facts.turns else None,
 }
 """What is measured of a run in every environment."""
 
@@ -74,7 +62,7 @@ class ChangedTask:
 
 @dataclass(frozen=True)
 class SessionMean:
-    """A mean over users, of one session or of several.
+    """A mean of one session over users.
 
     Attributes:
         interval: From resampling users.
@@ -103,8 +91,6 @@ class ArmScores:
         cost_usd: None without prices.
         won, lost: Tasks that succeeded more often, and less often, than in the reference arm.
         sessions: Where trials are sessions of a user, the means of each session by measure.
-        later: Those of all sessions from the second on, where there is something to remember.
-        files: Those of all sessions with the problems of a file, and `OVERALL`; empty where there is one file.
     """
 
     means: Mapping[str, float | None]
@@ -122,8 +108,6 @@ class ArmScores:
     won: Sequence[ChangedTask]
     lost: Sequence[ChangedTask]
     sessions: Sequence[Mapping[str, SessionMean]] = ()
-    later: Mapping[str, SessionMean] = field(default_factory=dict[str, SessionMean])
-    files: Mapping[str, Mapping[str, SessionMean]] = field(default_factory=dict[str, Mapping[str, SessionMean]])
 
 
 @dataclass(frozen=True)
@@ -158,8 +142,14 @@ class BenchReport:
 
     @property
     def is_graded(self) -> bool:
-        """Whether rewards say more than successes."""
-        return graded(self.arms.values())
+        """Whether the rewards of some arm say more than its successes."""
+        return any(scores.means["reward"] != scores.means["success"] for scores in self.arms.values())
+
+    @property
+    def judged(self) -> list[str]:
+        """What the environment judges besides, in any arm, in order."""
+        named = dict.fromkeys(chain.from_iterable(scores.means for scores in self.arms.values()))
+        return [name for name in named if name not in MEASURES]
 
     @property
     def has_sessions(self) -> bool:
@@ -171,36 +161,14 @@ class BenchReport:
         return rounded(asdict(self))
 
 
-def graded(arms: Iterable[ArmScores]) -> bool:
-    """Whether the rewards of some arm say more than its successes."""
-    return any(scores.means["reward"] != scores.means["success"] for scores in arms)
-
-
-def told_alike(ended: Mapping[Key, Ended], arms: Sequence[str], tasks: Sequence[str], trials: int) -> list[list[str]]:
+def told_alike(runs: Mapping[str, Runs]) -> list[list[str]]:
     """Arms that work alike and were told the same, if anything, at each step of each run, in groups of two and more."""
-    groups: dict[object, list[str]] = {}
-    for name in arms:
-        hints = [facts.hints for of_task in facts_of(ended, name, tasks, trials) for facts in of_task]
+    groups: defaultdict[object, list[str]] = defaultdict(list)
+    for name, by_task in runs.items():
+        hints = [facts.hints for facts in chain.from_iterable(by_task)]
         if name in ARMS and any(map(any, hints)):
-            groups.setdefault((ARMS[name].strategy, ARMS[name].placement, *hints), []).append(name)
+            groups[ARMS[name].strategy, ARMS[name].placement, *hints].append(name)
     return [alike for alike in groups.values() if len(alike) > 1]
-
-
-def finished_tasks(ended: Mapping[Key, Ended], arms: Sequence[str], tasks: Sequence[str], trials: int) -> list[str]:
-    """The tasks of which every arm has every trial."""
-    finished: list[str] = []
-    for task in tasks:
-        if all(Key(arm, task, trial) in ended for arm, trial in product(arms, range(trials))):
-            finished.append(task)
-    return finished
-
-
-def facts_of(ended: Mapping[Key, Ended], arm: str, tasks: Sequence[str], trials: int) -> list[list[Facts]]:
-    """The trials of each task in one arm."""
-    by_task: list[list[Facts]] = []
-    for task in tasks:
-        by_task.append([ended[Key(arm, task, trial)].facts for trial in range(trials)])
-    return by_task
 
 
 @dataclass(frozen=True)
@@ -214,23 +182,16 @@ class Compared:
 
     tasks: Sequence[str]
     drawn: Sequence[str]
-    runs: _Runs
-    others: _Runs | None
+    runs: Runs
+    others: Runs | None
     bootstrap: Bootstrap
 
-    def trials(self, part: slice) -> Compared:
-        """Some of the trials alone."""
-        others = self.others
-        if others is not None:
-            others = [of_task[part] for of_task in others]
-        return replace(self, runs=[of_task[part] for of_task in self.runs], others=others)
-
-    def interval(self, measure: _Measure) -> Interval:
+    def interval(self, measure: Measure) -> Interval:
         """Of the mean of a measure that every run has."""
         values_T = np.array([_mean(of_task, measure) for of_task in self.runs], dtype=np.float64)
         return interval(self.bootstrap.means(values_T))
 
-    def difference(self, measure: _Measure) -> MethodDifference | None:
+    def difference(self, measure: Measure) -> MethodDifference | None:
         """The mean difference over the tasks where both arms have a value; None without any such task."""
         both: list[str] = []
         differences: list[float] = []
@@ -246,82 +207,54 @@ class Compared:
         bootstrap = self.bootstrap if len(both) == len(self.drawn) else Bootstrap(both)
         return MethodDifference(float(values_T.mean()), interval(bootstrap.means(values_T)))
 
-    def scores(self) -> ArmScores:
-        """The scores of the arm."""
+    def scores(self, *, sessions: bool) -> ArmScores:
+        """The scores of the arm; `sessions` says whether trials are sessions of a user."""
         every = list(chain.from_iterable(self.runs))
-        means: dict[str, float | None] = {}
-        differences: dict[str, MethodDifference] = {}
-        for name, measure in _measures_of(every).items():
-            means[name] = _mean(every, measure)
-            difference = self.difference(measure)
-            if difference is not None:
-                differences[name] = difference
+        measures = _measures_of(every)
+        differences = {name: self.difference(measure) for name, measure in measures.items()}
         changes = list(self._changes())
-        memory_s = list(chain.from_iterable(facts.memory_s for facts in every))
         hints = list(chain.from_iterable(facts.hints for facts in every))
         costs = [facts.usage.cost_usd for facts in every]
         return ArmScores(
-            means,
+            {name: _mean(every, measure) for name, measure in measures.items()},
             self.interval(MEASURES["success"]),
             self.interval(MEASURES["reward"]),
             pass_k=_pass_k(self.runs),
-            difference=differences,
-            memory_ms=1_000 * median(memory_s or [0.0]),
+            difference={name: difference for name, difference in differences.items() if difference is not None},
+            memory_ms=1_000 * median([*chain.from_iterable(facts.memory_s for facts in every)] or [0.0]),
             hinted=sum(map(bool, hints)) / max(len(hints), 1),
             entropy=entropies(every),
             cost_usd=None if None in costs else sum(cost or 0.0 for cost in costs),
             won=[change for better, change in changes if better],
             lost=[change for better, change in changes if not better],
+            sessions=[self._session(trial) for trial in range(len(self.runs[0]))] if sessions else (),
         )
 
-    def with_sessions(self) -> ArmScores:
-        """The scores, and those of each session, where trials are sessions of a user."""
-        trials = len(self.runs[0])
-        second = min(1, trials - 1)  # a single session is reported as it is
-        by_session = [self.trials(slice(trial, trial + 1)).session_means() for trial in range(trials)]
-        later = self.trials(slice(second, None)).session_means()
-        return replace(self.scores(), sessions=by_session, later=later, files=self._by_file())
-
-    def _by_file(self) -> Mapping[str, Mapping[str, SessionMean]]:
-        """The means of all sessions by the file of their problems, as a task is FILE/USER, and over all files."""
-        files = [task.rpartition("/")[0] for task in self.tasks]
-        means: dict[str, Mapping[str, SessionMean]] = {}
-        for file in dict.fromkeys(files):
-            means[file] = self._only([file == other for other in files]).session_means()
-        return {**means, OVERALL: self.session_means()} if len(means) > 1 else {}
-
-    def _only(self, kept: Sequence[bool]) -> Compared:
-        """Some of the tasks alone."""
-        drawn = [*compress(self.drawn, kept)]
-        others = None
-        if self.others is not None:
-            others = [*compress(self.others, kept)]
-        return Compared([*compress(self.tasks, kept)], drawn, [*compress(self.runs, kept)], others, Bootstrap(drawn))
-
-    def session_means(self) -> Mapping[str, SessionMean]:
-        """By measure, the mean over sessions and users."""
-        every = list(chain.from_iterable(self.runs))
-        measures = _measures_of(every)
+    def _session(self, trial: int) -> Mapping[str, SessionMean]:
+        """By measure, the mean of one session over users."""
+        runs = [[of_user[trial]] for of_user in self.runs]
+        others = self.others and [[of_user[trial]] for of_user in self.others]
+        session = replace(self, runs=runs, others=others)
+        measures = _measures_of([*chain.from_iterable(runs)])
         means: dict[str, SessionMean] = {}
         for name in SESSION_MEASURES:
-            measure = measures[name]
-            means[name] = SessionMean(_mean(every, measure) or 0.0, self.interval(measure), self.difference(measure))
+            value = _mean([*chain.from_iterable(runs)], measures[name]) or 0.0
+            means[name] = SessionMean(value, session.interval(measures[name]), session.difference(measures[name]))
         return means
 
     def _changes(self) -> Iterator[tuple[bool, ChangedTask]]:
         """Of each task that one arm solved more often, whether it was this one, and the first trial that shows it."""
         for task, mine, theirs in zip(self.tasks, self.runs, self.others or (), strict=self.others is not None):
             gained = _successes(mine) - _successes(theirs)
-            better = gained > 0
             for trial, (run, other) in enumerate(zip(mine, theirs, strict=True)):
-                if gained and run.success is better and other.success is not better:
+                if gained and run.success is (gained > 0) and other.success is not run.success:
                     step = _first_difference(run.moves, other.moves)
                     hint = "".join(run.hints[step : step + 1])
-                    yield better, ChangedTask(task, trial, step, hint, other.moves[step:], run.moves[step:])
+                    yield gained > 0, ChangedTask(task, trial, step, hint, other.moves[step:], run.moves[step:])
                     break
 
 
-def _measures_of(runs: Sequence[Facts]) -> dict[str, _Measure]:
+def _measures_of(runs: Sequence[Facts]) -> dict[str, Measure]:
     """Our measures, and what the environment judged of these runs."""
     measures = dict(MEASURES)
     for name in chain.from_iterable(facts.scores for facts in runs):
@@ -329,18 +262,17 @@ def _measures_of(runs: Sequence[Facts]) -> dict[str, _Measure]:
     return measures
 
 
-def _mean(runs: Sequence[Facts], measure: _Measure) -> float | None:
+def _mean(runs: Iterable[Facts], measure: Measure) -> float | None:
     values = [value for value in map(measure, runs) if value is not None]
     return fmean(values) if values else None
 
 
-def _pass_k(runs: _Runs) -> list[float]:
+def _pass_k(runs: Runs) -> list[float]:
     # Of c successes in n trials, C(c, k) / C(n, k) is the chance that k trials drawn without repetition all succeed.
     trials = len(runs[0])
-    successes = [_successes(of_task) for of_task in runs]
     chances: list[float] = []
     for k in range(1, trials + 1):
-        chances.append(fmean(comb(count, k) / comb(trials, k) for count in successes))
+        chances.append(fmean(comb(_successes(of_task), k) / comb(trials, k) for of_task in runs))
     return chances
 
 
@@ -353,17 +285,14 @@ def entropies(runs: Sequence[Facts]) -> dict[str, float]:
     values: defaultdict[str, list[float]] = defaultdict(list)
     for facts in runs:
         by_step = dict(enumerate(facts.entropies))
-        for step, move in enumerate(facts.moves):
-            for name, offset in AROUND.items():
-                entropy = by_step.get(step + offset)
-                if move.startswith(f"{SUMMARY_TOOL}(") and entropy is not None:
-                    values[name].append(entropy)
-    return {name: fmean(values[name]) for name in AROUND if values[name]}
+        summaries = [step for step, move in enumerate(facts.moves) if move.startswith(f"{SUMMARY_TOOL}(")]
+        for name, offset in AROUND.items():
+            found = [by_step.get(step + offset) for step in summaries]
+            values[name] += [entropy for entropy in found if entropy is not None]
+    return {name: fmean(found) for name, found in values.items() if found}
 
 
 def _first_difference(moves: Sequence[str], others: Sequence[str]) -> int:
     """The first step at which two runs differ; one that goes on where the other ended differs there."""
-    for step, (move, other) in enumerate(zip_longest(moves, others)):
-        if move != other:
-            return step
-    return len(moves)
+    differ = [move != other for move, other in zip_longest(moves, others)]
+    return differ.index(True) if True in differ else len(moves)

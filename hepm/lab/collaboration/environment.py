@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -103,38 +101,26 @@ class UsersEnvironment:
     """Users whom rules play, with three preferences each.
 
     Args:
-        source: Files of problems, separated by commas, as `read_problems` takes them; "" for our own. Each user works
-            through each file, with nothing remembered of the others (5).
+        source: A file of problems, as `read_problems` takes it; "" for our own.
     """
 
     name = "users"
 
     def __init__(self, source: str = "") -> None:
-        self.files = [Path(name.strip()) for name in source.split(",") if name.strip()]
-        self.problems: Mapping[str, Mapping[str, str]] = {"": PROBLEMS}
-        if self.files:
-            self.problems = read_problems(self.files)
+        self.file = source
+        self.problems: Mapping[str, str] = read_problems(Path(source)) if source else PROBLEMS
 
     def tasks(self) -> Sequence[Task]:
         """A task for each user, who speaks after the agent's greeting."""
         return [Task(name, "", SYSTEM, family=name) for name in user_names(USERS)]
 
     def users(self, names: Sequence[str], *, seed: int, client: Client | None = None) -> Sequence[User]:
-        """The users of these names, for each file; equal seeds give equal preferences, problems and wordings."""
-        by_file: list[list[RuleUser | ModelUser]] = []
-        for file, problems in self.problems.items():
-            known = [user for user in self._every(seed, client, problems) if user.name in names]
-            if len(self.problems) > 1:
-                known = [replace(user, name=f"{file}/{user.name}") for user in known]
-            by_file.append(known)
-        # Each user with all files before the next one, so that a bench that ends early has whole users.
-        return [*chain.from_iterable(zip(*by_file, strict=True))]
+        """The users of these names; equal seeds give equal preferences, problems and wordings."""
+        return [user for user in self._every(seed, client) if user.name in names]
 
-    def _every(
-        self, seed: int, client: Client | None, problems: Mapping[str, str]
-    ) -> Sequence[RuleUser] | Sequence[ModelUser]:
+    def _every(self, seed: int, client: Client | None) -> Sequence[RuleUser] | Sequence[ModelUser]:
         del client  # rules ask no model
-        return users_of(USERS, seed=seed, problems=problems)
+        return users_of(USERS, seed=seed, problems=self.problems)
 
     def start(self, task: Task, *, seed: int = 0) -> UserEpisode:
         """A session by itself; the seed chooses its problem. `hepm bench` makes several with what was remembered."""
@@ -145,7 +131,7 @@ class UsersEnvironment:
     def scripted(self, task: Task) -> Ask:
         """An agent that keeps each preference that it reads."""
         del task
-        if self.files:
+        if self.file:
             raise InputError("the scripted agent solves our own problems alone: name a model, or leave --source out.")
         return scripted
 
@@ -163,8 +149,8 @@ class PlayedUsersEnvironment(UsersEnvironment):
         """HEPM_USER_MODEL, at `Endpoint.of_user`."""
         return endpoint_of_user(self.name, "plays the users")
 
-    def _every(self, seed: int, client: Client | None, problems: Mapping[str, str]) -> Sequence[ModelUser]:
-        return model_users(USERS, client or Client(self.user), seed=seed, problems=problems)
+    def _every(self, seed: int, client: Client | None) -> Sequence[ModelUser]:
+        return model_users(USERS, client or Client(self.user), seed=seed, problems=self.problems)
 
     def start(self, task: Task, *, seed: int = 0, ask: Ask | None = None) -> UserEpisode:
         """As `UsersEnvironment.start`. The model is asked at its own endpoint."""

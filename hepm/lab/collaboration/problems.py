@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -69,30 +69,24 @@ def steps_of(problem: str) -> list[str]:
     return steps
 
 
-def read_problems(files: Iterable[Path]) -> dict[str, dict[str, str]]:
-    """Problems and answers of each file, in their order, by the file's name without its ending.
+def read_problems(file: Path) -> dict[str, str]:
+    """Problems and answers of a file, in their order.
 
     JSON or JSON lines as MATH-500, MATH-Hard (the answer is the last box of the solution) and MedQA have them, CSV
     without a header as MMLU, and the text files of LogiQA. An answer to choose is "B. its text".
 
     Raises:
-        InputError: a file cannot be read, has another form or no problem, or has the name of another one.
+        InputError: it cannot be read, or has another form or no problem.
     """
-    problems: dict[str, dict[str, str]] = {}
-    for file in files:
-        if file.stem in problems:
-            raise InputError(f"two files of problems are called {file.stem}: rename one, as results go by these names.")
-        try:
-            text = file.read_text("utf-8-sig")
-            read = _READERS.get(file.suffix.lower(), _of_json)
-            problems[file.stem] = dict(read(text))
-        except (OSError, ValueError, LookupError, TypeError) as error:
-            raise InputError(
-                f"{file} holds no problems in the form of MATH-500, MATH-Hard, MedQA (.json, .jsonl), MMLU (.csv) or "
-                f"LogiQA (.txt): {type(error).__name__}: {error}."
-            ) from error
-        if not problems[file.stem]:
-            raise InputError(f"{file} holds no problem.")
+    try:
+        problems = dict(_READERS.get(file.suffix.lower(), _of_json)(file.read_text("utf-8-sig")))
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise InputError(
+            f"{file} holds no problems in the form of MATH-500, MATH-Hard, MedQA (.json, .jsonl), MMLU (.csv) or "
+            f"LogiQA (.txt): {type(error).__name__}: {error}."
+        ) from error
+    if not problems:
+        raise InputError(f"{file} holds no problem.")
     return problems
 
 

@@ -35,7 +35,7 @@ class User(Protocol):
 
     @property
     def name(self) -> str:
-        """Unique in an environment: with problems of several files, "FILE/user-1" for each."""
+        """Unique in an environment."""
         ...
 
     @property

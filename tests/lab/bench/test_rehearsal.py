@@ -21,7 +21,7 @@ def answering(request: Request) -> Reply:
     """The clerk, who also judges, digests, plans and reflects."""
     text = str(request.body["messages"])
     if "You study the record of an agent" in text:
-        return completion(json.dumps({"items": [{"title": "A", "description": "late.", "content": "Be kind."}]}))
+        return completion(json.dumps({"items": [{"title": "A", "when_to_use": "late", "content": "Be kind."}]}))
     if "tools" not in request.body:
         return completion(json.dumps({"success": "yes", "steps": []}))
     return clerk(request)

@@ -164,8 +164,8 @@ def test_the_command_needs_no_endpoint_and_says_what_notes_spared(tmp_path):
     without = found["off"]["sessions"][1]["user_effort"]["value"]
     assert [found[arm]["sessions"][0]["user_effort"]["value"] for arm in found] == [without] * 3
     assert found["history"]["sessions"][1]["user_effort"]["value"] == 0
-    assert found["notes"]["later"]["user_effort"]["difference"]["interval"][1] < 0
-    assert found["notes"]["later"]["length"]["value"] < found["off"]["later"]["length"]["value"]
+    assert found["notes"]["difference"]["user_effort"]["interval"][1] < 0
+    assert found["notes"]["means"]["length"] < found["off"]["means"]["length"]
     assert found["notes"]["hinted"] > found["off"]["hinted"] == 0
     assert "less, by more than chance explains" in answer.json["sentences"][1]
 

@@ -41,16 +41,13 @@ LOGIQA = "\nb\nAll cats sleep. Tom is a cat.\nWhat follows?\nA.Tom runs.\nB.Tom 
 )
 def test_each_published_format_gives_problem_and_answer(tmp_path, name, text, problem, answer):
     (tmp_path / name).write_text(text)
-    assert [*read_problems([tmp_path / name]).values()] == [{problem: answer}]
+    assert read_problems(tmp_path / name) == {problem: answer}
 
 
-def test_lines_and_lists_of_records_are_read_and_files_are_kept_apart_by_name(tmp_path):
+def test_lines_and_lists_of_records_are_read(tmp_path):
     (tmp_path / "lines.jsonl").write_text(f"{json.dumps(MATH_500)}\n{json.dumps(MEDQA)}\n")
     (tmp_path / "list.json").write_text(json.dumps([MATH_HARD, MATH_500, MATH_500]))
-    read = read_problems([tmp_path / "lines.jsonl", tmp_path / "list.json"])
-    assert {name: len(problems) for name, problems in read.items()} == {"lines": 2, "list": 2}
-    with pytest.raises(InputError, match="two files of problems are called list"):
-        read_problems([tmp_path / "list.json", tmp_path / "more" / "list.json"])
+    assert [len(read_problems(tmp_path / name)) for name in ("lines.jsonl", "list.json")] == [2, 2]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +56,7 @@ def test_lines_and_lists_of_records_are_read_and_files_are_kept_apart_by_name(tm
 def test_a_file_of_another_form_is_refused(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     with pytest.raises(InputError):
-        read_problems([tmp_path / name])
+        read_problems(tmp_path / name)
 
 
 @pytest.mark.parametrize(

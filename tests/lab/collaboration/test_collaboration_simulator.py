@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -111,37 +110,6 @@ def step_of(request: Request) -> str:
     if "response_format" in request.body:
         return request.body["response_format"]["json_schema"]["name"]
     return {"player": "open", "small": "reply"}[request.body["model"]]
-
-
-def test_each_user_works_through_each_file_with_a_memory_of_its_own_and_the_report_has_a_row_for_each_and_overall(
-    loopback: Loopback,
-    tmp_path: Path,
-) -> None:
-    places: list[str] = []
-    for file, text in (SUMS_FILE, CHOICES_FILE):
-        (tmp_path / file).write_text(text)
-        places.append(str(tmp_path / file))
-    files = ("--source", ",".join(places), "--arms", "off,notes")
-    loopback.script = everyone
-    answer = collaborate(loopback, tmp_path / "f", *files)
-    assert answer.code == 0, answer.err
-    assert answer.json["failed"] == {}
-    found = {name: arm["files"] for name, arm in answer.json["arms"].items()}
-    assert [*found["off"]] == [*found["notes"]] == ["math500", "mmlu", "overall"]
-    # By hand: sums are solved, choices are not; the first session costs an effort and two messages more than the rest.
-    success = {file: means["success"]["value"] for file, means in found["notes"].items()}
-    assert success == {"math500": 1, "mmlu": 0, "overall": 0.5}
-    for file, means in found["notes"].items():
-        measured = [round(means[name]["value"], 2) for name in ("user_effort", "length")]
-        difference = [round(means[name]["difference"]["value"], 2) for name in ("user_effort", "length")]
-        assert (file, measured, difference) == (file, [0.33, 3.67], [-0.67, -1.33])
-        assert [found["off"][file][name]["value"] for name in ("user_effort", "length")] == [1, 5]
-    assert "2 users" in answer.json["sentences"][0]
-    # By hand, of 12 sessions an arm: all begin with a problem and are judged by it, equal for both arms. Without memory
-    # two replies each; with notes two in the first session of the four memories, which are those without memory.
-    steps = Counter(map(step_of, loopback.requests))
-    asked = {"open": 12, "judge": 12, "reply": 24 + 16, "simulate": 24 + 8, "reflect": 12, "recall": 8}
-    assert steps == asked
 
 
 def test_all_users_have_the_same_problems_in_the_same_sessions() -> None:

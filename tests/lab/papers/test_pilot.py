@@ -199,7 +199,6 @@ def test_before_a_pilot_a_dry_run_takes_sessions_of_users_to_be_as_long_as_publi
     made = quick(*known)
     assert made.code == 0, made.err
     assert planned["calls"] == pytest.approx(len(loopback.requests), rel=0.2)
-    assert pilot_of(made.err) < len(loopback.requests) / 2
 
 
 JUDGED = """
