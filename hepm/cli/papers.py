@@ -8,14 +8,13 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
 from hepm.cli.bench import bench
 from hepm.cli.bench.outcome import PlayOutcome, Shared, about_usage, estimated, print_parts
 from hepm.cli.commands import PATH, argument, command, flag, option
-from hepm.cli.config import read_config
 from hepm.cli.model import ModelChoice, dry_run_option, model_options
 from hepm.cli.options import json_option, print_json, refuse, remark
 from hepm.errors import BudgetSpentError, InputError
@@ -147,10 +146,10 @@ class PapersCommand:
     def _played(self, benches: Mapping[str, list[str]], shared: Shared) -> dict[str, PlayOutcome]:
         """What the benches come to, up to the first that ends early."""
         outcomes: dict[str, PlayOutcome] = {}
-        with click.Context(bench, obj=shared) as context:
+        with click.Context(click.Command("hepm"), info_name="hepm", obj=shared) as context:
             for name, rows in benches.items():
                 remark(f"{self.paper.title}: {name}")
-                outcomes[name] = context.invoke(bench, **self._options(name, rows))
+                outcomes[name] = bench.invoke(bench.make_context("bench", self._words(name, rows), parent=context))
                 if outcomes[name].ending is not None:
                     break
         return outcomes
@@ -187,39 +186,32 @@ class PapersCommand:
             sources[name] = path
         return sources
 
-    def _options(self, name: str, rows: Sequence[str]) -> Object:
-        """The options of `hepm bench` for one of the benches."""
+    def _words(self, name: str, rows: Sequence[str]) -> list[str]:
+        """One of the benches as words for `hepm bench`."""
         options = self.paper.options(name, small=self.small, sources=self._sources)
-        if "rounds" not in options:
-            options.setdefault("trials", self.trials)
-            options["arms"] = ",".join(rows)
         # A model that is none writes nothing: lessons are then found by counting.
         writer = self.choice.model if self._asks else ""
         folder = self.folder / self.paper.name
         places = {"model": writer, "judge": self.judge or writer, "folder": folder}
-        known = {parameter.name: parameter for parameter in bench.params}
-        for key, value in options.items():
-            try:
-                filled = value.format(**places) if isinstance(value, str) else value
-                # Values of a file are text where the option is a number, or the other way round.
-                options[key] = known[key].type_cast_value(click.get_current_context(), filled)
-            except (LookupError, ValueError) as error:
-                raise InputError(
-                    f"the bench {name} of {self.paper.title} has {key} = {value!r}: its keys are the options of "
-                    f"`hepm bench`, and its places {', '.join(places)}."
-                ) from error
-        if not options.get("model"):
-            # Of a bench of another model where none is asked: the same one plays it.
-            options["model"] = self.choice.model
-        given: Object = {
-            "budget": self.choice.budget,
-            "base_url": self.base_url,
-            "prices": self.prices,
-            "concurrency": read_config().model.concurrency,
-            "folder": folder / name,
-            "dry_run": self.dry_run,
-        }
-        return given | options
+        given: Object = {"model": self.choice.model, "folder": folder / name, "budget": self.choice.budget}
+        given |= {"base_url": self.base_url, "prices": self.prices}
+        if "rounds" not in options:
+            given |= {"trials": self.trials, "arms": ",".join(rows)}
+        words = ["--dry-run"] if self.dry_run else []
+        for key, value in (given | options).items():
+            several = cast("list[object]", value) if isinstance(value, list) else [value]
+            for one in several:
+                try:
+                    text = str(one).format(**places)
+                except (LookupError, ValueError) as error:
+                    where = f"the bench {name} of {self.paper.title} has {key} = {one!r}"
+                    raise InputError(f"{where}: its places are {', '.join(places)}.") from error
+                if key == "model":
+                    # Of a bench of another model where none is asked: the same one plays it.
+                    text = text or str(self.choice.model)
+                if one is not None and text:
+                    words += [text] if key == "env" else [f"--{key.replace('_', '-')}", text]
+        return words
 
     def _tell_estimate(self, outcomes: Mapping[str, PlayOutcome], shared: Shared, *, as_json: bool) -> None:
         total, again = _total(outcomes)

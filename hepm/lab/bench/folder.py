@@ -214,11 +214,6 @@ class Folder:
             by_step[answer["step"]] += Usage(**answer["usage"])
         return dict(by_arm), dict(by_step)
 
-    def total(self) -> Usage:
-        """What all recorded answers took."""
-        by_arm, by_step = self.asked()
-        return sum((*by_arm.values(), *by_step.values()), Usage())
-
     def adopt(self, other: Path, keys: Collection[Key]) -> None:
         """Take over runs of another folder with their answers, and its answers to questions; none where it is empty."""
         if not (other / ANSWERS).exists():

@@ -29,7 +29,7 @@ from hepm.lab.bench.folder import Ended, Facts, Folder, Key
 from hepm.lab.bench.models import Model, StoppedError
 from hepm.lab.bench.planned import plan_of, steps_in
 from hepm.lab.environments import Environment, Episode, PlayedUser, Task, place_of
-from hepm.llm import Endpoint
+from hepm.llm import Endpoint, Question
 from hepm.types import SUCCESS_FROM, SUMMARY_TOOL, Trajectory
 
 _log = logging.getLogger("hepm")
@@ -127,21 +127,16 @@ class Bench:
 
     def plan(self) -> tuple[list[Key], list[Key]]:
         """The runs without memory, and those with it, in the order they are begun."""
-        plain: list[str] = []
-        remembering: list[str] = []
-        sources: dict[str, None] = {}  # arms whose runs are learned from, each once, in order
-        for arm in self.options.arms:
-            if arm.remembers:
-                remembering.append(arm.name)
-                sources[arm.learns_from] = None
-            else:
-                plain.append(arm.name)
+        remembering = [arm for arm in self.options.arms if arm.remembers]
+        plain = [arm.name for arm in self.options.arms if not arm.remembers]
         first: list[Key] = []
         if self._learns_before:
+            # Arms whose runs are learned from, each once, in order.
+            sources = dict.fromkeys(arm.learns_from for arm in remembering)
             first = self._keys([*sources], self.training_tasks(), self.options.rollouts)
         first += self._keys(plain, self.tested)
         # Where no train split is published, runs without memory are both: learned from, and reported on.
-        return list(dict.fromkeys(first)), self._keys(remembering, self.tested)
+        return list(dict.fromkeys(first)), self._keys([arm.name for arm in remembering], self.tested)
 
     def training_tasks(self) -> Sequence[Task]:
         """Tasks of the train split; where none is published, the tested ones, whose families are held apart."""
@@ -150,12 +145,8 @@ class Bench:
 
     def _keys(self, arms: Sequence[str], tasks: Sequence[Task], times: int = 0) -> list[Key]:
         """Task by task, so that a bench that is stopped has finished the first tasks in all arms."""
-        keys: list[Key] = []
-        for task in tasks:
-            for trial in range(times or self.options.trials):
-                for arm in arms:
-                    keys.append(Key(arm, task.id, trial))
-        return keys
+        trials = range(times or self.options.trials)
+        return [Key(arm, task.id, trial) for task in tasks for trial in trials for arm in arms]
 
     def play(self, model: Model) -> None:
         """Make the runs that are not there yet.
@@ -184,11 +175,8 @@ class Bench:
         chains: defaultdict[tuple[str, int], list[Key]] = defaultdict(list)
         for key in keys:
             chains[key.arm, key.trial].append(key)
-        streams: list[_Stream] = []
-        for (arm, _), chain in chains.items():
-            memory = self._made(stack, ARMS[arm].learns_from)
-            streams.append(_Stream(chain, memory, learns=True))
-        return streams
+        memories = [self._made(stack, ARMS[arm].learns_from) for arm, _ in chains]
+        return [_Stream(chain, memory, learns=True) for chain, memory in zip(chains.values(), memories, strict=True)]
 
     def make(self, keys: Sequence[Key], memory: KnownMemory, model: Model, *, total: int) -> None:
         """Make runs with one memory, which they leave as it is; errors as in `play`."""
@@ -202,12 +190,9 @@ class Bench:
     def _streams(self, keys: Sequence[Key], memory: Callable[[Key], KnownMemory]) -> list[_Stream]:
         """Each run by itself, but trials of a task in order where an arm reflects on the one before."""
         # Runs of one chain follow each other; chains run side by side.
-        chains: dict[object, list[Key]] = {}
+        chains: defaultdict[object, list[Key]] = defaultdict(list)
         for key in keys:
-            chain: object = key
-            if ARMS[key.arm].reflects:
-                chain = key.arm, key.task
-            chains.setdefault(chain, []).append(key)
+            chains[(key.arm, key.task) if ARMS[key.arm].reflects else key].append(key)
         return [_Stream(chain, memory(chain[0])) for chain in chains.values()]
 
     def _memories(self, stack: ExitStack) -> Callable[[Key], KnownMemory]:
@@ -216,9 +201,7 @@ class Bench:
         if given is not None:
             return lambda key: given
         apart = self.training_tasks() is self.tested
-        fold_of_task = dict.fromkeys(self.tasks, 0)
-        if apart:
-            fold_of_task = self._folds()
+        fold_of_task = self._folds() if apart else dict.fromkeys(self.tasks, 0)
         made: dict[tuple[str, int], KnownMemory] = {}
         remembering = [arm for arm in self.options.arms if arm.remembers]
         for source in dict.fromkeys(arm.learns_from for arm in remembering):
@@ -234,24 +217,16 @@ class Bench:
     def _folds(self) -> dict[str, int]:
         """The fold of each tested task; tasks of a family share one, and few families have one each."""
         # A task without a family is one of its own.
-        families = sorted({task.family or task.id for task in self.tested})
-        few = len(families) < self.options.folds
-        folds: dict[str, int] = {}
-        for task in self.tested:
-            family = task.family or task.id
-            if few:
-                folds[task.id] = families.index(family)
-            else:
-                folds[task.id] = fold_of(family, self.options.folds)
-        return folds
+        family_of = {task.id: task.family or task.id for task in self.tested}
+        families = sorted({*family_of.values()})
+        if len(families) < self.options.folds:
+            return {task: families.index(family) for task, family in family_of.items()}
+        return {task: fold_of(family, self.options.folds) for task, family in family_of.items()}
 
     def _runs_of(self, source: str) -> list[tuple[str, Trajectory]]:
         """The runs that an arm made of the training tasks, each with its task, labelled."""
-        runs: list[tuple[str, Trajectory]] = []
-        for key in self._keys([source], self.training_tasks(), self.options.rollouts):
-            if key in self.ended:
-                runs.append((key.task, self._labelled(self.ended[key].run)))
-        return runs
+        keys = self._keys([source], self.training_tasks(), self.options.rollouts)
+        return [(key.task, self._labelled(self.ended[key].run)) for key in keys if key in self.ended]
 
     def _made(self, stack: ExitStack, source: str) -> KnownMemory:
         options = self.options
@@ -290,41 +265,29 @@ class Bench:
                 if stream.learns:
                     self._teach(stream.memory, [self._labelled(ended.run)], [arm])
                 if arm.reflects and not ended.facts.success and key != stream.keys[-1]:
-                    stream.reflections += self._reflect(ended.run)
+                    stream.reflections += filter(None, [self._asked(reflection_on(ended.run))])
             except (EndpointRefusedError, BudgetSpentError):
                 raise
             except StoppedError:
                 return
-            except HepmError as error:
-                self.failed[key] = str(error)
-                return  # what follows in this stream depends on it
             except Exception as error:  # the other runs go on; an environment may raise anything
                 _log.debug("the run %s broke off", key, exc_info=True)
-                self.failed[key] = f"{type(error).__name__}: {error}"
-                return
+                kind = "" if isinstance(error, HepmError) else f"{type(error).__name__}: "
+                self.failed[key] = f"{kind}{error}"
+                return  # what follows in this stream depends on it
             with self._lock:
                 self.ended[key] = ended
                 self._model.on_run(len(self.ended), total)
 
-    def _reflect(self, run: Trajectory) -> list[str]:
-        """What the model advises itself after a failed run; none without a model."""
+    def _asked(self, question: Question[str]) -> str:
+        """What the model says to a question; "" without a model, or an answer of it."""
         client = self._model.client
         if client is None:
-            return []
+            return ""
         try:
-            return [client.ask(reflection_on(run))]
-        except AnswerError:  # it has no advice
-            return []
-
-    def _steps(self, key: Key, task: Task, request: str) -> list[str]:
-        """The steps of a plan for a task, which the model writes; none without a model."""
-        client = self._model.client
-        if client is None:
-            return []
-        try:
-            return steps_in(client.ask(plan_of(key.task, request, task.system)))
-        except AnswerError:  # it has no plan
-            return []
+            return client.ask(question)
+        except AnswerError:
+            return ""
 
     def _run(self, key: Key, stream: _Stream) -> Ended:
         """Make one run and record it."""
@@ -368,7 +331,8 @@ class Bench:
         memory = stream.memory
         prompt = arm.prompt
         if arm.plans:
-            prompt = replace(prompt, policy=memory.plan(id, self._steps(key, task, request)))
+            plan = self._asked(plan_of(key.task, request, task.system))
+            prompt = replace(prompt, policy=memory.plan(id, steps_in(plan)))
         if arm.chooses:
             prompt = replace(prompt, model=self._model.client)
         # No arm has more than one of the three.
@@ -397,32 +361,21 @@ class Bench:
     def _facts(
         self, key: Key, run: Trajectory, done: Done, lessons: tuple[str, ...], scores: Mapping[str, float]
     ) -> Facts:
-        calls = errors = 0
-        for call in run.calls():
-            if call.name != SUMMARY_TOOL:  # notes to itself, no actions
-                calls += 1
-                errors += call.error is True
+        # Not its notes to itself, which are no actions.
+        calls = [call for call in run.calls() if call.name != SUMMARY_TOOL]
         moves = [move_of(message) for message in done.messages if message["role"] == "assistant"]
-        hints: list[str] = []
-        memory_s: list[float] = []
-        entropies: list[float | None] = []
-        for step in done.steps:
-            hints.append(step.hint)
-            memory_s.append(step.memory_s)
-            entropy = None
-            if step.first_token:  # endpoints without log-probabilities give none
-                entropy = entropy_of(step.first_token)
-            entropies.append(entropy)
+        # Endpoints without log-probabilities give no first token.
+        entropies = [entropy_of(step.first_token) if step.first_token else None for step in done.steps]
         return Facts(
             reward=run.outcome.reward or 0.0,
             success=run.outcome.graded(self.options.success_from).success is True,
             ended=done.ended,
             turns=done.turns,
-            calls=calls,
-            errors=errors + done.malformed,
+            calls=len(calls),
+            errors=sum(call.error is True for call in calls) + done.malformed,
             moves=tuple(moves),
-            hints=tuple(hints),
-            memory_s=tuple(memory_s),
+            hints=tuple(step.hint for step in done.steps),
+            memory_s=tuple(step.memory_s for step in done.steps),
             usage=self.folder.usage(key),
             lessons=lessons,
             scores=scores,

@@ -199,8 +199,8 @@ def test_a_bench_whose_rounds_lack_a_source_is_left_out_with_them(tmp_path: Path
     ("changed", "said"),
     [
         ('bench = "nope"', "table 1 names the bench nope, which is none"),
-        ("foo = 1", "the bench one of Two desks of users has foo = 1: its keys are the options of"),
-        ('tasks = "{oops}"', "its places model, judge, folder"),
+        ("foo = 1", "No such option '--foo'"),
+        ('tasks = "{oops}"', "the bench one of Two desks of users has tasks = '{oops}': its places are model, judge"),
         ('trials = "many"', "'many' is not a valid integer range"),
         ("title", "holds no tables as `hepm.lab.papers` describes them"),
     ],
