@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -44,9 +44,7 @@ class HintedPoint:
 
     def memory_text(self, arm: str) -> str:
         """What memory says in an arm; "" for nothing."""
-        if arm not in self.prompts:
-            return ""
-        return self.prompts[arm].text
+        return self.prompts[arm].text if arm in self.prompts else ""
 
     def body(self, endpoint: Endpoint, options: Mapping[str, Any], arm: str = OFF) -> Object:
         """The request for the next call, with what memory says in an arm."""
@@ -129,24 +127,19 @@ class ReplayBench:
         """The points that lack an answer, each by its first one."""
         waiting: list[Key] = []
         for hinted in self.points:
-            missing = [arm for arm in self.arms if Key(arm, hinted.point.key, 0) not in self.ended]
-            waiting += [Key(arm, hinted.point.key, 0) for arm in missing[:1]]
+            keys = [Key(arm, hinted.point.key, 0) for arm in self.arms]
+            waiting += [key for key in keys if key not in self.ended][:1]
         return waiting
 
     def estimate(self) -> Usage:
         """What asking takes that is not in the folder."""
-        requests = tokens = 0
-        for key, body in self._requests():
-            if self.folder.answer(key, 0, body) is None:
-                requests += 1
-                tokens += tokens_of(body)
-        return Usage(requests, tokens, estimated=True)
-
-    def _requests(self) -> Iterator[tuple[Key, Object]]:
+        usage = Usage(estimated=True)
         for hinted in self.points:
             for arm in self.arms:
-                if arm == OFF or hinted.memory_text(arm):
-                    yield Key(arm, hinted.point.key, 0), hinted.body(self.endpoint, self.options, arm)
+                body = hinted.body(self.endpoint, self.options, arm)
+                if _asked(hinted, arm) == arm and self.folder.answer(Key(arm, hinted.point.key, 0), 0, body) is None:
+                    usage += Usage(1, tokens_of(body))
+        return usage
 
     def play(self, model: Model) -> None:
         """Ask at all points.
@@ -177,21 +170,13 @@ class ReplayBench:
 
     def _record(self, key: Key, hinted: HintedPoint, model: Model) -> None:
         """Note the answer in one arm as a run of the folder."""
-        off = self.ended.get(Key(OFF, key.task, 0))
-        usage = Usage()
-        if key.arm != OFF and off is not None and not hinted.memory_text(key.arm):
-            # Memory is silent: the request is that of "off", and its answer is not paid for twice.
-            message: Object = {"content": off.run.turns[-1].text, "tool_calls": []}
-            # The answer of "off" is this arm's answer.
-            moves, tools = off.facts.moves, _tools_of(off)
-        else:
-            body = hinted.body(self.endpoint, self.options, key.arm)
-            message = model.recorded(key, hinted.point.task)(body)["choices"][0]["message"]
-            usage = self.folder.usage(key)
-            moves = (move_of(message),)
-            tools = frozenset(call["function"]["name"] for call in objects(message.get("tool_calls")))
-        right = not hinted.point.right.isdisjoint(tools)
-        changed = off is not None and tools != _tools_of(off)
+        point = hinted.point
+        body = hinted.body(self.endpoint, self.options, key.arm)
+        asked = key._replace(arm=_asked(hinted, key.arm))
+        message = model.recorded(asked, point.task)(body)["choices"][0]["message"]
+        tools = sorted({call["function"]["name"] for call in objects(message.get("tool_calls"))})
+        right = not point.right.isdisjoint(tools)
+        off = self.ended.get(key._replace(arm=OFF))
         facts = Facts(
             reward=float(right),
             success=right,
@@ -199,43 +184,39 @@ class ReplayBench:
             turns=1,
             calls=len(tools),
             errors=0,
-            moves=moves,
+            moves=(move_of(message),),
             hints=(hinted.memory_text(key.arm),),
             memory_s=(hinted.memory_s.get(key.arm, 0.0),),
-            usage=usage,
-            scores={CHANGED: float(changed)},
+            usage=self.folder.usage(key),
+            scores={CHANGED: float(off is not None and json.dumps(tools) != off.run.tags["called"])},
         )
-        ended = Ended(key, facts, self._run(key, hinted.point, str(message.get("content") or ""), tools, right))
-        self.folder.add_run(ended)
-        self.ended[key] = ended
-
-    def _run(self, key: Key, point: Point, text: str, tools: frozenset[str], right: bool) -> Trajectory:
-        """The conversation up to the point, and the answer; the tools that it called stand in a tag."""
-        return Trajectory(
+        # The conversation up to the point, and the answer; the tools that it called stand in a tag.
+        run = Trajectory(
             f"{self.environment.name}/{self.endpoint.model}/{key}",
-            (*point.event.turns, Turn("assistant", text)),
+            (*point.event.turns, Turn("assistant", str(message.get("content") or ""))),
             Outcome(float(right), right),
             environment=point.event.run.trajectory.environment,
             task=key.task,
             model=self.endpoint.model,
-            tags={"arm": key.arm, "called": json.dumps(sorted(tools))},
+            tags={"arm": key.arm, "called": json.dumps(tools)},
         )
+        self.ended[key] = Ended(key, facts, run)
+        self.folder.add_run(self.ended[key])
 
 
-def _tools_of(ended: Ended) -> frozenset[str]:
-    return frozenset(json.loads(ended.run.tags["called"]))
+def _asked(hinted: HintedPoint, arm: str) -> str:
+    """The arm whose request it is: where memory is silent, that of "off", whose answer is not paid for twice."""
+    return arm if hinted.memory_text(arm) else OFF
 
 
 def point_arms(names: Sequence[str]) -> list[Arm]:
     """The arms of these names, that without memory first; InputError for one that needs more than a point of a run."""
-    others = [name for name in names if name != OFF]
-    arms = find_arms([OFF, *others], trials=1)
+    arms = find_arms(dict.fromkeys([OFF, *names]), trials=1)
     unfit: list[str] = []
     for arm in arms[1:]:
         says = arm.prompt.suggestions > 0 or arm.lessons
-        needs_a_run = arm.summarises or arm.searches or arm.plans
         # One point of a run has no room for summaries, searches or plans of the agent.
-        if needs_a_run or not says:
+        if arm.summarises or arm.searches or arm.plans or not says:
             unfit.append(arm.name)
     if unfit:
         raise InputError(f"{', '.join(unfit)} cannot be shown at one point of a run.")

@@ -151,11 +151,10 @@ def test_an_arm_names_so_many_tools_as_it_is_called_after(arm: str, tools: str, 
 
 def test_arms_that_were_told_the_same_are_named_and_others_are_not(loopback: Loopback, tmp_path: Path) -> None:
     loopback.script = clerk
-    options = ("--arms", "off,summary,explicit,implicit,c0,c10,no-state", *TWO_TASKS)
-    found = report(bench(tmp_path, loopback.url, *options, "--json", env=SPLIT))
-    assert found["alike"] == [["explicit", "c0", "c10"]]
+    options = ("--arms", "off,explicit,implicit,c0,c10,no-state", *TWO_TASKS)
     shown = " ".join(bench(tmp_path, loopback.url, *options, env=SPLIT).out.split())
     assert "explicit, c0, c10: told the same at each step, so that only chance parts them." in shown
+    assert shown.count("told the same") == 1
 
 
 def test_the_summary_tool_alone_is_offered_without_a_hint(memory: KnownMemory) -> None:
@@ -182,7 +181,6 @@ def test_arms_with_summaries_learn_from_three_rollouts_that_the_summary_tool_mad
     explicit, off = (found["arms"][arm]["means"] for arm in ("explicit", "off"))
     assert off["requests_per_turn"] == 1
     assert explicit["requests_per_turn"] == 3  # the clerk says Yes at each turn, and writes a summary
-    assert "overhead per turn" in bench(tmp_path, loopback.url, *options[:-1], env=SPLIT).out
 
 
 def role_of(request: Request) -> str:

@@ -97,24 +97,52 @@ def test_multisessioncollab_is_played_with_a_model_as_agent_and_another_as_user_
     assert Counter(map(step_of, loopback.requests)) == asked
 
 
-def test_runs_that_broke_off_are_told_below_the_tables_and_in_the_exit_code(loopback: Loopback, tmp_path: Path) -> None:
+PLAYED = """
+title = "Users"
+[bench.ours]
+env = "users-played"
+tasks = "1"
+trials = 2
+[[table]]
+name = "1"
+title = "Success"
+state = "model"
+metrics = ["success"]
+[[table.part]]
+bench = "ours"
+label = "ours"
+rows = {off = "S3", notes = "S5"}
+"""
+
+
+def test_runs_that_broke_off_are_told_below_the_tables_in_the_exit_code_and_when_they_are_made_anew(
+    loopback: Loopback, tmp_path: Path
+) -> None:
     turns = itertools.count()
 
     def weary(request: Request) -> Reply:
-        if step_of(request) == "simulate" and next(turns) >= 24:
+        if step_of(request) == "simulate" and next(turns) >= 4:
             return completion("I have no more to say.")
         return everyone(request)
 
     loopback.script = weary
-    known = ("--model", "small", "--user-model", "player", "--base-url", loopback.url, "--folder", tmp_path / "f")
-    made = quick("papers", "msc", "--table", "ours", "--small", *known)
+    (tmp_path / "users.toml").write_text(PLAYED)
+    known = ("papers", tmp_path / "users.toml", "--model", "small", "--user-model", "player")
+    known += ("--base-url", loopback.url, "--folder", tmp_path / "f")
+    made = quick(*known)
     assert made.code == 1
     assert re.search(
-        r"^ours: \d+ runs? broke off \(\w+/user-\d/\d\): no answer to step 'simulate'", made.out, re.MULTILINE
+        r"^ours: \d runs? broke off \(\w+/user-1/\d\): no answer to step 'simulate'", made.out, re.MULTILINE
     )
-    assert "MultiSessionCollab, table ours: Table 4 on problems of our own, which need no files" in made.out
+    assert "Users, table 1: Success (success)" in made.out
     [row] = [line for line in made.out.splitlines() if "S3" in line]
     assert row.endswith("not published")
+    planned = quick(*known, "--dry-run", "--json").json
+    assert planned["again"] > 0
+    loopback.script = everyone
+    again = quick(*known)
+    assert again.code == 0
+    assert "broke off before, and are made anew (" in again.err
 
 
 def test_tables_are_as_wide_as_a_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
