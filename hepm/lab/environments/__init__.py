@@ -198,7 +198,6 @@ def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
         for part in parts:
             makers[published.name_of(benchmark, part)] = partial(published.published, benchmark, part, source)
 
-    makers["functions"] = gyms.FunctionEnvironment
     makers["users"] = partial(collaboration.UsersEnvironment, source)
     makers["users-played"] = partial(collaboration.PlayedUsersEnvironment, source)
     makers["recorded"] = partial(recorded.RecordedRuns, source)

@@ -130,16 +130,6 @@ def test_a_package_that_cannot_be_installed_says_why(tmp_path: object, monkeypat
         Package(("hepm-no-such==1",)).interpreter()
 
 
-def test_right_calls_find_every_hidden_function_and_others_do_not() -> None:
-    environment = find_environment("functions")
-    for task in environment.tasks():
-        ended = play(environment, task, gold=True)
-        assert ended == play(environment, task, gold=True)
-        assert ended[0] == 1
-        assert not [text for text in ended[2] if text.startswith("failed")]
-        assert play(environment, task, gold=False)[0] == 0
-
-
 def test_a_hidden_function_gives_neither_its_test_value_nor_a_second_chance() -> None:
     environment = find_environment("functions")
     task = environment.tasks()[0]

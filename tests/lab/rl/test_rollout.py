@@ -10,7 +10,7 @@ import pytest
 
 from hepm import Memory
 from hepm.lab.environments import Environment, Schema, Task
-from hepm.lab.environments.gyms.functions import FunctionEnvironment
+from hepm.lab.environments.gyms import Gym
 from hepm.lab.rl.guidance import Guidance
 from hepm.lab.rl.rollout import Attempt, Player, Sampled
 from hepm.lab.rl.spans import row_of
@@ -154,8 +154,8 @@ class Scripted:
 def heard(*replies: ModelReply) -> list[str]:
     """What a model hears after each of these messages, in the environment of functions."""
     dialect = Scripted(*replies, ModelReply("the end"))
-    player = Player(environment=FunctionEnvironment(), dialect=dialect)
-    player.play([Attempt(first(FunctionEnvironment()))], lambda streams: [Sampled([5])])
+    player = Player(environment=Gym("functions"), dialect=dialect)
+    player.play([Attempt(first(Gym("functions")))], lambda streams: [Sampled([5])])
     return dialect.heard[2:]
 
 
@@ -186,7 +186,7 @@ def test_calls_of_one_message_are_answered_together():
 def test_an_episode_is_closed_when_the_model_breaks_off():
     closed: list[bool] = []
 
-    class Watched(FunctionEnvironment):
+    class Watched(Gym):
         def start(self, task: Task, *, seed: int = 0) -> Any:
             episode = super().start(task, seed=seed)
             episode.close = lambda: closed.append(True)  # type: ignore[method-assign]
@@ -195,7 +195,7 @@ def test_an_episode_is_closed_when_the_model_breaks_off():
     def broken(streams: list[list[int]]) -> Sequence[Sampled]:
         raise RuntimeError("out of memory")
 
-    player = Player(environment=Watched(), dialect=Scripted())
+    player = Player(environment=Watched("functions"), dialect=Scripted())
     with pytest.raises(RuntimeError, match="out of memory"):
-        player.play([Attempt(first(Watched()))] * 2, broken)
+        player.play([Attempt(first(Watched("functions")))] * 2, broken)
     assert closed == [True, True]

@@ -1,4 +1,7 @@
-"""What the gyms share: actions as tools or as tagged lines, and the end of a conversation (PRIME, appendix C)."""
+"""A run in a gym: actions as tools or as tagged lines, a user who is a rule, and the end of a conversation.
+
+The rules, actions and texts of each gym are in `data/gyms.json`, its tasks in `data/NAME.jsonl`.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from hepm.lab.environments import Schema, ToolFailed, tool_schema
-from hepm.lab.environments.gyms.topics import Topic, by_words
 
 _DATA: Final = Path(__file__).parents[1] / "data"
-_ABOUT: Final = {
-    "action": "Say something to the user: a question, or an argument",
-    "search": "Look something up",
-    "answer": "Give your answer; only the first counts, and it ends the conversation",
-    "finish": "End the conversation, with what you recommend or found out",
-}
-_ENDING: Final = ("answer", "finish")
+_ENDING: Final = ("answer", "finish", "submit")
 _SENTENCE: Final = re.compile(r"[^.:?!]+[.:?!]*")
 # "[action] Is it alive?"
 _LINE: Final = re.compile(r"\s*\[(\w+)\]\s*(.*)", re.DOTALL)
@@ -35,14 +31,15 @@ def records(gym: str) -> list[dict[str, Any]]:
 
 
 @cache
-def words() -> Mapping[str, Mapping[str, Any]]:
-    """The words by which a question is heard, as patterns, by topic."""
-    return json.loads((_DATA / "words.json").read_text("utf-8"))
+def written(name: str) -> Mapping[str, Mapping[str, Any]]:
+    """What is written for all gyms: "gyms", the rules; "words", by which a question is heard, as patterns by topic."""
+    return json.loads((_DATA / f"{name}.json").read_text("utf-8"))
 
 
-def action_tool(name: str, about: str = "", fields: Sequence[str] = ("text",)) -> Schema:
-    """An action as endpoints take it: each field is a text."""
-    return tool_schema(name, about or _ABOUT[name], {field: {"type": "string"} for field in fields})
+def matched(words: str, text: str) -> bool:
+    """Whether a text has one of these words, as a whole word or its beginning."""
+    # From the beginning of a word: "alive" is heard in "alive?", "live" is not heard in "alive".
+    return re.search(rf"\b(?:{words})", text, re.IGNORECASE) is not None
 
 
 class GymEpisode:
@@ -51,49 +48,66 @@ class GymEpisode:
     An agent calls actions as tools. It may also write them, as the paper does: "[action] Is it alive?".
 
     Attributes:
-        system: The rules for the agent.
-        argument, form: Of what type the fields of an action are, and that in words.
-        topics: What a message to the user can be about.
+        topics: What a message to the user can be about: words as a pattern, and what the user says then.
+        uncovered: Positions of the topics that came up.
         score: The reward of the run as it is now, in [0, 1].
     """
 
-    system: str
-    tools: Sequence[Schema]
-    argument: type = str
-    form = "as texts"
-
-    def __init__(self, record: Mapping[str, Any]) -> None:
+    def __init__(self, gym: str, record: Mapping[str, Any]) -> None:
         self.record = record
-        self.topics: list[Topic] = []
+        self.rules = written("gyms")[gym]
+        self.topics: Sequence[tuple[str, str]] = ()
+        self.uncovered: set[int] = set()
         self.score = 0.0
         self.over = False
-        self._reminded = False
+        self._integers = self.rules.get("type") == "integer"
+        # Who acts by numbers writes no actions, and is not reminded.
+        self._reminded = self._integers
 
-    def heard(self, text: str) -> list[int]:
-        """Positions of the topics that a message is about."""
-        return by_words(self.own_words(text), self.topics)
+    @property
+    def tools(self) -> Sequence[Schema]:
+        """The actions as endpoints take them."""
+        field = {"type": self.rules.get("type", "string")}
+        actions = self.rules["actions"].items()
+        return [tool_schema(name, about, dict.fromkeys(fields, field)) for name, (about, fields) in actions]
 
     def own_words(self, text: str) -> str:
         """A text without the sentences of the rules and of the request: who echoes them says nothing."""
-        for sentence in _SENTENCE.findall(f"{self.system} {self.record['request']}"):
+        for sentence in _SENTENCE.findall(f"{self.rules['system']} {self.record['request']}"):
             text = re.sub(re.escape(sentence.strip()), " ", text, flags=re.IGNORECASE)
         return text
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
         """The user's reply, or what was found; ToolFailed for another action, other fields, or after the end."""
-        fields_of = {spec["function"]["name"]: spec["function"]["parameters"]["required"] for spec in self.tools}
-        if tool not in fields_of:
-            raise ToolFailed(f"no action is called {tool}; there are {', '.join(fields_of)}")
-        fields = fields_of[tool]
+        actions = self.rules["actions"]
+        if tool not in actions:
+            raise ToolFailed(f"no action is called {tool}; there are {', '.join(actions)}")
+        fields: list[str] = actions[tool][1]
+        kind = int if self._integers else str
         # `type`, not isinstance: True is an int for Python, and no integer for an agent.
-        if set(arguments) != set(fields) or any(type(value) is not self.argument for value in arguments.values()):
-            raise ToolFailed(f"{tool} takes {', '.join(fields) or 'no arguments'}, {self.form}")
+        if set(arguments) != set(fields) or any(type(value) is not kind for value in arguments.values()):
+            form = "all integers" if self._integers else "as texts"
+            raise ToolFailed(f"{tool} takes {', '.join(fields) or 'no arguments'}, {form}")
         if self.over:
             raise ToolFailed("the conversation is over")
-        reply = getattr(self, f"do_{tool}")(*[arguments[field] for field in fields])
+        reply = self.act(tool, [arguments[field] for field in fields])
         # Only the first answer counts.
         self.over = tool in _ENDING
         return reply
+
+    def act(self, tool: str, fields: list[Any]) -> str:
+        """What comes of an action."""
+        return getattr(self, f"do_{tool}")(*fields)
+
+    def do_action(self, text: str) -> str:
+        """What the user says to a message about topics; nothing to one about more than the gym allows."""
+        own = self.own_words(text)
+        heard = [position for position, (words, _) in enumerate(self.topics) if matched(words, own)]
+        # Else a list of all that can be asked, in another order each turn, would uncover all.
+        if len(heard) > self.rules["at_once"]:
+            return self.rules["too_many"]
+        self.uncovered.update(heard)
+        return " ".join(self.topics[position][1] for position in heard) or self.rules["unheard"]
 
     def do_finish(self, text: str) -> str:
         """End the conversation."""
@@ -102,21 +116,18 @@ class GymEpisode:
 
     def answer(self, text: str) -> str | None:
         """The reply to a written action; one reminder of the form; None at the end, and to a second other text."""
-        names = [spec["function"]["name"] for spec in self.tools]
         line = _LINE.fullmatch(text)
-        if line and line[1].lower() in names and not self.over:
+        if line and line[1].lower() in self.rules["actions"] and not self.over:
             try:
                 reply = self.call(line[1].lower(), {"text": line[2].strip()})
             except ToolFailed as error:
                 reply = f"Not possible: {error}."
-            if self.over:
-                return None
-            return reply
+            return None if self.over else reply
         # One reminder a run: an agent that talks on would never end.
         if self.over or self._reminded or not text.strip():
             return None
         self._reminded = True
-        return f"Take one of the actions {', '.join(f'[{name}]' for name in names)}."
+        return f"Take one of the actions {', '.join(f'[{name}]' for name in self.rules['actions'])}."
 
     def reward(self) -> float:
         """Of the run as it is now, in [0, 1]."""
