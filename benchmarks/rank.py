@@ -36,8 +36,9 @@ from hepm.lab.rank.gnn4plan import Gnn4Plan
 from hepm.lab.rank.train import TrainOptions, export, train
 from hepm.lab.rank.trained import RankerAlone
 from hepm.policy import Hybrid
-from hepm.rank.calls import RankerQuery, read_calls
+from hepm.rank.calls import read_calls
 from hepm.rank.ranker import Ranker
+from hepm.rank.situations import Situations, situations_now
 
 BASELINES = ("sgc", "gnn4plan")
 TRAINED = ("sage", "gatv2", "hetero")
@@ -60,7 +61,7 @@ class Plain:
         """Every such tool."""
         rankings: list[Ranking] = []
         for query in self._filled.queries(events):
-            scores = self._score(RankerQuery.each_of(query, self._calls)[0]).tolist()
+            scores = self._score(situations_now(query, self._calls)).tolist()
             found = [(name, score) for name, score in zip(self._names, scores, strict=True) if name in self._known]
             rankings.append(sorted(found, key=lambda one: (-one[1], one[0])))
         return rankings
@@ -70,7 +71,7 @@ class Plain:
         return [Hint(tuple(name for name, _ in ranking[:k])) for ranking in self.rank(events)]
 
 
-def scorer(model: str, seed: int, data) -> Callable[[RankerQuery], np.ndarray]:
+def scorer(model: str, seed: int, data) -> Callable[[Situations], np.ndarray]:
     """Scores of all tools by a baseline."""
     nothing = np.zeros(0, dtype=np.intp)
     ends = data[NEXT].edge_index
@@ -79,9 +80,8 @@ def scorer(model: str, seed: int, data) -> Callable[[RankerQuery], np.ndarray]:
     if model == "sgc":
         tools_TD = sgc.smoothed(data["tool"].x.numpy(), ends.numpy())
 
-        def plain(query: RankerQuery) -> np.ndarray:
-            state_D = np.zeros(tools_TD.shape[1], dtype=np.float32) if query.state_D is None else query.state_D
-            return sgc.scores(state_D, tools_TD, follows[query.before_2[0]])
+        def plain(now: Situations) -> np.ndarray:
+            return sgc.scores(now.state_QD[0], tools_TD, follows[now.before_Q2[0, 0]])
 
         return plain
     call, success_R = data["call"], data["run"].success
@@ -91,10 +91,9 @@ def scorer(model: str, seed: int, data) -> Callable[[RankerQuery], np.ndarray]:
         tools_TH = trained.tools(data).numpy()
         weight, bias = (value.numpy() for value in (trained.state.weight, trained.state.bias))
 
-    def greedy(query: RankerQuery) -> np.ndarray:
-        state_D = np.zeros(weight.shape[1], dtype=np.float32) if query.state_D is None else query.state_D
-        found = tools_TH @ (weight @ state_D + bias)
-        found[follows[query.before_2[0]]] += 20.0
+    def greedy(now: Situations) -> np.ndarray:
+        found = tools_TH @ (weight @ now.state_QD[0] + bias)
+        found[follows[now.before_Q2[0, 0]]] += 20.0
         return found
 
     return greedy

@@ -1,15 +1,14 @@
 """What hints and warnings are worth to agents that act on them, in made-up worlds whose right answers are known.
 
 usage: python benchmarks/worlds.py [--quick] [--world shop]... [--agent "habit obeys"]... [--arm sure]... [--runs 100]
-           [--seeds 2] [--logs 150 600] [--live] [--hidden] [--markdown] [--show ARM]
+           [--seeds 2] [--logs 150 600] [--live] [--markdown] [--show ARM]
 
 *Online*: each arm begins with an empty memory; every run is hinted by what those before it left there, and stored when
 it ends. Arms of a world, an agent and a seed have the same tasks and draws. *From logs*: a memory of runs of agents
 without hints is asked at branches, along right runs, and in further such runs. Prints one JSON line, or tables.
 --show prints each wrong hint and each warning of the right call of an arm. Arms that are not measured by default fix
 one level of the guard for all sessions ("at silent" to "at 0.6"), hold a tenth of them out beside the guard ("guard
-and control"), or deny calls ("deny", "deny alone", "deny at 0.9"). --hidden runs the world that nothing is
-tuned on, alone.
+and control"), or deny calls ("deny", "deny alone", "deny at 0.9").
 """
 
 from __future__ import annotations
@@ -32,19 +31,16 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from parts.measured import about, options
 from parts.worlds.agents import Agent, Heard, Run
 from parts.worlds.asked import Answers, answers_from_logs, calibration_error, warned_of_right
-from parts.worlds.clinic import CLINIC
-from parts.worlds.depot import DEPOT
 from parts.worlds.office import OFFICE
 from parts.worlds.online import ARMS, DENY_ARMS, LEVEL_ARMS, learn_online
 from parts.worlds.rental import RENTAL
 from parts.worlds.replies import REPLIES
 from parts.worlds.shop import SHOP
 from parts.worlds.workflows import WORKFLOWS
-from parts.worlds.world import DONE, World
+from parts.worlds.world import DONE
 
-WORLDS = {world.name: world for world in (SHOP, WORKFLOWS, OFFICE, RENTAL, DEPOT, REPLIES)}
+WORLDS = {world.name: world for world in (SHOP, WORKFLOWS, OFFICE, RENTAL, REPLIES)}
 ALL_ARMS = ARMS | DENY_ARMS | LEVEL_ARMS
-HIDDEN = {CLINIC.name: CLINIC}
 PARTS = (10, 20, 30, 40)  # runs, one after another; the last part also has all further ones
 EACH = 50  # runs, by which successes are summed up
 LAST = 60  # runs at the end
@@ -80,17 +76,13 @@ class Job(NamedTuple):
 
 def online(job: Job) -> list[Run]:
     return learn_online(
-        named(job.world), AGENTS[job.agent], ALL_ARMS[job.arm], runs=job.runs, seed=job.seed, live=job.live
+        WORLDS[job.world], AGENTS[job.agent], ALL_ARMS[job.arm], runs=job.runs, seed=job.seed, live=job.live
     )
 
 
 def from_logs(job: Job) -> list[Answers]:
-    logged = answers_from_logs(named(job.world), AGENTS[job.agent], ARMS[job.arm], sizes=job.sizes, seed=job.seed)
+    logged = answers_from_logs(WORLDS[job.world], AGENTS[job.agent], ARMS[job.arm], sizes=job.sizes, seed=job.seed)
     return list(logged)
-
-
-def named(world: str) -> World:
-    return (WORLDS | HIDDEN)[world]
 
 
 def main() -> None:
@@ -273,14 +265,13 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--logs", type=int, nargs="*", help="sizes of the memories asked; 150 and 600, 150 with --quick"
     )
-    parser.add_argument("--hidden", action="store_true", help="the hidden world alone")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--live", action="store_true", help="add runs one by one, and learn all anew as a server does")
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--show", metavar="ARM", choices=ARMS, help="print wrong hints and warnings of this arm")
     arguments = parser.parse_args()
     quick = arguments.quick
-    arguments.world = list(HIDDEN) if arguments.hidden else arguments.world or list(WORLDS)
+    arguments.world = arguments.world or list(WORLDS)
     arguments.agent = arguments.agent or ([QUICK_AGENT] if quick else list(MAIN_AGENTS))
     arguments.arm = [arguments.show] if arguments.show else arguments.arm or list(ARMS)
     if arguments.runs is None:

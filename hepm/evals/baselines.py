@@ -103,17 +103,6 @@ class Training:
             shares = {tool: trust * counts[tool] / seen + (1 - trust) * share for tool, share in shares.items()}
         return shares
 
-    def weights_of_calls(self) -> dict[ToolName, Scores]:
-        """H-EPM's weights (section 4.2, c = 1) on flattened calls: N(a, b) + Σ 1/n, normalised over what follows a.
-
-        Every occurrence of an edge in a successful run counts, and n is the number of calls.
-        """
-        raw: defaultdict[ToolName, defaultdict[ToolName, float]] = defaultdict(lambda: defaultdict(float))
-        for run in self.successes:
-            for source, target in _edges_of(run):
-                raw[source][target] += 1 + 1 / len(run.calls)
-        return {source: _normalised(targets) for source, targets in raw.items()}
-
     @cached_property
     def toolnet(self) -> dict[ToolName, Scores]:
         """P(b after a) over all labelled runs, times (s + 1) / (n + 2), where s of n runs with the edge succeeded.
@@ -143,24 +132,25 @@ class Training:
         return weights
 
     @cached_property
-    def _similar(self) -> tuple[States, dict[ToolName, Scores]]:
-        """States of the successful runs, with the word statistics of `events`; weights that break ties."""
-        return States(self._all_events, [event.text for event in self.events]), self.weights_of_calls()
+    def _states(self) -> States:
+        """States of the successful runs, with the word statistics of `events`."""
+        return States(self._all_events, [event.text for event in self.events])
 
     def similarity(self, event: Event) -> Scores:
         """Cosine of each successor's most similar state (H-EPM's episodic half, section 4.3).
 
         Every event carries a state here, the extractive one; in the paper only those that the agent summarised.
         """
-        states, weights = self._similar
-        # Equal states and unknown words leave ties, which the edge weight breaks.
-        edge = weights.get(event.last, {})
-        return {tool: cosine + 1e-3 * edge.get(tool, 0.0) for tool, cosine in states.best(event).items()}
+        # Equal states and unknown words leave ties, which the counts after the last tool break.
+        followed = self.after.get(event.last, Counter())
+        total = max(followed.total(), 1)
+        best = self._states.best(event).items()
+        return {tool: cosine + 1e-3 * followed[tool] / total for tool, cosine in best}
 
     def second_order_and_similarity(self, event: Event) -> Scores:
         """The mean of `back_off` and of the cosine of the most similar state; what one of them lacks counts 0."""
         likely = self.back_off(event)
-        similar = self._similar[0].best(event)
+        similar = self._states.best(event)
         return {tool: (likely.get(tool, 0.0) + similar.get(tool, 0.0)) / 2 for tool in {**likely, **similar}}
 
 

@@ -267,7 +267,7 @@ def families_of(records: Sequence[Record], *, by_task: bool = False) -> list[str
     families: list[str] = []
     for name, run in records:
         task = run.task or run.id
-        if name.startswith("bfcl"):
+        if "bfcl" in (name, run.environment.partition("-")[0]):
             family = _VARIANT.sub("", task)
         else:
             family = _PERSONA.sub("", task).strip() or task

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
@@ -20,7 +20,6 @@ from hepm.evals.metrics import (
     Failures,
     FloatArray,
     Hints,
-    Interval,
     RescueAndHarm,
     find_divergences,
     interval,
@@ -36,7 +35,7 @@ from hepm.evals.report import (
     MethodScores,
     verdict,
 )
-from hepm.evals.sampling import FOLDS, Sample
+from hepm.evals.sampling import DIVERGENCES, FOLDS, PREDICTED, Sample
 from hepm.ingest.side_by_side import answers_in_order
 
 HintsOf: TypeAlias = defaultdict[str, Hints]
@@ -69,7 +68,7 @@ def evaluate(
     domains = [by_request(domain) for domain in domains]
     sample = Sample.of(domains) if options.sample else Sample(domains)
     # A sample has folds of its own, in which a memory predicts more calls.
-    if sample.folds:
+    if not sample.whole:
         options = replace(options, folds=FOLDS)
     # Differences need a reference that was measured.
     if all(method.name != options.reference for method in methods):
@@ -128,7 +127,7 @@ def _settings(domains: Sequence[Domain], sample: Sample, options: EvalOptions) -
         unlabelled += sum(run.success is None for run in domain.runs)
     for domain in counted(sample.domains):
         kept += len(domain.runs)
-    sampled = kept if sample.folds else None
+    sampled = None if sample.whole else kept
     return EvalSettings(**asdict(options), runs=runs, unlabelled=unlabelled, sampled=sampled)
 
 
@@ -162,26 +161,19 @@ def _report(
     return replace(report, verdict=verdict(report, events=events, families=families))
 
 
-@dataclass(frozen=True)
-class _Questions:
+class _Questions(NamedTuple):
     """What the memory of one split is asked.
 
     Attributes:
-        rank: Whether the calls of `won` are ranked.
+        won: The calls of its successful runs; each is ranked if `rank`.
+        hinted: The calls that hints are asked for: at the divergences, then `won`; none without failed runs.
     """
 
     split: Split
     won: Sequence[Event]
     divergences: Sequence[DivergencePoint]
+    hinted: Sequence[Event]
     rank: bool
-    hinting: bool
-
-    @property
-    def hinted(self) -> list[Event]:
-        """The calls that hints are asked for."""
-        if not self.hinting:
-            return []
-        return [*(divergence.event for divergence in self.divergences), *self.won]
 
 
 class _Answers(NamedTuple):
@@ -194,20 +186,16 @@ class _Answers(NamedTuple):
 def _answers(methods: Sequence[Method], k: int, questions: _Questions) -> dict[str, _Answers]:
     """Let each method learn from a split, then ask it; none where there is nothing to learn from, or to ask."""
     training = Training(questions.split.train)
-    hinted = questions.hinted
-    if not training.events or not (hinted or (questions.rank and questions.won)):
+    ranked = questions.won if questions.rank else ()
+    if not training.events or not (questions.hinted or ranked):
         return {}
     answers: dict[str, _Answers] = {}
     for method in methods:
         predictor = method.fit(training)
         ranks: list[int] = []
-        if questions.rank:
-            ranking = predictor.rank(questions.won)
-            ranks = [rank_of(event.next, tools) for event, tools in zip(questions.won, ranking, strict=True)]
-        hints: Sequence[Hint] = ()
-        if hinted:
-            hints = predictor.hints(hinted, k)
-        answers[method.name] = _Answers(ranks, hints)
+        for event, tools in zip(ranked, predictor.rank(ranked), strict=True):
+            ranks.append(rank_of(event.next, tools))
+        answers[method.name] = _Answers(ranks, predictor.hints(questions.hinted, k))
     return answers
 
 
@@ -232,7 +220,7 @@ class _Measured:
         self._failures: Failures | None = None
         self._divergences: list[DivergencePoint] = []
         splits = list(by_family(domain.runs, options.folds))
-        if options.rescue and not domain.derived:
+        if not domain.derived:
             self._divergences, self._failures = find_divergences(domain.runs)
         diverged = [divergence.event.run for divergence in self._divergences]
 
@@ -240,7 +228,7 @@ class _Measured:
             self._ask(split, rank=True)
         # Once more with the other runs of each task in memory: what memory is worth where tasks come again.
         if self._failures and options.seen:
-            by_runs = by_run(domain.runs, FOLDS) if sample.folds else by_run(domain.runs)
+            by_runs = by_run(domain.runs) if sample.whole else by_run(domain.runs, FOLDS)
             for split in sample.some_splits([*by_runs], diverged):
                 self._ask(split, rank=False)
 
@@ -251,14 +239,12 @@ class _Measured:
                 won.extend(run.events)
         tested = set(split.test)
         divergences = [divergence for divergence in self._divergences if divergence.event.run in tested]
-        questions = _Questions(
-            split,
-            self._sample.some_calls(won),
-            self._sample.some_divergences(divergences),
-            rank,
-            hinting=bool(self._failures),
-        )
-        self.to_ask.append(questions)
+        some_won = self._sample.some(won, PREDICTED)
+        some_divergences = self._sample.some(divergences, DIVERGENCES)
+        hinted: list[Event] = []
+        if self._failures:
+            hinted = [*(divergence.event for divergence in some_divergences), *some_won]
+        self.to_ask.append(_Questions(split, some_won, some_divergences, hinted, rank))
 
     def take(self, questions: _Questions, answers: Mapping[str, _Answers]) -> None:
         """Keep what the methods said to one memory's questions."""
@@ -281,12 +267,11 @@ class _Measured:
         """Draw families; the draws are the same for every method."""
         # One for all methods, so that differences between them are paired.
         self._bootstrap = Bootstrap([event.run.family for event in self.events], seed=seed)
-        self._values = {name: values_of(np.array(ranks, dtype=np.int64)) for name, ranks in self._ranks.items()}
 
-    def mean(self, method: str, metric: str) -> tuple[float, FloatArray]:
-        """Of a metric over the events, and of each draw."""
-        values_E = self._values[method][:, METRICS.index(metric)]
-        return float(values_E.mean()), self._bootstrap.means(values_E)
+    def means(self, method: str) -> tuple[FloatArray, FloatArray]:
+        """Of METRICS over the events, shape (4,), and of each draw, shape (B, 4)."""
+        values_EM = values_of(np.array(self._ranks[method], dtype=np.int64))
+        return values_EM.mean(axis=0), self._bootstrap.means(values_EM)
 
     def report(self, options: EvalOptions) -> DomainReport:
         """Scores of each method in this domain; `resample` comes first."""
@@ -302,29 +287,26 @@ class _Measured:
 
 
 def _scores(domains: Sequence[_Measured], method: str, reference: str) -> MethodScores:
-    values: dict[str, float] = {}
-    intervals: dict[str, Interval] = {}
+    """Means over domains, each counting the same."""
+    means_M, draws_BM = _macro(domains, method)
     differences: dict[str, MethodDifference] = {}
-    for metric in METRICS:
-        mean, draws_B = _macro(domains, method, metric)
-        values[metric] = mean
-        intervals[metric] = interval(draws_B)
-        if method != reference:
-            other, other_B = _macro(domains, reference, metric)
-            differences[metric] = MethodDifference(mean - other, interval(draws_B - other_B))
-    return MethodScores(values, intervals, differences)
+    if method != reference:
+        other_M, other_BM = _macro(domains, reference)
+        differences = {
+            metric: MethodDifference(ahead, interval(ahead_B))
+            for metric, ahead, ahead_B in zip(
+                METRICS, (means_M - other_M).tolist(), (draws_BM - other_BM).T, strict=True
+            )
+        }
+    intervals = {metric: interval(draws_B) for metric, draws_B in zip(METRICS, draws_BM.T, strict=True)}
+    return MethodScores(dict(zip(METRICS, means_M.tolist(), strict=True)), intervals, differences)
 
 
-def _macro(domains: Sequence[_Measured], method: str, metric: str) -> tuple[float, FloatArray]:
-    """The mean over domains, each counting the same, and the mean of each draw."""
-    total = 0.0
-    draws_DB: list[FloatArray] = []
-    for domain in domains:
-        mean, draws_B = domain.mean(method, metric)
-        total += mean
-        # Draws of different domains are independent: they are averaged draw by draw.
-        draws_DB.append(draws_B)
-    return total / len(domains), np.mean(draws_DB, axis=0)
+def _macro(domains: Sequence[_Measured], method: str) -> tuple[FloatArray, FloatArray]:
+    """The mean over domains, and the mean of each draw."""
+    # Draws of different domains are independent: they are averaged draw by draw.
+    means, draws = zip(*(domain.means(method) for domain in domains), strict=True)
+    return np.mean(means, axis=0), np.mean(draws, axis=0)
 
 
 def _pooled(domains: Sequence[HintsOf], options: EvalOptions) -> dict[str, RescueAndHarm]:

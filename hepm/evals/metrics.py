@@ -5,12 +5,11 @@ docs/use/evaluation.md defines them.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, groupby
+from itertools import groupby
 from math import exp, log
-from statistics import fmean
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -31,6 +30,8 @@ DRAWS: Final = 1000
 """Draws of a bootstrap."""
 POINTINGS: Final = ("rescue", "misled", "both", "neither")
 """What a hint at a divergence names: the better tool alone, the chosen one alone, both, or none of them."""
+_NAMED: Final = ((True, False), (False, True), (True, True), (False, False))
+"""Whether a hint names the better tool, and the chosen one: by POINTINGS."""
 _SHARES: Final = (*POINTINGS, "warned", "warned_better")
 _RESCUE, _MISLED = 0, 1  # columns of _SHARES
 
@@ -82,14 +83,13 @@ class Bootstrap:
         picks_BF = np.random.default_rng(seed).integers(0, self.families, (DRAWS, self.families))
         # How often each draw holds each family: a mean is then one product of matrices.
         self._times_BF = np.stack([np.bincount(picks, minlength=self.families) for picks in picks_BF])
-        self._events_B: FloatArray = self._times_BF @ self._per_family(np.ones(len(self._index_E)))
+        self._events_B = self._times_BF @ np.bincount(self._index_E, minlength=self.families)
 
     def means(self, values_E: FloatArray) -> FloatArray:
-        """The mean of the values in each draw, shape (B,)."""
-        return (self._times_BF @ self._per_family(values_E)) / self._events_B
-
-    def _per_family(self, values_E: FloatArray) -> FloatArray:
-        return np.bincount(self._index_E, values_E, minlength=self.families).astype(np.float64)
+        """The mean of the values in each draw, shape (B,); of several for each event, shape (E, M), as (B, M)."""
+        per_family = np.zeros((self.families, *values_E.shape[1:]))
+        np.add.at(per_family, self._index_E, values_E)
+        return ((self._times_BF @ per_family).T / self._events_B).T
 
 
 def interval(draws_B: FloatArray) -> Interval:
@@ -110,17 +110,8 @@ class DivergencePoint:
         shares = np.zeros(len(_SHARES))
         # Tools of the successful run that the failed one did not call there, and the reverse.
         for better, chosen in self.forks:
-            names_better = not better.isdisjoint(hint.tools)
-            names_chosen = not chosen.isdisjoint(hint.tools)
-            if names_better and names_chosen:
-                pointing = "both"
-            elif names_better:
-                pointing = "rescue"
-            elif names_chosen:
-                pointing = "misled"
-            else:
-                pointing = "neither"
-            shares[POINTINGS.index(pointing)] += 1
+            named = not better.isdisjoint(hint.tools), not chosen.isdisjoint(hint.tools)
+            shares[_NAMED.index(named)] += 1
             shares[-2:] += not chosen.isdisjoint(hint.warned), not better.isdisjoint(hint.warned)
         return shares / len(self.forks)
 
@@ -170,21 +161,20 @@ def _successful_ways(runs: Sequence[DomainRun]) -> dict[str, list[ToolSequence]]
     A way counts from half the share of successes on that all runs of the task have: one run with a wrong label
     makes no good way of one that many runs went in vain.
     """
-    labels: defaultdict[str, defaultdict[tuple[Tools, ...], list[bool]]] = defaultdict(lambda: defaultdict(list))
+    ran: defaultdict[str, Counter[tuple[Tools, ...]]] = defaultdict(Counter)
+    won: defaultdict[str, Counter[tuple[Tools, ...]]] = defaultdict(Counter)
     for run in runs:
         if run.success is not None:
             way = tuple(tools for _, tools in _turns(run))
-            labels[run.task][way].append(run.success)
+            ran[run.task][way] += 1
+            won[run.task][way] += run.success
     solved: dict[str, list[ToolSequence]] = {}
-    for task, ways in labels.items():
-        share = fmean(chain.from_iterable(ways.values()))
-        good: list[ToolSequence] = []
-        for way, won in ways.items():
-            if any(won) and fmean(won) >= share / 2:
-                good.extend([way] * sum(won))  # once for each run that succeeded on it
-        if good:
-            solved[task] = good
-    return solved
+    for task, ways in won.items():
+        share = ways.total() / ran[task].total()
+        for way, successes in ways.items():
+            if successes / ran[task][way] >= share / 2:
+                solved.setdefault(task, []).extend([way] * successes)  # once for each run that succeeded on it
+    return {task: ways for task, ways in solved.items() if ways}
 
 
 def _turns(run: DomainRun) -> list[tuple[Event, Tools]]:

@@ -34,8 +34,7 @@ class EvalOptions:
     Attributes:
         k: Maximum number of tools in a hint.
         reference: The method that others are compared with; the first one if it is not measured.
-        rescue: Whether to look at failed runs, with their families out of memory.
-        seen: Whether to look at them with themselves alone out of memory, too (see `by_run`).
+        seen: Whether to look at failed runs with themselves alone out of memory, too (see `by_run`).
         sample: Measure a sample if everything would take longer than some seconds.
     """
 
@@ -43,7 +42,6 @@ class EvalOptions:
     k: int = 2
     seed: int = 0
     reference: str = "first-order"
-    rescue: bool = True
     seen: bool = True
     assume_success: bool = False
     sample: bool = False
@@ -121,8 +119,7 @@ class EvalReport:
     def to_json(self) -> dict[str, Any]:
         """As `hepm eval --json` prints it."""
         report = rounded(asdict(self))
-        for internal in ("rescue", "seen"):
-            del report["settings"][internal]
+        del report["settings"]["seen"]
         tables = [report["macro"], *(domain["methods"] for domain in report["domains"].values())]
         for by_method in tables:
             for name, scores in by_method.items():
@@ -230,9 +227,9 @@ def _sign(gain: Interval) -> int:
 
 def _by_prediction(report: EvalReport, method: str) -> str:
     settings = report.settings
-    scores = report.macro[method]
     k = min(settings.k, 3)  # METRICS ends at hit@3
     metric = f"hit@{k}"
+    scores = report.macro[method]
     opening = "Memory would have known what comes next, but whether that helps these agents cannot be told"
     hits = f"on unseen tasks its top {k} held the next tool in {scores.values[metric]:.0%}"
     ahead = scores.difference.get(metric)
@@ -242,15 +239,11 @@ def _by_prediction(report: EvalReport, method: str) -> str:
         reference = report.macro[settings.reference].values[metric]
         hits += f" against {reference:.0%} for {settings.reference}"
         hits += f" ({_points(ahead.value)} points, {_points(*ahead.interval)})"
-    rescue = report.rescue.get(method)
-    if rescue is None:
-        why = "whether it would have put failed runs right was not looked at"
-    elif not rescue.divergences:
-        why = "no failed run was found to leave the way of a successful one"
-    else:
-        number = count_of(rescue.divergences, "failed run")
-        why = f"only {number} left the way of a successful one, which is too few to judge"
-    return f"{opening}: {hits}, and {why}."
+    diverged = 0
+    if method in report.rescue:
+        diverged = report.rescue[method].divergences
+    few = f"{count_of(diverged, 'failed run')} left the way of a successful one, which is too few to judge"
+    return f"{opening}: {hits}, and {few}."
 
 
 def _points(*shares: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import quote
@@ -49,41 +49,33 @@ class Gate:
     gain: tuple[float, float]
 
     @property
-    def predicts(self) -> bool:
-        """Whether the ranker predicts better beyond chance."""
-        return self.interval[0] > 0 and self.hit2[1] >= self.hit2[0]
+    def against(self) -> str:
+        """Why the ranker is not used, "" if it is: it has to predict better beyond chance, and not to gain less.
+
+        Divergences are few: its gain is compared as it is measured. What may be chance does not speak for it.
+        """
+        if self.interval[0] <= 0 or self.hit2[1] < self.hit2[0]:
+            return "it did not predict better beyond chance"
+        if self.divergences >= FEWEST_DIVERGENCES and self.gain[1] < self.gain[0]:
+            return "it predicts better, but its hints gained less where failed runs diverged"
+        return ""
 
     @property
     def passed(self) -> bool:
-        """Whether its hints also gained no less, if that could be measured: by the measured gains, chance or not.
-
-        Divergences are few. The ranker has to earn its place: what may be chance does not speak for it.
-        """
-        if not self.predicts:
-            return False
-        return self.divergences < FEWEST_DIVERGENCES or self.gain[1] >= self.gain[0]
+        """Whether the hybrid policy uses the ranker."""
+        return not self.against
 
     def sentence(self) -> str:
         """What was measured, and what follows."""
-        mrr = "{:.3f} → {:.3f}".format(*self.mrr)
-        hit2 = "{:.3f} → {:.3f}".format(*self.hit2)
-        low, high = self.interval
+        use = f"does not use it: {self.against}" if self.against else "uses it"
         gain = ""
         if self.divergences >= FEWEST_DIVERGENCES:
             gain = ", gain at {} divergences {:+.3f} → {:+.3f}".format(self.divergences, *self.gain)
-        return (
-            f"The hybrid policy {self._use()}. On {self.calls:,} calls of "
-            f"{self.families} held-out families, without → with it: MRR {mrr} (difference {low:+.3f} to {high:+.3f}), "
-            f"hit@2 {hit2}{gain}."
+        figures = "MRR {:.3f} → {:.3f} (difference {:+.3f} to {:+.3f}), hit@2 {:.3f} → {:.3f}{}.".format(
+            *self.mrr, *self.interval, *self.hit2, gain
         )
-
-    def _use(self) -> str:
-        """Whether the hybrid policy uses it, and why not, as the end of a sentence."""
-        if self.passed:
-            return "uses it"
-        if not self.predicts:
-            return "does not use it: it did not predict better beyond chance"
-        return "does not use it: it predicts better, but its hints gained less where failed runs diverged"
+        tested = f"On {self.calls:,} calls of {self.families} held-out families, without → with it"
+        return f"The hybrid policy {use}. {tested}: {figures}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,24 +104,10 @@ class Checkpoint:
     loss: float
     gate: Gate | None = None
 
-    @property
-    def used(self) -> bool:
-        """Whether the hybrid policy listens to it."""
-        return self.gate is not None and self.gate.passed
-
-    def about(self) -> dict[str, object]:
-        """Everything but the weights, for JSON."""
-        about: dict[str, object] = {}
-        for field in fields(self):
-            if field.name != "weights":
-                about[field.name] = getattr(self, field.name)
-        about["gate"] = None if self.gate is None else asdict(self.gate)
-        return about
-
     def save(self, target: Path) -> None:
         """Write the file atomically. Equal checkpoints are equal in every byte."""
         safetensors = _safetensors()
-        about = self.about() | {"schema": SCHEMA}
+        about = asdict(replace(self, weights={})) | {"schema": SCHEMA}
         with atomic_file(target, "the ranker") as file:
             text = json.dumps(about, ensure_ascii=False, sort_keys=True)
             safetensors.numpy.save_file(dict(sorted(self.weights.items())), file, metadata={_KEY: text})
@@ -146,6 +124,8 @@ class Checkpoint:
             with safetensors.safe_open(str(source), "numpy") as file:
                 about = json.loads(file.metadata()[_KEY])
                 weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            if about["gate"] is not None:
+                about["gate"] = Gate(**about["gate"])
         except FileNotFoundError as error:
             raise InputError(f"there is no ranker at {source}: train one with `hepm rank train`") from error
         except Exception as error:  # safetensors has an error of its own, and a damaged header many
@@ -153,9 +133,7 @@ class Checkpoint:
         schema = about.pop("schema")
         if schema != SCHEMA:
             raise InputError(f"{source} has schema {schema}, and this hepm reads {SCHEMA}: train it again")
-        gate = about.pop("gate")
-        about["tools"] = tuple(about["tools"])
-        return cls(weights, **about, gate=None if gate is None else _gate(gate))
+        return cls(**about | {"weights": weights, "tools": tuple(about["tools"])})
 
     def sentence(self) -> str:
         """What it is, and whether the hybrid policy uses it."""
@@ -180,10 +158,6 @@ class Checkpoint:
         gone = len(set(self.tools) - set(tools))
         if gone > _FORGOTTEN * len(self.tools):
             raise InputError(f"{gone} of the {len(self.tools)} tools of the ranker in {source} are gone: {again}")
-
-    def ranker(self) -> Ranker:
-        """Put it to work."""
-        return Ranker(self.weights, self.tools)
 
 
 class Rankers:
@@ -225,15 +199,9 @@ class Rankers:
             # Once: a file is not read again before it changes.
             _log.warning("the hybrid policy goes on without its trained ranker: %s", error)
             return None
-        return checkpoint.ranker() if checkpoint.used else None
-
-
-def _gate(about: dict[str, Any]) -> Gate:
-    # JSON has lists for tuples; older files have an interval more.
-    restored = {field.name: about[field.name] for field in fields(Gate)}
-    for name in ("hit2", "mrr", "interval", "gain"):
-        restored[name] = tuple(restored[name])
-    return Gate(**restored)
+        if checkpoint.gate is None or not checkpoint.gate.passed:
+            return None
+        return Ranker(checkpoint.weights, checkpoint.tools)
 
 
 def _safetensors() -> Any:

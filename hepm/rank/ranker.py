@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Float32Array
 from hepm.policy.query import Query
-from hepm.rank.calls import RankerCalls, RankerQuery, read_calls, unit
-from hepm.rank.situations import flag_columns, own_features
+from hepm.rank.calls import RankerCalls, read_calls, unit
+from hepm.rank.situations import Situations, flag_columns, situations_now
 from hepm.types import ToolName
 
 STATE_SCALE: Final = 3.0  # as in `hepm.lab.rank.scorer`
@@ -35,9 +35,7 @@ class Snapshot:
     Attributes:
         place: Where the tools that it was trained on are among the K.
         tools_KH: Vectors of the tools; of another one that of none.
-        runs_2K: How many failed, and how many successful runs called each tool.
         read: Rows of the calls that attention reads: of successful runs, but the first of each, where a state is known.
-        latest_ND: States of the latest of them.
         scale_S: Factors that bring states to unit length in the learned metric; none without attention.
         share_K: Share of each tool among the calls that are read, smoothed.
         changes, removals: Of the mirror, when the calls were read or compared with the store.
@@ -46,9 +44,7 @@ class Snapshot:
     calls: RankerCalls
     place: Mapping[ToolName, int]
     tools_KH: Float32Array
-    runs_2K: NDArray[np.intp]
     read: NDArray[np.intp]
-    latest_ND: Float32Array
     scale_S: Float32Array
     share_K: Float32Array
     changes: int = 0
@@ -91,89 +87,81 @@ class Ranker:
 
     def on(self, calls: RankerCalls) -> Snapshot:
         """The ranker on the calls of a memory."""
-        tools = len(calls.number)
         states_SD = calls.states_SD
         read = np.flatnonzero((calls.position_N > 0) & calls.success_R[calls.run_N] & (calls.state_N >= 0))
-        share_K = np.bincount(calls.next_N[read], minlength=tools) + SMOOTHING
-        # Each run once per tool: run and tool in one number.
-        runs, called = np.divmod(np.unique(calls.run_N.astype(np.int64) * tools + calls.next_N), tools)
-        runs_2K = np.zeros((2, tools), dtype=np.intp)
-        np.add.at(runs_2K, (calls.success_R[runs].astype(np.intp), called), 1)
+        share_K = np.bincount(calls.next_N[read], minlength=len(calls.number)) + SMOOTHING
+        share_K = (share_K / share_K.sum()).astype(np.float32)
         scale_S = states_SD[:0, 0]
         if self._metric_D is not None:
             squares_S = np.einsum("sd,sd,d->s", states_SD, states_SD, self._metric_D**2)
             scale_S = np.maximum(squares_S, np.finfo(np.float32).tiny) ** -0.5
-        latest_ND = states_SD[calls.state_N[read[-MOST_READ:]]]
-        share_K = (share_K / share_K.sum()).astype(np.float32)
         place = {name: number for name, number in calls.number.items() if name in self._tools}
         [none_H] = self._weights["scorer.none"]
         tools_KH = np.stack([self._tools.get(name, none_H) for name in calls.number])
-        return Snapshot(calls, place, tools_KH, runs_2K, read, latest_ND, scale_S, share_K)
+        return Snapshot(calls, place, tools_KH, read, scale_S, share_K)
 
-    def scores(self, here: Snapshot, query: RankerQuery, tools: Sequence[ToolName]) -> Float32Array:
-        """Scores of some tools, shape (C,); one that it was not trained on is as unlikely as the unlikeliest."""
-        scores = self._bilinear(here.tools_KH, query)
+    def scores(self, here: Snapshot, now: Situations, tools: Sequence[ToolName]) -> Float32Array:
+        """Scores of some tools, shape (Q, C); one that it was not trained on is as unlikely as the unlikeliest."""
+        scores_QK = self._bilinear(here.tools_KH, now)
         if self._metric_D is not None:
-            scores = scores + self._attention(here, query, self._metric_D)
+            scores_QK = scores_QK + self._attention(here, now, self._metric_D)
         # Behind the last one, where -1 points to.
-        scores = np.append(scores, scores.min())
-        return scores[[here.place.get(tool, -1) for tool in tools]]
+        scores_QK = np.column_stack([scores_QK, scores_QK.min(axis=1)])
+        return scores_QK[:, [here.place.get(tool, -1) for tool in tools]]
 
     def log_chances(self, mirror: NamespaceMirror, query: Query, tools: Sequence[ToolName]) -> Float32Array:
         """Log-probability of each of some tools to be called next, of these alone, shape (C,)."""
         here = self.here(mirror)
-        encoded = RankerQuery.each_of(query, here.calls)
-        scores_QC = np.stack([self.scores(here, one, tools) for one in encoded])
+        scores_QC = self.scores(here, situations_now(query, here.calls), tools)
         # Summed as logarithms: the chance of a tool may be too small for a number.
         chances_QC = scores_QC - np.logaddexp.reduce(scores_QC, axis=1, keepdims=True)
-        return (np.logaddexp.reduce(chances_QC, axis=0) - np.log(len(encoded))).astype(np.float32)
+        return (np.logaddexp.reduce(chances_QC, axis=0) - np.log(len(scores_QC))).astype(np.float32)
 
-    def _bilinear(self, tools_TH: Float32Array, query: RankerQuery) -> Float32Array:
+    def _bilinear(self, tools_TH: Float32Array, now: Situations) -> Float32Array:
         weights, layer = self._weights, self._linear
-        before_2H = np.concatenate([tools_TH, weights["scorer.none"]])[query.before_2]
-        called_H = np.log1p(query.times_T) @ tools_TH
-        state_D = query.state_D
-        if state_D is None:
-            state_D = np.zeros(weights["scorer.state.weight"].shape[1], dtype=np.float32)
-        query_H = STATE_SCALE * layer("scorer.state", state_D) + layer("scorer.called", called_H) / 2
-        query_H = query_H + layer("scorer.flags", flag_columns(np.array([query.flags]))[0])
-        query_H = query_H + layer("scorer.last", before_2H[0]) + layer("scorer.second", before_2H[1])
-        query_H = layer("scorer.out", np.maximum(query_H, 0))
-        scores_T = tools_TH @ (query_H / tools_TH.shape[1] ** 0.5 + weights["scorer.bias"])
-        own = own_features(query.times_T, query.distance_T)
-        return scores_T + sum(feature * weight for feature, weight in zip(own, weights["scorer.own"], strict=True))
+        before_Q2H = np.concatenate([tools_TH, weights["scorer.none"]])[now.before_Q2]
+        query_QH = STATE_SCALE * layer("state", now.state_QD) + layer("called", np.log1p(now.times_QT) @ tools_TH) / 2
+        query_QH = query_QH + layer("flags", flag_columns(now.flags_Q))
+        query_QH = query_QH + layer("last", before_Q2H[:, 0]) + layer("second", before_Q2H[:, 1])
+        query_QH = layer("out", np.maximum(query_QH, 0))
+        scores_QT = (query_QH / tools_TH.shape[1] ** 0.5 + weights["scorer.bias"]) @ tools_TH.T
+        # What the run so far says of each tool: called before, how often, how lately.
+        recency_QT = (now.distance_QT > 0) / np.maximum(now.distance_QT, 1)
+        own = (now.times_QT > 0, np.log1p(now.times_QT), recency_QT)
+        return scores_QT + np.stack(own, axis=-1) @ weights["scorer.own"]
 
-    def _linear(self, name: str, values: Float32Array) -> Float32Array:
-        mapped = self._weights[f"{name}.weight"] @ values
-        bias = self._weights.get(f"{name}.bias")
-        if bias is None:
-            return mapped
-        return mapped + bias
+    def _linear(self, name: str, values_QN: Float32Array) -> Float32Array:
+        bias = self._weights.get(f"scorer.{name}.bias", np.float32(0))
+        return values_QN @ self._weights[f"scorer.{name}.weight"].T + bias
 
-    def _attention(self, here: Snapshot, query: RankerQuery, metric_D: Float32Array) -> Float32Array:
-        calls, weights = here.calls, self._weights
-        smoothing = 1 / (1 + np.exp(-weights["attention.smoothing"]))
-        voted_T = here.share_K * smoothing
-        if len(here.read) and query.state_D is not None:
-            # The latest calls are read whatever their last tool; of those after this one, the ones before these.
-            earlier = here.read[:-MOST_READ]
-            after = earlier[calls.last_N[earlier] == query.before_2[0]][-MOST_READ:]
-            rows = np.concatenate([after, here.read[-MOST_READ:]])
+    def _attention(self, here: Snapshot, now: Situations, metric_D: Float32Array) -> Float32Array:
+        smoothing = 1 / (1 + np.exp(-self._weights["attention.smoothing"]))
+        voted_QK = np.tile(here.share_K * smoothing, (len(now.before_Q2), 1))
+        # Without a state the calls that are read are all equal.
+        if len(here.read) and now.state_QD.any():
             # The metric w falls on the query alone, and on the lengths of the states: none is copied.
-            state_D = unit(query.state_D * metric_D) * metric_D
-            # Not `@`: on busy cores the threads of a BLAS wait for each other.
-            blocks = (calls.states_SD[calls.state_N[after]], here.latest_ND)
-            cosines = np.concatenate([np.einsum("nd,d->n", block, state_D) for block in blocks])
-            cosines *= here.scale_S[calls.state_N[rows]]
-            last = calls.last_N[rows] == query.before_2[0]
-            two = last & (calls.second_N[rows] == query.before_2[1])
-            flags = calls.flags_N[rows] == query.flags
-            matches = np.stack([last, two, flags], axis=1) @ weights["attention.matches"]
-            logits = cosines * np.exp(weights["attention.log_temperature"]) + matches
-            share = np.exp(logits - logits.max())
-            share *= (1 - smoothing) / share.sum()
-            voted_T += np.bincount(calls.next_N[rows], share, minlength=len(voted_T)).astype(np.float32)
-        return weights["attention.gain"] * np.log(voted_T)
+            states_QD = unit(now.state_QD * metric_D) * metric_D
+            for row, asked in enumerate(zip(states_QD, now.before_Q2, now.flags_Q, strict=True)):
+                voted_QK[row] += (1 - smoothing) * self._votes(here, *asked)
+        return self._weights["attention.gain"] * np.log(voted_QK)
+
+    def _votes(self, here: Snapshot, state_D: Float32Array, before_2: NDArray[np.intp], flags: int) -> Float32Array:
+        """Attention from a situation to the calls that are read, summed by the tool that was called, shape (K,)."""
+        calls, weights = here.calls, self._weights
+        # The latest calls are read whatever their last tool; of those after this one, the ones before these.
+        earlier = here.read[:-MOST_READ]
+        after = earlier[calls.last_N[earlier] == before_2[0]][-MOST_READ:]
+        rows = np.concatenate([after, here.read[-MOST_READ:]])
+        states_N = calls.state_N[rows]
+        # Not `@`: on busy cores the threads of a BLAS wait for each other.
+        cosines_N = np.einsum("nd,d->n", calls.states_SD[states_N], state_D) * here.scale_S[states_N]
+        last = calls.last_N[rows] == before_2[0]
+        two = last & (calls.second_N[rows] == before_2[1])
+        same_N3 = np.stack([last, two, calls.flags_N[rows] == flags], axis=1)
+        logits_N = cosines_N * np.exp(weights["attention.log_temperature"]) + same_N3 @ weights["attention.matches"]
+        share_N = np.exp(logits_N - logits_N.max())
+        share_N /= share_N.sum()
+        return np.bincount(calls.next_N[rows], share_N, minlength=len(here.share_K)).astype(np.float32)
 
 
 def _outgrown(calls: RankerCalls, mirror: NamespaceMirror) -> bool:

@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.embed import Embedder
+from hepm.graph.delta import flags_of
 from hepm.graph.rows import Float32Array
-from hepm.rank.calls import FLAGS
-from hepm.types import USER_SIDE, ToolName
+from hepm.policy.query import Query
+from hepm.rank.calls import FLAGS, RankerCalls
+from hepm.types import START, USER_SIDE, StateSummary, ToolName
 
 _BETWEEN: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[\W_]+")
 
@@ -25,13 +27,39 @@ class Situations(NamedTuple):
         before_Q2: Numbers of the last two tools; T where there is none or it is unknown.
         times_QT: How often the run has called each tool.
         distance_QT: How many calls ago it last called each, 1 for the last call; 0 if never.
+        flags_Q: What happened since the last call, in `FLAGS` bits.
     """
 
     state_QD: Float32Array
     before_Q2: NDArray[np.intp]
     times_QT: Float32Array
     distance_QT: Float32Array
-    flags_QF: Float32Array
+    flags_Q: NDArray[Any]
+
+
+def situations_now(query: Query, calls: RankerCalls) -> Situations:
+    """A query, once with each tool of the last turn as the last call: the calls of a turn have no order."""
+    lasts = sorted(set(query.after))
+    tools = len(calls.number)
+    state_QD = np.zeros((len(lasts), calls.states_SD.shape[1]), dtype=np.float32)
+    # A vector of another size is of another embedder.
+    if query.vector is not None and len(query.vector) == state_QD.shape[1]:
+        state_QD[:] = query.vector
+    before_Q2 = np.empty((len(lasts), 2), dtype=np.intp)
+    # The last column is of tools that memory does not know.
+    times_QT = np.zeros((len(lasts), tools + 1), dtype=np.float32)
+    distance_QT = np.zeros((len(lasts), tools + 1), dtype=np.float32)
+    for row, last in enumerate(lasts):
+        # Its latest call comes last, the others of its turn just before.
+        names = list(query.history)
+        if last in names:
+            names.append(names.pop(len(names) - 1 - names[::-1].index(last)))
+        past = np.array([calls.number.get(name, tools) for name in names], dtype=np.intp)
+        before_Q2[row] = np.array([tools, calls.number[START], *past])[:-3:-1]
+        np.add.at(times_QT[row], past, 1)
+        distance_QT[row, past] = np.arange(len(past), 0, -1)  # later assignments win: the latest call
+    flags_Q = np.full(len(lasts), flags_of(query.state or StateSummary()))
+    return Situations(state_QD, before_Q2, times_QT[:, :tools], distance_QT[:, :tools], flags_Q)
 
 
 def situations_of(
@@ -50,18 +78,12 @@ def situations_of(
     known = call["state"][rows] >= 0
     state[known] = states_SD[call["state"][rows[known]]]
     before = np.stack([call["last"][rows], call["second"][rows]], axis=1)
-    return Situations(state, np.where(before >= 0, before, tools), times, distance, flag_columns(call["flags"][rows]))
+    return Situations(state, np.where(before >= 0, before, tools), times, distance, call["flags"][rows])
 
 
 def flag_columns(flags_Q: NDArray[Any]) -> Float32Array:
-    """The bits of `RankerCalls.flags_N`, shape (Q, FLAGS)."""
+    """The bits of `Situations.flags_Q`, shape (Q, FLAGS)."""
     return (flags_Q[:, None] >> np.arange(FLAGS) & 1).astype(np.float32)
-
-
-def own_features(times_QT: Float32Array, distance_QT: Float32Array) -> Sequence[Float32Array]:
-    """What the run so far says of each tool: called before, how often, how lately; each (Q, T), or (T,)."""
-    recency = np.divide(1.0, distance_QT, where=distance_QT > 0, out=np.zeros_like(distance_QT))
-    return (times_QT > 0).astype(np.float32), np.log1p(times_QT), recency
 
 
 def tool_vectors(names: Sequence[ToolName], described: Mapping[ToolName, str], embedder: Embedder) -> Float32Array:

@@ -14,7 +14,6 @@ import pytest
 
 from benchmarks.parts.worlds.agents import Agent, Heard, run, silent
 from benchmarks.parts.worlds.asked import calibration_error, warned_of_right
-from benchmarks.parts.worlds.clinic import CLINIC
 from benchmarks.parts.worlds.office import OFFICE
 from benchmarks.parts.worlds.online import ARMS, learn_online
 from benchmarks.parts.worlds.rental import RENTAL
@@ -23,7 +22,7 @@ from benchmarks.parts.worlds.workflows import WORKFLOWS
 from benchmarks.parts.worlds.world import DONE, Progress, Task, World, follow
 from hepm.types import FailedWay, Suggestion, Suggestions
 
-WORLDS = (SHOP, WORKFLOWS, OFFICE, CLINIC, RENTAL)
+WORLDS = (SHOP, WORKFLOWS, OFFICE, RENTAL)
 KNOWS_ALL = Agent("knows all", skill=1.0)
 ERRS_BY_HABIT = Agent("habit", habits=True)
 

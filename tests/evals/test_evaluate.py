@@ -88,12 +88,6 @@ def test_rescue_is_judged_again_with_the_other_runs_of_the_task_in_memory() -> N
     assert found.domains["shop"].rescue_seen["first-order"] == seen
 
 
-def test_rescue_can_be_left_out() -> None:
-    found = evaluate([TWO], PLAIN, EvalOptions(rescue=False))
-    assert not found.rescue
-    assert not found.rescue_seen
-
-
 def test_runs_without_labels_cannot_be_evaluated() -> None:
     log = domain(run("r1", "a", "b", success=None), run("r2", "a", "b", success=None))
     with pytest.raises(InputError, match=r"none of the 2 runs says whether it succeeded.*--assume-success"):

@@ -55,11 +55,6 @@ def test_an_unseen_history_falls_back_to_global_frequency() -> None:
     assert Training(LOG).back_off(event("x", "z", "y")) == pytest.approx({"b": 0.4, "c": 0.4, "d": 0.2})
 
 
-def test_weights_count_every_call_of_successful_runs_by_hand() -> None:
-    log = [run("r1", "a", "b", "a", "b", "a", "c")]
-    assert Training(log).weights_of_calls()["a"] == pytest.approx({"b": 2 / 3, "c": 1 / 3})
-
-
 def test_failed_runs_teach_a_baseline_nothing() -> None:
     log = [*LOG, *(run(f"bad{i}", "a", "d", success=False) for i in range(9))]
     assert tools(rank(FIRST_ORDER, log, event("a", "y")))[:2] == ["b", "c"]

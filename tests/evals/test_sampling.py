@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hepm.evals.domains import Split
-from hepm.evals.sampling import FOLDS, PREDICTED, REMEMBERED, Sample, read_sample
+from hepm.evals.sampling import Sample, read_sample
 from hepm.ingest import ReadOptions, read_runs
 from hepm.types import Trajectory
 from tests.cli.chats import chats, write
@@ -64,20 +64,10 @@ def test_a_sample_holds_whole_families() -> None:
     assert len(part.runs) == 4 * len(kept)
 
 
-def test_a_family_that_is_too_large_is_sampled_itself() -> None:
-    whole = domain(*(run(f"{task}-{n}", *"abcdefgh", task=f"t{task}") for task in range(2) for n in range(3_000)))
-    sample = Sample.of([whole])
-    (part,) = sample.domains
-    assert {one.family for one in part.runs} == {"t0", "t1"}
-    assert 8 * len(part.runs) < REMEMBERED
-    assert sample.folds is not None
-    assert sample.calls * 7 * len(part.runs) * sample.folds / FOLDS == pytest.approx(PREDICTED)
-
-
-def test_the_folds_with_most_divergences_are_measured() -> None:
+def test_the_fold_with_most_divergences_is_measured() -> None:
     runs = [run(f"r{n}", *"abcdefghij", task=f"t{n}", success=n < 900) for n in range(1_000)]
     sample = Sample.of([domain(*runs)])
-    assert sample.folds == 1
+    assert not sample.whole
     splits = [Split([], runs[:100]), Split([], runs[900:]), Split([], runs[100:200])]
     assert sample.some_splits(splits, [one for one in runs if not one.success]) == [splits[1]]
 
@@ -88,16 +78,14 @@ def test_a_sample_is_the_same_in_any_order() -> None:
     assert {r.id for r in one.runs} == {r.id for r in other.runs}
 
 
-def test_a_reading_that_is_cut_short_takes_as_much_of_each_source(tmp_path: Path) -> None:
-    for folder, tasks in (("a", 200), ("b/deep", 200), ("c", 2)):
-        (tmp_path / folder).mkdir(parents=True)
+def test_a_reading_that_is_cut_short_takes_as_much_of_each_folder(tmp_path: Path) -> None:
+    for folder, tasks in (("a", 200), ("b", 200), ("c", 2)):
+        (tmp_path / folder).mkdir()
         for number, record in enumerate(chats(tasks)):
             write(tmp_path / folder / f"{number}.jsonl", [{**record, "id": f"{folder}-{number}"}])
 
     def read(most_chars: int) -> tuple[list[str], bool]:
-        counted = list[int]()
-        items, complete = read_sample([str(tmp_path)], ReadOptions(), most_chars, on_run=counted.append)
-        assert counted == [*range(1, len(items) + 1)]
+        items, complete = read_sample([str(tmp_path)], ReadOptions(), most_chars, on_run=lambda _: None)
         return [item.id for _, item in items if isinstance(item, Trajectory)], complete
 
     ids, complete = read(400_000)
@@ -105,7 +93,6 @@ def test_a_reading_that_is_cut_short_takes_as_much_of_each_source(tmp_path: Path
     runs = Counter(id[0] for id in ids)
     assert runs["c"] == 4
     assert abs(runs["a"] - runs["b"]) <= 1
-    assert 40 < runs["a"] < 100
     # Not the first of a folder, and the same ones each time.
     assert max(int(id.rpartition("-")[2]) for id in ids) > 300
     assert read(400_000)[0] == ids

@@ -413,6 +413,19 @@ export interface Tools {
       no_opinion: string | null;
     };
   };
+  /** Say what the user of this session prefers, as earlier sessions noted it. */
+  "my_preferences": {
+    takes: {
+      /** Any id, the same throughout one task */
+      session_id: string;
+      /** Whom the task is for, where nothing else that hepm records says it */
+      user?: string;
+    };
+    gives: {
+      user: string;
+      preferences: Array<string>;
+    };
+  };
   /** Keep a lesson for later tasks. No agent is told it before a person approves it. */
   "remember": {
     takes: {
@@ -444,19 +457,6 @@ export interface Tools {
     };
     gives: {
       result: string;
-    };
-  };
-  /** Say what the user of this session prefers, as earlier sessions noted it. */
-  "my_preferences": {
-    takes: {
-      /** Any id, the same throughout one task */
-      session_id: string;
-      /** Whom the task is for, where nothing else that hepm records says it */
-      user?: string;
-    };
-    gives: {
-      user: string;
-      preferences: Array<string>;
     };
   };
 }

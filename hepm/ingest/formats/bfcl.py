@@ -34,8 +34,8 @@ _DOCUMENT_OF: Final = {
 }
 """The file that describes the tools of each simulated class, from BFCL's constants."""
 
-_SCHEMA_TYPES: Final = {"dict": "object", "float": "number", "tuple": "array"}
-"""BFCL uses Python's names of types instead of JSON Schema's."""
+_SCHEMA_TYPES: Final = {"dict": "object", "float": "number", "tuple": "array", "list": "array"}
+"""BFCL and ACEBench use Python's names of types instead of JSON Schema's."""
 
 
 def _recognises(document: Document) -> bool:
@@ -132,6 +132,8 @@ def json_schema(value: Any) -> Any:
         del schema["type"]
     elif isinstance(kind, str):
         schema["type"] = _SCHEMA_TYPES.get(kind, kind)
+    if schema.get("type") == "array":
+        schema.setdefault("items", {})  # endpoints refuse an array without them
     return schema
 
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 from hepm.errors import InputError
 from hepm.lab.collaboration.problems import PROBLEMS, read_problems
 from hepm.lab.collaboration.script import scripted
-from hepm.lab.collaboration.simulator import ModelUser, model_users
-from hepm.lab.collaboration.users import RuleUser, User, UserTurn, user_names, users_of
+from hepm.lab.collaboration.simulator import model_users
+from hepm.lab.collaboration.users import User, UserTurn, user_names, users_of
 from hepm.lab.environments import Ask, Schema, Task, ToolFailed, endpoint_of_user
 from hepm.llm import Client, Endpoint
 from hepm.types import Turn
@@ -118,7 +118,7 @@ class UsersEnvironment:
         """The users of these names; equal seeds give equal preferences, problems and wordings."""
         return [user for user in self._every(seed, client) if user.name in names]
 
-    def _every(self, seed: int, client: Client | None) -> Sequence[RuleUser] | Sequence[ModelUser]:
+    def _every(self, seed: int, client: Client | None) -> Sequence[User]:
         del client  # rules ask no model
         return users_of(USERS, seed=seed, problems=self.problems)
 
@@ -149,7 +149,7 @@ class PlayedUsersEnvironment(UsersEnvironment):
         """HEPM_USER_MODEL, at `Endpoint.of_user`."""
         return endpoint_of_user(self.name, "plays the users")
 
-    def _every(self, seed: int, client: Client | None) -> Sequence[ModelUser]:
+    def _every(self, seed: int, client: Client | None) -> Sequence[User]:
         return model_users(USERS, client or Client(self.user), seed=seed, problems=self.problems)
 
     def start(self, task: Task, *, seed: int = 0, ask: Ask | None = None) -> UserEpisode:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import cycle, islice, product
 from random import Random
 from typing import Final, Literal, TypeVar
 
 from hepm.experience.reflection import quoted_conversation
 from hepm.lab.collaboration import WRITTEN
-from hepm.lab.collaboration.problems import PROBLEMS, problem_of
+from hepm.lab.collaboration.problems import PROBLEMS
 from hepm.lab.collaboration.rules import drawn_preferences
-from hepm.lab.collaboration.users import UserTurn, user_names
+from hepm.lab.collaboration.users import User, UserTurn, user_names
 from hepm.llm import Client, Message, Question
 from hepm.text import quoted
 from hepm.types import Turn
@@ -101,8 +101,7 @@ class SimulatedTurn:
             raise ValueError("enforced has the numbers of the violated preferences, and is empty if none is violated")
         if self.done and self.enforced:
             raise ValueError("a session does not end while a preference is enforced")
-        if not (self.done or self.message.strip()):
-            raise ValueError("message is empty, and the session is not done")
+        _check_message(self.done, self.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +114,12 @@ class PlainTurn:
     message: str
 
     def __post_init__(self) -> None:
-        if not (self.done or self.message.strip()):
-            raise ValueError("message is empty, and the session is not done")
+        _check_message(self.done, self.message)
+
+
+def _check_message(done: bool, message: str) -> None:
+    if not (done or message.strip()):
+        raise ValueError("message is empty, and the session is not done")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,34 +130,21 @@ class JudgedDraft:
     correct: bool
 
 
-@dataclass(frozen=True)
-class ModelUser:
+@dataclass(frozen=True, kw_only=True)
+class ModelUser(User):
     """A user whom a model plays. An answer that cannot be read is an AnswerError, after a repair too.
 
     Attributes:
-        preferences: Names of three, or of none.
         persona: Who the user is, in a sentence; "" for anybody.
     """
 
-    name: str
-    preferences: tuple[str, ...]
     client: Client
-    seed: int = 0
-    problems: Mapping[str, str] = field(default_factory=lambda: PROBLEMS)
     persona: str = ""
 
     @property
     def wishes(self) -> Sequence[str]:
         """The preferences as the user is given them (appendix C, S4)."""
         return [PREFERENCES[name] for name in self.preferences]
-
-    def unbiased(self) -> ModelUser:
-        """The same user without preferences."""
-        return replace(self, preferences=())
-
-    def problem(self, session: int) -> str:
-        """The problem of a session, from 1."""
-        return problem_of(session, seed=self.seed, problems=self.problems)
 
     def respond(self, session: int, turns: Sequence[Turn], before: UserTurn) -> UserTurn:
         """Ask the model. Where a preference is enforced, the draft stays what it was."""
@@ -198,7 +188,7 @@ def model_users(
     users: list[ModelUser] = []
     for name, persona in zip(user_names(number), personas(number, seed=seed), strict=True):
         preferences = drawn_preferences(name, [*PREFERENCES], CONFLICTS, seed=seed)
-        users.append(ModelUser(name, preferences, client, seed, problems, persona))
+        users.append(ModelUser(name, preferences, seed, problems, client=client, persona=persona))
     return users
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Final, Protocol
+from typing import Final, Self
 
 from hepm.lab.collaboration.problems import PROBLEMS, is_answered, problem_of, steps_of
-from hepm.lab.collaboration.rules import CONFLICTS, PREFERENCES, RulePreference, drawn_preferences
+from hepm.lab.collaboration.rules import CONFLICTS, PREFERENCES, drawn_preferences
 from hepm.types import Turn
 
 _DOUBTS: Final = ("I doubt that result. Could you check it?", "That can't be right, can it?", "Is that the result?")
@@ -30,61 +31,53 @@ class UserTurn:
     done: bool = False
 
 
-class User(Protocol):
-    """A simulated user. The answers to equal questions are equal, whatever the agent's memory."""
+@dataclass(frozen=True)
+class User(ABC):
+    """A simulated user. The answers to equal questions are equal, whatever the agent's memory.
+
+    Attributes:
+        name: Unique in an environment.
+        preferences: Names of three, or of none.
+    """
+
+    name: str
+    preferences: tuple[str, ...]
+    seed: int = 0
+    problems: Mapping[str, str] = field(default_factory=lambda: PROBLEMS)
+
+    def unbiased(self) -> Self:
+        """The same user without preferences."""
+        return replace(self, preferences=())
+
+    def problem(self, session: int) -> str:
+        """The problem of a session, from 1."""
+        return problem_of(session, seed=self.seed, problems=self.problems)
 
     @property
-    def name(self) -> str:
-        """Unique in an environment."""
-        ...
-
-    @property
+    @abstractmethod
     def wishes(self) -> Sequence[str]:
         """The preferences, in words for an agent."""
-        ...
 
-    def unbiased(self) -> User:
-        """The same user without preferences."""
-        ...
-
-    def problem(self, session: int, /) -> str:
-        """The problem of a session, from 1."""
-        ...
-
-    def respond(self, session: int, turns: Sequence[Turn], before: UserTurn, /) -> UserTurn:
+    @abstractmethod
+    def respond(self, session: int, turns: Sequence[Turn], before: UserTurn) -> UserTurn:
         """React to the last reply, after an own turn; to the greeting with the problem of the session, from 1."""
-        ...
 
-    def succeeded(self, session: int, last: UserTurn, /) -> bool:
+    @abstractmethod
+    def succeeded(self, session: int, last: UserTurn) -> bool:
         """Whether the session that ended with this turn solved its problem."""
-        ...
 
 
-@dataclass(frozen=True)
-class RuleUser:
+class RuleUser(User):
     """A user who states the problem step by step, and enforces preferences that rules check.
 
     A message enforces all that the last reply violates, and nothing else. While details are untold, a reply that ends
     in a question and has no answer only asks for them, and violates none (appendix B).
     """
 
-    name: str
-    preferences: Mapping[str, RulePreference]
-    seed: int = 0
-    problems: Mapping[str, str] = field(default_factory=lambda: PROBLEMS)
-
     @property
     def wishes(self) -> Sequence[str]:
         """The first wording of each preference."""
-        return [preference.wordings[0] for preference in self.preferences.values()]
-
-    def unbiased(self) -> RuleUser:
-        """The same user without preferences."""
-        return replace(self, preferences={})
-
-    def problem(self, session: int) -> str:
-        """The problem of a session, from 1."""
-        return problem_of(session, seed=self.seed, problems=self.problems)
+        return [PREFERENCES[name].wordings[0] for name in self.preferences]
 
     def respond(self, session: int, turns: Sequence[Turn], before: UserTurn) -> UserTurn:
         """Give a detail that is asked for, enforce what is violated, or give or doubt what is wrong."""
@@ -102,9 +95,12 @@ class RuleUser:
         if next_detail and not answered and replies[-1].rstrip().endswith("?"):
             return UserTurn(next_detail, (), before.draft)
         turn = len(replies) - 1
-        violated = [name for name, preference in self.preferences.items() if not preference.kept(replies[-1])]
+        violated = [name for name in self.preferences if not PREFERENCES[name].kept(replies[-1])]
         if violated:
-            wishes = [self.enforce(name, session, turn) for name in violated]
+            # Seeded by the place in the conversation, not by its course: arms hear the same words.
+            place = f"{session}/{turn}"
+            draws = {name: Random(f"{self.seed}/{self.name}/{name}/{place}") for name in violated}
+            wishes = [draw.choice(PREFERENCES[name].wordings) for name, draw in draws.items()]
             return UserTurn(" ".join(wishes), tuple(violated), before.draft)
         return UserTurn(next_detail or _DOUBTS[turn % len(_DOUBTS)], (), replies[-1], answered)
 
@@ -112,20 +108,12 @@ class RuleUser:
         """Whether the draft is right; it takes up no reply that violates a preference."""
         return is_answered(self.problems[self.problem(session)], last.draft)
 
-    def enforce(self, name: str, session: int, turn: int) -> str:
-        """Words that ask for a preference, the same for all memories."""
-        wordings = self.preferences[name].wordings
-        # Seeded by the place in the conversation, not by its course: arms hear the same words.
-        return Random(f"{self.seed}/{self.name}/{name}/{session}/{turn}").choice(wordings)
-
 
 def users_of(number: int, *, seed: int = 0, problems: Mapping[str, str] = PROBLEMS) -> list[RuleUser]:
     """Users with three compatible preferences each."""
     users: list[RuleUser] = []
     for name in user_names(number):
-        drawn = drawn_preferences(name, [*PREFERENCES], CONFLICTS, seed=seed)
-        preferences = {key: PREFERENCES[key] for key in drawn}
-        users.append(RuleUser(name, preferences, seed, problems))
+        users.append(RuleUser(name, drawn_preferences(name, [*PREFERENCES], CONFLICTS, seed=seed), seed, problems))
     return users
 
 

@@ -175,24 +175,13 @@ class DeskAgent:
         offered = {tool["function"]["name"] for tool in body["tools"]}
         if SUMMARY_TOOL in offered and last != SUMMARY_TOOL:
             return completion("", tool_call(SUMMARY_TOOL, {"summary": summary}, len(messages)))
-        tool = self._next_call(trouble, calls, messages, body.get("follow", 1.0))
-        return completion("", tool_call(tool, {}, len(messages)))
-
-    def _next_call(
-        self, trouble: Trouble, calls: tuple[ToolName, ...], messages: Sequence[dict[str, Any]], follow: float
-    ) -> ToolName:
-        random = Random(f"{self.desk.seed} {trouble.name} agent")
-        follows = False
-        draw = 0.0
-        for _ in range(len(calls) + 1):  # two draws a call, so that a hint changes none of the later ones
-            follows = random.random() < follow
-            draw = random.random()
+        read, draw = self.desk.draws(trouble)[len(calls)]
+        named: list[ToolName] = []
         avoided: list[ToolName] = []
-        if follows:
-            hinted, avoided = _hint_in(messages)
-            if hinted:
-                return hinted[0]
-        return self.desk.own_call(trouble.kind, calls, draw, avoided)
+        if read < body.get("follow", 1.0):
+            named, avoided = _hint_in(messages)
+        tool = self.desk.next_call(trouble.kind, calls, draw, named, avoided)
+        return completion("", tool_call(tool, {}, len(messages)))
 
 
 def _calls_of(messages: Sequence[Mapping[str, Any]]) -> tuple[tuple[ToolName, ...], int, ToolName]:
@@ -215,24 +204,15 @@ def _calls_of(messages: Sequence[Mapping[str, Any]]) -> tuple[tuple[ToolName, ..
 
 def _hint_in(messages: Sequence[Mapping[str, Any]]) -> tuple[list[ToolName], list[ToolName]]:
     """The tools that a hint names, and those that it warns of, in the first message or the last."""
+    text = f"{messages[0]['content']}\n{messages[-1]['content']}"
+    # "Suggested next tools: refund, ship; close_ticket: failed in 10 of 10 ..."
+    named = re.findall(rf"^{HINT}([^;\n]*)(.*)", text, re.MULTILINE)
+    failed = re.findall(rf"^{FAILED_HINT}(.*)", text, re.MULTILINE)
     hinted: list[ToolName] = []
     avoided: list[ToolName] = []
-    for message in (messages[0], messages[-1]):
-        for line in str(message["content"]).splitlines():
-            if line.startswith(HINT):  # "Suggested next tools: refund, ship; close_ticket: failed in 10 of 10 ..."
-                named, *warnings = line.removeprefix(HINT).split("; ")
-                hinted += _first_words(named.split(", "))
-                avoided += _first_words(warnings)
-            if line.startswith(FAILED_HINT):
-                avoided += _first_words(line.removeprefix(FAILED_HINT).split(", "))
+    for tools, warnings in named:
+        hinted += re.findall(r"\w+", tools)
+        avoided += re.findall(r"; (\w+)", warnings)
+    for warnings in failed:
+        avoided += re.findall(r"(?:^|, )(\w+)", warnings)
     return hinted, avoided
-
-
-def _first_words(parts: Sequence[str]) -> list[ToolName]:
-    """The tool that each part begins with: "close_ticket: failed in 10 of 10" gives close_ticket."""
-    tools: list[ToolName] = []
-    for part in parts:
-        word = re.match(r"\w+", part)
-        if word:
-            tools.append(word[0])
-    return tools

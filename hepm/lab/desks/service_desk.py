@@ -14,7 +14,7 @@ from functools import cache
 from itertools import accumulate
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from hepm.ingest.formats.turns import read_messages
 from hepm.types import Outcome, Suggestion, Suggestions, ToolName, Trajectory
@@ -158,33 +158,39 @@ class Desk:
                 episodes.append(self.episode(f"held out {kind.name} {number}", kind, seen=False))
         return episodes
 
+    def draws(self, episode: DeskRun) -> list[tuple[float, float]]:
+        """What chance says at each call of an agent, in [0, 1): whether it reads a hint, and what it does itself."""
+        # Both are drawn at each call, used or not: a hint changes none of the later draws.
+        random = Random(f"{self.seed} {episode.name} agent")
+        return [(random.random(), random.random()) for _ in range(MOST_CALLS)]
+
     def run(
         self, episode: DeskRun, hint: Hints | None = None, *, follow: float = 0.0
     ) -> tuple[tuple[ToolName, ...], bool]:
-        """The calls of one agent, and whether it succeeded. Hints do not change its random draws."""
-        random = Random(f"{self.seed} {episode.name} agent")
+        """The calls of one agent, and whether it succeeded."""
         calls: tuple[ToolName, ...] = ()
-        while len(calls) < MOST_CALLS:
-            # Both are drawn at each call, used or not: a hint changes none of the later draws.
-            follows = random.random() < follow
-            draw = random.random()
+        for read, draw in self.draws(episode):
             suggestions = Suggestions()
-            if hint is not None and follows:
+            if hint is not None and read < follow:
                 suggestions = hint(episode, calls)
-            if suggestions:
-                calls += (suggestions[0].tool,)
-            else:
-                avoided = {warning.tool for warning in suggestions.warnings}
-                calls += (self.own_call(episode.kind, calls, draw, avoided),)
+            named = [suggestion.tool for suggestion in suggestions]
+            calls += (self.next_call(episode.kind, calls, draw, named, [way.tool for way in suggestions.warnings]),)
             success = episode.kind.outcome(calls)
             if success is not None:
                 return calls, success
         return calls, False
 
-    def own_call(
-        self, kind: Kind, calls: tuple[ToolName, ...], draw: float, avoided: Collection[ToolName] = ()
+    def next_call(
+        self,
+        kind: Kind,
+        calls: tuple[ToolName, ...],
+        draw: float,
+        named: Sequence[ToolName] = (),
+        avoided: Collection[ToolName] = (),
     ) -> ToolName:
-        """The next tool of an agent without a hint; `draw`, in [0, 1), chooses by `behaviour`."""
+        """The first tool that a hint names, else what `draw` chooses by `behaviour`."""
+        if named:
+            return named[0]
         # The draw falls into one of the intervals that the weights make of [0, their sum).
         weights = self.behaviour(kind, calls, avoided)
         ends = list(accumulate(weights.values()))
@@ -262,8 +268,7 @@ def hints_from(memory: Memory, desk: Desk, policy: str) -> Hints:
 
     @cache
     def ask(episode: DeskRun, calls: tuple[ToolName, ...]) -> Suggestions:
-        about: dict[str, Any] = {"policy": policy, "speak": "sure"}
-        return memory.suggest(messages=episode.messages(calls), tools=desk.tools, **about)
+        return memory.suggest(messages=episode.messages(calls), tools=desk.tools, policy=policy, speak="sure")
 
     return ask
 
@@ -283,8 +288,7 @@ TOUR_RUNS: Final = 300  # to learn from, of the desk to show
 TOUR_SEED: Final = 1
 
 
-@dataclass(frozen=True)
-class DeskMoment:
+class DeskMoment(NamedTuple):
     """A moment of a new case, what memory answers, and which tools would lead on there."""
 
     episode: DeskRun
@@ -292,20 +296,13 @@ class DeskMoment:
     suggestions: Suggestions
     right: frozenset[ToolName]
 
-    @property
-    def answer(self) -> str:
-        """What kind of answer it is: "hint", "wrong hint", "warning" or "silence"."""
-        if not self.suggestions:
-            return "warning" if self.suggestions.warnings else "silence"
-        return "hint" if self.suggestions[0].tool in self.right else "wrong hint"
-
 
 @dataclass
 class DeskTour:
     """A desk to show: memory's answers at the moments of new cases, and the same agent there before and after.
 
     Attributes:
-        moments: How many had an answer of each kind.
+        moments: How many had an answer of each kind: "hint", "wrong hint", "warning" or "silence".
         shown: The first one of each kind in which no tool that it warns of would lead on.
         cases: How many there were, in wordings that no run in memory has; `before` and `after` count the solved ones.
         turned: A case that the agent solved with memory only, and what it called without and with it.
@@ -318,6 +315,18 @@ class DeskTour:
     after: int = 0
     turned: tuple[DeskRun, tuple[ToolName, ...], tuple[ToolName, ...]] | None = None
 
+    def ask(self, moment: DeskMoment) -> None:
+        """Count the answer at a moment."""
+        suggestions = moment.suggestions
+        warned = {way.tool for way in suggestions.warnings}
+        if suggestions:
+            answer = "hint" if suggestions[0].tool in moment.right else "wrong hint"
+        else:
+            answer = "warning" if warned else "silence"
+        self.moments[answer] += 1
+        if not moment.right & warned:
+            self.shown.setdefault(answer, moment)
+
 
 def desk_and_runs() -> tuple[Desk, list[Trajectory]]:
     """The desk to show, and runs of its agents without memory; one label in twenty is wrong."""
@@ -329,10 +338,11 @@ def tour(desk: Desk, hint: Hints) -> DeskTour:
     """Ask for hints in the new cases of a desk, and let its agent work on them, at first without, then with memory."""
     toured = DeskTour()
     for episode in desk.held_out():
-        for moment in _moments(episode, hint):
-            toured.moments[moment.answer] += 1
-            if not moment.right & {way.tool for way in moment.suggestions.warnings}:
-                toured.shown.setdefault(moment.answer, moment)
+        works = [way.tools for way in episode.kind.ways if way.works]
+        # After the first call; ways that begin alike share their first moments.
+        for calls in dict.fromkeys(tools[:length] for tools in works for length in range(1, len(tools))):
+            right = frozenset(tools[len(calls)] for tools in works if tools[: len(calls)] == calls)
+            toured.ask(DeskMoment(episode, calls, hint(episode, calls), right))
         calls_before, before = desk.run(episode)
         calls_after, after = desk.run(episode, hint, follow=1.0)
         toured.cases += 1
@@ -341,13 +351,3 @@ def tour(desk: Desk, hint: Hints) -> DeskTour:
         if after and not before and toured.turned is None:
             toured.turned = episode, calls_before, calls_after
     return toured
-
-
-def _moments(episode: DeskRun, hint: Hints) -> Iterator[DeskMoment]:
-    """The moments of the ways that work, after the first call; those that begin alike share their first ones."""
-    works = [way.tools for way in episode.kind.ways if way.works]
-    begun = dict.fromkeys(tools[:length] for tools in works for length in range(1, len(tools)))
-    for calls in begun:
-        # Every way that works and begins so would lead on.
-        right = frozenset(tools[len(calls)] for tools in works if tools[: len(calls)] == calls)
-        yield DeskMoment(episode, calls, hint(episode, calls), right)

@@ -7,33 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
-from hepm.ingest.formats.bfcl import json_schema, parse_call
-from hepm.lab.environments import Call, GoldTurn, Schema, Task
-from hepm.lab.environments.packages import Checkout, Package
-from hepm.lab.environments.worker import (
-    JoinedWorkerEnvironment,
-    PlayedWorkerEnvironment,
-    WorkerEnvironment,
-    schema_of,
-)
-from hepm.types import Tool
+from hepm.lab.environments.packages import Package
+from hepm.lab.environments.worker import JoinedWorkerEnvironment, PlayedWorkerEnvironment, WorkerEnvironment
 
 _TAU2: Final = ("retail", "airline", "telecom", "telecom_full")
-_TOOLSANDBOX_NEEDS: Final = Package(
-    (
-        "polars==0.20.31", "ccy==1.3.1", "decorator==5.1.1", "dill==0.3.8", "geopy==2.4.1", "holidays==0.51",
-        "langchain-core==0.1.53", "networkx==3.2.1", "numpy==1.26.4", "openai==1.17.0", "httpx==0.27.2",
-        "phonenumbers==8.13.39", "pint==0.23", "pydantic==2.7.4", "rapidfuzz==3.9.3", "requests==2.32.3",
-        "rouge-score==0.1.2", "scipy==1.13.1", "StrEnum==0.4.15", "tenacity==8.4.1", "tqdm==4.66.4", "attrs==23.2.0",
-        "typing_extensions==4.12.2", "pytz==2024.1", "time-machine==2.14.2",
-    ),
+_TOOLSANDBOX_NEEDS: Final = (
+    "polars==0.20.31", "ccy==1.3.1", "decorator==5.1.1", "dill==0.3.8", "geopy==2.4.1", "holidays==0.51",
+    "langchain-core==0.1.53", "networkx==3.2.1", "numpy==1.26.4", "openai==1.17.0", "httpx==0.27.2",
+    "phonenumbers==8.13.39", "pint==0.23", "pydantic==2.7.4", "rapidfuzz==3.9.3", "requests==2.32.3",
+    "rouge-score==0.1.2", "scipy==1.13.1", "StrEnum==0.4.15", "tenacity==8.4.1", "tqdm==4.66.4", "attrs==23.2.0",
+    "typing_extensions==4.12.2", "pytz==2024.1", "time-machine==2.14.2",
 )  # fmt: skip
-_USERRL_NEEDS: Final = Package(
-    ("gymnasium==1.2.0", "numpy==2.2.6", "pyarrow==21.0.0", "pydantic==2.11.7", "PyYAML==6.0.2")
-)
-BENCHMARKS: Final[Mapping[str, tuple[Package | Checkout, Sequence[str]]]] = {
+_USERRL_NEEDS: Final = ("gymnasium==1.2.0", "numpy==2.2.6", "pyarrow==21.0.0", "pydantic==2.11.7", "PyYAML==6.0.2")
+BENCHMARKS: Final[Mapping[str, tuple[Package, Sequence[str]]]] = {
     # BFCL multi-turn (Patil et al., ICML 2025): simulated classes, users who speak by script, states that are compared.
     # 200 tasks of each variant. https://github.com/ShishirPatil/gorilla
     "bfcl": (
@@ -50,26 +38,36 @@ BENCHMARKS: Final[Mapping[str, tuple[Package | Checkout, Sequence[str]]]] = {
     # τ-bench's retail tasks (Yao et al., 2024, arXiv:2406.12045): 500 to learn from and 115 to test, which τ²-bench
     # replaced. https://github.com/sierra-research/tau-bench
     "tau-bench": (
-        Checkout("https://github.com/sierra-research/tau-bench", "tau_bench/envs/retail/tasks_train.py"),
+        Package(
+            repository="https://github.com/sierra-research/tau-bench", marker="tau_bench/envs/retail/tasks_train.py"
+        ),
         ("retail-user",),
     ),
     # ACEBench's English agent tasks (Chen et al., 2025, arXiv:2501.12851): a phone and flights, whose attributes are
     # compared. https://github.com/chenchen0103/ACEBench
     "acebench": (
-        Checkout("https://github.com/chenchen0103/ACEBench", "model_eval/checker.py"),
+        Package(repository="https://github.com/chenchen0103/ACEBench", marker="model_eval/checker.py"),
         ("multi_step", "multi_turn", "multi_turn-user"),
     ),
     # ToolSandbox (Lu et al., 2024, arXiv:2408.04682): a phone with settings, contacts, messages and reminders; the
     # scenarios that need no network. https://github.com/apple/ToolSandbox
     "toolsandbox": (
-        Checkout("https://github.com/apple/ToolSandbox", "tool_sandbox/common/scenario.py", _TOOLSANDBOX_NEEDS),
+        Package(
+            _TOOLSANDBOX_NEEDS,
+            repository="https://github.com/apple/ToolSandbox",
+            marker="tool_sandbox/common/scenario.py",
+        ),
         ("", "user"),
     ),
     # UserRL's eight gyms (Qian et al., 2025, arXiv:2509.19736), on which PRIME is measured, with their splits; the part
     # "" is all of them. A model plays the user, but for functions.
     # https://github.com/SalesforceAIResearch/UserRL
     "userrl": (
-        Checkout("https://github.com/SalesforceAIResearch/UserRL", "eval/schema/interact_tool.yaml", _USERRL_NEEDS),
+        Package(
+            _USERRL_NEEDS,
+            repository="https://github.com/SalesforceAIResearch/UserRL",
+            marker="eval/schema/interact_tool.yaml",
+        ),
         ("", "travel", "turtle", "function", "tau", "persuade", "intention", "telepathy", "search"),
     ),
 }
@@ -79,18 +77,13 @@ user's first text says all that the user knows and wants."""
 
 def published(benchmark: str, part: str, source: str = "") -> WorkerEnvironment:
     """The tasks of a part of a benchmark; one that runs from a checkout finds it at `source`."""
-    package, _ = BENCHMARKS[benchmark]
-    if isinstance(package, Checkout):
-        package = replace(package, source=source)
+    package = replace(BENCHMARKS[benchmark][0], source=source)
     kind = WorkerEnvironment
     if benchmark == "userrl" and not part:
         kind = JoinedWorkerEnvironment
     elif part.endswith("user") or (benchmark == "userrl" and part != "function"):
         kind = PlayedWorkerEnvironment
-    read: dict[str, Any] = {}
-    if benchmark == "bfcl":  # its records are the authors' own
-        read = {"task_of": _bfcl_task, "schema_of": _bfcl_schema}
-    return kind(name_of(benchmark, part), package, backend=f"{benchmark.replace('-', '_')}_backend", part=part, **read)
+    return kind(name_of(benchmark, part), package, f"{benchmark.replace('-', '_')}_backend", part)
 
 
 def name_of(benchmark: str, part: str) -> str:
@@ -98,23 +91,3 @@ def name_of(benchmark: str, part: str) -> str:
     if not part:
         return benchmark
     return f"{benchmark}-{part}"
-
-
-def _bfcl_task(record: Mapping[str, Any]) -> Task:
-    """A task from the authors' record, whose gold calls are written as Python: "cd(folder='document')"."""
-    tools: dict[str, Tool] = {}
-    for spec in record["function"]:
-        tools[spec["name"]] = Tool(spec["name"], spec["description"], json_schema(spec["parameters"]))
-    gold: list[GoldTurn] = []
-    for turn in record["ground_truth"]:
-        calls = [parse_call(text, tools) for text in turn]
-        gold.append(GoldTurn(tuple(Call(call.name, call.arguments) for call in calls)))
-    # What the user says first; the later texts come as answers.
-    request = "\n".join(message["content"] for message in record["question"][0])
-    # "multi_turn_base_17" is of family 17.
-    return Task(record["id"], request, family=record["id"].rpartition("_")[2], gold=tuple(gold))
-
-
-def _bfcl_schema(tool: Mapping[str, Any]) -> Schema:
-    parameters = json_schema(tool["parameters"])
-    return schema_of({"name": tool["name"], "description": tool["description"], "parameters": parameters})

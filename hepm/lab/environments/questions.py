@@ -6,7 +6,7 @@ The questions and the corpus come from files, or are our own (`hepm.lab.environm
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
@@ -28,12 +28,6 @@ _SYSTEM: Final = (
     "question may need several searches, each with a name that the last one gave. Your last message is the answer "
     "alone, in as few words as it takes, without a sentence around it."
 )
-
-
-def search_tool(name: str) -> Schema:
-    """The search, as endpoints take it."""
-    query = {"type": "string", "description": "Names and words to look for"}
-    return tool_schema(name, f"The {FOUND} paragraphs of the corpus that fit a query best", {"query": query})
 
 
 class Corpus:
@@ -83,7 +77,13 @@ class Corpus:
 class QuestionEpisode:
     """A run: the agent's first text without a call is its answer."""
 
-    tools: Sequence[Schema] = (search_tool(SEARCH),)
+    tools: Sequence[Schema] = (
+        tool_schema(
+            SEARCH,
+            f"The {FOUND} paragraphs of the corpus that fit a query best",
+            {"query": {"type": "string", "description": "Names and words to look for"}},
+        ),
+    )
 
     def __init__(self, corpus: Callable[[], Corpus], asked: AskedQuestion) -> None:
         self._corpus = corpus
@@ -118,18 +118,12 @@ class QuestionEnvironment:
 
     def __init__(self, name: str, read: Callable[[], tuple[Sequence[AskedQuestion], Sequence[Paragraph]]]) -> None:
         self.name = name
-        self._read = read
+        self._contents = cache(read)
         self._lock = Lock()
 
     @cached_property
-    def _contents(self) -> tuple[Mapping[str, AskedQuestion], Sequence[Paragraph]]:
-        """The questions by id, and the paragraphs."""
-        asked, paragraphs = self._read()
-        return {question.id: question for question in asked}, paragraphs
-
-    @cached_property
     def _corpus(self) -> Corpus:
-        return Corpus(self._contents[1])
+        return Corpus(self._contents()[1])
 
     def corpus(self) -> Corpus:
         """What is searched; indexed once."""
@@ -137,26 +131,24 @@ class QuestionEnvironment:
             return self._corpus
 
     def tasks(self) -> Sequence[Task]:
-        """A task for each question, in their order."""
-        asked = self._contents[0].values()
-        return [question_task(question, _SYSTEM, SEARCH) for question in asked]
+        """A task for each question, in their order; where its searches are known, they are the gold calls."""
+        tasks: list[Task] = []
+        for asked in self._contents()[0]:
+            # Questions of files have no known searches: a task without gold calls.
+            calls = tuple(Call(SEARCH, {"query": query}) for query in asked.searches)
+            gold = (GoldTurn(calls, asked.answers[0]),)
+            tasks.append(Task(asked.id, asked.text, _SYSTEM, asked.kind or asked.id, asked.split, gold))
+        return tasks
 
     def start(self, task: Task, *, seed: int = 0) -> QuestionEpisode:
         """A run; nothing in it is drawn."""
         del seed
+        asked = next(asked for asked in self._contents()[0] if asked.id == task.id)
         # The corpus as a function: indexing takes long and waits for the first search.
-        return QuestionEpisode(self.corpus, self._contents[0][task.id])
+        return QuestionEpisode(self.corpus, asked)
 
     def close(self) -> None:
         """Nothing is held."""
-
-
-def question_task(asked: AskedQuestion, system: str, tool: str) -> Task:
-    """A question as a task; where its searches are known, they are the gold calls."""
-    # Questions of files have no known searches: a task without gold calls.
-    calls = tuple(Call(tool, {"query": query}) for query in asked.searches)
-    gold = (GoldTurn(calls, asked.answers[0]),)
-    return Task(asked.id, asked.text, system, family=asked.kind or asked.id, split=asked.split, gold=gold)
 
 
 def island_questions() -> QuestionEnvironment:

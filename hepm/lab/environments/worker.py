@@ -16,9 +16,11 @@ from typing import Any, Final
 
 from hepm.agents.loop import ChatModel
 from hepm.errors import EpisodeError
+from hepm.ingest.formats.bfcl import json_schema, parse_call
 from hepm.lab.environments import Ask, Call, GoldTurn, Schema, Task, ToolFailed, endpoint_of_user
-from hepm.lab.environments.packages import Checkout, Package
+from hepm.lab.environments.packages import Package
 from hepm.llm import Endpoint
+from hepm.types import Tool
 
 _SERVE: Final = Path(__file__).with_name("backends") / "serve.py"
 _LIMIT_S: Final = 300.0
@@ -30,7 +32,7 @@ _OURS: Final = {"PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "LITELLM_LOCAL_MODEL_C
 class Worker:
     """A process that runs `backends/serve.py`."""
 
-    def __init__(self, package: Package | Checkout, backend: str) -> None:
+    def __init__(self, package: Package, backend: str) -> None:
         self._name = package.name
         # Ours would point the package's Python at our modules.
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
@@ -120,15 +122,8 @@ class Worker:
 class WorkerEpisode:
     """An episode in a worker, which is its own until it is closed; `ask` asks the model that plays its user."""
 
-    def __init__(
-        self,
-        worker: Worker,
-        schema_of: Callable[[Any], Schema],
-        release: Callable[[Worker], None],
-        ask: Ask | None = None,
-    ) -> None:
+    def __init__(self, worker: Worker, release: Callable[[Worker], None], ask: Ask | None = None) -> None:
         self.worker = worker
-        self._schema_of = schema_of
         self._release = release
         self._ask = ask
         self._tools: Sequence[Schema] | None = None
@@ -137,7 +132,7 @@ class WorkerEpisode:
     def tools(self) -> Sequence[Schema]:
         """Those of this turn of the user: a text of the user may bring others."""
         if self._tools is None:
-            self._tools = [self._schema_of(tool) for tool in self.worker.ask("tools")]
+            self._tools = [{"type": "function", "function": json_schema(tool)} for tool in self.worker.ask("tools")]
         return self._tools
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
@@ -169,38 +164,33 @@ class WorkerEpisode:
         self._release(self.worker)
 
 
-def schema_of(tool: Mapping[str, Any]) -> Schema:
-    """The schema of a tool as endpoints take it, from its name, description and parameters."""
-    return {"type": "function", "function": tool}
-
-
 def task_of(record: dict[str, Any]) -> Task:
-    """A task as backends give it: the fields of `Task`, and gold as [[[[tool, arguments], ...], text], ...]."""
+    """A task as backends give it: the fields of `Task`; `gold`, if any, as [[CALLS, text], ...].
+
+    A call is [tool, arguments], or written as Python, "cd(folder='document')", with the descriptions of `tools`.
+    """
+    known = {spec["name"]: Tool(spec["name"], "", spec["parameters"]) for spec in record.pop("tools", ())}
     gold: list[GoldTurn] = []
-    for calls, text in record.pop("gold"):
-        gold.append(GoldTurn(tuple(Call(*call) for call in calls), text))
+    for written, text in record.pop("gold", ()):
+        calls: list[Call] = []
+        for call in written:
+            if isinstance(call, str):
+                parsed = parse_call(call, known)
+                calls.append(Call(parsed.name, parsed.arguments))
+            else:
+                calls.append(Call(*call))
+        gold.append(GoldTurn(tuple(calls), text))
     return Task(**record, gold=tuple(gold))
 
 
 class WorkerEnvironment:
     """`name` of a package, whose `backend` takes `part` to know which of its tasks are meant."""
 
-    def __init__(
-        self,
-        name: str,
-        package: Package | Checkout,
-        *,
-        backend: str,
-        part: str,
-        task_of: Callable[[Any], Task] = task_of,
-        schema_of: Callable[[Any], Schema] = schema_of,
-    ) -> None:
+    def __init__(self, name: str, package: Package, backend: str, part: str) -> None:
         self.name = name
         self._package = package
         self._backend = backend
         self._part = part
-        self._task_of = task_of
-        self._schema_of = schema_of
         self._tasks: Sequence[Task] | None = None
         self._workers: list[Worker] = []
         self._idle: list[Worker] = []
@@ -211,7 +201,7 @@ class WorkerEnvironment:
         with self._lock:
             if self._tasks is None:
                 worker = self._take()
-                self._tasks = [self._task_of(record) for record in worker.ask("tasks", self._part)]
+                self._tasks = [task_of(record) for record in worker.ask("tasks", self._part)]
                 self._idle.append(worker)
             return self._tasks
 
@@ -225,7 +215,7 @@ class WorkerEnvironment:
         except EpisodeError:
             self._idle.append(worker)
             raise
-        return WorkerEpisode(worker, self._schema_of, self._idle.append, ask)
+        return WorkerEpisode(worker, self._idle.append, ask)
 
     def _take(self) -> Worker:
         while self._idle:

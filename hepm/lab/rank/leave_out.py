@@ -33,36 +33,30 @@ def without(data: HeteroData, held_R: Tensor, *, most_edges: int = MOST_EDGES, s
     call, left_R = data["call"], ~held_R & data["run"].success
     had_S = torch.zeros(len(data["state"].x), dtype=torch.bool)
     had_S[call["state"][left_R[call["run"]] & (call["state"] >= 0)]] = True
-    left: dict[tuple[str, str, str], Tensor] = {NEXT: edge_attr.any(1)}
-    for kind in (BEFORE, AFTER):
-        left[kind] = had_S[data[kind].edge_index[0]]
     drawing = torch.Generator().manual_seed(seed)
     each = max(1, most_edges // max(1, tools))
-    drawn: dict[tuple[str, str, str], Tensor] = {}
-    for kind, left_E in left.items():
+    for kind in (NEXT, BEFORE, AFTER):
+        ends = data[kind].edge_index
+        left_E = edge_attr.any(1) if kind == NEXT else had_S[ends[0]]
         edges = torch.nonzero(left_E)[:, 0]
-        drawn[kind] = edges[_drawn(data[kind].edge_index[1, edges], tools, each, drawing)]
-        kept[kind].edge_index = data[kind].edge_index[:, drawn[kind]]
-    kept[NEXT].edge_attr = edge_attr[drawn[NEXT]]
+        edges = edges[_drawn(ends[1, edges], tools, each, drawing)]
+        kept[kind].edge_index = ends[:, edges]
+        if kind == NEXT:
+            kept[NEXT].edge_attr = edge_attr[edges]
     # States are numbered anew, as most are left out.
     states = torch.unique(torch.cat([kept[BEFORE].edge_index[0], kept[AFTER].edge_index[0]]))
     for kind in (BEFORE, AFTER):
-        state_E, tool_E = kept[kind].edge_index
-        kept[kind].edge_index = torch.stack([torch.searchsorted(states, state_E), tool_E])
+        kept[kind].edge_index[0] = torch.searchsorted(states, kept[kind].edge_index[0].contiguous())
     kept["state"].x = data["state"].x[states]
     kept["state"].success = data["state"].success[states]
     return kept
 
 
 def _drawn(target_E: Tensor, tools: int, each: int, drawing: torch.Generator) -> Tensor:
-    """Edges of tools that have at most `each`; of others as many draws with replacement, doubles dropped."""
+    """At most `each` edges of each tool, drawn, in their order."""
+    shuffled = torch.randperm(len(target_E), generator=drawing)
+    # In the order of their tools, shuffled inside each: the first ones of a tool are drawn.
+    order = shuffled[torch.argsort(target_E[shuffled], stable=True)]
     count_T = torch.bincount(target_E, minlength=tools)
-    many = torch.nonzero(count_T > each)[:, 0]
-    if not len(many):
-        return torch.arange(len(target_E))
-    order = torch.argsort(target_E, stable=True)
-    start_T = count_T.cumsum(0) - count_T
-    place = (torch.rand(len(many), each, generator=drawing) * count_T[many, None]).long()
-    drawn = order[(start_T[many, None] + place).flatten()]
-    few = torch.nonzero(count_T[target_E] <= each)[:, 0]
-    return torch.unique(torch.cat([few, drawn]))
+    place_E = torch.arange(len(order)) - (count_T.cumsum(0) - count_T)[target_E[order]]
+    return order[place_E < each].sort().values

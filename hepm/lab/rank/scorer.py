@@ -25,7 +25,12 @@ class Batch(NamedTuple):
     before_Q2: Tensor
     times_QT: Tensor
     distance_QT: Tensor
-    flags_QF: Tensor
+    flags_Q: Tensor
+
+    @property
+    def flags_QF(self) -> Tensor:
+        """The bits of the flags, shape (Q, FLAGS)."""
+        return (self.flags_Q[:, None] >> torch.arange(FLAGS, device=self.flags_Q.device) & 1).float()
 
 
 class Scorer(nn.Module):
@@ -66,7 +71,7 @@ class AttendedCalls(NamedTuple):
 
     state_ND: Tensor
     before_N2: Tensor
-    flags_NF: Tensor
+    flags_N: Tensor
     next_N: Tensor
 
 
@@ -97,7 +102,7 @@ class StateAttention(nn.Module):
         cosines = query @ memory.state_ND.T / length_N
         last = batch.before_Q2[:, :1] == memory.before_N2[:, 0]
         two = last & (batch.before_Q2[:, 1:] == memory.before_N2[:, 1])
-        flags = _bits(batch.flags_QF)[:, None] == _bits(memory.flags_NF)
+        flags = batch.flags_Q[:, None] == memory.flags_N
         matches = last * self.matches[0] + two * self.matches[1] + flags * self.matches[2]
         logits = cosines * torch.exp(self.log_temperature) + matches
         if hidden_QN is not None:
@@ -109,7 +114,3 @@ class StateAttention(nn.Module):
         weights = functional.softmax(logits, dim=-1)
         votes = torch.zeros_like(batch.times_QT, dtype=weights.dtype).index_add(1, memory.next_N, weights)
         return self.gain * torch.log((1 - smoothing) * votes + smoothing * share_T)
-
-
-def _bits(flags_QF: Tensor) -> Tensor:
-    return flags_QF @ 2.0 ** torch.arange(FLAGS, device=flags_QF.device)

@@ -27,7 +27,7 @@ from hepm.lab.rank.leave_out import without
 from hepm.lab.rank.scorer import AttendedCalls, Batch, Scorer, StateAttention
 from hepm.rank.checkpoint import Checkpoint
 from hepm.rank.ranker import MOST_READ
-from hepm.rank.situations import flag_columns, situations_of
+from hepm.rank.situations import situations_of
 
 ENCODERS: Final[dict[str, type[Encoder]]] = {"sage": Sage, "gatv2": GatV2, "hetero": Hetero}
 GROUPS: Final = 5
@@ -35,8 +35,6 @@ GROUPS: Final = 5
 MOST_CALLS: Final = 20_000
 """Calls of an epoch: drawn anew for each in a larger memory."""
 MOST_BATCHES: Final = 64
-MOST_SCORES: Final = 1 << 20
-"""Of a batch: with many tools it has fewer calls than asked for."""
 MOST_STOPPING: Final = 4_096
 """Calls of the families held out inside training that decide when to stop."""
 
@@ -161,7 +159,6 @@ class _Examples:
         self._calls = {name: values.numpy() for name, values in call.items() if name != "num_nodes"}
         self._tools = len(data["tool"].x)
         run_N = self._calls["run"]
-        self._most = max(1, MOST_SCORES // self._tools)
         family_R = run["family"].numpy()
         self._family_N = family_R[run_N]
         rng = np.random.default_rng(options.seed)
@@ -208,12 +205,12 @@ class _Examples:
         rows = self._read
         if len(rows) > MOST_READ:
             after = rows[np.isin(self._calls["last"][rows], self._calls["last"][asked])]
-            some_after = _drawn_rows(after, rng)
-            rows = np.union1d(some_after, _drawn_rows(rows, rng))
+            drawn = [rng.choice(some, min(MOST_READ, len(some)), replace=False) for some in (after, rows)]
+            rows = np.union1d(*drawn)
         before = np.stack([self._calls["last"][rows], self._calls["second"][rows]], axis=1)
         before = np.where(before >= 0, before, self._tools)
         states = self._data["state"].x.numpy()[self._calls["state"][rows]]
-        values = (states, before, flag_columns(self._calls["flags"][rows]), self._calls["next"][rows])
+        values = (states, before, self._calls["flags"][rows], self._calls["next"][rows])
         # Calls of one family: what is predicted must not be read from its own task.
         hidden_QN = self._family_N[asked][:, None] == self._family_N[rows]
         return AttendedCalls(*map(self._tensor, values)), self._tensor(hidden_QN)
@@ -225,8 +222,7 @@ class _Examples:
         """The batches of an epoch: each of one group, with the graph of the others and their calls."""
         rng = np.random.default_rng([self._options.seed, number])
         drawn = rng.permutation(self._learned)[:MOST_CALLS]
-        # -(-a // b) is a / b rounded up.
-        size = min(max(self._options.batch, -(-len(drawn) // MOST_BATCHES)), self._most)
+        size = max(self._options.batch, len(drawn) // MOST_BATCHES + 1)
         parts: list[tuple[int, NDArray[np.intp]]] = []
         graphs: dict[int, HeteroData] = {}
         for group in range(1, GROUPS + 1):
@@ -246,7 +242,7 @@ class _Examples:
         rng = np.random.default_rng(self._options.seed)
         rows = rng.permutation(self._stopping)[:MOST_STOPPING]
         graph, total = self._graph(0, 0), 0.0
-        for part in _chunks(rows, min(1024, self._most)):
+        for part in _chunks(rows, self._options.batch):
             scores = model(graph, self._batch(part), *self._remembered(part, rng)) + self.closed_T
             target = self._tensor(self._calls["next"][part])
             total += functional.cross_entropy(scores, target, reduction="sum").item()
@@ -255,11 +251,6 @@ class _Examples:
 
 def _chunks(rows: NDArray[np.intp], size: int) -> list[NDArray[np.intp]]:
     return [rows[start : start + size] for start in range(0, len(rows), size)]
-
-
-def _drawn_rows(rows: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.intp]:
-    """At most `MOST_READ` of the rows."""
-    return rng.choice(rows, min(MOST_READ, len(rows)), replace=False, shuffle=False)
 
 
 def build(

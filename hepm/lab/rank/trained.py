@@ -10,12 +10,11 @@ from typing import Final
 import numpy as np
 
 from hepm.evals.baselines import Method, Training
-from hepm.evals.domains import Domain, DomainRun, families_of, task_of
+from hepm.evals.domains import Domain, DomainRun, by_request, families_of, task_of
 from hepm.evals.evaluate import evaluate
 from hepm.evals.methods import FilledMemory, PolicyPredictor
 from hepm.evals.report import EvalOptions, EvalReport
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
-from hepm.lab.rank.data import families_of as alike
 from hepm.lab.rank.train import TrainOptions, build
 from hepm.memory import Memory
 from hepm.policy import Floors, Hybrid, Query
@@ -49,7 +48,8 @@ def measure(
     def fit(training: Training) -> PolicyPredictor:
         on_fold(next(number))
         filled = FilledMemory.of(training)
-        ranker = build(filled.mirror, filled.embedder, options).ranker()
+        built = build(filled.mirror, filled.embedder, options)
+        ranker = Ranker(built.weights, built.tools)
         return PolicyPredictor(lambda floors: Hybrid(floors=floors, ranker=ranker), training)
 
     methods = [
@@ -68,17 +68,12 @@ class RankerAlone:
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         """At most k tools, likeliest first, ties by name."""
-        here = self._ranker.here(mirror)
-        _, won_K = here.runs_2K
-        names = [name for name, won in zip(here.calls.number, won_K, strict=True) if won and query.allows(name)]
+        names = [name for name in mirror.learned.latest().support if query.allows(name)]
         chances = np.exp(self._ranker.log_chances(mirror, query, names)).tolist()
         # Rounded: chances that differ in their last bits, as on another machine, are ties.
         ranked = sorted(zip(names, chances, strict=True), key=lambda pair: (-round(pair[1], 6), pair[0]))
-        suggestions: list[Suggestion] = []
-        for name, chance in ranked[: query.k]:
-            if chance >= self._floors.chance:
-                suggestions.append(Suggestion(name, chance, 1, 0.0, None, "ranker"))
-        return Suggestions(tuple(suggestions))
+        likely = [(name, chance) for name, chance in ranked[: query.k] if chance >= self._floors.chance]
+        return Suggestions(tuple(Suggestion(name, chance, 1, 0.0, None, "ranker") for name, chance in likely))
 
 
 def gate_of(report: EvalReport) -> Gate:
@@ -107,22 +102,12 @@ def gate_of(report: EvalReport) -> Gate:
 
 
 def _domain(memory: Memory, namespace: str) -> Domain:
-    """The runs of a namespace as one domain; runs that `hepm.lab.rank.data` holds out together are of one family."""
+    """The runs of a namespace as one domain."""
     success_from = memory.header.success_from
     # Untrusted runs teach nothing, here as elsewhere.
     trusted = [run.graded(success_from) for run in memory.runs(namespace=namespace) if run.trusted]
-    runs = trusted[-MOST_RUNS:]
-    records = [("hepm", run) for run in runs]
-    families = families_of(records)
-    ids = [run.id for run in runs]
-    requests: list[str] = []
-    for run in runs:
-        requests.append(" \n".join(turn.text for turn in run.turns if turn.role == "user"))
-    # A run without a text of the user gets no vector: it is like no other.
-    has_text = np.array([[bool(request.strip())] for request in requests])
-    vectors = memory.embedder.embed(requests) * has_text
-    together = alike(ids, dict(zip(ids, families, strict=True)), vectors.astype(np.float32), fewest=2 * FOLDS)
+    records = [("hepm", run) for run in trusted[-MOST_RUNS:]]
     members: list[DomainRun] = []
-    for run, record, family in zip(runs, records, together.tolist(), strict=True):
-        members.append(DomainRun(run, namespace, str(family), task_of(record)))
-    return Domain(namespace, members)
+    for record, family in zip(records, families_of(records), strict=True):
+        members.append(DomainRun(record[1], namespace, family, task_of(record)))
+    return by_request(Domain(namespace, members))

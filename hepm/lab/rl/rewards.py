@@ -44,21 +44,11 @@ def clipped_gain(advantage: float, ratio: float, *, eps: float = 0.2) -> float:
 # EvolveR (3.3, A.2)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvolverWeights:
-    """The weights of EvolveR's reward.
-
-    Attributes:
-        thoughts: Score of one thought, of two, and so on; more thoughts score as the last. The paper prints the first
-            and the sixth; those between are linear here.
-        too_many: Thoughts beyond this many score `excessive`.
-    """
-
-    outcome: float = 1.0
-    format: float = 0.1
-    thoughts: tuple[float, ...] = (0.2, 0.36, 0.52, 0.68, 0.84, 1.0)
-    too_many: int = 8
-    excessive: float = 0.5
+FORMAT_WEIGHT: Final = 0.1
+"""w_f; the outcome has weight 1."""
+THOUGHTS: Final = (0.0, 0.2, 0.36, 0.52, 0.68, 0.84, 1.0, 1.0, 1.0)
+"""R_think of no thought, of one, and so on: the paper prints those of one and of six, and it is linear between them."""
+TOO_MANY_THOUGHTS: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +80,9 @@ def count_actions(texts: Sequence[str]) -> ActionCounts:
     )
 
 
-def think_score(thoughts: int, weights: EvolverWeights = EvolverWeights()) -> float:
+def think_score(thoughts: int) -> float:
     """R_think of EvolveR, A.2."""
-    if thoughts > weights.too_many:
-        return weights.excessive
-    if not thoughts:
-        return 0.0
-    return weights.thoughts[min(thoughts, len(weights.thoughts)) - 1]
+    return THOUGHTS[thoughts] if thoughts < len(THOUGHTS) else TOO_MANY_THOUGHTS
 
 
 def search_score(experience: int, knowledge: int) -> float:
@@ -110,17 +96,15 @@ def search_score(experience: int, knowledge: int) -> float:
     return 0.2 + further
 
 
-def evolver_reward(em: float, counts: ActionCounts, weights: EvolverWeights = EvolverWeights()) -> float:
+def evolver_reward(em: float, counts: ActionCounts) -> float:
     """R = w_o EM + w_f R_format (EvolveR 3.3). A run without a thought, a search or an answer has no R_format."""
-    outcome = weights.outcome * em
-    searched = counts.experience + counts.knowledge
-    if not (counts.think and searched and counts.answer):
-        return outcome
-    shape = (think_score(counts.think, weights) + search_score(counts.experience, counts.knowledge)) / 2
-    return outcome + weights.format * shape
+    if not (counts.think and counts.experience + counts.knowledge and counts.answer):
+        return em
+    shape = (think_score(counts.think) + search_score(counts.experience, counts.knowledge)) / 2
+    return em + FORMAT_WEIGHT * shape
 
 
-def tagged_reward(rollout: Rollout, weights: EvolverWeights = EvolverWeights()) -> float:
+def tagged_reward(rollout: Rollout) -> float:
     """`evolver_reward` of a rollout in tags. The environment's reward is the exact match (EvolveR, equation 3)."""
     texts: list[str] = []
     for turn in rollout.turns:
@@ -129,7 +113,7 @@ def tagged_reward(rollout: Rollout, weights: EvolverWeights = EvolverWeights()) 
             texts.append(turn.text)
     if rollout.ended == "cut":  # its last action was not taken
         texts.pop()
-    return evolver_reward(rollout.reward, count_actions(texts), weights)
+    return evolver_reward(rollout.reward, count_actions(texts))
 
 
 # MultiSessionCollab (4.2, appendix B)

@@ -10,15 +10,13 @@ from itertools import chain
 from typing import Any, Final, TypeAlias
 
 from hepm.agents.tagged import read_action, spans_of, tag_instructions
-from hepm.agents.wire import appended, tagged
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import own_tool, tool_names
 from hepm.lab.rl.spans import TokenSpan, row_of
 from hepm.llm.dialect import Dialect, ModelReply
 from hepm.memory import Memory
 from hepm.memory.messages import as_messages
-from hepm.text import tool_in_prompt
-from hepm.types import DEFAULT_NAMESPACE, HINT, Tool, ToolName, Trajectory, Turn
+from hepm.types import DEFAULT_NAMESPACE, Tool, ToolName, Trajectory, Turn
 
 Example: TypeAlias = dict[str, Any]
 """{"messages": [...], "tools": [...]}, as TRL's `SFTTrainer` takes it: the assistant's messages count in the loss."""
@@ -27,14 +25,11 @@ Example: TypeAlias = dict[str, Any]
 _KEYS: Final = ("role", "content", "tool_calls", "tool_call_id")
 
 
-def sft_examples(memory: Memory, *, hints: bool = False, namespace: str = DEFAULT_NAMESPACE) -> Iterator[Example]:
+def sft_examples(memory: Memory, *, namespace: str = DEFAULT_NAMESPACE) -> Iterator[Example]:
     """The successful runs as chat examples: of each task the shortest run, equal conversations once; lazy.
 
     Secrets are removed again. Summaries are left out, and what memory wrote. Tools are those that successful runs of
     the environment called.
-
-    Args:
-        hints: Put the tools that hints named back where the agent read them.
     """
     called: defaultdict[str, set[ToolName]] = defaultdict(set)
     for run in _successes(memory, namespace):
@@ -45,7 +40,7 @@ def sft_examples(memory: Memory, *, hints: bool = False, namespace: str = DEFAUL
     seen: set[int] = set()  # hashes and no texts: conversations may be long, and there may be many
     for run in _shortest(memory, namespace, lambda run: True):
         tools = tuple(described.get(name) or Tool(name) for name in sorted(called[run.environment]))
-        example = example_of(redactor(replace(run, tools=tools)), hints=hints)
+        example = example_of(redactor(replace(run, tools=tools)))
         key = hash(json.dumps(example["messages"], sort_keys=True))
         if key not in seen:
             seen.add(key)
@@ -130,15 +125,13 @@ def _is_shown(turn: Turn) -> bool:
     return any(not own_tool(call.name, call.arguments) for call in turn.calls)
 
 
-def example_of(run: Trajectory, *, hints: bool = False) -> Example:
-    """A run as a chat example."""
+def example_of(run: Trajectory) -> Example:
+    """A run as a chat example, without calls of hepm's own tools and turns that have nothing else."""
     turns: list[Turn] = []
-    for turn in _without_own(run.turns):
-        # `hinted` stands at the turn that read the hint; the agent read it at the end of the turn before.
-        if hints and turn.hinted and turns:
-            line = tagged(HINT + ", ".join(map(tool_in_prompt, turn.hinted)))
-            turns[-1] = _ending_in(turns[-1], line)
-        turns.append(turn)
+    for turn in run.turns:
+        calls = tuple(call for call in turn.ran if not own_tool(call.name, call.arguments))
+        if not turn.hidden and (calls or not turn.calls):
+            turns.append(replace(turn, calls=calls))
     messages: list[dict[str, Any]] = []
     for message in as_messages(turns):
         messages.append({key: value for key, value in message.items() if key in _KEYS})
@@ -148,22 +141,6 @@ def example_of(run: Trajectory, *, hints: bool = False) -> Example:
 
 def _function_of(tool: Tool) -> dict[str, Any]:
     return {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-
-
-def _ending_in(turn: Turn, line: str) -> Turn:
-    """A turn whose last message ends in a line of memory."""
-    if not turn.calls:
-        return replace(turn, text=appended(turn.text, line))
-    last = replace(turn.calls[-1], result=appended(turn.calls[-1].result, line))
-    return replace(turn, calls=(*turn.calls[:-1], last))
-
-
-def _without_own(turns: Iterable[Turn]) -> Iterator[Turn]:
-    """The turns of the conversation, without calls of hepm's own tools and turns that have nothing else."""
-    for turn in turns:
-        calls = tuple(call for call in turn.ran if not own_tool(call.name, call.arguments))
-        if not turn.hidden and (calls or not turn.calls):
-            yield replace(turn, calls=calls)
 
 
 def example_spans(example: Mapping[str, Any], dialect: Dialect) -> list[TokenSpan]:

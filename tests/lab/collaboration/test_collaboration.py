@@ -55,7 +55,7 @@ def test_with_notes_user_effort_falls_to_zero_by_the_second_session_and_without_
 
 
 def test_notes_are_empty_in_the_first_session_and_hold_afterwards_what_was_enforced(tmp_path):
-    user = RuleUser("Ada", {name: PREFERENCES[name] for name in ("bullets", "no emoji", "no exclamation")})
+    user = RuleUser("Ada", ("bullets", "no emoji", "no exclamation"))
     first, second, _ = play([user], tmp_path, arms=["notes"])
     assert (first.notes, first.enforced) == ("", (("bullets", "no emoji", "no exclamation"),))
     [said] = [turn.text for turn in first.messages if turn.role == "user"][1:]
@@ -70,7 +70,7 @@ def test_preferences_reach_the_collaborator_through_the_conversation_alone(tmp_p
             bodies.append(json.dumps(body))
             return scripted(body)
 
-        user = RuleUser("Ada", {name: PREFERENCES[name] for name in preferences})
+        user = RuleUser("Ada", preferences)
         play([user], tmp_path / name, listening, arms=["notes"])
         return bodies
 
@@ -142,7 +142,7 @@ def test_no_problem_gives_its_answer_away():
 
 
 def test_a_deaf_collaborator_is_enforced_at_every_turn_up_to_the_limit(tmp_path):
-    users = [replace(user, preferences={"bullets": PREFERENCES["bullets"]}) for user in users_of(1)]
+    users = [replace(user, preferences=("bullets",)) for user in users_of(1)]
     deaf = {"choices": [{"message": {"content": "No."}}]}
     [session] = play(users, tmp_path, lambda body: deaf, arms=["notes"], sessions=1, max_turns=4)
     assert (session.success, session.enforced) == (False, (("bullets",),) * 4)
@@ -151,7 +151,7 @@ def test_a_deaf_collaborator_is_enforced_at_every_turn_up_to_the_limit(tmp_path)
 
 
 def test_a_doubted_answer_is_no_preference(tmp_path):
-    users = [replace(user, preferences={}) for user in users_of(1)]
+    users = [replace(user, preferences=()) for user in users_of(1)]
     wrong = {"choices": [{"message": {"content": "It is -1."}}]}
     played = play(users, tmp_path, lambda body: wrong, arms=["notes"], sessions=2, max_turns=4)
     assert [(one.success, one.enforced, one.notes) for one in played] == [(False, (), "")] * 2
@@ -274,7 +274,7 @@ def of_setting(played: list[PlayedSession], memory: str) -> list[tuple[int, floa
 
 def test_an_agent_that_violates_three_preferences_costs_one_effort_and_a_length_of_five(tmp_path):
     # By hand: problem, reply, one message that asks for all three, reply that keeps them, farewell.
-    user = RuleUser("Ada", {name: PREFERENCES[name] for name in ("bullets", "no emoji", "no exclamation")})
+    user = RuleUser("Ada", ("bullets", "no emoji", "no exclamation"))
     [session] = play([user], tmp_path, arms=["off"], sessions=1)
     assert (len(session.enforced), session.scores["length"]) == (1, 5)
     assert session.enforced == (("bullets", "no emoji", "no exclamation"),)

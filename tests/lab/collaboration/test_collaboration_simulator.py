@@ -234,7 +234,7 @@ def test_a_turn_that_contradicts_itself_is_asked_once_more_and_then_named(
     }
     turns = [Turn("assistant", GREETING), Turn("user", "Help me."), Turn("assistant", "It is 1.")]
     with Folder(tmp_path / "f", {}) as folder, Client(Endpoint("player", loopback.url), ledger=folder) as client:
-        one = ModelUser("Ada", ("direct", "examples", "confidence"), client)
+        one = ModelUser("Ada", ("direct", "examples", "confidence"), client=client)
         loopback.script = lambda request: completion(json.dumps(good | changed))
         with pytest.raises(AnswerError, match=f"simulate.*Ada, session 1.*{problem}"):
             one.respond(1, turns, UserTurn(""))

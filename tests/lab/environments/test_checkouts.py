@@ -15,7 +15,6 @@ from pyarrow import parquet
 from hepm.errors import EpisodeError, InputError
 from hepm.lab.environments import JoinedEnvironment, PlayedUser, Task, find_environment, place_of, published
 from hepm.lab.environments.gyms import CREDIT
-from hepm.lab.environments.packages import Checkout
 from hepm.lab.environments.worker import WorkerEnvironment
 from tests.faults.command import quick
 from tests.lab.environments.test_environments import play, tried
@@ -41,7 +40,7 @@ def sandbox() -> Iterator[WorkerEnvironment]:
 def opened_sandbox(part: str) -> Iterator[WorkerEnvironment]:
     """The stand-in, which needs no package."""
     environment = published.published("toolsandbox", part, TOOLSANDBOX)
-    environment._package = replace(published.BENCHMARKS["toolsandbox"][0], source=TOOLSANDBOX, package=None)
+    environment._package = replace(published.BENCHMARKS["toolsandbox"][0], source=TOOLSANDBOX, requirements=())
     yield environment
     environment.close()
 
@@ -239,7 +238,6 @@ def userrl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerEnvironme
     """All gyms of a stand-in of UserRL, laid out here; a model plays the users, and there is no key to search."""
     root = tmp_path_factory.mktemp("userrl")
     package, parts = published.BENCHMARKS["userrl"]
-    assert isinstance(package, Checkout)
     prompt = [{"role": "system", "content": "Use the tool."}, {"role": "user", "content": "I think of a word."}]
     for part in filter(None, parts):
         folder = root / "gyms" / f"{part.capitalize()}Gym" / f"{part}gym"
@@ -263,7 +261,7 @@ def userrl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerEnvironme
         patch.setenv("HEPM_USER_MODEL", "user")
         patch.delenv("SERPER_API_KEY", raising=False)
         environment = published.published("userrl", "", str(root))
-        environment._package = replace(package, source=str(root), package=None)
+        environment._package = replace(package, source=str(root), requirements=())
         yield environment
     environment.close()
 
@@ -343,9 +341,7 @@ def test_a_gym_of_userrl_that_lacks_something_says_what_and_a_user_may_speak_fir
         begun(userrl, "search-test-0", [])
     with pytest.raises(EpisodeError, match=r"tau-bench is not in .*utils.tau-bench: clone it there"):
         begun(userrl, "tau-train-0", [])
-    checkout = userrl._package
-    assert isinstance(checkout, Checkout)
-    (checkout.folder / "gyms" / "utils" / "tau-bench").mkdir(parents=True)
+    (userrl._package.checkout / "gyms" / "utils" / "tau-bench").mkdir(parents=True)
     bodies: list[Any] = []
     episode = begun(userrl, "tau-test-0", bodies, "I want my money back.")
     assert not bodies  # only when the agent first acts

@@ -3,7 +3,7 @@
 import torch
 from torch_geometric.data import HeteroData
 
-from hepm.lab.rank.data import AFTER, BEFORE, NEXT, families_of, graph_data
+from hepm.lab.rank.data import AFTER, BEFORE, NEXT, graph_data
 from hepm.lab.rank.gnn4plan import Gnn4Plan, bpr_loss
 from hepm.lab.rank.leave_out import without
 from hepm.lab.rank.scorer import AttendedCalls, Batch
@@ -23,7 +23,6 @@ __all__ = [
     "bpr_loss",
     "build",
     "export",
-    "families_of",
     "graph_data",
     "torch",
     "train",

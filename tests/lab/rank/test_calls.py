@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,8 +14,9 @@ from hepm import Memory
 from hepm.graph.rows import Float32Array
 from hepm.graph.store import Store
 from hepm.policy import Query
-from hepm.rank.calls import RankerCalls, RankerQuery, read_calls
+from hepm.rank.calls import RankerCalls, read_calls
 from hepm.rank.ranker import Ranker
+from hepm.rank.situations import situations_now
 from hepm.types import StateSummary, ToolName
 from tests.lab.rank.conftest import runs
 from tests.runs import trajectory
@@ -64,22 +64,6 @@ def refund(memory: Memory, *history: ToolName, after: tuple[ToolName, ...] = ())
     return Query(after or history[-1:], history, StateSummary(), vector)
 
 
-def test_calls_are_the_same_where_no_file_can_hold_the_vectors(
-    desk: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    store = desk.mirror().store
-    mapped = read_calls(store, "default")
-    assert mapped.states_SD.any()
-    assert mapped.said_RD.any()
-    caplog.set_level("INFO", logger="hepm")
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
-    held = read_calls(store, "default")
-    assert f"{len(mapped.states_SD)} vectors are held in memory" in caplog.text
-    assert mapped.states_SD.tobytes() == held.states_SD.tobytes()
-    assert mapped.said_RD.tobytes() == held.said_RD.tobytes()
-    assert mapped.next_N.tolist() == held.next_N.tolist()
-
-
 def test_a_memory_without_runs_or_with_runs_without_calls_is_read_as_no_calls(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "empty.hepm", speak="all") as memory:
         ranker = untrained(memory)
@@ -93,13 +77,13 @@ def test_each_call_of_the_last_turn_may_be_the_last_one(desk: Memory) -> None:
     calls = read_calls(desk.mirror().store, "default")
     number = calls.number
     query = refund(desk, "exchange_item", "look_up", "send_refund", after=("look_up", "send_refund"))
-    first, second = RankerQuery.each_of(query, calls)
-    assert first.before_2.tolist() == [number["look_up"], number["send_refund"]]
-    assert second.before_2.tolist() == [number["send_refund"], number["look_up"]]
-    assert second.distance_T[number["look_up"]] == 2
-    [unknown] = RankerQuery.each_of(refund(desk, "look_up", "nothing"), calls)
-    assert unknown.before_2.tolist() == [len(number), number["look_up"]]
-    assert unknown.times_T.sum() == 1
+    now = situations_now(query, calls)
+    look_up, send_refund = number["look_up"], number["send_refund"]
+    assert now.before_Q2.tolist() == [[look_up, send_refund], [send_refund, look_up]]
+    assert now.distance_QT[1, look_up] == 2
+    unknown = situations_now(refund(desk, "look_up", "nothing"), calls)
+    assert unknown.before_Q2.tolist() == [[len(number), look_up]]
+    assert unknown.times_QT.sum() == 1
 
 
 def test_the_memory_is_read_again_when_a_tenth_of_its_runs_are_new(desk: Memory) -> None:

@@ -99,19 +99,6 @@ def test_edges_are_drawn_evenly_where_there_are_more_than_asked_for(of: ModuleTy
     assert not equal(of, drawn, other)
 
 
-def test_runs_of_one_task_or_of_nearly_the_same_words_are_one_family(of: ModuleType) -> None:
-    said = np.eye(4, dtype=np.float32)[[0, 0, 1, 2, 3]]
-    ids = ["a", "b", "c", "d", "e"]
-    assert of.families_of(ids, {"c": "t", "d": "t"}, said, fewest=2).tolist() == [0, 0, 1, 1, 2]
-    silent = np.zeros((5, 4), dtype=np.float32)
-    assert of.families_of(ids, {}, silent, fewest=2).tolist() == [0, 1, 2, 3, 4]
-
-
-def test_one_text_for_all_runs_leaves_families_to_the_tasks(of: ModuleType) -> None:
-    said = np.ones((4, 3), dtype=np.float32)
-    assert of.families_of(["a", "b", "c", "d"], {"a": "t", "b": "t"}, said, fewest=3).tolist() == [0, 0, 1, 2]
-
-
 def test_a_graph_of_few_tasks_is_not_trained_on(of: ModuleType, tmp_path: Path) -> None:
 
     with Memory.open(tmp_path / "few.hepm") as few:

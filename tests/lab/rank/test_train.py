@@ -11,10 +11,10 @@ import pytest
 from hepm import Memory
 from hepm.lab.rank import sgc
 from hepm.policy import Query
-from hepm.rank.calls import RankerQuery, read_calls
+from hepm.rank.calls import read_calls
 from hepm.rank.checkpoint import Checkpoint
 from hepm.rank.ranker import Ranker
-from hepm.rank.situations import Situations, situations_of
+from hepm.rank.situations import Situations, situations_now, situations_of
 from hepm.types import StateSummary
 from tests.lab.rank.conftest import runs
 
@@ -37,22 +37,14 @@ def test_the_ranker_in_numpy_scores_as_the_trained_network(of: ModuleType, model
     about = call, data["state"].x.numpy(), len(data["tool"].name)
     read = tensors(of, situations_of(here.read, *about))
     remembered = of.AttendedCalls(
-        read.state_QD, read.before_Q2, read.flags_QF, of.torch.from_numpy(call["next"][here.read])
+        read.state_QD, read.before_Q2, read.flags_Q, of.torch.from_numpy(call["next"][here.read])
     )
     rows = np.flatnonzero(calls.position_N > 0)[::7]
     graph = of.without(data, of.torch.zeros(len(data["run"].id), dtype=of.torch.bool))
     with of.torch.no_grad():
         expected = network(graph, tensors(of, situations_of(rows, *about)), remembered).numpy()
-    names, now = list(calls.number), situations_of(rows, *about)
-    for place, row in enumerate(rows.tolist()):
-        query = RankerQuery(
-            before_2=now.before_Q2[place],
-            times_T=now.times_QT[place],
-            distance_T=now.distance_QT[place],
-            flags=int(calls.flags_N[row]),
-            state_D=now.state_QD[place],
-        )
-        assert ranker.scores(here, query, names) == pytest.approx(expected[place], abs=1e-4)
+    now = situations_of(rows, *about)
+    assert ranker.scores(here, now, list(calls.number)) == pytest.approx(expected, abs=1e-4)
 
 
 def test_the_same_seed_gives_the_same_bytes(
@@ -117,12 +109,12 @@ def test_gnn4plan_learns_to_score_what_was_called_above_other_successors(of: Mod
 
 
 def test_a_tool_that_was_not_trained_on_is_among_the_unlikeliest(memory: Memory, checkpoint: Checkpoint) -> None:
-    ranker = checkpoint.ranker()
+    ranker = Ranker(checkpoint.weights, checkpoint.tools)
     here = ranker.here(memory.mirror())
     state = memory.embedder.embed(["U: refund money paid back card"])[0]
-    [query] = RankerQuery.each_of(Query(("look_up",), ("look_up",), StateSummary(), state), here.calls)
+    now = situations_now(Query(("look_up",), ("look_up",), StateSummary(), state), here.calls)
     names = list(here.calls.number)
-    assert ranker.scores(here, query, ["pay_back"])[0] == min(ranker.scores(here, query, names))
+    assert ranker.scores(here, now, ["pay_back"]).item() == ranker.scores(here, now, names).min()
 
 
 def test_an_unknown_model_is_refused(of: ModuleType, memory: Memory) -> None:

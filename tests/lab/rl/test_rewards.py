@@ -10,7 +10,6 @@ import pytest
 from hepm.errors import InputError
 from hepm.lab.rl.rewards import (
     ActionCounts,
-    EvolverWeights,
     clipped_gain,
     count_actions,
     evolver_reward,
@@ -63,11 +62,10 @@ def test_a_run_without_an_answer_or_a_thought_has_no_reward_for_its_form():
     assert evolver_reward(0, ActionCounts(0, 2, 4, 1)) == 0
 
 
-def test_thoughts_between_the_printed_values_are_linear_and_a_parameter():
+def test_thoughts_between_the_printed_values_are_linear():
     assert [think_score(number) for number in range(11)] == pytest.approx(
         [0, 0.2, 0.36, 0.52, 0.68, 0.84, 1, 1, 1, 0.5, 0.5]
     )
-    assert think_score(2, EvolverWeights(thoughts=(0.2, 0.9))) == 0.9
 
 
 def test_searches_beyond_six_earn_nothing_more():

@@ -35,9 +35,9 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
         yield opened
 
 
-def examples(memory: Memory, *runs: Trajectory, hints: bool = False, keep_secrets: bool = False) -> list[Any]:
+def examples(memory: Memory, *runs: Trajectory, keep_secrets: bool = False) -> list[Any]:
     memory.ingest(runs, options=IngestOptions(redactor=None) if keep_secrets else None)
-    return list(sft_examples(memory, hints=hints))
+    return list(sft_examples(memory))
 
 
 def test_of_each_task_the_shortest_success_becomes_an_example(memory: Memory):
@@ -78,15 +78,6 @@ def test_summaries_and_hidden_turns_are_left_out(memory: Memory):
     assert [m["role"] for m in found["messages"]] == ["user", "assistant", "tool"]
 
 
-def test_hints_stand_where_the_agent_read_them_if_they_are_wanted(memory: Memory):
-    plain = run("1", called("fix", hinted=("fix", "close")))
-    (without,) = examples(memory, plain)
-    assert without["messages"][0]["content"] == "my lid is cracked"
-    (found,) = examples(memory, plain, hints=True)
-    line = "<hepm-memory>\nSuggested next tools: fix, close\n</hepm-memory>"
-    assert found["messages"][0]["content"] == f"my lid is cracked\n\n{line}"
-
-
 def test_a_secret_that_was_stored_is_in_no_example(memory: Memory):
     found = examples(memory, run("1", called("fix", result=f"the key is {SECRET}")), keep_secrets=True)
     assert SECRET in str(list(memory.runs()))
@@ -120,5 +111,3 @@ def test_the_command_writes_the_examples_and_says_how_many(memory: Memory, tmp_p
     assert done.out.startswith("2 examples written to ")
     found = [json.loads(line) for line in target.read_text("utf-8").splitlines()]
     assert [sorted(one) for one in found] == [["messages", "tools"]] * 2
-    shown = quick("export", "--sft", "hinted", "--store", store).out
-    assert shown.count("Suggested next tools: fix") == 1

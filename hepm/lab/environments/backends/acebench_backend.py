@@ -14,8 +14,7 @@ from typing import Any
 
 ask: Any = None
 """Asks the model that plays the user: `serve.py` sets it."""
-_SOURCE = Path(os.environ["PYTHONPATH"])  # the checkout alone: see `Checkout.variables`
-_TYPES = {"dict": "object", "list": "array", "float": "number", "tuple": "array", "any": "string"}
+_SOURCE = Path(os.environ["PYTHONPATH"])  # the checkout alone: see `Package.variables`
 _GREETING = "Is there anything you need help with today?"
 _END = "finish conversation"
 _ALONE = "The user's message holds all that the user knows and wants; there will be no other. Answer at the end."
@@ -65,16 +64,7 @@ def tasks(part: str) -> list[dict[str, Any]]:
             request = record["question"]
             gold = [[_ideal_calls(record)[0], ""]]
         family = "-".join(record["involved_classes"])
-        tasks.append(
-            {
-                "id": id,
-                "request": request,
-                "system": system.strip(),
-                "family": family,
-                "split": "",
-                "gold": gold,
-            }
-        )
+        tasks.append({"id": id, "request": request, "system": system.strip(), "family": family, "gold": gold})
     return tasks
 
 
@@ -119,22 +109,6 @@ def _value(node: ast.expr) -> Any:
         return ast.literal_eval(node)
     except ValueError:
         return ast.unparse(node)
-
-
-def _schema(parameters: dict[str, Any]) -> dict[str, Any]:
-    """A parameter as JSON schema has it: ACEBench says "dict" and "list"."""
-    made: dict[str, Any] = {**parameters}
-    if "type" in made:
-        made["type"] = _TYPES.get(made["type"], made["type"])
-    properties: dict[str, Any] | None = made.get("properties")
-    if properties is not None:
-        made["properties"] = {name: _schema(parameter) for name, parameter in properties.items()}
-    items: dict[str, Any] | None = made.get("items")
-    if items is not None:
-        made["items"] = _schema(items)
-    elif made.get("type") == "array":
-        made["items"] = {}  # endpoints refuse an array without them
-    return made
 
 
 def in_order(ideal: list[Any], made: list[Any]) -> float:
@@ -200,8 +174,8 @@ class AceBenchEpisode:
         return results
 
     def tools(self) -> list[dict[str, Any]]:
-        """The task's tools, with parameters as JSON schema."""
-        return [{**tool, "parameters": _schema(tool["parameters"])} for tool in self._record["function"]]
+        """The task's tools."""
+        return self._record["function"]
 
     def call(self, tool: str, arguments: dict[str, Any]) -> tuple[str, bool]:
         """Run a call as the text that the authors' code evaluates: no other name may reach it."""
@@ -222,7 +196,7 @@ class AceBenchEpisode:
             text = _GREETING  # by which the authors' agent begins
         # For the model that plays the user, the agent is the "user".
         self._conversation.append({"role": "user", "content": text})
-        reply = ask({"messages": self._conversation, "temperature": 0.001})["choices"][0]["message"]["content"]
+        reply = ask.text(self._conversation, temperature=0.001)
         self._conversation.append({"role": "assistant", "content": reply})
         if _END in reply:
             return None

@@ -33,8 +33,12 @@ def tasks(part: str) -> list[dict[str, Any]]:
             entry["function"] += documents[name]
         _entries[entry["id"]] = entry
     records: list[dict[str, Any]] = []
-    for entry in _entries.values():
-        records.append({key: entry[key] for key in ("id", "question", "ground_truth", "function")})
+    for id, entry in _entries.items():
+        record = {"id": id, "family": id.rpartition("_")[2]}  # "multi_turn_base_17" is of family 17
+        # What the user says first; the later texts come as answers.
+        record["request"] = "\n".join(message["content"] for message in entry["question"][0])
+        gold = [[calls, ""] for calls in entry["ground_truth"]]
+        records.append({**record, "gold": gold, "tools": entry["function"]})
     return records
 
 

@@ -37,11 +37,8 @@ class _Model:
 
     def generate_response(self, messages: list[dict[str, str]], **about: Any) -> str:
         """The text of an answer; `response_format` goes along, tools do not."""
-        body: dict[str, Any] = {"messages": messages, "temperature": 0.0}
         form = about.get("response_format")
-        if form:
-            body["response_format"] = form
-        return str(ask(body)["choices"][0]["message"].get("content") or "")
+        return ask.text(messages, temperature=0.0, **({"response_format": form} if form else {}))
 
 
 def open_store(folder: str) -> None:

@@ -34,6 +34,10 @@ class Asker:
             raise RuntimeError(reply["refused"])
         return reply["answer"]
 
+    def text(self, messages: list[Any], **options: Any) -> str:
+        """What the model says to these messages."""
+        return self({"messages": messages, **options})["choices"][0]["message"].get("content") or ""
+
 
 def main() -> None:
     """Answer {"do": METHOD, "with": [ARGUMENT, ...]} by {"value": ...} or {"broke": WHY} until the input ends."""

@@ -26,7 +26,7 @@ class _PlayedUser(_user.LLMUserSimulationEnv):
         self.total_cost = 0.0
 
     def generate_next_message(self, messages: list[Any]) -> str:
-        said: str = ask({"messages": messages})["choices"][0]["message"].get("content") or ""
+        said: str = ask.text(messages)
         self.messages.append({"role": "assistant", "content": said})
         return said
 
@@ -42,7 +42,7 @@ def tasks(part: str) -> list[dict[str, Any]]:
     records: list[dict[str, Any]] = []
     for split in ("train", "test"):
         for number, task in enumerate(_known(split)):
-            record: dict[str, Any] = {"id": f"{split}-{number}", "request": "", "system": _retail.WIKI, "gold": []}
+            record: dict[str, Any] = {"id": f"{split}-{number}", "request": "", "system": _retail.WIKI}
             records.append({**record, "family": task.user_id, "split": split})
     return records
 

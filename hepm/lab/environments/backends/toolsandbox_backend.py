@@ -96,7 +96,6 @@ def tasks(part: str) -> list[dict[str, Any]]:
             "system": "\n".join(_texts(context, Role.SYSTEM, Role.AGENT)),
             "family": family,
             "split": _split_of(family),
-            "gold": [],
         }
         records.append(record)
     return records

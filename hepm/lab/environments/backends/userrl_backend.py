@@ -46,7 +46,7 @@ class _Client:
 def _complete(*, model: str = "", custom_llm_provider: str = "", **body: Any) -> Any:
     """A completion as the gyms read it; also `litellm.completion`, which the users of tau-bench call."""
     del model, custom_llm_provider
-    said = {"role": "assistant", "content": ask(body)["choices"][0]["message"].get("content") or ""}
+    said = {"role": "assistant", "content": ask.text(**body)}
     message = SimpleNamespace(content=said["content"], model_dump=lambda: said)
     return SimpleNamespace(choices=[SimpleNamespace(message=message)], _hidden_params={"response_cost": 0.0})
 
@@ -75,7 +75,7 @@ def tasks(part: str) -> list[dict[str, Any]]:
             for number, row in enumerate(_rows(gym, split)):
                 system, user = (message["content"] for message in row["prompt"])
                 record = {"id": f"{gym}-{split}-{number}", "request": user, "system": system, "family": gym}
-                records.append({**record, "split": split, "gold": []})
+                records.append({**record, "split": split})
     return records
 
 
