@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from hepm.errors import InputError
-from hepm.graph.changes import replaces
-from hepm.graph.delta import RunRecord
 from hepm.graph.examination import differences
 from hepm.graph.lessons.rows import Reported
-from hepm.graph.rows import Header, HeldRun, batches
+from hepm.graph.rows import Header, batches
 from hepm.graph.store import Store
 from hepm.graph.stored_vectors import of_size
 from hepm.ingest.pipeline import replay_with
@@ -51,38 +49,23 @@ def copy_store(
         states: dict[str, list[int]] = {}  # by the run whose wording they keep
         for row in source.iter_states(namespace=namespace):
             states.setdefault(row.trajectory, []).append(row.id)
-        # Each batch is looked up at once.
         for batch in batches(source.iter_runs(namespace=namespace), target.runs_a_batch):
-            new = _new_to(target, batch, namespace)
-            if new:
-                ids = [id for run, _ in new for id in states.get(run.id, ())]
-                # Nothing is embedded again. The vector of what the user asked for is kept with the run.
-                vectors = source.vectors_of_states(ids, namespace=namespace)
-                for run, held in new:
-                    vector = of_size(held.vector, mine.dimensions)
-                    if vector is not None:
-                        vectors[run.said] = vector
-                embedder = target.header.embedder if vectors else None
-                runs = [run for run, _ in new]
-                stored += len(target.add(runs, vectors, namespace=namespace, replay=replay, embedder=embedder).stored)
+            # Nothing is embedded again. The vector of what the user asked for is kept with the run.
+            ids = [id for held in batch for id in states.get(held.id, ())]
+            vectors = source.vectors_of_states(ids, namespace=namespace)
+            runs = [run.graded(mine.success_from) for run in replay([held.record for held in batch])[0]]
+            for run, held in zip(runs, batch, strict=True):
+                vector = of_size(held.vector, mine.dimensions)
+                if vector is not None:
+                    vectors[run.said] = vector
+            embedder = target.header.embedder if vectors else None
+            stored += len(target.add(runs, vectors, namespace=namespace, replay=replay, embedder=embedder).stored)
             total += len(batch)
             seen += len(batch)
             if on_progress is not None:
                 on_progress(seen)
         _copy_lessons(source, target, namespace)
         yield Copied(namespace, total, stored, tuple(differences(source, target, namespace=namespace)))
-
-
-def _new_to(target: Store, batch: Sequence[HeldRun], namespace: str) -> list[tuple[RunRecord, HeldRun]]:
-    """The runs of a batch that the target lacks, or has with another outcome that they replace."""
-    records = replay_with(None)([held.record for held in batch])[0]
-    known_runs = target.find_known([held.id for held in batch], namespace=namespace)
-    new: list[tuple[RunRecord, HeldRun]] = []
-    for record, held in zip(records, batch, strict=True):
-        run = record.graded(target.header.success_from)
-        if run.id not in known_runs or replaces(run, known_runs[run.id]):
-            new.append((run, held))
-    return new
 
 
 def _check_headers(mine: Header, theirs: Header) -> None:
@@ -105,17 +88,13 @@ def _check_headers(mine: Header, theirs: Header) -> None:
 
 
 def _copy_lessons(source: Store, target: Store, namespace: str) -> None:
-    # A lesson that the target has may have been edited there.
-    known_ids = {held.row.id for held in target.lessons.list(namespace=namespace)}
-    new = [held for held in source.lessons.list(namespace=namespace) if held.row.id not in known_ids]
-    for start in range(0, len(new), _LESSONS_A_BATCH):
-        batch = new[start : start + _LESSONS_A_BATCH]
+    """What the target has already stays: it may have been edited there."""
+    for batch in batches(source.lessons.list(namespace=namespace), _LESSONS_A_BATCH):
         vectors = {held.row.text: held.vector for held in batch if held.vector is not None}
         embedder = target.header.embedder if vectors else None
         target.lessons.carry([held.row for held in batch], vectors, namespace=namespace, embedder=embedder)
-    reported = [Reported(*outcome) for outcome in source.lessons.outcomes(namespace=namespace).items()]
     target.lessons.carry(
-        reported=reported,
+        reported=[Reported(*outcome) for outcome in source.lessons.outcomes(namespace=namespace).items()],
         exposures=source.lessons.exposures(namespace=namespace),
         answers=source.lessons.all_answers(namespace=namespace),
         namespace=namespace,

@@ -219,9 +219,17 @@ class Pipeline:
         if not runs:
             return
         success_from = self._store.header.success_from
-        # A run without a label has the one that its reward stands for, by the store's own threshold.
-        merged, parts = self._merged(runs)
-        runs = [run.graded(success_from) for run in merged]
+        by_id: dict[str, list[RunRecord]] = {}
+        for run in runs:
+            by_id.setdefault(run.id, []).append(run)
+        # The parts of a run are joined first: a session may come in a thousand.
+        further = Counter[str]()
+        runs = []
+        for run_id, parts in by_id.items():
+            wholes = _joined_parts(parts)
+            further[run_id] = len(parts) - len(wholes)
+            # A run without a label has the one that its reward stands for, by the store's own threshold.
+            runs += [whole.graded(success_from) for whole in wholes]
         known_runs = self._store.find_known([run.id for run in runs], namespace=self._namespace)
         # What is stored already is not embedded again: that is most of the time of an ingest.
         new_runs: list[RunRecord] = []
@@ -236,34 +244,15 @@ class Pipeline:
             embedder=None if self._embedder is None else self._embedder.name,
             join=_whole_of,
         )
-        self._report_added(added, parts)
+        self.report.duplicates += sum([further.pop(run_id, 0) for run_id in added.duplicates])
+        self.report.joined += further.total()
+        self._report_added(added)
 
-    def _merged(self, runs: Sequence[RunRecord]) -> tuple[Sequence[RunRecord], Counter[str]]:
-        """The runs with the parts of each one joined at once, a session may come in a thousand; and further parts."""
-        by_id: dict[str, list[RunRecord]] = {}
-        for run in runs:
-            by_id.setdefault(run.id, []).append(run)
-        if len(by_id) == len(runs):
-            return runs, Counter()
-        further = Counter[str]()
-        merged: list[RunRecord] = []
-        for run_id, parts in by_id.items():
-            whole = None
-            if len({part.digest for part in parts}) > 1:
-                whole = joined([replace(parse_run(part.record), tools=part.tools) for part in parts])
-            if whole is None:
-                merged += parts
-            else:
-                merged.append(run_of(whole, write_run(replace(whole, tools=()))))
-                further[run_id] = len(parts) - 1
-        return merged, further
-
-    def _report_added(self, added: Added, parts: Counter[str]) -> None:
+    def _report_added(self, added: Added) -> None:
         report = self.report
         report.stored += len(added.stored)
-        known_parts = sum([parts.pop(run_id, 0) for run_id in added.duplicates])
-        report.duplicates += len(added.duplicates) + known_parts
-        report.joined += len(added.joined) + parts.total()
+        report.duplicates += len(added.duplicates)
+        report.joined += len(added.joined)
         for run in added.runs:
             report.distrusted += not run.trusted
             report.unlabelled += run.success is None and run.trusted
@@ -288,6 +277,16 @@ def _batches(items: Iterable[RunRecord | Carried], most: int) -> Iterator[list[R
             batch, chars = [], 0
     if batch:
         yield batch
+
+
+def _joined_parts(parts: list[RunRecord]) -> list[RunRecord]:
+    """The one run that some parts are, joined; the parts as they are where they are none."""
+    if len({part.digest for part in parts}) < 2:
+        return parts
+    whole = joined([replace(parse_run(part.record), tools=part.tools) for part in parts])
+    if whole is None:
+        return parts
+    return [run_of(whole, write_run(replace(whole, tools=())))]
 
 
 def _whole_of(run: RunRecord, known: Known, record: str) -> str | None:

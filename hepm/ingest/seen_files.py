@@ -11,11 +11,12 @@ from contextlib import suppress
 from dataclasses import astuple
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple
 
 from hepm.atomic_file import atomic_file
 from hepm.errors import HepmError
 from hepm.graph.delta import RunRecord
+from hepm.graph.rows import batches
 from hepm.ingest.files.sources import printable
 from hepm.ingest.prepare import IngestOptions, Prepared, TrustByTags
 from hepm.ingest.records import ReadOptions
@@ -28,8 +29,16 @@ _MOST_RUNS: Final = 64
 _RECENT_S: Final = 2.0
 """A file that changed so recently may change again without another time."""
 
-Seen: TypeAlias = tuple[int, int, str, list[str]]
-"""Of a file when it was read: its size in bytes, when it changed in nanoseconds, its format, and ids of its runs."""
+
+class _Seen(NamedTuple):
+    """A file when it was read: a hash of the settings, its size in bytes, when it changed in nanoseconds, its format,
+    and ids of its runs."""
+
+    settings: str
+    size: int
+    changed: int
+    format: str
+    ids: list[str]
 
 
 class SeenFiles:
@@ -47,49 +56,37 @@ class SeenFiles:
         redactor, trusted = options.redactor, options.trusted
         self._usable = not (redactor and redactor.hook) and isinstance(trusted, TrustByTags | None)
         # Whatever decides what a file gives: with other settings each file is read again.
-        rules = redactor and redactor.rules
         own = (options.assume_success, trusted, options.own_states, options.outcome_by)
-        settings = repr((__version__, namespace, astuple(reading), rules, *own))
-        key = blake2b(settings.encode("utf-8", "replace"), digest_size=16).hexdigest()
+        settings = repr((__version__, namespace, astuple(reading), redactor and redactor.rules, *own))
+        self._settings = blake2b(settings.encode("utf-8", "replace"), digest_size=16).hexdigest()
         self._file = file
-        self._lists: dict[str, dict[str, Seen]] = {}  # by the settings, then by path
+        self._seen: dict[str, _Seen] = {}  # by path
         with suppress(OSError, ValueError, TypeError, AttributeError):
-            for settings, listed in json.loads(file.read_text("utf-8")).items():
-                self._lists[settings] = {path: (*stamp, name, ids) for path, (*stamp, name, ids) in listed.items()}
-        self._seen = self._lists.setdefault(key, {})
-        self._read: dict[
-            str, tuple[str, Seen] | None
-        ] = {}  # by name as sources have it; None for what is read each time
+            self._seen = {path: _Seen(*seen) for path, seen in json.loads(file.read_text("utf-8")).items()}
+        self._read: dict[str, tuple[str, _Seen]] = {}  # by name as sources have it, with the path
 
     def split(
         self, files: Sequence[Path], known: Callable[[Sequence[str]], Collection[str]]
     ) -> tuple[list[Path], Counter[str]]:
         """The files to read; and of those that are as they were, and whose runs are all `known`, the runs by format."""
+        stored: set[str] = set()
+        for ids in batches((id for seen in self._seen.values() for id in seen.ids), 1_000):
+            stored.update(known(ids))
         fresh: list[Path] = []
-        same: list[tuple[Path, Seen]] = []
-        for file in files if self._usable else ():
+        unchanged: Counter[str] = Counter()
+        for file in files:
             path = str(file.absolute())
+            seen = self._seen.get(path)
             with suppress(OSError):
                 status = file.stat()
-                stamp = (status.st_size, status.st_mtime_ns)
-                seen = self._seen.get(path)
-                if seen is not None and seen[:2] == stamp:
-                    same.append((file, seen))
+                now = _Seen(self._settings, status.st_size, status.st_mtime_ns, "", [])
+                if self._usable and seen and seen[:3] == now[:3] and stored.issuperset(seen.ids):
+                    unchanged[seen.format] += len(seen.ids)
                     continue
                 if time.time() - status.st_mtime > _RECENT_S:
-                    self._read[printable(str(file))] = path, (*stamp, "", [])
+                    self._read[printable(str(file))] = path, now
             fresh.append(file)
-        ids = [id for _, seen in same for id in seen[3]]
-        stored: set[str] = set()
-        for start in range(0, len(ids), 1_000):
-            stored.update(known(ids[start : start + 1_000]))
-        unchanged: Counter[str] = Counter()
-        for file, (_, _, name, ids) in same:
-            if stored.issuperset(ids):
-                unchanged[name] += len(ids)
-            else:  # some of its runs were forgotten since
-                fresh.append(file)
-        return fresh if self._usable else [*files], unchanged
+        return fresh, unchanged
 
     def watch(self, items: Iterable[Prepared]) -> Iterator[Prepared]:
         """The same items, noted by their files."""
@@ -97,23 +94,22 @@ class SeenFiles:
             source = item.source if isinstance(item, RunRecord) else item.file
             # "runs.tar!a.json" came out of the file "runs.tar".
             file = source if source in self._read else source.partition("!")[0]
-            read = self._read.get(file)
-            if read is not None:
-                path, (size, changed, _, ids) = read
-                is_alone = bool(format_name) and format_name not in _WITH_OTHERS and len(ids) < _MOST_RUNS
-                self._read[file] = None
-                if is_alone and isinstance(item, RunRecord):
-                    self._read[file] = path, (size, changed, str(format_name), [*ids, item.id])
+            if file in self._read:
+                path, seen = self._read[file]
+                if isinstance(item, RunRecord) and format_name not in _WITH_OTHERS and len(seen.ids) < _MOST_RUNS:
+                    self._read[file] = path, seen._replace(format=str(format_name), ids=[*seen.ids, item.id])
+                else:
+                    del self._read[file]  # to be read each time
             yield format_name, item
 
     def keep(self) -> None:
         """Write the list down, once everything that was yielded is stored."""
-        whole = {path: seen for path, seen in filter(None, self._read.values()) if seen[3]}
-        if not whole:
+        whole = {path: seen for path, seen in self._read.values() if seen.ids}
+        if not whole or not self._usable:
             return
         self._seen.update(whole)
         try:
             with atomic_file(self._file, "the list of files read") as partial:
-                partial.write_text(json.dumps(self._lists), "utf-8")
+                partial.write_text(json.dumps(self._seen), "utf-8")
         except HepmError as error:
             _log.info("every file will be read again: %s", error)
