@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from operator import is_
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Self, TypeAlias, TypeVar, cast
@@ -21,7 +20,17 @@ from hepm.ingest.formats.hepm import write_run
 from hepm.ingest.inner_tools import set_inner_tools
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT, check_rules, verdict_of
 from hepm.ingest.reading import read_runs, read_value
-from hepm.ingest.records import MAX_LABEL, MAX_NAME, ReadOptions, RecordError, Rejection, content_digest, is_record
+from hepm.ingest.records import (
+    MAX_LABEL,
+    MAX_NAME,
+    ReadOptions,
+    RecordError,
+    Rejection,
+    content_digest,
+    is_record,
+    with_calls,
+    with_turns,
+)
 from hepm.ingest.redact import Redactor
 from hepm.ingest.side_by_side import answers_in_order
 from hepm.ingest.transitions import transitions, without_hints
@@ -309,22 +318,14 @@ def exclude(run: Trajectory) -> Trajectory:
 
 def shorten(trajectory: Trajectory) -> Trajectory:
     """The trajectory with every text cut to its length, the mark included; itself if nothing was too long."""
-
-    turns = _changed(trajectory.turns, _shorter_turn)
-    if turns is trajectory.turns:
-        return trajectory
-    return replace(trajectory, turns=turns)
+    return with_turns(trajectory, _shorter_turn)
 
 
 def _shorter_turn(turn: Turn) -> Turn:
     limit = SYSTEM_CHARS if turn.role == "system" else TEXT_CHARS
+    turn = with_calls(turn, _shorter_call)
     text = _cut(turn.text, limit, hinted=True)
-    calls = turn.calls
-    if calls:
-        calls = _changed(calls, _shorter_call)
-    if text is turn.text and calls is turn.calls:
-        return turn
-    return replace(turn, text=text, calls=calls)
+    return turn if text is turn.text else replace(turn, text=text)
 
 
 def _shorter_call(call: ToolCall) -> ToolCall:
@@ -336,14 +337,6 @@ def _shorter_call(call: ToolCall) -> ToolCall:
         return call
     # Not replace(), which is slower: most runs have results to cut.
     return ToolCall(call.name, arguments, result, call.error, call.latency_s, call.refused)
-
-
-def _changed(values: tuple[Any, ...], change: Callable[[Any], Any]) -> tuple[Any, ...]:
-    """`values` with each one changed; the same tuple where each came back as it was."""
-    changed = tuple(map(change, values))
-    if all(map(is_, changed, values)):
-        return values
-    return changed
 
 
 def _shorter(value: Any) -> Any:

@@ -12,7 +12,7 @@ from datetime import date
 from decimal import Decimal
 from enum import Enum
 from hashlib import blake2b
-from operator import attrgetter, methodcaller
+from operator import attrgetter, is_, methodcaller
 from pathlib import PurePath
 from typing import Any, Final, Literal, TypeAlias, cast
 from uuid import UUID
@@ -27,6 +27,7 @@ from hepm.types import (
     RECORDED_BY,
     TRIAL,
     Outcome,
+    ToolCall,
     Trajectory,
     Turn,
 )
@@ -180,6 +181,24 @@ def _digested(tags: Mapping[str, str]) -> Mapping[str, str]:
     return {**tags, PROJECT: re.split(r"[/\\]", tags[PROJECT])[-1]}
 
 
+def with_turns(run: Trajectory, change: Callable[[Turn], Turn]) -> Trajectory:
+    """The run with each turn changed; itself where each came back as it was."""
+    turns = tuple(map(change, run.turns))
+    if all(map(is_, turns, run.turns)):
+        return run
+    return replace(run, turns=turns)
+
+
+def with_calls(turn: Turn, change: Callable[[ToolCall], ToolCall]) -> Turn:
+    """The turn with each call changed; itself where each came back as it was."""
+    if not turn.calls:
+        return turn
+    calls = tuple(map(change, turn.calls))
+    if all(map(is_, calls, turn.calls)):
+        return turn
+    return replace(turn, calls=calls)
+
+
 def check_calls(turns: Sequence[Turn], written: str, *, brackets: int = 2) -> None:
     """Refuse turns with too many tools or too deep arguments; `brackets` are those of a turn in the JSON `written`."""
     call_count = 0
@@ -217,12 +236,12 @@ def _finite_and_digest(turns: tuple[Turn, ...], about: tuple[Any, ...]) -> tuple
         raise
     except ValueError:
         # JSON refused a number: hardly any run holds one, so none is searched before.
-        finite_turns: list[Turn] = []
-        for turn in turns:
-            calls = [replace(call, arguments=finite(call.arguments)) for call in turn.calls]
-            finite_turns.append(replace(turn, calls=tuple(calls)))
-        turns = tuple(finite_turns)
+        turns = tuple([with_calls(turn, _finite_call) for turn in turns])
         return turns, _hash(_content(turns, about))
+
+
+def _finite_call(call: ToolCall) -> ToolCall:
+    return replace(call, arguments=finite(call.arguments))
 
 
 def _hash(content: str) -> str:

@@ -11,11 +11,12 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, Final, TypeAlias, cast
 
 from hepm.errors import InputError
+from hepm.ingest.records import with_calls, with_turns
 from hepm.ingest.secret_rules import API_KEYS, DEFAULT_RULES, LONG_WORD, MAY_NAME_A_SECRET, Rule
 from hepm.types import Tool, ToolCall, Trajectory, Turn
 
@@ -69,16 +70,6 @@ _REMEMBERED: Final = 16_000_000
 _REMEMBERED_CHOICES: Final = 10_000
 
 
-@dataclass(slots=True)
-class _Seen:
-    """Texts without secrets, and then after the hook. It only grows, so that a thread finds the texts it put in."""
-
-    clean: set[str] = field(default_factory=set[str])
-    cleaned: dict[str, str] = field(default_factory=dict[str, str])
-    hooked: dict[str, str] = field(default_factory=dict[str, str])
-    characters: int = 0
-
-
 class Redactor:
     """Removes secrets from a trajectory; names of tools and of arguments stay. Threads may share it.
 
@@ -98,7 +89,10 @@ class Redactor:
         self._literals_in = _finder_of(self.rules)
         self._chosen: dict[frozenset[str], list[tuple[re.Pattern[str], partial[str]]]] = {}
         self.hook = hook
-        self._seen = _Seen()
+        # Texts without secrets, and what the hook made of those, by the texts as they came.
+        self._clean: dict[str, str] = {}
+        self._hooked: dict[str, str] = {}
+        self._characters = 0
 
     def __call__(self, trajectory: Trajectory) -> Trajectory:
         """The trajectory without secrets; itself if there were none.
@@ -106,36 +100,55 @@ class Redactor:
         Raises:
             InputError: its id or its user holds one. A replacement would no longer identify it.
         """
-        seen = self._seen
-        if seen.characters > _REMEMBERED:
-            # Not emptied: another thread may be between looking at a run's texts and writing them again.
-            seen = self._seen = _Seen()
         t = trajectory
-        texts = [t.id, t.user, t.task, t.environment, t.model, t.source, *t.tags.values()]
-        has_secrets = False
-        for turn in t.turns:
-            texts += (turn.text, turn.read)
-            for call in turn.calls:
-                if call.result is not None:
-                    texts.append(call.result)
-                has_secrets = self._collect(call.arguments, texts) or has_secrets
-        clean = seen.clean
-        cleaned = seen.cleaned
-        for text in set(texts).difference(clean):
-            if text not in cleaned:
-                seen.characters += len(text)
-                without = self.without_secrets(text)
-                if without == text:
-                    clean.add(text)
-                    continue
-                cleaned[text] = without
-            has_secrets = True
         for what, text in (("id", t.id), ("user", t.user)):
-            if text in cleaned:
-                raise InputError(f"its {what} holds a secret, {cleaned[text]!r} without it: name the {what} otherwise")
-        if has_secrets or self.hook is not None:
-            return self._rebuilt(t, seen)
-        return t
+            clean = self._remembered(text)
+            if clean != text:
+                raise InputError(f"its {what} holds a secret, {clean!r} without it: name the {what} otherwise")
+        t = with_turns(t, self._turn)
+        # Without the hook, which does not see them.
+        names: dict[str, Any] = {}
+        for key in ("task", "environment", "model", "source"):
+            names[key] = self._remembered(getattr(t, key))
+        tags = {key: self._kept(value) for key, value in t.tags.items()}
+        if tags == t.tags and all(getattr(t, key) == name for key, name in names.items()):
+            return t
+        return replace(t, tags=tags, **names)
+
+    def _turn(self, turn: Turn) -> Turn:
+        turn = with_calls(turn, self._call)
+        text, read = self._kept(turn.text), self._kept(turn.read)
+        if text == turn.text and read == turn.read:
+            return turn
+        return replace(turn, text=text, read=read)
+
+    def _call(self, call: ToolCall) -> ToolCall:
+        result = call.result
+        if result is not None:
+            result = self._kept(result)
+        arguments = _rewritten(call.arguments, self._kept, self._kind)
+        if result == call.result and arguments == call.arguments:
+            return call
+        return ToolCall(call.name, arguments, result, call.error, call.latency_s, call.refused)
+
+    def _kept(self, text: str) -> str:
+        """What is kept of a text of a run."""
+        clean = self._remembered(text)
+        if self.hook is None or not text:
+            return clean
+        if clean not in self._hooked:
+            self._hooked[clean] = self.hook(clean)
+        return self._hooked[clean]
+
+    def _remembered(self, text: str) -> str:
+        """What `without_secrets` makes of a text: an environment returns the same ones again and again."""
+        clean = self._clean.get(text)
+        if clean is None:
+            if self._characters > _REMEMBERED:
+                self._clean, self._hooked, self._characters = {}, {}, 0
+            clean = self._clean[text] = self.without_secrets(text)
+            self._characters += len(text)
+        return clean
 
     def text(self, text: str) -> str:
         """One text without secrets."""
@@ -202,18 +215,6 @@ class Redactor:
                 patterns.append((rule.pattern, partial(_replacement, kind=rule.kind)))
         return patterns
 
-    def _collect(self, value: Any, texts: list[str]) -> bool:
-        """Append every text inside; True if some argument is secret by its name."""
-        secret = False
-        for name, member in _named_members(value):
-            if isinstance(member, str):
-                texts.append(member)
-            elif isinstance(member, (dict, list, tuple, Mapping)):
-                secret = self._collect(member, texts) or secret
-            if self._kind(name, member):
-                secret = True
-        return secret
-
     def _kind(self, name: str, value: Any) -> str | None:
         """What a value is by its name, and where that tells little, by both; None if it is no secret."""
         if not name or not self.rules:
@@ -224,34 +225,6 @@ class Redactor:
             if found:
                 kind = found[1]
         return kind
-
-    def _rebuilt(self, t: Trajectory, seen: _Seen) -> Trajectory:
-        def remembered(text: str) -> str:
-            text = seen.cleaned.get(text, text)
-            if self.hook is not None and text not in seen.hooked:
-                seen.hooked[text] = self.hook(text)
-            return seen.hooked.get(text, text)
-
-        def clean_call(call: ToolCall) -> ToolCall:
-            result = call.result
-            if result is not None:
-                result = remembered(result)
-            arguments = _rewritten(call.arguments, remembered, self._kind)
-            return ToolCall(call.name, arguments, result, call.error, call.latency_s, call.refused)
-
-        turns: list[Turn] = []
-        for turn in t.turns:
-            text = remembered(turn.text)
-            calls = tuple(map(clean_call, turn.calls))
-            read = remembered(turn.read) if turn.read else ""
-            turns.append(replace(turn, text=text, calls=calls, read=read))
-        # Without the hook, which does not see them.
-        names: dict[str, str] = {}
-        for key in ("task", "environment", "model", "source"):
-            name: str = getattr(t, key)
-            names[key] = seen.cleaned.get(name, name)
-        tags = {key: remembered(value) for key, value in t.tags.items()}
-        return replace(t, turns=tuple(turns), tags=tags, **names)
 
 
 def _rewritten(value: Any, text: Callable[[str], str], kind: Callable[[str, Any], str | None]) -> Any:

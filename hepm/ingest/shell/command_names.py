@@ -9,9 +9,10 @@ from functools import cache, lru_cache
 from itertools import dropwhile
 from typing import Final
 
+from hepm.ingest.records import with_calls, with_turns
 from hepm.ingest.redact import Redactor
 from hepm.ingest.shell.parser import SHELL_PROGRAMS, SHELLS, command_of, script_of, simple_commands
-from hepm.types import ToolName, Trajectory, Turn
+from hepm.types import ToolCall, ToolName, Trajectory
 
 _READ: Final = 2_000  # characters: the rest of a longer command is a heredoc or a list of files
 _ASSIGNMENT: Final = re.compile(r"\w+\+?=|\$env:")
@@ -59,14 +60,13 @@ def command_name(name: ToolName, arguments: object) -> ToolName:
 
 def with_command_names(run: Trajectory) -> Trajectory:
     """The run with its shell calls named by their programs."""
-    turns: list[Turn] = []
-    for turn in run.turns:
-        if any(call.name in SHELLS for call in turn.calls):
-            calls = [replace(call, name=command_name(call.name, call.arguments)) for call in turn.calls]
-            turns.append(replace(turn, calls=tuple(calls)))
-        else:
-            turns.append(turn)
-    return replace(run, turns=tuple(turns))
+    return with_turns(run, lambda turn: with_calls(turn, _with_name))
+
+
+def _with_name(call: ToolCall) -> ToolCall:
+    if call.name not in SHELLS:
+        return call
+    return replace(call, name=command_name(call.name, call.arguments))
 
 
 @cache
