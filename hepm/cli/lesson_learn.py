@@ -102,53 +102,33 @@ class _Distillation:
             return sum(1 for _ in unseen(self.memory.lessons, self.namespace, again=self.again)), requests
         from hepm.experience.model_distiller import ModelDistiller
 
-        distiller, judge = self._distiller(kind), self._judge()
+        distiller, judge, lessons = self._distiller(kind), self._judge(), self.memory.lessons
         if isinstance(distiller, ModelDistiller):
-            requests.append(distiller.estimate(self.memory.lessons, **about))
+            requests.append(distiller.estimate(lessons, **about))
             # Whether two principles say the same is asked only where their texts are similar: more questions, of which
             # only a part will be asked.
             if kind == "principle" and judge is not None:
                 requests.append(self.memory.principles.estimate(judge, distiller, **about))
-        return self._waiting(kind, distiller), requests
-
-    def _waiting(self, kind: LessonKind, distiller: Distiller | None) -> int:
-        """How many runs there are to distill; all if they are counted."""
-        lessons = self.memory.lessons
+        # All runs are counted.
         if distiller is None:
-            return lessons.waiting(kind, namespace=self.namespace, again=True)
-        return lessons.waiting(f"{kind}/{distiller.name}", namespace=self.namespace, again=self.again)
+            return lessons.waiting(kind, namespace=self.namespace, again=True), requests
+        return lessons.waiting(f"{kind}/{distiller.name}", **about), requests
 
     def run(self, kind: LessonKind) -> DistillReport | ReflectReport:
         """Distill the lessons of a kind."""
-        if kind == "note":
-            return self._reflect()
-        distiller = self._distiller(kind)
-        waiting = self._waiting(kind, distiller)
+        about: Object = {"namespace": self.namespace, "again": self.again}
         with Bar(f"runs distilled ({kind})") as bar:
 
-            def on_progress(report: DistillReport) -> None:
-                bar.show(report.runs, waiting)
+            def on_progress(report: DistillReport | ReflectReport) -> None:
+                bar.show(report.runs)
 
+            about["on_progress"] = on_progress
+            if kind == "note":
+                return self.memory.preferences.reflect_all(model=self.about_users, **about)
+            about["distiller"] = self._distiller(kind)
             if kind == "experience":
-                return self.memory.experiences.distill(
-                    namespace=self.namespace, distiller=distiller, again=self.again, on_progress=on_progress
-                )
-            return self.memory.principles.distill(
-                namespace=self.namespace,
-                distiller=distiller,
-                judge=self._judge(),
-                again=self.again,
-                on_progress=on_progress,
-            )
-
-    def _reflect(self) -> ReflectReport:
-        with Bar("runs distilled (note)") as bar:
-            return self.memory.preferences.reflect_all(
-                namespace=self.namespace,
-                model=self.about_users,
-                again=self.again,
-                on_progress=lambda report: bar.show(report.runs),
-            )
+                return self.memory.experiences.distill(**about)
+            return self.memory.principles.distill(judge=self._judge(), **about)
 
     def _distiller(self, kind: LessonKind) -> Distiller | None:
         """None if principles are counted."""

@@ -5,22 +5,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 import click
 
 from hepm.cli.commands import argument, command, flag, option
 from hepm.cli.options import StorePlace, json_option, place_options, print_json, remark, tell
 from hepm.text import count_of
+from hepm.types import Object
 
 if TYPE_CHECKING:
     from hepm.experience.equal_lessons import EqualLessons
-    from hepm.graph.lessons.rows import Source, StoredLesson
+    from hepm.graph.lessons.rows import Kind, Source, StoredLesson
     from hepm.memory import Memory
 
 LessonKind: TypeAlias = Literal["experience", "principle", "note"]
-LESSON_KINDS: Final[tuple[LessonKind, ...]] = ("experience", "principle", "note")
+_STORED_AS: Final[dict[LessonKind, Kind]] = {"experience": "experience", "principle": "principle", "note": "notes"}
+"""The kinds of lessons, and what the store calls them."""
 lesson_argument = argument("lesson", "Id of a lesson or its beginning, or a user: the notes on them.")
 
 _ENDINGS: Final = {True: "succeeded", False: "failed", None: "no outcome yet"}
@@ -50,69 +52,49 @@ def list_(place: StorePlace, kind: tuple[LessonKind, ...], limit: int, retired: 
 
     Example: `hepm lesson list --kind experience`
     """
-    kinds = kind or LESSON_KINDS
+    total = 0
+    documents: list[Object] = []
     with place.open() as memory:
-        listings = [_listing(memory, each, limit, place.namespace, retired=retired) for each in kinds]
-    # Of all kinds, also those above the limit.
-    total = sum(listing.total for listing in listings)
+        for each in kind or _STORED_AS:
+            stored = memory.lessons.list(_STORED_AS[each], namespace=place.namespace, retired=True)
+            # Pending ones are not told, but not retired either.
+            lessons = [lesson for lesson in stored if retired or not lesson.row.is_retired]
+            total += len(lessons)
+            rows = _rows(each, lessons)
+            shown = rows[-limit:] if each == "experience" else rows[:limit]
+            for line, of_line in shown:
+                documents += of_line
+                if not as_json:
+                    tell(line)
+            if len(rows) > limit and not as_json:
+                remark(f"({len(rows) - limit:,} more: --limit {len(rows)})")
     if as_json:
-        documents: list[dict[str, Any]] = []
-        for listing in listings:
-            documents += listing.documents
         print_json({"total": total, "lessons": documents})
-        return
-    for listing in listings:
-        for line in listing.lines:
-            tell(line)
-        if listing.left_out:
-            remark(f"({listing.left_out:,} more: --limit {len(listing.lines) + listing.left_out})")
-    if not total:
+    elif not total:
         print("none")
 
 
-@dataclass(frozen=True, slots=True)
-class _Listing:
-    """The lessons of one kind.
+def _rows(kind: LessonKind, lessons: list[StoredLesson]) -> list[tuple[str, list[Object]]]:
+    """Lines, each with the lessons that it stands for as JSON.
 
-    Attributes:
-        total: How many there are.
-        lines: One for those that say the same, up to the limit.
-        documents: The lessons of these lines, each by itself.
-        left_out: How many lines are above the limit.
+    Principles by support, notes by user. Experiences by arrival, and at the end, next to the prompt, those that prompts
+    show: others scroll away.
     """
-
-    total: int
-    documents: Sequence[dict[str, Any]]
-    lines: Sequence[str]
-    left_out: int = 0
-
-
-def _listing(memory: Memory, kind: LessonKind, limit: int, namespace: str, *, retired: bool) -> _Listing:
-    if kind == "note":
-        return _notes_listing(memory, limit, namespace, retired=retired)
-    stored = memory.lessons.list(kind, namespace=namespace, retired=True)
-    # Pending ones are not told, but not retired either.
-    lessons = [lesson for lesson in stored if retired or not lesson.row.is_retired]
-    return _in_order(kind, lessons, limit)
-
-
-def _in_order(kind: LessonKind, lessons: list[StoredLesson], limit: int) -> _Listing:
-    """Principles by support. Experiences by arrival, and at the end, next to the prompt, those that prompts show."""
     from hepm.experience.equal_lessons import equal_lessons
 
+    if kind == "note":
+        lessons.sort(key=lambda notes: (notes.row.user, notes.seq))
+        return [(_notes_line(document), [document]) for document in map(lesson_json, lessons)]
     equal = equal_lessons(lessons)
     if kind == "principle":
         equal.sort(key=lambda each: (bool(each.held_back), -each.support, -each.uses.score, each.first.row.id))
-        shown = equal[:limit]
     else:
-        # Those that no prompt shows come first: they scroll away.
         equal.sort(key=lambda each: (not each.held_back, each.lessons[-1].seq))
-        shown = equal[-limit:]
-    documents: list[dict[str, Any]] = []
-    for same in shown:
+    rows: list[tuple[str, list[Object]]] = []
+    for same in equal:
         said = {"sentence": same.text, "held_back": same.held_back}
-        documents += [lesson_json(lesson) | said for lesson in same.lessons]
-    return _Listing(len(lessons), documents, list(map(_line, shown)), len(equal) - len(shown))
+        rows.append((_line(same), [lesson_json(lesson) | said for lesson in same.lessons]))
+    return rows
 
 
 def _line(equal: EqualLessons) -> str:
@@ -131,21 +113,12 @@ def _line(equal: EqualLessons) -> str:
     return f"{row.id}  {', '.join(parts)}: {equal.line}"
 
 
-def _notes_listing(memory: Memory, limit: int, namespace: str, *, retired: bool) -> _Listing:
-    """The newest notes on each user, by user."""
-    newest = memory.lessons.list("notes", namespace=namespace, retired=retired)
-    newest.sort(key=lambda notes: (notes.row.user, notes.seq))
-    documents: list[dict[str, Any]] = []
-    lines: list[str] = []
-    for notes in newest:
-        document = lesson_json(notes)
-        documents.append(document)
-        sentences = [wish.removeprefix("- ") for wish in document["text"].splitlines()]
-        lines.append(f"{notes.row.user}  {_writer(document)}: {'; '.join(sentences)}")
-    return _Listing(len(documents), documents[:limit], lines[:limit], max(0, len(lines) - limit))
+def _notes_line(notes: Object) -> str:
+    wishes = [wish.removeprefix("- ") for wish in notes["text"].splitlines()]
+    return f"{notes['user']}  {_writer(notes)}: {'; '.join(wishes)}"
 
 
-def _writer(notes: dict[str, Any]) -> str:
+def _writer(notes: Object) -> str:
     """`version 2, by hand, after run-7`."""
     writer = f"version {notes['version']}, by {notes['written_by']}"
     if notes["session"]:
@@ -195,7 +168,7 @@ def _source_line(source: Source) -> str:
     return f"{source.run} (reward {source.reward:g})"
 
 
-def _show_notes(newest: dict[str, Any], versions: Sequence[dict[str, Any]], *, as_json: bool) -> None:
+def _show_notes(newest: Object, versions: Sequence[Object], *, as_json: bool) -> None:
     if as_json:
         print_json({**newest, "history": versions})
         return
@@ -240,13 +213,13 @@ def _with_ids(memory: Memory, namespace: str) -> list[StoredLesson]:
     return [*experiences, *principles]
 
 
-def lesson_json(stored: StoredLesson) -> dict[str, Any]:
+def lesson_json(stored: StoredLesson) -> Object:
     """A stored lesson for `--json`; empty members of experiences and principles are left out."""
     from hepm.experience.lessons import Notes
 
     row = stored.row
     if row.kind == "notes":
-        document: dict[str, Any] = {"kind": "note", "id": row.id, **asdict(Notes.of(row))}
+        document: Object = {"kind": "note", "id": row.id, **asdict(Notes.of(row))}
         if row.retired:
             document["retired"] = row.retired
         return document

@@ -248,20 +248,13 @@ def check_sources(sources: Sequence[str], hint: str = "RUNS") -> None:
 
 
 def read_text(path: Path | str, hint: str) -> str:
-    """The text of a file, decompressed if its name says so, or of standard input for -."""
-    if str(path) == "-":
+    """The text of a file, or of standard input for -."""
+    name = str(path)
+    if name == "-":
         check_sources(["-"], hint)
         name, content = "standard input", sys.stdin.buffer.read()
     else:
-        from hepm.ingest.files.compression import STREAM_ERRORS, open_file
-
-        try:
-            with open_file(Path(path)) as stream:
-                name, content = str(path), stream.read()
-        except STREAM_ERRORS as error:
-            if isinstance(error, OSError) and error.strerror:
-                raise InputError(f"{path} cannot be read: {error.strerror}.") from error
-            raise InputError(f"{path} is damaged or not what its name says: {error}.") from error
+        content = Path(path).read_bytes()
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -301,20 +294,10 @@ def remark(text: str) -> None:
 
 
 def print_json(value: object) -> None:
-    """Print one line of JSON, escaped where the encoding or a terminal needs it."""
+    """Print one line of JSON, in ASCII on a terminal and where the encoding is not UTF-8."""
     # Tests and notebooks replace stdout by streams without an encoding.
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    text = json.dumps(value, ensure_ascii=not encoding.lower().startswith("utf"))
-    if _on_a_terminal() and not text.isprintable():
-        text = "".join(map(_printable, text))
-    print(text)
-
-
-def _printable(character: str) -> str:
-    """A character of JSON, escaped where a terminal would obey it."""
-    if character.isprintable():
-        return character
-    return json.dumps(character)[1:-1]
+    print(json.dumps(value, ensure_ascii=_on_a_terminal() or not encoding.lower().startswith("utf")))
 
 
 def _on_a_terminal() -> bool:

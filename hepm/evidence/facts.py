@@ -26,7 +26,7 @@ from hepm.evidence.decisions import (
     facts_of_calls,
 )
 from hepm.text import FUNCTION_WORDS
-from hepm.types import SAID, SAID_LAST, USER, Facts
+from hepm.types import SAID, SAID_LAST, START, USER, Facts
 
 _PRESENT: Final = 0.5  # the limit of a value or a word: 1 where it is there
 _MOST_LIMITS: Final = 16  # numbers that one fact is compared with
@@ -103,6 +103,8 @@ class FactTest(NamedTuple):
             return f"the user is {negation}{value}"
         if self.source == SINCE:
             return f"the {value} has {negation}written since"
+        if value == START:
+            return f"it was {negation}the first call"
         return f"the call before was {negation}{value}"
 
     def _called_in_words(self, *, holds: bool) -> str:

@@ -12,7 +12,7 @@ from hepm.evidence import facts
 from hepm.evidence.decisions import BEFORE, CALLED, SINCE, Decision
 from hepm.evidence.facts import FactTest, Questions, counts_by
 from hepm.evidence.upkeep import RunSample
-from hepm.types import SAID, SAID_LAST, USER, Trajectory
+from hepm.types import SAID, SAID_LAST, START, USER, Trajectory
 from tests.evidence.remembered import filled, sample_of, told
 
 SENTENCES = [
@@ -35,6 +35,7 @@ SENTENCES = [
     (FactTest(CALLED, "look_up", 2.5), {"look_up": 3}, "look_up was called more than 2 times"),
     (FactTest(BEFORE, "=look_up", 0.5), {"=look_up": 1}, "the call before was look_up"),
     (FactTest(BEFORE, "=look_up", 0.5), {"=ask": 1}, "the call before was not look_up"),
+    (FactTest(BEFORE, f"={START}", 0.5), {f"={START}": 1}, "it was the first call"),
     (FactTest(SINCE, "=user", 0.5), {"=user": 1}, "the user has written since"),
     (FactTest(SINCE, "=agent", 0.5), {}, "the agent has not written since"),
     (FactTest(USER, "=ana", 0.5), {"=ana": 1}, "the user is ana"),

@@ -19,16 +19,13 @@ from pathlib import Path
 from typing import Final
 
 from hepm.memory import Memory
-from tests.faults.command import HEPM, quick
+from tests.faults.command import quick
 from tests.faults.content import Content, content_of
 from tests.faults.logs import USERS, write_files
 
 FILES: Final = 12
 RUNS: Final = 15
 """Of the small files that a job stores one by one."""
-
-MANY: Final = 2100
-"""Runs of the one file that the command line stores, in two batches."""
 
 
 # Jobs, as the child process runs them. Each prints what it has done when that is safe, and starts over from any state.
@@ -51,27 +48,10 @@ def _forget(memory: Memory, folder: Path) -> None:
         _say(user)
 
 
-def _rebuild(memory: Memory, folder: Path) -> None:
-    del folder
-    for number in range(2):
-        memory.rebuild()
-        _say(str(number))
-
-
-def _reembed(memory: Memory, folder: Path) -> None:
-    del folder
-    for name in ("hash-64", "hash-128", "hash-256"):
-        memory.reembed(name)
-        _say(name)
-
-
 JOBS: Final[dict[str, Callable[[Memory, Path], None]]] = {
     "ingest": _ingest,
     "forget": _forget,
-    "rebuild": _rebuild,
-    "reembed": _reembed,
 }
-CLI: Final = "cli"
 
 
 def child(kind: str, store: Path, folder: Path) -> None:
@@ -115,17 +95,15 @@ class Killer:
         self._before = folder / f"{kind}-before.hepm"
         self.tally = Tally()
         self._ran_s = 0.0
-        self._log = folder / "many" / "0000.jsonl"
-        if not self._log.exists():
+        if not (folder / "small").exists():
             write_files(folder / "small", files=FILES, runs=RUNS)
-            write_files(folder / "many", files=1, runs=MANY, prefix="many")
-        if kind not in ("ingest", CLI):
-            self._prepare()
+        if kind == "forget":
+            with Memory.open(self._before) as memory:
+                memory.ingest(sorted((folder / "small").iterdir()))
         self._restart()
         self._run(None)
         self._span_s = self._ran_s
         self._whole = content_of(self._store)
-        self._start = content_of(self._before) if self._before.exists() else None
         self._restart()
 
     def kill(self, times: int, *, in_the_middle: int = 0) -> Tally:
@@ -140,11 +118,6 @@ class Killer:
         self._finish()
         return self.tally
 
-    def _prepare(self) -> None:
-        if not self._before.exists():
-            with Memory.open(self._before) as memory:
-                memory.ingest(sorted((self._folder / "small").iterdir()))
-
     def _restart(self) -> None:
         for path in self._folder.glob(f"{self._store.name}*"):
             path.unlink()
@@ -158,30 +131,26 @@ class Killer:
         else:
             self.tally.kills += 1
             self.tally.in_the_middle += bool(said)
-        self._check(said, killed)
+        self._check(said)
         if not killed:
             self._compare()
             self._restart()
 
     def _finish(self) -> None:
         said, _ = self._run(None)
-        self._check(said, False)
+        self._check(said)
         self._compare()
-
-    def _command(self) -> list[str]:
-        if self.kind == CLI:
-            return [HEPM, "ingest", str(self._log), "--store", str(self._store), "--json"]
-        return [sys.executable, "-m", "tests.faults.killing", self.kind, str(self._store), str(self._folder)]
 
     def _run(self, kill_after_s: float | None) -> tuple[list[str], bool]:
         """The acknowledgements of a child, and whether it was killed; None lets it come to its end."""
+        command = [sys.executable, "-m", "tests.faults.killing", self.kind, str(self._store), str(self._folder)]
         process = subprocess.Popen(
-            self._command(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
         )
         with process:
             assert process.stdout is not None
             assert process.stderr is not None
-            ready = self.kind == CLI or process.stdout.readline() == "ready\n"
+            ready = process.stdout.readline() == "ready\n"
             began = time.monotonic()
             if kill_after_s is not None and ready:
                 try:
@@ -193,20 +162,17 @@ class Killer:
         killed = process.returncode == -9
         if not killed and process.returncode:
             self._blame(f"the child failed by itself with {process.returncode}: {err[-500:]}")
-        words = [] if self.kind == CLI else [word for word in out.splitlines() if word != "end"]
-        return words, killed
+        return [word for word in out.splitlines() if word != "end"], killed
 
-    def _check(self, said: list[str], killed: bool) -> None:
+    def _check(self, said: list[str]) -> None:
         if not self._store.exists():
             if said:
                 self._blame(f"{said} were acknowledged, and there is no store")
             return
         doctor = quick("doctor", "--store", self._store, "--json")
         findings = doctor.json["findings"] if doctor.out else {"": [{"what": doctor.err, "repair": ""}]}
-        waiting = self.kind == "reembed" and killed  # states that lack a vector are what it goes on with
         for finding in (one for found in findings.values() for one in found):
-            if not (waiting and finding["repair"] == "reembed"):
-                self._blame(f"doctor: {finding['what']}")
+            self._blame(f"doctor: {finding['what']}")
         left = content_of(self._store)
         doubled = [name for name, count in left.runs.items() if count > 1]
         if doubled:
@@ -223,12 +189,10 @@ class Killer:
             for name in stored:
                 if self._ids_in(self._folder / "small" / name) - left.runs.keys():
                     self._blame(f"a part of {name} is stored: the batch was not atomic")
-        elif self.kind == "forget":
+        else:
             users = {json.loads(record)["user"] for record in left.records}
             if back := users & set(said):
                 self._blame(f"{sorted(back)} were forgotten, and are there")
-        elif self.kind in ("rebuild", "reembed") and left != self._start:
-            self._blame("the graph is another one than before")
 
     def _compare(self) -> None:
         if content_of(self._store) != self._whole:

@@ -103,9 +103,7 @@ def test_a_memory_goes_on_when_the_disk_has_room_again(store: Path, many: Path) 
 
 
 def test_a_full_output_is_told_in_a_sentence(store: Path) -> None:
-    for command in (["export"], ["stats", "--json"]):
-        answer = hepm(*command, "--store", store, under=["sh", "-c", 'exec "$@" > /dev/full', "sh"])
-        one_sentence(answer)
+    one_sentence(hepm("export", "--store", store, under=["sh", "-c", 'exec "$@" > /dev/full', "sh"]))
 
 
 # Folders and files that can only be read
@@ -119,19 +117,13 @@ def test_a_store_in_a_folder_that_nobody_may_write_can_still_be_asked(store: Pat
     assert (answer.code, answer.out) == (0, expected.out), answer.err
 
 
-@pytest.mark.parametrize("command", WRITING, ids=" ".join)
-def test_writing_into_a_folder_that_nobody_may_write_is_refused(store: Path, command: list[str]) -> None:
+def test_writing_into_a_folder_that_nobody_may_write_is_refused(store: Path, many: Path) -> None:
     before = store.read_bytes()
     with unwritable(store.parent) as under:
-        assert "permission" in one_sentence(hepm(*command, "--store", store, under=under))
+        assert "permission" in one_sentence(hepm(*WRITING[0], "--store", store, under=under))
+        sentence = one_sentence(hepm("ingest", many, "--store", store.with_name("new.hepm"), under=under))
+        assert "permission" in sentence or "closed to this user" in sentence
     assert store.read_bytes() == before
-
-
-def test_ingesting_into_a_folder_that_nobody_may_write_is_refused(store: Path, many: Path) -> None:
-    with unwritable(store.parent) as under:
-        for name in (store, store.with_name("new.hepm")):
-            sentence = one_sentence(hepm("ingest", many, "--store", name, under=under))
-            assert "permission" in sentence or "closed to this user" in sentence
 
 
 def test_a_store_with_a_log_that_is_not_written_back_is_read_whole_where_nobody_may_write(
@@ -216,7 +208,7 @@ def assert_told_or_right(answer: Answer) -> None:
         assert (answer.err or answer.out).strip()
 
 
-@pytest.mark.parametrize("share", [0.0, 0.001, 0.7])
+@pytest.mark.parametrize("share", [0.0, 0.7])
 def test_a_truncated_store_is_told_in_a_sentence(store: Path, share: float) -> None:
     os.truncate(store, int(store.stat().st_size * share))
     for answer in answers(store):
@@ -228,9 +220,8 @@ def test_a_store_cut_in_half_is_not_taken_for_a_good_one(store: Path) -> None:
     assert "store" in one_sentence(quick("doctor", "--store", store))
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_random_bytes_in_the_middle_of_a_store_give_sentences(store: Path, seed: int) -> None:
-    draw = random.Random(seed)
+def test_random_bytes_in_the_middle_of_a_store_give_sentences(store: Path) -> None:
+    draw = random.Random(0)
     content = bytearray(store.read_bytes())
     for _ in range(2000):
         content[draw.randrange(200, len(content))] = draw.randrange(256)
@@ -249,7 +240,7 @@ def test_a_torn_log_costs_only_what_was_never_acknowledged_whole(store: Path, tm
         log = Path(f"{store}-wal").read_bytes()
         base = store.read_bytes()
     kept: set[int] = set()
-    for number, share in enumerate((0.0, 0.2, 0.5, 0.8, 0.97, 1.0)):
+    for number, share in enumerate((0.0, 0.5, 0.97, 1.0)):
         copy = copies / f"{number}.hepm"
         copy.write_bytes(base)
         Path(f"{copy}-wal").write_bytes(log[: int(len(log) * share)])

@@ -1,4 +1,4 @@
-"""Processes that die while they write a store, by each door: a memory, the command line, a server.
+"""Processes that die while they write a store, a memory's or a server's.
 
 Whatever the moment of a kill, what was acknowledged is there once, and the work goes on where it stopped.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.agents.raw import RawEndpoint, raw_endpoint
-from tests.faults.killing import CLI, Killer
+from tests.faults.killing import Killer
 from tests.faults.killing_servers import killed_under_load
 
 pytestmark = pytest.mark.timeout(3600)
@@ -33,16 +33,11 @@ def endpoint() -> Iterator[RawEndpoint]:
     "job",
     [
         pytest.param("ingest", id="what an ingest acknowledged is stored once"),
-        pytest.param(CLI, id="a command leaves whole batches and the next one completes them", marks=pytest.mark.soak),
         pytest.param("forget", id="a forgotten run does not come back", marks=pytest.mark.soak),
-        pytest.param("rebuild", id="a rebuild leaves the graph as it was", marks=pytest.mark.soak),
-        pytest.param(
-            "reembed", id="a new embedding loses no state and goes on where it stopped", marks=pytest.mark.soak
-        ),
     ],
 )
 def test_a_process_that_dies_while_it_writes_leaves_what_it_acknowledged(folder: Path, job: str, kills: int) -> None:
-    # Commands acknowledge nothing before their end, and the other jobs have too few steps to be sure to hit between.
+    # Forgetting has too few steps to be sure to hit between.
     in_the_middle = int(job == "ingest")
     tally = Killer(job, folder).kill(kills, in_the_middle=in_the_middle)
     assert tally.faults == []

@@ -106,21 +106,12 @@ def test_of_a_damaged_file_the_good_beginning_is_stored_and_the_damage_told(
     assert ingest.doctor() == "all is well\n"
 
 
-@pytest.mark.parametrize(
-    ("suffix", "pack"),
-    [
-        (".jsonl.gz", gzip.compress),
-        (".jsonl.xz", lzma.compress),
-        (".jsonl.bz2", bz2.compress),
-    ],
-)
-def test_a_flipped_byte_anywhere_in_a_packed_file_is_told(
-    ingest: Ingest, suffix: str, pack: Callable[[bytes], bytes]
-) -> None:
-    content = pack(GOOD)
-    names = [ingest.write(f"{at}{suffix}", spoilt(content, len(content) * at // 100)) for at in (5, 30, 60, 95)]
-    told = {name.partition("!")[0] for name in ingest.read(*names).reasons()}
-    assert told == set(names)
+def test_a_flipped_byte_anywhere_in_a_packed_file_is_told(ingest: Ingest) -> None:
+    names: list[str] = []
+    for suffix, pack in (("gz", gzip.compress), ("xz", lzma.compress), ("bz2", bz2.compress)):
+        content = pack(GOOD)
+        names += [ingest.write(f"{at}.jsonl.{suffix}", spoilt(content, len(content) * at // 100)) for at in (5, 60)]
+    assert {name.partition("!")[0] for name in ingest.read(*names).reasons()} == set(names)
 
 
 JUNK = os.urandom(60_000)
@@ -197,28 +188,13 @@ def test_whatever_number_a_record_holds_the_store_can_read_it_again(ingest: Inge
 # Large
 
 
-def big_run(kind: str) -> dict[str, Any]:
-    calls = [{"name": f"tool_{number % 50}", "arguments": {"n": number}, "result": "ok"} for number in range(10_000)]
-    turns = (
-        [{"role": "assistant", "calls": calls}]
-        if kind == "parallel"
-        else [{"role": "assistant", "calls": [c]} for c in calls]
-    )
-    return {
-        "hepm": 1,
-        "id": kind,
-        "success": True,
-        "turns": [*turns, {"role": "assistant", "calls": [{"name": "end"}]}],
-    }
-
-
-@pytest.mark.parametrize("kind", ["sequential", "parallel"])
-def test_a_run_of_ten_thousand_calls_is_stored_whole(ingest: Ingest, kind: str) -> None:
-    answer = ingest.read(ingest.write("big.jsonl", lines([big_run(kind)])))
+def test_a_run_of_ten_thousand_calls_is_stored_whole(ingest: Ingest) -> None:
+    big = run("big", *(f"tool_{number % 50}" for number in range(10_000)))
+    answer = ingest.read(ingest.write("big.jsonl", lines([big])))
     assert answer.json["stored"] == 1
     calls = sum(row.calls for row in content_of(ingest.store).tools)
-    assert calls >= 10_001
-    assert quick("forget", "--trajectory", kind, "--store", ingest.store).code == 0
+    assert calls >= 10_000
+    assert quick("forget", "--trajectory", "big", "--store", ingest.store).code == 0
     assert ingest.doctor() == "all is well\n"
 
 
@@ -247,12 +223,11 @@ def test_a_line_of_many_small_values_takes_no_more_than_a_few_times_its_size(ing
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("inside", [b"a", b" ", b"\n"])
-def test_a_file_that_unpacks_to_gigabytes_is_told_in_bounded_memory(ingest: Ingest, inside: bytes) -> None:
-    block = inside * (1 << 20)
+def test_a_file_that_unpacks_to_gigabytes_is_told_in_bounded_memory(ingest: Ingest) -> None:
+    block = b"a" * (1 << 20)
     with gzip.open(ingest.folder / "bomb.jsonl.gz", "wb", compresslevel=1) as file:
         file.write(b'{"hepm":1,"id":"')
-        for _ in range(HUGE_MB // 10 if inside == b"\n" else 2 * HUGE_MB):  # blank lines are looked at one by one
+        for _ in range(2 * HUGE_MB):
             file.write(block)
     answer = ingest.read("bomb.jsonl.gz", run=measured)
     assert answer.peak_mb < 1200
@@ -270,8 +245,7 @@ def nested(depth: int, form: str) -> bytes:
     )
 
 
-@pytest.mark.parametrize("depth", [50, 101, 100_000])
-@pytest.mark.parametrize("form", ["list", "object"])
+@pytest.mark.parametrize(("depth", "form"), [(50, "list"), (101, "object"), (100_000, "list")])
 def test_a_deeply_nested_record_is_stored_or_told_and_stops_nothing(ingest: Ingest, depth: int, form: str) -> None:
     name = ingest.write(
         "deep.jsonl", lines([run("ahead", "look")]) + nested(depth, form) + lines([run("behind", "look")])
