@@ -23,11 +23,13 @@ PATH: Final = click.Path(path_type=Path)
 
 
 class Argument(click.Argument):
-    """A positional argument that help describes; optional ones are shown like others."""
+    """A positional argument that help describes; an optional one is shown in brackets."""
 
     def __init__(self, names: list[str], *, help: str, **settings: Any) -> None:
         dots = "..." if settings.get("nargs") == -1 else ""
-        super().__init__(names, metavar=names[0].upper() + dots, **settings)
+        super().__init__(names, **settings)
+        shown = names[0].upper() + dots
+        self.metavar = shown if self.required else f"[{shown}]"
         # Not `help`, which newer versions of click print in a section of their own.
         self.about = help
 

@@ -33,7 +33,7 @@ _SHOWN_FAILURES: Final = 10
 @command("distill")
 @option(
     "--kind kinds",
-    "Only this kind; repeatable. Default: principle, with a model experience, too.",
+    "Only this kind; repeatable. Default: principle; with a model experience, too.",
     one_of=get_args(LessonKind),
     multiple=True,
 )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @holdout_option
 @option("--deny", config="serve.deny", is_flag=True)
 def serve(store: str, port: int, upstream: str, holdout: float, deny: bool) -> None:
-    """Serve a memory to running agents: a proxy for OpenAI clients, MCP, and hooks of Claude Code.
+    """Serve a memory to running agents: a proxy for clients of OpenAI, Anthropic and Gemini, MCP, hooks, traces.
 
     HEPM_UPSTREAM_KEY is the endpoint's key, for clients that do not have it, and HEPM_TOKEN the token that opens every
     namespace. `[serve]` in hepm.toml has more settings: the address to listen on, tokens of clients.
