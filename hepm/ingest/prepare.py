@@ -14,7 +14,6 @@ from hepm.errors import InputError
 from hepm.graph.delta import RunRecord
 from hepm.graph.rows import Aliases, no_text
 from hepm.graph.tool_life import with_own_names
-from hepm.ingest.fields import is_list, is_object
 from hepm.ingest.files.sources import regular_files
 from hepm.ingest.formats.hepm import write_run
 from hepm.ingest.inner_tools import set_inner_tools
@@ -35,7 +34,7 @@ from hepm.ingest.redact import Redactor
 from hepm.ingest.side_by_side import answers_in_order
 from hepm.ingest.transitions import transitions, without_hints
 from hepm.text import CUT
-from hepm.types import DISTRUSTED, OWN_STATES, Outcome, Tool, ToolCall, Trajectory, Turn
+from hepm.types import DISTRUSTED, OWN_STATES, Object, Outcome, Tool, ToolCall, Trajectory, Turn
 
 RunSource: TypeAlias = str | PathLike[str] | Trajectory | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """A file, folder, glob, tar archive or "-"; a run itself; or a record or all that a file may hold, as Python values."""
@@ -176,7 +175,8 @@ def _parts(sources: Iterable[RunSource], options: IngestOptions) -> list[list[st
 
 def _prepared(sources: Iterable[RunSource], reading: ReadOptions, options: IngestOptions) -> Iterator[Prepared]:
     preparer = _Preparer(options)
-    set_inner_tools(reading.inner_tool)
+    if reading.inner_tool:
+        set_inner_tools(reading.inner_tool)
     for number, one in enumerate(sources, 1):
         if isinstance(one, Trajectory):
             yield preparer.prepare("python", one)
@@ -195,7 +195,8 @@ def _prepared(sources: Iterable[RunSource], reading: ReadOptions, options: Inges
 def files_of(source: RunSource | Iterable[RunSource]) -> list[Path] | None:
     """The files that are to be read; None if anything else is, too."""
     sources = _listed(source)
-    if not isinstance(sources, list | tuple):  # an iterator can be gone through only once
+    # An iterator can be gone through only once.
+    if not isinstance(sources, list | tuple) or not all(isinstance(one, str | PathLike) for one in sources):
         return None
     return regular_files(sources)
 
@@ -343,10 +344,10 @@ def _shorter(value: Any) -> Any:
     """A part of a call's arguments with every text cut."""
     if isinstance(value, str):
         return _cut(value, ARGUMENT_CHARS)
-    if is_object(value):
-        return {key: _shorter(member) for key, member in value.items()}
-    if is_list(value):
-        return list(map(_shorter, value))
+    if type(value) is dict:
+        return {key: _shorter(member) for key, member in cast("Object", value).items()}
+    if type(value) is list:
+        return list(map(_shorter, cast("list[Any]", value)))
     return value
 
 

@@ -67,7 +67,6 @@ _COMMON: Final = " etainosrhldcumfpgy.w:0b\"v-*2k1'_435697xj8\\qz$/=~"
 
 _REMEMBERED: Final = 16_000_000
 """Characters of text that a Redactor remembers before it starts afresh."""
-_REMEMBERED_CHOICES: Final = 10_000
 
 
 class Redactor:
@@ -86,8 +85,7 @@ class Redactor:
 
     def __init__(self, rules: Sequence[Rule | tuple[str, str]] = DEFAULT_RULES, hook: Hook | None = None) -> None:
         self.rules = tuple([rule if isinstance(rule, Rule) else _compiled(*rule) for rule in rules])
-        self._literals_in = _finder_of(self.rules)
-        self._chosen: dict[frozenset[str], list[tuple[re.Pattern[str], partial[str]]]] = {}
+        self._finder = _finder_of(self.rules)
         self.hook = hook
         # Texts without secrets, and what the hook made of those, by the texts as they came.
         self._clean: dict[str, str] = {}
@@ -180,15 +178,10 @@ class Redactor:
     def _replaced(self, text: str) -> str:
         # Bytes in lower case: `in` and `re` run over them faster than over text.
         searched = text.lower().encode("utf-8", "replace")
-        literals = self._literals_in(searched)
+        literals = self._finder.literals(searched)
         if not literals.isdisjoint(_COLUMN_LITERALS):
             text = _without_secret_columns(text)
-        patterns = self._chosen.get(literals)
-        if patterns is None:
-            patterns = self._patterns_for(literals)
-            if len(self._chosen) < _REMEMBERED_CHOICES:
-                self._chosen[literals] = patterns
-        for pattern, replacement in patterns:
+        for pattern, replacement in self._finder.patterns(literals):
             text = pattern.sub(replacement, text)
         if LONG_WORD in literals:
             text = _ENCODED.sub(self._decoded, text)
@@ -206,14 +199,6 @@ class Redactor:
             if found and not _FOUND.search(text):
                 return match[0].replace(encoded, found[0])
         return match[0]
-
-    def _patterns_for(self, literals: frozenset[str]) -> list[tuple[re.Pattern[str], partial[str]]]:
-        """What to search in a text that holds these literals: rules without literals are searched in every text."""
-        patterns: list[tuple[re.Pattern[str], partial[str]]] = []
-        for rule in self.rules:
-            if not rule.literals or not literals.isdisjoint(rule.literals):
-                patterns.append((rule.pattern, partial(_replacement, kind=rule.kind)))
-        return patterns
 
     def _kind(self, name: str, value: Any) -> str | None:
         """What a value is by its name, and where that tells little, by both; None if it is no secret."""
@@ -326,7 +311,10 @@ class _Finder:
     at the same place, or hold it: these are looked for one by one.
     """
 
-    def __init__(self, literals: frozenset[str]) -> None:
+    def __init__(self, rules: tuple[Rule, ...]) -> None:
+        self._rules = rules
+        self.patterns = lru_cache(maxsize=10_000)(self._patterns)
+        literals = frozenset[str]().union(*(rule.literals for rule in rules))
         shortest: list[str] = []
         for literal in sorted(literals):
             if not any(other != literal and other in literal for other in literals):
@@ -345,7 +333,15 @@ class _Finder:
             self._candidates[anchor.encode()] = [(one, one.encode()) for one in found]
         self._pattern = re.compile("|".join(alternatives).encode())
 
-    def __call__(self, searched: bytes) -> frozenset[str]:
+    def _patterns(self, literals: frozenset[str]) -> list[tuple[re.Pattern[str], partial[str]]]:
+        """What to search in a text that holds these literals: rules without literals are searched in every text."""
+        patterns: list[tuple[re.Pattern[str], partial[str]]] = []
+        for rule in self._rules:
+            if not rule.literals or not literals.isdisjoint(rule.literals):
+                patterns.append((rule.pattern, partial(_replacement, kind=rule.kind)))
+        return patterns
+
+    def literals(self, searched: bytes) -> frozenset[str]:
         """The literals in a text, which is given in lower case; `LONG_WORD` if it holds a long word."""
         found: set[str] = set()
         for anchor in set(self._pattern.findall(searched)):
@@ -357,7 +353,7 @@ class _Finder:
 
 @lru_cache(maxsize=8)  # a redactor is made for every prompt and ingest, nearly always with the default rules
 def _finder_of(rules: tuple[Rule, ...]) -> _Finder:
-    return _Finder(frozenset[str]().union(*(rule.literals for rule in rules)))
+    return _Finder(rules)
 
 
 def _rare_letters(literals: Sequence[str]) -> list[str]:

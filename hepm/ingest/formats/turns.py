@@ -25,6 +25,7 @@ ROLES: Final[dict[str, Role]] = {"system": "system", "developer": "system", "use
 
 _BESIDE: Final = frozenset({"parts", "toolInvocations"})
 """Keys of messages whose calls stand beside a content that is a text."""
+_OWN: Final = frozenset({"reward", "read", "recalled", "hidden"})
 _WORD: Final = re.compile("[A-Za-z]{1,16}")
 _NO_MESSAGES: Final = "these are not OpenAI chat messages: {}"
 
@@ -205,12 +206,13 @@ def _add_message(
     role = message.get("role")
     if not isinstance(role, str) and (role is not None or "parts" not in message):
         raise RecordError(_why_no_role(message))
-    # Most messages are a text and calls beside it, and need no second look.
+    # Most messages are a text, or none, and calls beside it, and need no second look.
     text = message.get("content")
-    if isinstance(text, str) and role in ROLES and not _BESIDE & message.keys() and not has_marks(text):
-        _add_plain(builder, message, user_calls=user_calls)
-        return
-    for plain in spread(message, unread):
+    if (text is None or (isinstance(text, str) and not has_marks(text))) and _BESIDE.isdisjoint(message):
+        plain_messages = [message]
+    else:
+        plain_messages = spread(message, unread)
+    for plain in plain_messages:
         if plain.get("role") not in ("tool", "function"):
             _add_plain(builder, plain, user_calls=user_calls)
         elif "with_call" in plain:
@@ -241,7 +243,9 @@ def _mark_of(message: Object) -> TurnMark | None:
 
 def _own_attributes(message: Object) -> Object:
     """The attributes of a turn that only hepm's own records have; those of another meaning are left out."""
-    attributes: Object = {"reward": None, "read": "", "mark": _mark_of(message)}
+    attributes: Object = {"mark": _mark_of(message)}
+    if _OWN.isdisjoint(message):
+        return attributes
     reward = message.get("reward")
     # JSON's 1e999 is infinite, and an integer may be too large for a float.
     if isinstance(reward, int | float) and abs(reward) <= sys.float_info.max:
