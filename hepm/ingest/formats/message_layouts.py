@@ -139,16 +139,14 @@ def is_pydantic_ai(value: Any) -> bool:
 
 
 def _of_pydantic_ai(value: Object) -> Objects:
-    text = ""
-    calls: Objects = []
+    """A response is one message with parts; of a request each part is one."""
+    if value["kind"] == "response":
+        parts = [{**part, "type": text_at(part, "part_kind")} for part in objects_at(value, "parts", "a part")]
+        return spread({"role": "assistant", "content": parts})
     messages: Objects = []
     for part in objects_at(value, "parts", "a part of a message"):
         kind, content = text_at(part, "part_kind"), part.get("content")
-        if kind == "text":
-            text += text_at(part, "content")
-        elif kind.endswith("tool-call"):
-            calls.append(call_in(part))
-        elif kind in ("user-prompt", "system-prompt"):
+        if kind in ("user-prompt", "system-prompt"):
             messages.append({"role": kind.removesuffix("-prompt"), "content": content})
         elif kind.endswith("tool-return") or (kind == "retry-prompt" and part.get("tool_name")):
             # A retry-prompt has no outcome: the tool asked the model to call it again.
@@ -156,6 +154,4 @@ def _of_pydantic_ai(value: Object) -> Objects:
             messages.append(result_message({**part, "content": as_text(content), "status": status}))
         elif kind.startswith("retry"):
             messages.append({"role": "user", "content": as_text(content)})
-    if value["kind"] == "response":
-        messages.insert(0, {"role": "assistant", "content": text, "tool_calls": calls})
     return messages

@@ -23,12 +23,13 @@ _CALLS: Final = {
     "functionCall": "functionCall", "function_call": "function_call",  # Gemini
     "executableCode": "executableCode", "executable_code": "executable_code",
     "tool-call": "",  # model messages of Vercel's AI SDK
+    "builtin-tool-call": "",  # pydantic-ai
     "tool_call": "", "server_tool_call": "",  # OpenTelemetry, LangChain
     "toolRequest": "",  # goose
 }  # fmt: skip
 """Kinds of parts that are calls, each with the key of the object that holds the call; "" for the part itself."""
 _RESULTS: Final = {
-    "tool_result": "", "toolResult": "toolResult", "tool-result": "", "toolResponse": "",
+    "tool_result": "", "toolResult": "toolResult", "tool-result": "", "toolResponse": "", "builtin-tool-return": "",
     "functionResponse": "functionResponse", "function_response": "function_response",
     "codeExecutionResult": "codeExecutionResult", "code_execution_result": "code_execution_result",
     "tool_call_response": "", "server_tool_call_response": "",

@@ -66,7 +66,7 @@ class Program(NamedTuple):
         agent: Whether it is a coding agent, whose shell calls are named by their programs.
         group: Path in an event to what distinguishes a sub-agent's events.
         grows: Whether later records of a file repeat the conversation of earlier ones.
-        split: The records in one record, each with its messages.
+        whole: The record with its messages, where it keeps them elsewhere.
         file: The name of its files, where that and no key distinguishes them.
     """
 
@@ -84,7 +84,7 @@ class Program(NamedTuple):
     agent: bool = True
     group: str = "-"
     grows: bool = False
-    split: Callable[[Object], Objects] | None = None
+    whole: Callable[[Object], Object] | None = None
     file: str = ""
 
 
@@ -115,21 +115,23 @@ def _has(record: Any, *keys: str) -> bool:
 def _read(program: Program, document: Document) -> Items:
     alone: Objects = []
     records: list[tuple[int, Object]] = []
+
+    def build(record: Object) -> Trajectory:
+        return _run(program, record, document)
+
     for number, value in document.records():
         try:
-            if isinstance(value, RecordError):
-                raise value
-            record = value
-            if is_list(value):
-                record = {"messages": value}
-            record = as_object(record, "the record")
-            for one in [record] if program.split is None else program.split(record):
-                if is_list(value_at(one, program.messages)):
-                    records.append((number, one))
-                else:
-                    alone.append(one)
+            record = {"messages": value} if is_list(value) else value
+            if program.whole is not None and is_object(record):
+                record = program.whole(record)
         except RecordError as error:
-            yield document.rejected(number, str(error))
+            record = error
+        if not is_object(record):
+            yield document.built(number, record, build)  # which says why it is none
+        elif is_list(value_at(record, program.messages)):
+            records.append((number, record))
+        else:
+            alone.append(record)
     if alone and not (document.is_list or document.is_lines):
         reason = f"it is one message or event of {program.name}: export the whole session into a file"
         yield UnknownFile(document.name, None, reason)
@@ -139,10 +141,6 @@ def _read(program: Program, document: Document) -> Items:
     groups: dict[str, Objects] = {}
     for element in alone:
         groups.setdefault(str(value_at(element, program.group) or ""), []).append(element)
-
-    def build(record: Object) -> Trajectory:
-        return _run(program, record, document)
-
     for number, record in records:
         yield document.built(number, record, build)
     for group, elements in groups.items():
@@ -511,7 +509,7 @@ _REQUEST: Final = (
 _RESPONSE: Final = "response.body|response_body|responseBody|response|output.outputBodyJson"
 
 
-def _gateway_records(record: Object) -> Objects:
+def _gateway_record(record: Object) -> Object:
     """A request to a model with its response, as one conversation."""
     request = parsed_json(value_at(record, _REQUEST))
     if not is_object(request):
@@ -519,7 +517,7 @@ def _gateway_records(record: Object) -> Objects:
     answer = chat_messages(parsed_json(value_at(record, _RESPONSE)), "assistant")
     about = {"model": value_at(request, "model") or value_at(record, "model|modelId")}
     about["tools"] = value_at(request, "tools|toolConfig.tools")
-    return [{**record, **about, "messages": (chat_messages(request) or chat_messages(record)) + answer}]
+    return {**record, **about, "messages": (chat_messages(request) or chat_messages(record)) + answer}
 
 
 def _of_messages(elements: Objects, unread: Unread) -> Objects:
@@ -604,7 +602,7 @@ PROGRAMS: Final = (
         ("request response", "request_body response_body", "requestBody responseBody", "messages response",
          "input.inputBodyJson output"),
         _of_messages, id="id|request_id|requestId|response.id", user="user|end_user|user_id|metadata.user_id",
-        agent=False, grows=True, split=_gateway_records,
+        agent=False, grows=True, whole=_gateway_record,
         ended="endTime|end_time|created_at|createdAt|response_created_at|timestamp|startTime",
     ),
 )  # fmt: skip
