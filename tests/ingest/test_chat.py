@@ -52,12 +52,6 @@ def test_a_bad_line_is_named_by_its_number_and_stops_nothing(tmp_path: Path):
     assert (len(runs), [(r.record, r.reason) for r in rejected]) == (4, [(4, "the JSON is broken: Expecting value")])
 
 
-def test_a_line_cut_within_a_text_is_said_to_hold_an_open_text(tmp_path: Path):
-    path = write(tmp_path / "log.jsonl", CHAT)
-    path.write_text(path.read_text() + '\n{"messages": [{"role": "us')
-    assert [r.reason for r in read(path)[1]] == ["the JSON is broken: Unterminated string"]
-
-
 def test_ids_depend_on_content_and_not_on_files_or_the_order_of_keys(tmp_path: Path):
     record = copy.deepcopy(CHAT)
     del record["id"]

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import zstandard
 
 from hepm.ingest import ReadOptions
 from hepm.ingest.records import content_digest
@@ -65,13 +64,6 @@ def test_shell_calls_are_named_by_their_programs_unless_the_user_says_otherwise(
     path = write(tmp_path / "s.jsonl", *CLAUDE_CODE)
     names = {call.name for call in read_one(path, ReadOptions(command_names=wanted)).calls()}
     assert names == ({"Bash", "Read"} if wanted is False else {"Bash git", "Bash pytest", "Read"})
-
-
-def test_a_packed_rollout_of_codex_gives_the_same_turns(tmp_path: Path):
-    path = write(tmp_path / "rollout.jsonl", *CODEX)
-    packed = tmp_path / "rollout-2.jsonl.zst"
-    packed.write_bytes(zstandard.compress(path.read_bytes()))
-    assert read_one(packed).turns == read_one(path).turns
 
 
 REFUSED = "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit)."

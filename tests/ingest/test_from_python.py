@@ -20,8 +20,7 @@ from pydantic import BaseModel
 
 from hepm import Memory, Trajectory, from_messages
 from hepm.errors import InputError
-from hepm.ingest import READERS, ReadOptions, Redactor
-from hepm.ingest.prepare import IngestOptions
+from hepm.ingest import READERS, ReadOptions
 from hepm.types import Tool
 from tests.ingest.samples import AGENTDOJO, ATIF, CHAT, ONE_DOCUMENT, TAU, TAU2, write
 from tests.runs import exported_runs, trajectory
@@ -152,12 +151,6 @@ def test_whatever_has_a_role_and_content_is_a_message(memory: Memory, message: A
     assert stored(memory)[0]["turns"] == [{"role": "user", "text": "Hello"}]
 
 
-def test_tool_calls_of_the_sdk_are_read_inside_a_dictionary_of_ones_own(memory: Memory) -> None:
-    calls = answered(("get_order", {"id": 7})).tool_calls
-    memory.ingest(from_messages([{"role": "assistant", "tool_calls": calls}], success=True))
-    assert stored(memory)[0]["turns"][0]["calls"] == [{"name": "get_order", "arguments": {"id": 7}}]
-
-
 def test_a_parsed_message_is_read_without_a_warning(memory: Memory) -> None:
     parsed = ParsedChatCompletionMessage[Answer](role="assistant", content="{}", parsed=Answer(refunded=True))
     assert memory.ingest(from_messages([parsed], success=True)).stored == 1
@@ -183,24 +176,10 @@ def test_what_are_no_messages_is_an_input_error_and_stores_nothing(memory: Memor
     assert memory.namespaces() == []
 
 
-@pytest.mark.parametrize("messages", ["hello", {"role": "user"}, [{"role": "bot"}], [object()], [[]]])
-def test_asking_with_what_are_no_messages_is_an_input_error(memory: Memory, messages: Any) -> None:
-    for ask in (memory.suggest, memory.prompt):
-        with pytest.raises(InputError, match="these are not OpenAI chat messages"):
-            ask(messages=messages)
-
-
 def test_a_bare_list_of_messages_is_not_taken_for_many_runs(memory: Memory) -> None:
     for messages in (conversation(), conversation()[1:], (Said("user", "Hello"),)):
         with pytest.raises(InputError, match=r"call ingest\(from_messages\("):
             memory.ingest(messages)
-
-
-def test_a_longer_version_under_a_known_id_replaces_the_shorter_one(memory: Memory) -> None:
-    memory.ingest(from_messages(conversation()[:4], id="run-1", success=True))
-    assert memory.ingest(from_messages(conversation(), id="run-1", success=True)).rejected == []
-    (run,) = stored(memory)
-    assert len(run["turns"]) > 2
 
 
 # Records
@@ -262,16 +241,6 @@ def test_the_format_that_is_named_reads_records_too(memory: Memory) -> None:
         assert len(memory.ingest({"colour": "red"}, reading=ReadOptions(format=reader.name)).rejected) == 1
 
 
-def test_secrets_in_records_and_messages_are_redacted(memory: Memory) -> None:
-    secret = {"role": "user", "content": "My key is sk-proj-" + "a1B2" * 12}
-    memory.ingest([{"messages": [secret], "id": "record"}])
-    memory.ingest(from_messages([secret], id="messages"))
-    memory.ingest(from_messages([secret], id="custom"), options=IngestOptions(Redactor(hook=lambda text: "gone")))
-    texts = {run["id"]: run["turns"][0]["text"] for run in stored(memory)}
-    assert "sk-proj" not in texts["record"] == texts["messages"]
-    assert texts["custom"] == "gone"
-
-
 # Tools
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
@@ -307,12 +276,6 @@ def test_tools_are_described_in_any_usual_form(memory: Memory, tool: Any) -> Non
     assert [found.tool for found in memory.suggest(tools=[tool])] == ["weather"]
     assert not memory.suggest(tools=["another"])
     assert "weather" in memory.prompt(tools=(one for one in [tool])).text
-
-
-def test_a_name_alone_takes_no_description_away(memory: Memory) -> None:
-    memory.ingest(from_messages([answered(("weather", {}))], success=True), tools=[WEATHER])
-    memory.ingest(from_messages(conversation(), success=True), tools=["weather", "refund"])
-    assert {row.name: row.description for row in memory.tools.list()}["weather"] == "Tells it."
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from hepm import Memory
-from hepm.ingest import ReadOptions
 from hepm.ingest.inner_tools import called_name, has_failed
 from tests.faults.command import quick
 from tests.ingest.samples import read_one, write
@@ -90,10 +89,3 @@ def test_hepm_toml_names_the_argument_of_another_gateway(tmp_path: Path, monkeyp
     with Memory.open(tmp_path / "m.hepm") as memory:
         [run] = memory.runs()
     assert [call.name for call in run.calls()] == ["my_hub t"]
-
-
-def test_options_of_reading_name_it_in_python(memory: Memory):
-    said = messages("own_hub", {"which": "find"})
-    memory.ingest({"id": "r", "success": True, "messages": said}, reading=ReadOptions(inner_tool={"own_hub": "which"}))
-    [run] = memory.runs()
-    assert [call.name for call in run.calls()] == ["own_hub find"]

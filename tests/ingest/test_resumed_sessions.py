@@ -85,11 +85,6 @@ def test_the_calls_that_a_fork_copied_count_once(tmp_path: Path, at_once: bool) 
         assert stored(folder, *files, at_once=at_once) == {"s": (2, ["Do step 1.", "Do step 11."])}
 
 
-def test_two_sessions_of_one_folder_stay_two_runs(tmp_path: Path) -> None:
-    found = stored(tmp_path, claude_part(1, session="a"), claude_part(11, session="b"), at_once=True)
-    assert {name: calls for name, (calls, _) in found.items()} == {"a": 1, "b": 1}
-
-
 def test_a_run_whose_refusals_were_stored_as_errors_is_replaced_when_it_is_read_again(tmp_path: Path) -> None:
     denied = "The user doesn't want to proceed with this tool use. The tool use was rejected."
     records = claude_part(1)

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -55,11 +54,6 @@ def archives(tmp_path: Path) -> dict[str, bytes]:
     } | {f".tar{suffix}": compress(tar) for suffix, compress in COMPRESS.items()}
 
 
-def test_an_archive_through_a_pipe_is_unpacked(archives: dict[str, bytes], tmp_path: Path) -> None:
-    answer = hepm("ingest", "-", "--store", tmp_path / "store.hepm", "--json", stdin=archives[".tar.xz"])
-    assert (answer.code, answer.json["stored"], answer.json["rejected"]) == (0, 2, []), answer.err
-
-
 def test_an_archive_from_a_redirected_file_is_unpacked(archives: dict[str, bytes], tmp_path: Path) -> None:
     for kind, content in archives.items():
         store = tmp_path / f"{kind}.hepm"
@@ -77,14 +71,6 @@ def test_an_archive_is_unpacked_whatever_its_name(archives: dict[str, bytes], tm
             runs, rejected = read(path)
             assert sorted(run.source for run in runs) == [f"{path}!runs/a.json", f"{path}!runs/b.json"], kind
             assert rejected == []
-
-
-@pytest.mark.parametrize(("name", "kind"), [("a.tgz", ".tar.xz"), ("a.tar", ".tar.gz"), ("a.gz", ".tar.gz")])
-def test_an_archive_compressed_otherwise_than_its_name_says_is_unpacked(
-    archives: dict[str, bytes], tmp_path: Path, name: str, kind: str
-) -> None:
-    (tmp_path / name).write_bytes(archives[kind])
-    assert len(read(tmp_path / name)[0]) == 2
 
 
 def test_a_compressed_file_is_read_whatever_its_name(tmp_path: Path) -> None:
@@ -106,16 +92,6 @@ def test_files_that_are_asked_for_beside_others_are_found_in_a_tar_archive_on_st
     named = quick("ingest", tmp_path / "named.bin", "--store", tmp_path / "named.hepm", "--json")
     assert answer.json["stored"] == named.json["stored"] == 1
     assert len(answer.json["rejected"]) == len(named.json["rejected"])
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="no named pipes there")
-def test_an_archive_through_a_named_pipe_is_unpacked(archives: dict[str, bytes], tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    for kind, content in archives.items():
-        with ThreadPoolExecutor(1) as writer:
-            writer.submit(pipe.write_bytes, content)
-            assert len(read(pipe)[0]) == 2, kind
 
 
 def test_a_text_that_says_ustar_where_a_tar_archive_does_is_read_as_text(tmp_path: Path) -> None:

@@ -75,12 +75,6 @@ def test_stdin_is_a_source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     assert [run.source for run in runs] == ["<stdin>", "<stdin>"]
 
 
-@pytest.mark.parametrize("content", [b"", b"\x1f\x8b and no more", b"PK\3\4 and no more", b"\xfd7zXZ\0?"])
-def test_damaged_stdin_is_told(monkeypatch: pytest.MonkeyPatch, content: bytes):
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
-    assert read_reason("-")
-
-
 @pytest.mark.parametrize("name", ["missing.json", "none-*.json"])
 def test_a_name_that_leads_nowhere_is_rejected(tmp_path: Path, name: str):
     assert read_reason(str(tmp_path / name)) in {"there is no such file or folder", "no file matches this pattern"}
@@ -151,16 +145,6 @@ def test_the_last_line_tells_the_format_without_an_end_of_line(tmp_path: Path):
     file = tmp_path / "log.jsonl"
     file.write_text('{"note": "header"}\n' + json.dumps(CHAT))
     assert [run.id for run in read(file)[0]] == ["chat-1"]
-
-
-def test_a_list_of_lists_of_messages_holds_a_run_in_each(tmp_path: Path):
-    runs, rejected = read(write(tmp_path / "runs.json", [CHAT["messages"], CHAT["messages"][1:]]))
-    assert ([len(run.turns) for run in runs], rejected) == ([4, 3], [])
-
-
-def test_one_simulation_of_tau2_a_line_is_a_run_a_line(tmp_path: Path):
-    runs, rejected = read(write(tmp_path / "log.jsonl", SIMULATION, {**SIMULATION, "id": "second"}))
-    assert ([run.id for run in runs], rejected) == ([SIMULATION["id"], "second"], [])
 
 
 def test_the_format_that_is_named_reads_what_another_reader_would_recognise(tmp_path: Path):

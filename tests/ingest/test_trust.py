@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from hepm import START, Memory, Outcome, Trajectory
 from hepm.cli.commands import app
-from hepm.errors import InputError
 from hepm.ingest import ReadOptions
 from hepm.ingest.formats.hepm import parse_run, write_run
 from hepm.ingest.prepare import IngestOptions, TrustByTags, exclude, prepare
@@ -67,11 +66,6 @@ def test_a_run_is_distrusted_by_a_tag_or_by_its_value() -> None:
         assert TrustByTags.but(told)(replace(trajectory("r", "look"), tags=tags)) is trusted
 
 
-def test_a_rule_without_a_key_is_refused() -> None:
-    with pytest.raises(InputError, match="'=x' names no tag"):
-        TrustByTags.but(["attack", "=x"])
-
-
 # Kept whole, without its label
 
 
@@ -84,11 +78,6 @@ def test_the_run_is_kept_whole_and_its_former_label_in_a_tag(tmp_path: Path, out
         assert (kept.outcome, kept.trusted) == (Outcome(), False)
         assert Outcome(label.get("reward"), label.get("success")) == outcome
         assert replace(kept, outcome=outcome, tags=run.tags) == run
-
-
-def test_setting_a_label_aside_twice_keeps_it() -> None:
-    once = exclude(trajectory("r", "look"))
-    assert exclude(once) == once
 
 
 def test_a_run_is_not_taken_for_a_success_since_it_lost_its_label(tmp_path: Path) -> None:
@@ -204,13 +193,6 @@ def test_a_run_that_was_learned_from_is_taken_back_with_its_lessons_when_it_is_d
         assert once.ingest([*clean, *poison], options=BUT_ATTACKED).duplicates == 5
 
 
-def test_another_run_under_the_id_of_a_distrusted_one_takes_nothing_back(tmp_path: Path) -> None:
-    with open_with(tmp_path, trajectory("r", "look", "buy")) as memory:
-        report = memory.ingest([attacked(trajectory("r", "look", "leave"))], options=BUT_ATTACKED)
-        assert [rejected.record for rejected in report.rejected] == ["r"]
-        assert [s.tool for s in memory.suggest("look")] == ["buy"]
-
-
 def test_a_run_trusted_late_is_distilled_then(tmp_path: Path) -> None:
     run = attacked(trajectory("r", "look", "buy"))
     with open_with(tmp_path, run) as memory:
@@ -268,11 +250,6 @@ def test_hepm_ingest_distrusts_by_tag(ingest: Callable[..., Any]) -> None:
     done = ingest("--distrust", "attack")
     assert "1 of them not trusted: kept, and counting for nothing" in done.stdout
     assert "no outcome" not in done.stdout
-
-
-def test_hepm_ingest_counts_the_distrusted_in_json(ingest: Callable[..., Any]) -> None:
-    assert json.loads(ingest("--distrust", "attack=injection", "--json").stdout)["distrusted"] == 1
-    assert "distrusted" not in json.loads(ingest("--distrust", "attack=other", "--json").stdout)
 
 
 def test_hepm_ingest_refuses_to_distrust_nothing(ingest: Callable[..., Any]) -> None:

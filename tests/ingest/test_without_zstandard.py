@@ -45,20 +45,6 @@ def test_one_zstandard_file_keeps_no_other_file_of_a_folder_out(folder: Path, tm
 
 
 @pytest.mark.usefixtures("base_install")
-@pytest.mark.parametrize("name", ["b.json.zst", "noext"])
-def test_a_zstandard_file_named_alone_is_told_like_any_that_cannot_be_read(
-    folder: Path, tmp_path: Path, name: str
-) -> None:
-    (folder / "noext").write_bytes((folder / "b.json.zst").read_bytes())
-    (folder / "damaged.json").write_bytes(bytes(99))
-    store = tmp_path / "store.hepm"
-    damaged = quick("ingest", folder / "damaged.json", "--store", store, "--json")
-    answer = quick("ingest", folder / name, "--store", store, "--json")
-    assert said(answer) == (damaged.code, 0, [SENTENCE])
-    assert "Traceback" not in answer.err
-
-
-@pytest.mark.usefixtures("base_install")
 def test_zstandard_on_stdin_is_told(folder: Path, tmp_path: Path) -> None:
     packed = (folder / "b.json.zst").read_bytes()
     answer = quick("ingest", "-", folder / "a.json", "--store", tmp_path / "s.hepm", "--json", stdin=packed)
