@@ -12,7 +12,6 @@ import urllib.error
 from pathlib import Path
 from typing import Any
 
-import check_jsonschema
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -41,6 +40,8 @@ def checked(*command: str) -> None:
 
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_each_file_for_another_program_has_the_form_that_this_asks_for(schema: str) -> None:
+    import check_jsonschema  # here, as each process that collects tests would load it
+
     files = [str(ROOT / file) for file in SCHEMAS[schema]]
     done = CliRunner().invoke(check_jsonschema.main, ["--builtin-schema", f"vendor.{schema}", *files])
     assert done.exit_code == 0, done.output
