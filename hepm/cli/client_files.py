@@ -120,17 +120,18 @@ class ClientFile:
                 place.chmod(0o755)
 
 
-def json_file(path: Path, ours: Object, is_ours: Callable[[object, Any], bool]) -> ClientFile:
+def json_file(path: Path, ours: Object, within: str, is_ours: Callable[[object, Any], bool]) -> ClientFile:
     """A file of JSON with hepm's part, whose other members, their order and indentation stay.
 
     Args:
-        is_ours: Whether a member or element, by its name or place and value, is hepm's, perhaps of another server.
+        within: The member of the file that holds what is to be removed.
+        is_ours: Whether a member or element in it is hepm's, perhaps of another server, by its name or place and value.
     """
 
     def without(text: str) -> str:
         settings, write = _read_json(text)
         before = json.dumps(settings)
-        _strip(settings, is_ours)
+        _strip(settings, within, is_ours)
         # Unchanged text keeps its layout, which writing would not.
         if json.dumps(settings) == before:
             return text
@@ -141,7 +142,7 @@ def json_file(path: Path, ours: Object, is_ours: Callable[[object, Any], bool]) 
 
     def having(text: str) -> str:
         settings, write = _read_json(text)
-        _strip(settings, is_ours)
+        _strip(settings, within, is_ours)
         _merge(settings, ours)
         return write(settings)
 
@@ -162,21 +163,27 @@ def _merge(settings: Object, ours: Object) -> None:
             settings[key] = value
 
 
-def _strip(part: Any, is_ours: Callable[[object, Any], bool]) -> None:
-    """Take hepm's members out of an object or list, and those that they leave empty."""
-    members: list[tuple[Any, Any]] = []
-    if isinstance(part, dict):
-        members = [*cast(Object, part).items()]
-    elif isinstance(part, list):
-        members = [*enumerate(cast("list[Any]", part))]
-    # From the end: the places of elements before stay.
-    for key, value in reversed(members):
-        was_empty = not value
-        ours = is_ours(key, value)
-        if not ours:
-            _strip(value, is_ours)
-        if ours or (value in ({}, []) and not was_empty):
-            del part[key]
+def _strip(part: Any, key: Any, is_ours: Callable[[object, Any], bool]) -> None:
+    """Take hepm's members out of a member of an object or list, and that itself if this leaves it empty."""
+    try:
+        inner: Any = part[key]
+    except KeyError:
+        return
+    if not inner:
+        return
+    places: list[Any] = []
+    if isinstance(inner, dict):
+        places = [*cast(Object, inner)]
+    elif isinstance(inner, list):
+        # From the end: the places of elements before stay.
+        places = [*reversed(range(len(cast("list[Any]", inner))))]
+    for place in places:
+        if is_ours(place, inner[place]):
+            del inner[place]
+        else:
+            _strip(inner, place, is_ours)
+    if inner in ({}, []):
+        del part[key]
 
 
 def _read_json(text: str) -> tuple[Object, Callable[[Object], str]]:

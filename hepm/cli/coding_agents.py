@@ -143,7 +143,7 @@ def _hook_files(name: str, agent: CodingAgent, path: Path, server: ServerEntry) 
         hooks: list[Any] = cast(Object, value).get("hooks") or [value]
         return all(address.search(json.dumps(hook)) for hook in hooks)
 
-    return [json_file(path, ours, is_ours)]
+    return [json_file(path, ours, "hooks", is_ours)]
 
 
 def _command(door: str, server: ServerEntry) -> str:
@@ -163,4 +163,8 @@ def _server_file(name: str, agent: CodingAgent, path: Path, server: ServerEntry)
         reads = bool(agent.read_variable)
         refuse(not reads, "--token-env", f"the MCP servers of {name} cannot read a variable: leave out --mcp")
         entry["headers"] = {TOKEN_HEADER: agent.read_variable.format(server.token_env)}
-    return json_file(path, {agent.servers: {"hepm": entry}}, lambda key, value: key == "hepm")
+
+    def is_ours(key: object, value: Any) -> bool:
+        return key == "hepm" and isinstance(value, dict)
+
+    return json_file(path, {agent.servers: {"hepm": entry}}, agent.servers, is_ours)

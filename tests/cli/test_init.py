@@ -82,7 +82,10 @@ FILES: dict[tuple[str, ...], tuple[str, str]] = {
         '{"version": 1, "hooks": {"Stop": [{"type": "command", "bash": "echo /hooks/copilot-2"}]}}',
     ),
     ("copilot", "--mcp", "--scope", "user"): ("~/.copilot/mcp-config.json", '{"mcpServers": {"a": {}}}'),
-    ("opencode", "--mcp"): ("opencode.json", '{"$schema": "https://opencode.ai/config.json", "mcp": {"a": {}}}'),
+    ("opencode", "--mcp"): (
+        "opencode.json",
+        '{"agent": {"hepm": {"hooks": [1]}}, "mcp": {"a": {"env": {"hepm": "1"}}}}',
+    ),
 }
 
 
