@@ -22,6 +22,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import torch
+from parts.gnn4plan import Gnn4Plan
 from parts.measured import options, read_records, spanned, ten_domains
 
 from hepm.evals.baselines import Hint, Method, Ranking, Training
@@ -32,7 +33,6 @@ from hepm.evals.metrics import METRICS
 from hepm.evals.report import EvalOptions
 from hepm.lab.rank import sgc
 from hepm.lab.rank.data import NEXT, graph_data
-from hepm.lab.rank.gnn4plan import Gnn4Plan
 from hepm.lab.rank.train import TrainOptions, export, train
 from hepm.lab.rank.trained import RankerAlone
 from hepm.policy import Hybrid

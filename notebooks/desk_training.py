@@ -19,7 +19,6 @@ from typing import Any, Final
 from hepm.lab.desks import service_desk
 from hepm.lab.desks.environment import DeskEnvironment
 from hepm.lab.desks.service_desk import DeskRun as Trouble
-from hepm.lab.desks.service_desk import oracle
 from hepm.lab.environments import Task
 from hepm.lab.environments.island import paragraphs, questions
 from hepm.lab.rl.formats import Sampled, ToolCalls
@@ -197,7 +196,8 @@ def _work(
     """One trouble: its turns, and whether it was solved."""
     turns, calls = [Turn("user", trouble.user)], tuple[ToolName, ...]()
     while trouble.kind.outcome(calls) is None and len(calls) < environment.most_calls:
-        right = [one.tool for one in oracle(trouble, calls)]
+        ahead = [way.next_tool(calls) for way in trouble.kind.ways if way.works]
+        right = [tool for tool in ahead if tool is not None]
         weights = environment.desk.behaviour(trouble.kind, calls, ())
         tool = random.choices(list(weights), list(weights.values()))[0]
         if right and random.random() < agents.skill:

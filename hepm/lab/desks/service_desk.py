@@ -17,7 +17,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from hepm.ingest.formats.turns import read_messages
-from hepm.types import Outcome, Suggestion, Suggestions, ToolName, Trajectory
+from hepm.types import Outcome, Suggestions, ToolName, Trajectory
 
 if TYPE_CHECKING:
     from hepm.memory import Memory
@@ -271,16 +271,6 @@ def hints_from(memory: Memory, desk: Desk, policy: str) -> Hints:
         return memory.suggest(messages=episode.messages(calls), tools=desk.tools, policy=policy, speak="sure")
 
     return ask
-
-
-def oracle(episode: DeskRun, calls: tuple[ToolName, ...]) -> Suggestions:
-    """Name the next tool of a way that works."""
-    suggestions: list[Suggestion] = []
-    for way in episode.kind.ways:
-        tool = way.next_tool(calls)
-        if way.works and tool is not None:
-            suggestions.append(Suggestion(tool, 1.0, 0, 0.0, None, "it works"))
-    return Suggestions(tuple(suggestions))
 
 
 TOUR_RUNS: Final = 300  # to learn from, of the desk to show

@@ -4,9 +4,6 @@ GraphSAGE over text vectors and a linear map of the state, trained by BPR (Rendl
 was called must score above another successor of the last tool. Tools are then taken greedily among the successors.
 """
 
-# torch and PyTorch Geometric have few types.
-# pyright: basic, reportGeneralTypeIssues=false, reportMissingTypeStubs=false
-
 from __future__ import annotations
 
 import numpy as np
