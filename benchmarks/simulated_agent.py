@@ -41,7 +41,7 @@ from hepm.evals.domains import Domain, DomainRun, fold_of
 from hepm.evals.metrics import Bootstrap, interval
 from hepm.ingest import ReadOptions, Rejection, read_runs
 from hepm.ingest.transitions import AgentState
-from hepm.lab.environments import Call, Environment, Task, ToolFailed, environment_names, find_environment
+from hepm.lab.environments import Environment, Task, ToolFailed, environment_names, find_environment
 from hepm.memory import Memory
 from hepm.policy import POLICIES
 from hepm.types import Speak, StateSummary, ToolCall, ToolName, Turn
@@ -137,11 +137,11 @@ class Needed:
         self._total, self._made = sum(len(turn.calls) for turn in task.gold), 0
 
     def next(self) -> ToolName | None:
-        return self._turns[0][0][0].tool if self._turns and self._turns[0][0] else None
+        return self._turns[0][0][0].name if self._turns and self._turns[0][0] else None
 
-    def take(self, tool: ToolName) -> Call | None:
+    def take(self, tool: ToolName) -> ToolCall | None:
         calls = self._turns[0][0] if self._turns else []
-        found = next((call for call in calls if call.tool == tool), None)
+        found = next((call for call in calls if call.name == tool), None)
         if found is not None:
             calls.remove(found)
             self._made += 1
@@ -195,12 +195,12 @@ def play(
             state.add(Turn("user", said))
             step = 0
             continue
-        call = needed.take(action.action) or Call(action.action, action.arguments)
+        call = needed.take(action.action) or ToolCall(action.action, action.arguments)
         try:
-            result, failed = episode.call(call.tool, call.arguments), False
+            result, failed = episode.call(call.name, call.arguments), False
         except ToolFailed as error:
             result, failed = str(error), True
-        state.add(Turn("assistant", "", (ToolCall(call.tool, dict(call.arguments), result, error=failed),)))
+        state.add(Turn("assistant", "", (ToolCall(call.name, call.arguments, result, error=failed),)))
         step += 1
     ended.reward, ended.share = episode.reward(), needed.share
     episode.close()

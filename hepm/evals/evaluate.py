@@ -75,9 +75,7 @@ def evaluate(
         options = replace(options, reference=methods[0].name)
 
     results = [_Measured(domain, options, sample) for domain in sample.domains]
-    to_ask: list[tuple[_Measured, _Questions]] = []
-    for result in results:
-        to_ask += [(result, questions) for questions in result.to_ask]
+    to_ask = [(result, questions) for result in results for questions in result.to_ask]
     if sum(len(questions.split.train) for _, questions in to_ask) < _WORTH_RUNS:
         processes = 1
     answers_of = partial(_answers, methods, options.k)
@@ -85,13 +83,8 @@ def evaluate(
     for number, ((result, questions), answers) in enumerate(zip(to_ask, answered, strict=True), 1):
         result.take(questions, answers)
         on_progress(number, len(to_ask))
-    measured: dict[str, _Measured] = {}
-    skipped: dict[str, str] = {}
-    for result in results:
-        if result.events:
-            measured[result.domain.name] = result
-        else:
-            skipped[result.domain.name] = _why_nothing(result.domain)
+    measured = {result.domain.name: result for result in results if result.events}
+    skipped = {result.domain.name: _why_nothing(result.domain) for result in results if not result.events}
     if not measured:
         reasons = "; ".join(f"{name}: {why}" for name, why in skipped.items())
         raise InputError(f"nothing could be evaluated: {reasons}")

@@ -244,7 +244,7 @@ def _gold_steps(task: Task) -> list[Object]:
     steps: list[Object] = []
     for turn in task.gold:
         for call in turn.calls:
-            steps.append(completion("", tool_call(call.tool, call.arguments, len(steps))))
+            steps.append(completion("", tool_call(call.name, call.arguments, len(steps))))
         steps.append(completion(turn.text))
     return steps
 

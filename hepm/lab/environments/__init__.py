@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from hepm.errors import InputError, NotFoundError
+from hepm.types import Turn
 
 if TYPE_CHECKING:
     from hepm.llm import Endpoint
@@ -30,25 +31,6 @@ class ToolFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """A tool with its arguments."""
-
-    tool: str
-    arguments: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class GoldTurn:
-    """What the environment's authors give as right between one text of the user and the next.
-
-    `text` is the answer they expect after the calls, "" where any will do.
-    """
-
-    calls: tuple[Call, ...]
-    text: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Task:
     """One task.
 
@@ -58,7 +40,8 @@ class Task:
         system: The instructions and policy that the agent works by.
         family: Tasks that share what they are about: they are held apart together.
         split: "train" or "test" as published, "" where nothing is.
-        gold: Empty where the authors give none.
+        gold: What the environment's authors give as right between one text of the user and the next: calls, and the
+            text that they expect after them, "" where any will do. Empty where they give none.
     """
 
     id: str
@@ -66,7 +49,7 @@ class Task:
     system: str = ""
     family: str = ""
     split: str = ""
-    gold: tuple[GoldTurn, ...] = ()
+    gold: tuple[Turn, ...] = ()
 
 
 class Episode(Protocol):

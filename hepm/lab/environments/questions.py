@@ -13,10 +13,11 @@ from threading import Lock
 from typing import Any, Final
 
 from hepm.errors import InputError, MissingExtraError
-from hepm.lab.environments import Call, GoldTurn, Schema, Task, ToolFailed, tool_schema
+from hepm.lab.environments import Schema, Task, ToolFailed, tool_schema
 from hepm.lab.environments.answers import exact_match, f1
 from hepm.lab.environments.island import AskedQuestion, Paragraph, paragraphs, questions
 from hepm.lab.environments.question_files import read_corpus, read_questions
+from hepm.types import ToolCall, Turn
 
 FOUND: Final = 3
 """k_d, the paragraphs that a search gives (EvolveR, A.2)."""
@@ -135,8 +136,8 @@ class QuestionEnvironment:
         tasks: list[Task] = []
         for asked in self._contents()[0]:
             # Questions of files have no known searches: a task without gold calls.
-            calls = tuple(Call(SEARCH, {"query": query}) for query in asked.searches)
-            gold = (GoldTurn(calls, asked.answers[0]),)
+            calls = tuple(ToolCall(SEARCH, {"query": query}) for query in asked.searches)
+            gold = (Turn("assistant", asked.answers[0], calls),)
             tasks.append(Task(asked.id, asked.text, _SYSTEM, asked.kind or asked.id, asked.split, gold))
         return tasks
 

@@ -17,10 +17,10 @@ from typing import Any, Final
 from hepm.agents.loop import ChatModel
 from hepm.errors import EpisodeError
 from hepm.ingest.formats.bfcl import json_schema, parse_call
-from hepm.lab.environments import Ask, Call, GoldTurn, Schema, Task, ToolFailed, endpoint_of_user
+from hepm.lab.environments import Ask, Schema, Task, ToolFailed, endpoint_of_user
 from hepm.lab.environments.packages import Package
 from hepm.llm import Endpoint
-from hepm.types import Tool
+from hepm.types import Tool, ToolCall, Turn
 
 _SERVE: Final = Path(__file__).with_name("backends") / "serve.py"
 _LIMIT_S: Final = 300.0
@@ -170,16 +170,10 @@ def task_of(record: dict[str, Any]) -> Task:
     A call is [tool, arguments], or written as Python, "cd(folder='document')", with the descriptions of `tools`.
     """
     known = {spec["name"]: Tool(spec["name"], "", spec["parameters"]) for spec in record.pop("tools", ())}
-    gold: list[GoldTurn] = []
+    gold: list[Turn] = []
     for written, text in record.pop("gold", ()):
-        calls: list[Call] = []
-        for call in written:
-            if isinstance(call, str):
-                parsed = parse_call(call, known)
-                calls.append(Call(parsed.name, parsed.arguments))
-            else:
-                calls.append(Call(*call))
-        gold.append(GoldTurn(tuple(calls), text))
+        calls = [parse_call(call, known) if isinstance(call, str) else ToolCall(*call) for call in written]
+        gold.append(Turn("assistant", text, tuple(calls)))
     return Task(**record, gold=tuple(gold))
 
 

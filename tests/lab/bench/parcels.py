@@ -9,9 +9,9 @@ from dataclasses import replace
 from hashlib import md5
 from typing import Any, Final
 
-from hepm.lab.environments import Ask, Call, GoldTurn, Schema, Task, ToolFailed
+from hepm.lab.environments import Ask, Schema, Task, ToolFailed
 from hepm.llm import Endpoint
-from hepm.types import SUMMARY_TOOL
+from hepm.types import SUMMARY_TOOL, ToolCall, Turn
 from tests.loopback import Reply, Request, completion
 
 RIGHT: Final = {
@@ -78,7 +78,13 @@ class Parcels:
                 system="You work at a service desk.",
                 family=name,
                 split=("train" if name in NAMES[:2] else "test") if self._split else "",
-                gold=(GoldTurn((Call("get_parcel", {"parcel": number}), Call(right, {"parcel": number}))),),
+                gold=(
+                    Turn(
+                        "assistant",
+                        "",
+                        (ToolCall("get_parcel", {"parcel": number}), ToolCall(right, {"parcel": number})),
+                    ),
+                ),
             )
             for number, name in enumerate(NAMES)
             for kind, right in RIGHT.items()

@@ -322,7 +322,7 @@ def test_the_report_has_the_mean_over_all_sessions_and_differences_by_session(tm
 
 def test_a_rule_user_tells_the_problem_step_by_step_and_enforces_nothing_while_asked(tmp_path):
     problems = {"Tom has 3 bags. Each bag holds 4 nuts. How many nuts has he?": "12"}
-    user = RuleUser("Ada", {"bullets": PREFERENCES["bullets"]}, problems=problems)
+    user = RuleUser("Ada", ("bullets",), problems=problems)
     replies = iter(["What do you know?", "And what else?", "It is 12.", "- It is 12."])
 
     def asking(body: Any) -> Any:

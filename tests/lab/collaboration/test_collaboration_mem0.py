@@ -8,7 +8,6 @@ from hepm.lab.bench.folder import Folder
 from hepm.lab.bench.models import Model
 from hepm.lab.collaboration.environment import UsersEnvironment
 from hepm.lab.collaboration.play import UserBench
-from hepm.lab.collaboration.rules import PREFERENCES
 from hepm.lab.collaboration.script import scripted
 from hepm.lab.collaboration.users import RuleUser
 from hepm.llm import Endpoint
@@ -26,7 +25,7 @@ def test_facts_that_mem0_takes_of_each_turn_reach_the_agent_in_the_next_session_
         facts = {"memory": [{"id": "0", "text": said}]}
         return {"choices": [{"message": {"role": "assistant", "content": json.dumps(facts)}}]}
 
-    user = RuleUser("Ada", {name: PREFERENCES[name] for name in ("bullets", "no emoji", "no exclamation")})
+    user = RuleUser("Ada", ("bullets", "no emoji", "no exclamation"))
 
     def efforts() -> list[int]:
         with Folder(tmp_path / "f", {}) as folder:

@@ -34,7 +34,7 @@ def play(environment: Environment, task: Task, *, gold: bool) -> tuple[float, di
     episode, texts = environment.start(task), []
     for turn in task.gold:
         for call in turn.calls if gold else ():
-            texts.append(tried(episode, call.tool, call.arguments))
+            texts.append(tried(episode, call.name, call.arguments))
         said = episode.answer((turn.text if gold else "") or "Done.")
         texts.append(str(said))
         if said is None:
@@ -66,7 +66,7 @@ def test_a_run_that_ends_before_the_user_does_wins_nothing(bfcl: Environment) ->
     task = bfcl.tasks()[0]
     episode = bfcl.start(task)
     for call in task.gold[0].calls:
-        episode.call(call.tool, call.arguments)
+        episode.call(call.name, call.arguments)
     assert episode.reward() == 0
     episode.close()
 
@@ -143,7 +143,7 @@ def test_a_hidden_function_gives_neither_its_test_value_nor_a_second_chance() ->
         tried(episode, "guess", {}) == "failed: no action is called guess; there are evaluate, show_test_input, submit"
     )
     assert tried(episode, "submit", {"value": 10**9}) == "submitted"
-    assert tried(episode, *[(call.tool, call.arguments) for call in task.gold[0].calls][-1]).startswith("failed")
+    assert tried(episode, *[(call.name, call.arguments) for call in task.gold[0].calls][-1]).startswith("failed")
     assert episode.reward() == 0
 
 

@@ -59,7 +59,7 @@ def test_gold_searches_win_every_question_and_nothing_wins_none():
     for task in environment.tasks():
         episode, idle = environment.start(task), environment.start(task)
         for call in task.gold[0].calls:
-            episode.call(call.tool, call.arguments)
+            episode.call(call.name, call.arguments)
         assert episode.answer(f"The {task.gold[0].text}.") is None
         idle.answer("Done.")
         assert (episode.reward(), dict(episode.scores())) == (1, {"f1": 1})

@@ -26,19 +26,20 @@ def tasks(part: str) -> list[dict[str, Any]]:
     for name, document in _config.MULTI_TURN_FUNC_DOC_FILE_MAPPING.items():
         if name in _config.CLASS_FILE_PATH_MAPPING:  # the others belong to other categories of BFCL
             documents[name] = _lines(_paths.MULTI_TURN_FUNC_DOC_PATH / document)
+    records: list[dict[str, Any]] = []
     for entry in _lines(_paths.PROMPT_PATH / file):
-        entry["ground_truth"] = right[entry["id"]]
+        id: str = entry["id"]
+        entry["ground_truth"] = right[id]
         entry["function"] = []
         for name in entry["involved_classes"]:
             entry["function"] += documents[name]
-        _entries[entry["id"]] = entry
-    records: list[dict[str, Any]] = []
-    for id, entry in _entries.items():
-        record = {"id": id, "family": id.rpartition("_")[2]}  # "multi_turn_base_17" is of family 17
+        _entries[id] = entry
         # What the user says first; the later texts come as answers.
-        record["request"] = "\n".join(message["content"] for message in entry["question"][0])
-        gold = [[calls, ""] for calls in entry["ground_truth"]]
-        records.append({**record, "gold": gold, "tools": entry["function"]})
+        request = "\n".join(message["content"] for message in entry["question"][0])
+        gold = [[calls, ""] for calls in right[id]]
+        # "multi_turn_base_17" is of family 17.
+        about = {"family": id.rpartition("_")[2], "gold": gold, "tools": entry["function"]}
+        records.append({"id": id, "request": request, **about})
     return records
 
 

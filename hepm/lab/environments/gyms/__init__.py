@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from hepm.experience.credit import CreditMethod
-from hepm.lab.environments import Call, GoldTurn, Task
+from hepm.lab.environments import Task
 from hepm.lab.environments.gyms.episode import GymEpisode, records, written
 from hepm.lab.environments.gyms.rules import GYMS
+from hepm.types import ToolCall, Turn
 
 # The name of all gyms together.
 ALL: Final = "gyms"
@@ -41,7 +42,7 @@ class Gym:
             # By number, so that the split is the same everywhere.
             split = "train" if seen[kind] < known[kind] * 4 / 5 else "test"
             seen[kind] += 1
-            gold = GoldTurn(tuple(Call(*action) for action in record["right"]))
+            gold = Turn("assistant", "", tuple(ToolCall(*action) for action in record["right"]))
             system = written("gyms")[self.name]["system"]
             tasks.append(Task(f"{self.name}-{number}", record["request"], system, kind, split, (gold,)))
         return tasks
