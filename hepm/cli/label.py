@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
@@ -15,16 +14,14 @@ from hepm.cli.config import read_config
 from hepm.cli.model import ModelChoice, cost_of, dry_run_option, model_options, tell_cost, tell_estimate
 from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, refuse, remark, tell
 from hepm.errors import BudgetSpentError, InputError
-from hepm.text import count_of, day_of
+from hepm.text import CUT, count_of, day_of, on_one_line
 from hepm.types import REMOVED, Object, Outcome, Trajectory
 
 if TYPE_CHECKING:
     from hepm.ingest.outcome import RunVerdict
     from hepm.memory import Memory
 
-_SHOWN_TURNS: Final = 16
-_SPEAKERS: Final = {"assistant": "agent", "user": "user"}
-_LINE: Final = 160
+_SHOWN_LINES: Final = 24
 JUDGE: Final = "judge"
 _KEYS: Final = "y: it succeeded, n: it failed, s: skip, q: quit"  # and the return key
 _WORDS: Final = {True: "success", False: "failure", None: "unlabelled"}
@@ -244,24 +241,14 @@ def _by_hand(memory: Memory, runs: Iterable[Trajectory], namespace: str) -> None
     print(f"{count_of(labelled, 'run')} labelled")
 
 
-def _card(run: Trajectory) -> Iterator[str]:
-    """What a person needs to see of a run, in lines without control characters: its request, and how it ended."""
-    from hepm.experience.transcript import plain, went_wrong
+def _card(run: Trajectory) -> list[str]:
+    """What a person needs to see of a run: its request and how it ended, as a judge reads them."""
+    from hepm.experience.model_distiller import quoted_run
 
     about = [f"run {run.id}", run.task and f"task {run.task}", run.environment and f"in {run.environment}"]
     if run.ended_at is not None:
         about.append(f"ended {day_of(run.ended_at)}")
-    head = ", ".join(part for part in about if part)
-    calls = list(run.calls())
-    yield plain(f"{head}: {count_of(len(calls), 'call')}, {sum(map(went_wrong, calls))} failed", 4 * _LINE)
-    turns = [turn for turn in run.turns if turn.role != "system"]
-    if len(turns) > _SHOWN_TURNS:
-        turns = [turns[0], *turns[1 - _SHOWN_TURNS :]]
-    for turn in turns:
-        if turn.text:
-            yield f"  {_SPEAKERS[turn.role]}: {plain(turn.text, 3 * _LINE)}"
-        for call in turn.calls:
-            arguments = json.dumps(dict(call.arguments), ensure_ascii=False, default=str)
-            yield f"  {'✗' if went_wrong(call) else '·'} {plain(f'{call.name} {arguments}', _LINE)}"
-            if went_wrong(call) and call.result:
-                yield f"      {plain(call.result, _LINE)}"
+    lines = quoted_run(run).splitlines()
+    if len(lines) > _SHOWN_LINES:
+        lines = [lines[0], CUT, *lines[2 - _SHOWN_LINES :]]
+    return [on_one_line(", ".join(part for part in about if part)), *(f"  {line}" for line in lines)]

@@ -188,9 +188,9 @@ def test_runs_are_labelled_by_hand_in_a_terminal_and_quitting_keeps_them(store: 
         os.close(ours)
     text = seen.decode()
     assert command.returncode == 0, text
-    assert "run odd, task t-odd, in repo: 2 calls, 0 failed" in text
-    assert "user: Fix the parser, says odd." in text
-    assert 'Bash {"command": "pytest -q"}' in text
+    assert "run odd, task t-odd, in repo\r\n" in text
+    assert 'user said "Fix the parser, says odd."' in text
+    assert "pytest -q" in text
     assert "1 run labelled" in text
     assert labels(store) == {"odd": (False, ""), "bad": (None, ""), "good": (None, "")}
 
