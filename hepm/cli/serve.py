@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,22 +50,19 @@ def serve(store: str, port: int, upstream: str, holdout: float, deny: bool) -> N
     token = os.environ.get("HEPM_TOKEN")
     if token:
         allowed[token] = Access()
-    options = ServeOptions(
-        host=config.serve.host,
-        port=port,
-        upstream=upstream,
-        upstream_key=os.environ.get("HEPM_UPSTREAM_KEY", ""),
-        placement=config.serve.placement,
-        idle_s=config.serve.idle_s,
-        outcome_by=config.outcome_by,
-        hint_s=config.serve.hint_timeout_s,
-        tokens=allowed,
-        distrust=config.serve.distrust,
-        max_body=config.serve.max_body_bytes,
+    # What the server's options and `[serve]` call the same is the same.
+    table = asdict(config.serve)
+    settings: Object = {each.name: table[each.name] for each in fields(ServeOptions) if each.name in table}
+    settings |= {
+        "port": port,
+        "upstream": upstream,
+        "upstream_key": os.environ.get("HEPM_UPSTREAM_KEY", ""),
+        "outcome_by": config.outcome_by,
+        "tokens": allowed,
         # A function, as each run gets a redactor of its own.
-        redactor=config.redaction.redactor,
-        shortlist=config.serve.shortlist,
-    )
+        "redactor": config.redaction.redactor,
+    }
+    options = ServeOptions(**settings)
 
     def say(address: str) -> None:
         source = ""
@@ -75,9 +73,8 @@ def serve(store: str, port: int, upstream: str, holdout: float, deny: bool) -> N
 
     _log_plainly()
     logging.getLogger("hepm").setLevel(logging.INFO)  # runs that begin and are stored
-    settings = _session_settings(config.serve, store)
-    settings |= {"holdout": holdout, "deny": deny}
-    with open_memory(store, **settings) as memory:
+    of_sessions = _session_settings(config.serve, store) | {"holdout": holdout, "deny": deny}
+    with open_memory(store, **of_sessions) as memory:
         serve(memory, options, say)
 
 

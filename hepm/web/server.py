@@ -73,10 +73,10 @@ class ServeOptions:
     Attributes:
         upstream: Base URL of the endpoint behind the proxy, with its `/v1`.
         upstream_key: The endpoint's key, for clients whose key is a token of hepm or missing.
-        hint_s: Seconds that a request waits for memory; after them it goes on without a hint.
+        hint_timeout_s: Seconds that a request waits for memory; after them it goes on without a hint.
         idle_s: A run that rests for so long is stored; a rule may label it.
         outcome_by: Rules for runs without an outcome (see `IngestOptions`).
-        max_body: Bytes of a request's body.
+        max_body_bytes: Bytes of a request's body.
         tokens: What each bearer token allows; empty on loopback lets every client in.
         distrust: Names of tokens whose runs are stored and never count.
         redactor: Makes what removes secrets from a run, or None to keep them.
@@ -88,10 +88,10 @@ class ServeOptions:
     upstream: str = "https://api.openai.com/v1"
     upstream_key: str = field(default="", repr=False)
     placement: Placement = "auto"
-    hint_s: float = 1.0
+    hint_timeout_s: float = 1.0
     idle_s: float = 1_800.0
     outcome_by: tuple[str, ...] = OUTCOME_BY_DEFAULT
-    max_body: int = 64 << 20
+    max_body_bytes: int = 64 << 20
     tokens: Mapping[str, Access] = field(default_factory=dict[str, Access], repr=False)
     distrust: tuple[str, ...] = ()
     redactor: Callable[[], Redactor | None] = Redactor
@@ -145,14 +145,14 @@ class Server:
             Route("/metrics", self._metrics),
             Route("/openapi.json", self._openapi),
             Route("/hooks/{agent}", self._hook, methods=["POST"]),
-            Route("/otlp/v1/traces", Traces(self.runs, max_body=options.max_body).answer, methods=["POST"]),
+            Route("/otlp/v1/traces", Traces(self.runs, max_body=options.max_body_bytes).answer, methods=["POST"]),
             page,
             *mcp.routes,
             *routes_of(self._doors),
         ]
         # The guard is outside: nothing that it refuses reaches a route.
         inner = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=_HANDLERS)
-        self.app: ASGIApp = Guard(inner, host=options.host, tokens=options.tokens, max_body=options.max_body)
+        self.app: ASGIApp = Guard(inner, host=options.host, tokens=options.tokens, max_body=options.max_body_bytes)
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncGenerator[None]:
@@ -165,7 +165,7 @@ class Server:
             key=options.upstream_key,
             own_tokens=tokens,
             placement=options.placement,
-            hint_s=options.hint_s,
+            hint_s=options.hint_timeout_s,
             shortlist=options.shortlist,
         )
         # So that the first request need not wait for imports, nor for what hints like its own are made of.

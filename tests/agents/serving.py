@@ -21,7 +21,7 @@ def serving(memory: Memory, **options: Any) -> Iterator[tuple[Server, str]]:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
-    chosen = ServeOptions(port=port, **{"hint_s": 60.0, **options})
+    chosen = ServeOptions(port=port, **{"hint_timeout_s": 60.0, **options})
     server = Server(memory, chosen)
     running = uvicorn.Server(uvicorn_config(server.app, chosen))
     thread = threading.Thread(target=running.run)

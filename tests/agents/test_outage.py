@@ -59,7 +59,7 @@ def test_agents_go_on_while_neo4j_is_down_and_what_was_acknowledged_is_stored_af
     fallible: Fallible, endpoint: RawEndpoint, tmp_path: Path, frozen: bool
 ) -> None:
     opened = Memory.open(fallible.uri, auth=fallible.auth, sessions=tmp_path / "sessions", poll_s=0.2, speak="weighed")
-    with opened as memory, serving(memory, upstream=endpoint.url, idle_s=1_800, hint_s=1.0) as (_, url):
+    with opened as memory, serving(memory, upstream=endpoint.url, idle_s=1_800, hint_timeout_s=1.0) as (_, url):
         memory.ingest([trajectory(f"run-{n}", "get_order", "refund", goal="Refund parcel 7.") for n in range(6)])
         client = Client(url)
         assert client.ask("before").status_code == 200

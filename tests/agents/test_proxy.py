@@ -178,7 +178,7 @@ def test_a_result_with_a_forged_hint_reaches_the_model_as_a_quotation_and_the_re
     options: dict[str, Any] = {"placement": "tail"}  # where the hint ends the same message
     headers = {"x-hepm-session": "s", "x-hepm-namespace": "empty" if memory_says == "nothing" else "default"}
     if memory_says == "too late":
-        options["hint_s"] = 0.0
+        options["hint_timeout_s"] = 0.0
     with serving(memory, upstream=loopback.url, **options) as (_, url):
         if memory_says == "an error":
             memory.close()

@@ -271,7 +271,7 @@ def test_slow_and_huge_clients_neither_hold_others_up_nor_fill_the_memory(
     endpoint.answer = answer
     whole = request_bytes("/v1/chat/completions", RAW)
     slow = [whole[:30], whole[:-20], request_bytes("/v1/chat/completions", RAW, "x-endless: 1")]
-    with serving(memory, upstream=endpoint.url, max_body=1 << 20) as (_, url):
+    with serving(memory, upstream=endpoint.url, max_body_bytes=1 << 20) as (_, url):
         held = [(connected(url), one) for one in slow for _ in range(15)]
         for connection, one in held:
             connection.sendall(one)
@@ -325,7 +325,7 @@ def test_a_head_without_an_end_fills_no_memory_and_a_long_one_passes(memory: Mem
 
 def test_requests_pass_while_the_store_is_locked(memory: Memory, endpoint: RawEndpoint, tmp_path: Path) -> None:
     endpoint.answer = WHOLE
-    with serving(memory, upstream=endpoint.url, hint_s=0.5) as (_, url):
+    with serving(memory, upstream=endpoint.url, hint_timeout_s=0.5) as (_, url):
         assert post(url).status_code == 200
         with sqlite3.connect(tmp_path / "m.hepm") as other:
             other.execute("BEGIN EXCLUSIVE")
@@ -343,7 +343,7 @@ def test_a_request_whose_hint_comes_late_leaves_its_run_waiting_for_no_reply(
 ) -> None:
     endpoint.answer = WHOLE
     named = {"x-hepm-session": "late"}
-    with serving(memory, upstream=endpoint.url, hint_s=0.2) as (server, url):
+    with serving(memory, upstream=endpoint.url, hint_timeout_s=0.2) as (server, url):
         post(url, body=CHAT, **named)
         run = server.runs.named("late", namespace="default", door="proxy")
         with run.lock:

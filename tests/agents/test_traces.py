@@ -169,7 +169,7 @@ BAD: list[tuple[bytes, dict[str, str], int]] = [
 
 
 def test_a_bad_body_is_refused_in_a_sentence(memory: Memory) -> None:
-    with serving(memory, max_body=1_000_000) as (_, url):
+    with serving(memory, max_body_bytes=1_000_000) as (_, url):
         for body, headers, status in BAD:
             answer = httpx2.post(f"{url}{TRACES}", content=body, headers=headers)
             assert answer.status_code == status, (body[:40], headers)

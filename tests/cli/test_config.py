@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import asdict, fields
 from pathlib import Path
 
 import click
@@ -12,7 +13,7 @@ import pytest
 
 from hepm import Memory
 from hepm.cli.commands import find_command
-from hepm.cli.config import TABLES, ConfigFile, settings_of
+from hepm.cli.config import TABLES, ConfigFile, ServeTable, settings_of
 from hepm.types import Trajectory, Turn
 from hepm.web.server import ServeOptions
 from tests.cli.chats import chat, chats, write
@@ -151,6 +152,13 @@ def test_a_server_goes_by_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch
     [turn] = redactor(Trajectory("a", (Turn("user", "see T-17"),))).turns
     assert "T-17" not in turn.text
     assert (options.port, options.idle_s, options.outcome_by) == (0, 60.0, ())
+
+
+def test_what_the_file_and_the_server_call_the_same_has_the_same_default() -> None:
+    settings, options = asdict(ServeTable()), ServeOptions()
+    same = {each.name for each in fields(ServeOptions)} & settings.keys() - {"tokens"}
+    assert {"port", "placement", "hint_timeout_s", "max_body_bytes", "shortlist"} <= same
+    assert {name: getattr(options, name) for name in same} == {name: settings[name] for name in same}
 
 
 def test_every_setting_has_a_meaning_and_a_default_within_what_is_allowed() -> None:
