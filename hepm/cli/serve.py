@@ -73,7 +73,7 @@ def serve(store: str, port: int, upstream: str, holdout: float, deny: bool) -> N
 
     _log_plainly()
     logging.getLogger("hepm").setLevel(logging.INFO)  # runs that begin and are stored
-    of_sessions = _session_settings(config.serve, store) | {"holdout": holdout, "deny": deny}
+    of_sessions: Object = _session_settings(config.serve, store) | {"holdout": holdout, "deny": deny}
     with open_memory(store, **of_sessions) as memory:
         serve(memory, options, say)
 
