@@ -182,14 +182,14 @@ def _is_shown(test: FactTest, true: bool) -> bool:
 
 
 def _together(rules: Iterable[ToolRule]) -> list[ToolRule]:
-    """Warnings that name nothing better, of one place and condition, as one."""
+    """Warnings of the same decisions that name nothing better, as one."""
     kept: dict[object, ToolRule] = {}
     for rule in rules:
-        # One that names what is better stands alone.
-        key = (rule.place, rule.conditions, rule.family, rule.better and id(rule))
+        # Environments that share no tools have decisions of their own at one place.
+        key = (rule.place, rule.conditions, rule.family, rule.better, frozenset(rule.runs.items()))
         first = kept.setdefault(key, rule)
         worse = sorted({*first.worse, *rule.worse}, key=lambda tool: (-len(rule.runs[tool].failed), tool))
-        if first is not rule:
+        if first is not rule and not rule.better:
             kept[key] = first._replace(worse=tuple(worse))
     return list(kept.values())
 

@@ -193,6 +193,18 @@ def test_equal_ids_of_tasks_in_two_environments_are_two_tasks(tmp_path: Path) ->
     assert (kind.task, kind.failed, kind.runs) == ("7", 12, 12)
 
 
+def test_warnings_at_the_start_of_two_environments_without_a_common_tool_are_two_forks(tmp_path: Path) -> None:
+    runs: list[Trajectory] = []
+    for number in range(60):
+        for desk in ("hotels", "mails"):
+            tool = ("wrong", "list", "search")[number % 3]
+            won = tool != "wrong"
+            name, goal = f"{desk} {number}", f"{desk} {number}"
+            runs.append(trajectory(name, f"{desk}_{tool}", success=won, task=name, goal=goal, environment=desk))
+    told = {fork.mistakes[0].tool for fork in report_of(tmp_path, *runs).forks}
+    assert told == {"hotels_wrong", "mails_wrong"}
+
+
 def test_what_depends_on_who_the_user_is_is_no_fork(tmp_path: Path) -> None:
     runs: list[Trajectory] = []
     for number in range(60):
