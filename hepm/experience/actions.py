@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
 from functools import cache
 from itertools import islice
 from typing import Final, NamedTuple
@@ -76,26 +75,16 @@ def actions_of(call: ToolCall, *, project: str = "", failed: bool = False) -> li
     Args:
         project: Its folder: paths are named from there.
     """
-    return list(_commands(call, project, failed)) if is_shell(call.name) else []
-
-
-def _commands(call: ToolCall, project: str, failed: bool) -> Iterator[Action]:
-    shell = call.name.partition(" ")[0]
     line = command_of(call.arguments)[:_READ]
-    if runs_remote_code(line):
-        return
-    actions: list[Action] = []
-    for beginnings in islice(pipelines(line), _PIPELINES):
-        action = _action_of(shell, beginnings, project)
-        if action is not None:
-            actions.append(action)
-        if len(actions) == _COMMANDS:
-            break
-    last = len(actions) - 1
-    for number, action in enumerate(actions):
-        if action.text:
-            # What failed of a line is its last command, as far as is known.
-            yield action._replace(failed=failed and number == last)
+    if not is_shell(call.name) or runs_remote_code(line):
+        return []
+    shell = call.name.partition(" ")[0]
+    found = (_action_of(shell, beginnings, project) for beginnings in islice(pipelines(line), _PIPELINES))
+    actions = list(islice(filter(None, found), _COMMANDS))
+    if actions:
+        # What failed of a line is its last command, as far as is known.
+        actions[-1] = actions[-1]._replace(failed=failed)
+    return [action for action in actions if action.text]
 
 
 def _action_of(shell: ToolName, beginnings: list[str], project: str) -> Action | None:
@@ -117,9 +106,14 @@ def _action_of(shell: ToolName, beginnings: list[str], project: str) -> Action |
     tool = command_name(shell, {"command": shlex.join(stage.words)})
     whole = _OUTPUT.sub("", beginnings[len(stages) - 1])
     whole = _PATH.sub(lambda path: _path_from(path[0], project), whole)
-    may_be = not whole.isprintable() or may_be_told(whole)
     short = without_values(" ".join(_program_of(without_assignments(stage.words))))
-    text = _told(whole) or short[:ACTION_CHARS] if may_be else ""
+    text = ""
+    if not whole.isprintable():
+        text = short[:ACTION_CHARS]
+    elif may_be_told(whole):
+        safe = without_values(whole)
+        fits = safe and len(whole) <= 2 * ACTION_CHARS and len(safe) <= ACTION_CHARS
+        text = safe if fits else short[:ACTION_CHARS]
     return Action(tool, text, short, any(map(_alters, stages)))
 
 
@@ -130,14 +124,6 @@ def _path_from(path: str, project: str) -> str:
     if folder and folder in parts:
         return "/".join(parts[parts.index(folder) + 1 :]) or "."
     return _HOME.sub("~", path)
-
-
-def _told(whole: str) -> str:
-    """A command whole, without values; "" if it is too long."""
-    if not whole.isprintable() or len(whole) > 2 * ACTION_CHARS:
-        return ""
-    text = without_values(whole)
-    return text if len(text) <= ACTION_CHARS else ""
 
 
 def _alters(command: SimpleCommand) -> bool:

@@ -10,11 +10,11 @@ import ast
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from hepm.experience.transcript import went_wrong
 from hepm.types import JSON, SUMMARY_TOOL, ToolCall, ToolName, Trajectory
@@ -29,6 +29,7 @@ _LINES: Final = 60
 
 # A key with two digits is an id, as in {"HAT041": {"in_stock": true}}: its path is "*", so that all such keys are one.
 _ID_KEY: Final = re.compile(r"\d{2}")
+# From 1e15 on ids that differ would be equal floats.
 _NUMBER: Final = re.compile(r"-?\d{1,15}(?:\.\d+)?")
 # "  - Flight number: HAT041": an optional bullet, a key and a value.
 _LINE: Final = re.compile(r"\s*(?:-\s+)?([A-Za-z_][\w -]{0,39}?):\s*(.*)")
@@ -45,19 +46,14 @@ class Leaf(NamedTuple):
 
 
 class ValuePlace(NamedTuple):
-    """Where a value stands: at a path in the results of a tool, or in the user's words.
+    """Where a value stands: at a path in the results of a tool, or, without a tool, in the user's words."""
 
-    Attributes:
-        of: The tool; "" for words.
-    """
-
-    kind: Literal["result", "words"]
-    of: str = ""
+    of: ToolName = ""
     path: str = ""
 
     def __str__(self) -> str:
         """Such as "get_order.order_id", "a key of list_orders.orders", "the user's words"."""
-        if self.kind == "words":
+        if not self.of:
             return "the user's words"
         if not self.path:
             return f"the result of {self.of}"
@@ -67,37 +63,23 @@ class ValuePlace(NamedTuple):
         return f"{self.of}.{self.path.removesuffix(':')}"
 
 
+WORDS: Final = ValuePlace()
+"""The user's words."""
+
+
 def comparable(value: JSON) -> str:
-    """Equal for values that mean the same: case, white space, and 5 or "5.0" do not matter."""
-    # bool before int, as True is one.
-    if isinstance(value, bool) or value is None:
-        return json.dumps(value)
-    if isinstance(value, int | float):
-        # From 1e15 on ids that differ would be equal floats.
-        return repr(float(value)) if abs(value) < 1e15 else str(value)
-    if isinstance(value, str):
-        text = " ".join(value.split()).casefold()
-        return repr(float(text)) if _NUMBER.fullmatch(text) else text
-    if isinstance(value, Mapping):
-        members = (f"{key}:{comparable(member)}" for key, member in sorted(value.items()))
-        return "{" + ",".join(members) + "}"
-    return "[" + ",".join(map(comparable, value)) + "]"
-
-
-def tokens_of(text: str) -> list[str]:
-    """The words and ids of a text as they stand there, without the marks around them."""
-    stripped = (token.strip(_EDGE) for token in _TOKEN.findall(text))
-    return [token for token in stripped if token]
+    """Equal for scalars that mean the same: case, white space, and 5 or "5.0" do not matter."""
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        return json.dumps(value, sort_keys=True, default=str).casefold()
+    text = " ".join(str(value).split()).casefold()
+    return repr(float(text)) if _NUMBER.fullmatch(text) else text
 
 
 @lru_cache(maxsize=2_048)  # environments return the same texts to many runs
 def leaves_of(result: str) -> tuple[Leaf, ...]:
     """The values of a result: of JSON scalars, and keys that are ids; of other texts those of "key: value" lines."""
     parsed = _parsed(result)
-    if isinstance(parsed, str):
-        leaves = _leaves_in_text(result)
-    else:
-        leaves = _leaves_in(parsed, "", 0)
+    leaves = _leaves_in_text(result) if isinstance(parsed, str) else _leaves_in(parsed, "", 0)
     return tuple(islice(leaves, _MOST_LEAVES))
 
 
@@ -122,19 +104,16 @@ def _leaves_in(value: JSON, path: str, depth: int) -> Iterator[Leaf]:
         for item in value[:_MOST_ITEMS]:
             yield from _leaves_in(item, f"{path}[]", depth + 1)
     elif isinstance(value, Mapping):
-        for key, member in list(value.items())[:_MOST_ITEMS]:
+        holder = f"{path}." if path else ""
+        for key, member in islice(value.items(), _MOST_ITEMS):
             name = str(key)
             key_is_id = _ID_KEY.search(name) is not None
             if key_is_id or depth == 0:
-                yield Leaf(_below(path, "*"), name)
+                yield Leaf(f"{holder}*", name)
             below = "*" if key_is_id else name[:_MOST_ITEMS]
-            yield from _leaves_in(member, _below(path, below), depth + 1)
+            yield from _leaves_in(member, f"{holder}{below}", depth + 1)
     elif value is not None and len(str(value)) <= _VALUE_CHARS:
         yield Leaf(path, value)
-
-
-def _below(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
 
 
 def _leaves_in_text(text: str) -> Iterator[Leaf]:
@@ -146,14 +125,13 @@ def _leaves_in_text(text: str) -> Iterator[Leaf]:
         pair = _LINE.fullmatch(line)
         if pair is not None and pair[2]:
             # The colon tells the key of a text from the member of an object.
-            yield Leaf(f"{pair[1].strip()}:", _unquoted(pair[2]))
+            yield Leaf(f"{pair[1].strip()}:", re.sub(r"^(['\"])(.*)\1$", r"\2", pair[2].strip()))
 
 
-def _unquoted(text: str) -> str:
-    stripped = text.strip()
-    if len(stripped) > 1 and stripped[0] == stripped[-1] and stripped[0] in "'\"":
-        return stripped[1:-1]
-    return stripped
+def _words(text: str) -> str:
+    """The words and ids of a text, without the marks around them, with blanks around: "art" is not in "start"."""
+    stripped = (token.strip(_EDGE) for token in _TOKEN.findall(text.casefold()))
+    return f" {' '.join(filter(None, stripped))} "
 
 
 class KnownValues:
@@ -171,39 +149,33 @@ class KnownValues:
 
     def say(self, text: str) -> None:
         """Take a message of the user."""
-        self._said.append(_spaced(text))
-
-    def user_said(self, value: str) -> bool:
-        """Whether the words of a value, which is no long text, stand one after the other in a message of the user."""
-        if len(value) > _VALUE_CHARS:
-            return False
-        # Users write "round trip" for round_trip.
-        sought = {_spaced(value), _spaced(value.replace("_", " "))} - {"  "}
-        return any(words in text for words in sought for text in self._said)
+        self._said.append(_words(text))
 
     def receive(self, calls: Iterable[ToolCall]) -> None:
         """Take the results of the calls of a turn."""
         for call in calls:
             if call.result and call.error is not True:
                 for path, value in leaves_of(call.result[: 2 * _PARSED_CHARS]):
-                    self._add(ValuePlace("result", call.name, path), value)
+                    place, places = ValuePlace(call.name, path), self.stands[comparable(value)]
+                    self.counts[place] += place not in places
+                    places.add(place)
 
-    def _add(self, place: ValuePlace, value: JSON) -> None:
-        places = self.stands[comparable(value)]
-        self.counts[place] += place not in places
-        places.add(place)
+    def places_of(self, value: JSON) -> set[ValuePlace]:
+        """Every place where a value, or all elements of a list, stand."""
+        elements = [*value] if isinstance(value, list | tuple) else [value]
+        if not elements:
+            return set()
+        known = (self.stands.get(comparable(element), set[ValuePlace]()) for element in elements)
+        places = set[ValuePlace].intersection(*known)
+        return places | {WORDS} if all(self._user_said(str(element)) for element in elements) else places
 
-
-def _spaced(text: str) -> str:
-    """The words of a text with blanks around, so that "art" is not in "start"."""
-    return f" {' '.join(map(str.casefold, tokens_of(text)))} "
-
-
-def elements(value: JSON) -> list[JSON]:
-    """The elements of a list; any other value alone."""
-    if isinstance(value, list | tuple):
-        return [*value]
-    return [value]
+    def _user_said(self, value: str) -> bool:
+        """Whether the words of a value, which is no long text, stand one after the other in a message of the user."""
+        if len(value) > _VALUE_CHARS:
+            return False
+        # Users write "round trip" for round_trip.
+        sought = {_words(value), _words(value.replace("_", " "))} - {"  "}
+        return any(words in text for words in sought for text in self._said)
 
 
 FEWEST_CALLS: Final = 4
@@ -228,124 +200,88 @@ class LearnedArgument:
         beside: How many values stood there in all of these calls.
     """
 
-    calls: int = 0
     tasks: set[str] = field(default_factory=set[str])
     values: Counter[str] = field(default_factory=Counter[str])
     stood: Counter[ValuePlace] = field(default_factory=Counter[ValuePlace])
     beside: Counter[ValuePlace] = field(default_factory=Counter[ValuePlace])
 
+    @property
+    def calls(self) -> int:
+        """Calls that passed it."""
+        return self.values.total()
+
     def note(self, value: JSON, known: KnownValues) -> None:
-        """Count a value that a call passed, and every place where it, or all elements of it, stood before."""
-        self.calls += 1
+        """Count a value that a call passed, and every place where it stood before."""
         self.values[comparable(value)] += 1
-        sought = set(map(comparable, elements(value)))
-        if not sought:
-            return
-        for place in set[ValuePlace].intersection(*(known.stands.get(key, set()) for key in sought)):
+        for place in known.places_of(value):
             self.stood[place] += 1
             self.beside[place] += known.counts[place]
-        if all(known.user_said(str(element)) for element in elements(value)):
-            self.stood[ValuePlace("words")] += 1
 
-    def places(self) -> list[ValuePlace]:
-        """Where its values stood, the place that held most of them first."""
+    @property
+    def origin(self) -> ValuePlace | None:
+        """The place that held most of its values; None if too little was seen, or no place is right often enough."""
 
         def rank(place: ValuePlace) -> tuple[int, bool, int, ValuePlace]:
             # What also stands in words may change with them: of equals, a result is the plainer place.
-            return -self.stood[place], place.kind != "result", self.beside[place], place
+            return -self.stood[place], place == WORDS, self.beside[place], place
 
-        return sorted(self.stood, key=rank)
-
-
-class Origin(NamedTuple):
-    """Where an argument comes from."""
-
-    name: str
-    place: ValuePlace
-
-    def __str__(self) -> str:
-        """Such as "order_id ← get_order.order_id"."""
-        return f"{self.name} ← {self.place}"
+        # A 0 in a result is no reason to believe that the 0 passed came from there.
+        anywhere = 2 * sum(self.values[value] for value in _ANYWHERE) > self.calls
+        place = min((place for place in self.stood if place == WORDS or not anywhere), key=rank, default=None)
+        if place is None or self.calls < FEWEST_CALLS or len(self.tasks) < FEWEST_TASKS:
+            return None
+        # What is always passed is no news, unless it was known before each call.
+        constant = len(self.values) == 1 and self.stood[place] < self.calls
+        return place if self.stood[place] >= RIGHT_FROM * self.calls and not constant else None
 
 
 @dataclass(slots=True)
 class ToolArguments:
     """The arguments of one tool: how many calls were learned from, and the runs that made them, the latest last."""
 
-    tool: ToolName
     calls: int = 0
     runs: dict[str, None] = field(default_factory=dict[str, None])
-    arguments: dict[str, LearnedArgument] = field(default_factory=dict[str, LearnedArgument])
+    arguments: defaultdict[str, LearnedArgument] = field(default_factory=lambda: defaultdict(LearnedArgument))
 
-    def origins(self) -> list[Origin]:
+    def origins(self) -> dict[str, ValuePlace]:
         """Where the arguments come from that most calls pass, as far as one place is right for most of these."""
-        origins: list[Origin] = []
+        origins: dict[str, ValuePlace] = {}
         for name, argument in self.arguments.items():
-            if 2 * argument.calls > self.calls:
-                origin = _origin_of(name, argument)
-                if origin is not None:
-                    origins.append(origin)
+            if 2 * argument.calls > self.calls and argument.origin is not None:
+                origins[name] = argument.origin
         return origins
-
-
-def _origin_of(name: str, argument: LearnedArgument) -> Origin | None:
-    """Where an argument comes from; None if too little was seen, or no place is right often enough."""
-    if argument.calls < FEWEST_CALLS or len(argument.tasks) < FEWEST_TASKS:
-        return None
-    # A 0 in a result is no reason to believe that the 0 passed came from there.
-    anywhere = 2 * sum(argument.values[value] for value in _ANYWHERE) > argument.calls
-    places = [place for place in argument.places() if not (anywhere and place.kind == "result")]
-    if not places or argument.stood[places[0]] < RIGHT_FROM * argument.calls:
-        return None
-    # What is always passed is no news, unless it was known before each call.
-    if len(argument.values) == 1 and argument.stood[places[0]] < argument.calls:
-        return None
-    return Origin(name, places[0])
 
 
 def learn_arguments(runs: Iterable[Trajectory]) -> dict[ToolName, ToolArguments]:
     """The arguments of each tool, learned from the calls without an error of successful runs."""
-    learned: dict[ToolName, ToolArguments] = {}
+    learned: defaultdict[ToolName, ToolArguments] = defaultdict(ToolArguments)
     for run in runs:
         if run.outcome.graded().success is True:
-            _learn_from(run, learned)
+            task = _task_of(run)
+            for known, call in replay(run):
+                tool = learned[call.name]
+                tool.runs[run.id] = None
+                tool.calls += 1
+                for name, value in call.arguments.items():
+                    tool.arguments[name].tasks.add(task)
+                    tool.arguments[name].note(value, known)
     return learned
 
 
-def _learn_from(run: Trajectory, learned: dict[ToolName, ToolArguments]) -> None:
-    task = task_key(run)
-
-    def note(known: KnownValues, call: ToolCall) -> None:
-        tool = learned.setdefault(call.name, ToolArguments(call.name))
-        tool.runs[run.id] = None
-        tool.calls += 1
-        for name, value in call.arguments.items():
-            argument = tool.arguments.setdefault(name, LearnedArgument())
-            argument.tasks.add(task)
-            argument.note(value, known)
-
-    replay(run, note)
-
-
-def task_key(run: Trajectory) -> str:
+def _task_of(run: Trajectory) -> str:
     """Equal for runs of one task: its id, or without one the user's first message but for numbers."""
-    if run.task:
-        return run.task
-    for turn in run.turns:
-        if turn.role == "user" and turn.text:
-            return re.sub(r"\d+", "0", turn.text[:200])
-    return ""
+    first = next((turn.text for turn in run.turns if turn.role == "user" and turn.text), "")
+    return run.task or re.sub(r"\d+", "0", first[:200])
 
 
-def replay(run: Trajectory, at_call: Callable[[KnownValues, ToolCall], object]) -> None:
-    """Go through a run; before each call of the agent that did not fail, `at_call` gets what is known, and the call."""
+def replay(run: Trajectory) -> Iterator[tuple[KnownValues, ToolCall]]:
+    """The calls of a run's agent that did not fail, each with what is known before it, which later turns change."""
     known = KnownValues()
     for turn in run.turns:
         if turn.role == "user" and turn.text:
             known.say(turn.text)
         own = [call for call in turn.ran if call.name != SUMMARY_TOOL]
-        for call in own:
-            if turn.role != "user" and not went_wrong(call):
-                at_call(known, call)
+        if turn.role != "user":
+            yield from ((known, call) for call in own if not went_wrong(call))
         # After all calls of the turn: they were made together, and none knew a result of another.
         known.receive(own)

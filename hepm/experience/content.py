@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Final
 
-from hepm.experience.arguments import Origin, ToolArguments, learn_arguments
+from hepm.experience.arguments import WORDS, ToolArguments, ValuePlace, learn_arguments
 from hepm.experience.comparison import says_nothing
 from hepm.experience.conditions import Conditions
 from hepm.experience.lessons import COMES_FROM, SOLVED_BY, Principle, applies_in, is_content, sources_of
-from hepm.experience.recipes import Step, learn_recipes, steps_of_run, tools_of
+from hepm.experience.recipes import Step, learn_recipes, tools_of
 from hepm.graph.lessons.rows import LessonRow, StoredLesson, Triple
 from hepm.ingest.shell.parser import is_shell
 from hepm.llm.usage import estimate_tokens
@@ -45,10 +45,7 @@ def content_by_project(runs: Iterable[Trajectory]) -> list[Principle]:
     for (environment, project), runs_of_project in grouped.items():
         for principle in content_of(runs_of_project, environment, project):
             first = by_id.get(principle.id)
-            if first is None:
-                by_id[principle.id] = principle
-            else:
-                by_id[principle.id] = _joined(first, principle)
+            by_id[principle.id] = principle if first is None else _joined(first, principle)
     return [_with_latest_sources(principle, tokens) for principle in by_id.values()]
 
 
@@ -75,36 +72,32 @@ def content_of(runs: Sequence[Trajectory], environment: str, project: str = "") 
     """The lessons that runs of one environment, and of one project, teach."""
     preconditions = (f"{_IN_PROJECT}{project}",) if project else ()
     where = Conditions((environment,) if environment else (), preconditions=preconditions)
-    labelled = list(filter(None, map(steps_of_run, runs)))
-    for tool in learn_arguments(runs).values():
-        yield from _of_arguments(tool, where)
-    yield from learn_recipes(labelled, where)[:MOST_OF_A_KIND]
+    for tool, learned in learn_arguments(runs).items():
+        if not is_shell(tool) and _EDITED.isdisjoint(learned.arguments):
+            yield from _of_arguments(tool, learned, where)
+    yield from learn_recipes(runs, where)[:MOST_OF_A_KIND]
 
 
-def _of_arguments(tool: ToolArguments, where: Conditions) -> Iterator[Principle]:
+def _of_arguments(tool: ToolName, learned: ToolArguments, where: Conditions) -> Iterator[Principle]:
     """Where the arguments of a tool come from."""
-    if is_shell(tool.tool) or not _EDITED.isdisjoint(tool.arguments):
-        return
-    origins = tool.origins()
-    if all(origin.place.kind == "words" for origin in origins):
+    origins = learned.origins()
+    if all(place == WORDS for place in origins.values()):
         return  # that the user says what is wanted needs no lesson
-    while estimate_tokens(_call_text(tool.tool, origins)) > SENTENCE_TOKENS and len(origins) > 1:
-        origins.pop()
-    triples = [Triple(f"{tool.tool}.{origin.name}", COMES_FROM, str(origin.place)) for origin in origins]
-    tools = dict.fromkeys((tool.tool, *(one.place.of for one in origins if one.place.kind == "result")))
+    while estimate_tokens(_call_text(tool, origins)) > SENTENCE_TOKENS and len(origins) > 1:
+        origins.popitem()
     yield Principle(
         "guiding",
-        _call_text(tool.tool, origins),
-        triples=tuple(triples),
-        sources=sources_of(tool.runs),
-        tools=tuple(tools),
+        _call_text(tool, origins),
+        triples=tuple(Triple(f"{tool}.{name}", COMES_FROM, str(place)) for name, place in origins.items()),
+        sources=sources_of(learned.runs),
+        tools=tuple(dict.fromkeys((tool, *(place.of for place in origins.values() if place != WORDS)))),
         conditions=where,
     )
 
 
-def _call_text(tool: ToolName, origins: Iterable[Origin]) -> str:
+def _call_text(tool: ToolName, origins: Mapping[str, ValuePlace]) -> str:
     """Such as "process_return(order_id ← get_order.order_id, reason ← the user's words)"."""
-    return f"{tool}({', '.join(map(str, origins))})"
+    return f"{tool}({', '.join(f'{name} ← {place}' for name, place in origins.items())})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ where that is known, met the same words, with numbers, ids and paths left out. W
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from hepm.experience.actions import Action, actions_of
 from hepm.experience.conditions import ALWAYS, Conditions
@@ -100,63 +100,25 @@ class Step(NamedTuple):
         return bool(self.errors) or any(action.failed for action in self.actions)
 
 
-@dataclass(frozen=True, slots=True)
-class RunSteps:
-    """A labelled run.
-
-    Attributes:
-        well: Whether it succeeded.
-        when: The day it ended, or the file it was read from; "" if neither is known.
-    """
-
-    id: str
-    well: bool
-    when: str
-    steps: tuple[Step, ...]
-
-
-def steps_of_run(run: Trajectory) -> RunSteps | None:
-    """The commands of a labelled run; None without a label."""
-    success = run.outcome.graded().success
-    if success is None:
-        return None
-    project = run.tags.get("project", "")
-    turns = [turn for turn in run.turns if turn.role != "user"]
-    steps = [step_of(call, project) for turn in turns for call in turn.ran if is_shell(call.name)]
-    day = ""
-    if run.ended_at is not None:
-        day = f"day {int(run.ended_at // 86_400)}"  # since 1970
-    when = f"{day} {run.source}".strip()
-    steps = _without_remote_code(steps)
-    return RunSteps(run.id, success, when, tuple(steps))
-
-
-def _without_remote_code(steps: Sequence[Step]) -> list[Step]:
-    """The steps, without the actions of those that fetch a file which is run later, and of those that run it."""
-    fetched: dict[int, set[str]] = {}
-    unsafe: set[int] = set()
-    for number, step in enumerate(steps):
-        command = command_of(step.call.arguments)
-        for earlier, names in fetched.items():
-            if runs_file(command, names):
-                unsafe.update((earlier, number))
-        names = fetched_files(command)
-        if names:
-            fetched[number] = names
-    safe = [*steps]
-    for number in unsafe:
-        safe[number] = steps[number]._replace(actions=())
-    return safe
-
-
 def step_of(call: ToolCall, project: str = "") -> Step:
     """A call with what it does, and the errors in its result."""
     failed = went_wrong(call)
-    actions = tuple(actions_of(call, project=project, failed=failed))
-    errors: tuple[str, ...] = ()
-    if failed:
-        errors = tuple(errors_of(call))
-    return Step(call, actions, errors)
+    errors = errors_of(call) if failed else []
+    return Step(call, tuple(actions_of(call, project=project, failed=failed)), tuple(errors))
+
+
+def steps_of_run(run: Trajectory) -> list[Step]:
+    """The commands of a run, without the actions of those that fetch a file which is run later, or run it."""
+    calls = [call for turn in run.turns if turn.role != "user" for call in turn.ran if is_shell(call.name)]
+    steps = [step_of(call, run.tags.get("project", "")) for call in calls]
+    commands = [command_of(call.arguments) for call in calls]
+    for number, command in enumerate(commands):
+        names = fetched_files(command)
+        for later in range(number + 1, len(commands) if names else 0):
+            if runs_file(commands[later], names):
+                for unsafe in (number, later):
+                    steps[unsafe] = steps[unsafe]._replace(actions=())
+    return steps
 
 
 def tools_of(step: Step) -> list[ToolName]:
@@ -172,33 +134,40 @@ AGREE_FROM: Final = 0.6
 """The share of the runs that met the error and succeeded."""
 _STEPS: Final = 5  # after an error in which its repair is sought
 
+_Repair: TypeAlias = dict[str, tuple[int, ToolName]]
+"""What a run did after an error, by text: at which of the steps after it first, and with which tool."""
+
 
 @dataclass(slots=True)
 class _Met:
-    """An error, with the runs that met it, and what each did next by its place.
+    """What the runs that met an error did next, by id; and their days, or the files they were read from."""
 
-    Attributes:
-        did: By text the runs, each with the step after the error.
-    """
-
-    good: set[str] = field(default_factory=set[str])
-    bad: set[str] = field(default_factory=set[str])
+    good: dict[str, _Repair] = field(default_factory=dict[str, _Repair])
+    bad: dict[str, _Repair] = field(default_factory=dict[str, _Repair])
     days: set[str] = field(default_factory=set[str])
-    did: defaultdict[str, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
-    tools: dict[str, ToolName] = field(default_factory=dict[str, ToolName])
 
 
-def learn_recipes(runs: Iterable[RunSteps], where: Conditions = ALWAYS) -> list[Principle]:
-    """Recipes, the best supported first; of several lines of one error the one that most runs met.
+def learn_recipes(runs: Iterable[Trajectory], where: Conditions = ALWAYS) -> list[Principle]:
+    """Recipes of labelled runs, the best supported first; of several lines of one error the one that most runs met.
 
     A recipe says "pytest: connection refused → docker compose up -d db". `tried` are the labelled runs that did so
     after the error; its tool is a shell if several of its programs met the error.
     """
     met: defaultdict[tuple[ToolName, str], _Met] = defaultdict(_Met)
     for run in runs:
-        for number, step in enumerate(run.steps):
-            if step.errors:
-                _note(met, run, number, step)
+        success = run.outcome.graded().success
+        if success is None:
+            continue
+        day = "" if run.ended_at is None else f"day {int(run.ended_at // 86_400)}"  # since 1970
+        steps = steps_of_run(run)
+        for number, step in enumerate(steps):
+            repair = _repair(steps[number:]) if step.errors else {}
+            for error, tool in product(step.errors, tools_of(step)):
+                seen = met[tool, error]
+                seen.days.add(f"{day} {run.source}".strip())
+                # Of a run that did it twice, the first time.
+                did = (seen.good if success else seen.bad).setdefault(run.id, {})
+                did.update({text: done for text, done in repair.items() if text not in did})
     by_repair: defaultdict[str, list[Principle]] = defaultdict(list)
     for (tool, error), seen in met.items():
         recipe = _recipe(tool, error, seen, where)
@@ -216,62 +185,43 @@ def learn_recipes(runs: Iterable[RunSteps], where: Conditions = ALWAYS) -> list[
     return sorted(best, key=lambda recipe: (-recipe.worked, recipe.text))
 
 
-def _note(met: defaultdict[tuple[ToolName, str], _Met], run: RunSteps, number: int, step: Step) -> None:
-    """Note under each error of a step that a run met it, and what it did next."""
-    following = _repair(run.steps, number)
-    for error, tool in product(step.errors, tools_of(step)):
-        seen = met[tool, error]
-        (seen.good if run.well else seen.bad).add(run.id)
-        seen.days.add(run.when)
-        for place, actions in enumerate(following):
-            for action in actions:
-                # Of a run that did it twice, the first time.
-                seen.did[action.text].setdefault(run.id, place)
-                seen.tools[action.text] = action.tool
-
-
-def _repair(steps: Sequence[Step], number: int) -> list[list[Action]]:
-    """What was done after a failed step, until it succeeds; not what failed itself, and no reading."""
-    failed = steps[number]
+def _repair(steps: Sequence[Step]) -> _Repair:
+    """What was done after the first step, which failed, until it succeeds; not what failed itself, and no reading."""
+    failed, *later = steps
     own = {action.program for action in failed.actions[-1:]}
-    repair: list[list[Action]] = []
-    for step in steps[number + 1 : number + 1 + 2 * _STEPS]:
+    repair: _Repair = {}
+    place = 0
+    for step in later[: 2 * _STEPS]:
         others = [action for action in step.actions if action.program not in own]
-        solved = len(others) < len(step.actions) and not step.failed
         # "docker compose up -d db && pytest": the repair may be on the line of what failed.
         kept = [action for action in others if action.changes and not action.failed]
-        if kept:
-            repair.append(kept)
-        if solved or len(repair) == _STEPS:
+        for action in kept:
+            repair.setdefault(action.text, (place, action.tool))
+        place += bool(kept)
+        solved = len(others) < len(step.actions) and not step.failed
+        if solved or place == _STEPS:
             break
     return repair
 
 
-class _CommonAction(NamedTuple):
-    """What several runs did after an error: when on average, and which successful and failed runs."""
-
-    text: str
-    tool: ToolName
-    place: float
-    good: set[str]
-    bad: set[str]
-
-
 def _recipe(tool: ToolName, error: str, seen: _Met, where: Conditions) -> Principle | None:
     """What most successful runs did after an error; None if too few met it, or if they do not agree."""
-    one_day = len(seen.days) == 1 and "" not in seen.days
     least = max(FEWEST_RUNS, AGREE_FROM * len(seen.good))
-    common = _common_actions(seen, least)
-    if one_day or not common:
+    common = _common(seen, least)
+    if not common or (len(seen.days) == 1 and "" not in seen.days):  # all of one day
         return None
-    common.sort(key=lambda action: -len(action.good))
     # The two that most runs did, in the order in which they did them; where runs did one or the other, the first one.
     chosen = common[:2]
-    if len(chosen[0].good & chosen[-1].good) < least:
+    if len(_doing(seen.good, chosen)) < least:
         chosen = common[:1]
-    chosen.sort(key=lambda action: action.place)
-    good = chosen[0].good & chosen[-1].good
-    repair = ", then ".join(action.text for action in chosen)
+    good, bad = _doing(seen.good, chosen), _doing(seen.bad, chosen)
+
+    def mean_place(text: str) -> float:
+        places = [did[text][0] for did in seen.good.values() if text in did]
+        return sum(places) / len(places)
+
+    chosen.sort(key=mean_place)
+    repair = ", then ".join(chosen)
     shown = error
     if tool not in SHELLS:
         # Of "Bash pytest" the program.
@@ -281,22 +231,26 @@ def _recipe(tool: ToolName, error: str, seen: _Met, where: Conditions) -> Princi
         f"{shown} → {repair}",
         triples=(Triple(f"{tool}: {error}", SOLVED_BY, repair),),
         sources=sources_of(sorted(good)),
-        tools=tuple(dict.fromkeys((tool, *(action.tool for action in chosen)))),
+        tools=tuple(dict.fromkeys((tool, *(seen.good[good[0]][text][1] for text in chosen)))),
         conditions=replace(where, preconditions=(*where.preconditions, f"its result says {error}"), after=(tool,)),
-        tried=len(good) + len(chosen[0].bad & chosen[-1].bad),
+        tried=len(good) + len(bad),
         worked=len(good),
     )
 
 
-def _common_actions(seen: _Met, least: float) -> list[_CommonAction]:
-    """What at least so many successful runs did, and failed ones less often."""
-    common: list[_CommonAction] = []
-    for text, places in sorted(seen.did.items()):
-        good = seen.good & places.keys()
-        bad = seen.bad & places.keys()
+def _doing(runs: Mapping[str, _Repair], texts: Sequence[str]) -> list[str]:
+    """The runs that did all of this."""
+    return [run for run, did in runs.items() if did.keys() >= set(texts)]
+
+
+def _common(seen: _Met, least: float) -> list[str]:
+    """What at least so many successful runs did, and failed ones less often; what most did first."""
+    worked = Counter(text for did in seen.good.values() for text in did)
+    failed = Counter(text for did in seen.bad.values() for text in did)
+    common: list[str] = []
+    for text in sorted(worked, key=lambda text: (-worked[text], text)):
         # What failed runs did as often does not decide.
-        decides = not seen.bad or len(bad) * len(seen.good) < len(good) * len(seen.bad)
-        if len(good) >= least and decides:
-            mean = sum(places[run] for run in good) / len(good)
-            common.append(_CommonAction(text, seen.tools[text], mean, good, bad))
+        decides = not seen.bad or failed[text] * len(seen.good) < worked[text] * len(seen.bad)
+        if worked[text] >= least and decides:
+            common.append(text)
     return common

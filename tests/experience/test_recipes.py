@@ -4,7 +4,7 @@ import pytest
 
 from hepm.experience.actions import actions_of
 from hepm.experience.content import content_of
-from hepm.experience.recipes import RunSteps, errors_of, learn_recipes, normal_error, steps_of_run
+from hepm.experience.recipes import errors_of, learn_recipes, normal_error
 from hepm.types import Outcome, ToolCall, Trajectory, Turn
 
 DAY = 86_400.0
@@ -13,10 +13,6 @@ DAY = 86_400.0
 def trajectory(name: str, calls: list[ToolCall], *, success: bool, day: int = 0, asked: str = "Do it.") -> Trajectory:
     turns = (Turn("user", asked), *(Turn("assistant", calls=(call,)) for call in calls))
     return Trajectory(name, turns, Outcome(success=success), "desk", f"t{name}", ended_at=day * DAY)
-
-
-def steps(*runs: Trajectory) -> list[RunSteps]:
-    return [found for run in runs if (found := steps_of_run(run)) is not None]
 
 
 def sh(command: str, result: str = "", error: bool = False) -> ToolCall:
@@ -55,18 +51,18 @@ def test_a_secret_in_an_error_is_not_kept() -> None:
 
 
 def test_a_recipe_needs_runs_that_agree_on_more_than_one_day() -> None:
-    (one,) = learn_recipes(steps(*map(fixed, range(5))))
+    (one,) = learn_recipes(map(fixed, range(5)))
     assert one.text.startswith("pytest: OperationalError: connection to …")
     assert one.text.endswith("Connection refused → docker compose up -d db")
     assert (one.worked, one.tried) == (5, 5)
-    assert learn_recipes(steps(*(fixed(number, day=1) for number in range(5)))) == []
-    assert learn_recipes(steps(*map(fixed, range(2)))) == []
-    assert learn_recipes(steps(*(fixed(number, fix=f"fix{chr(97 + number)} it") for number in range(6)))) == []
+    assert learn_recipes(fixed(number, day=1) for number in range(5)) == []
+    assert learn_recipes(map(fixed, range(2))) == []
+    assert learn_recipes(fixed(number, fix=f"fix{chr(97 + number)} it") for number in range(6)) == []
 
 
 def test_what_failed_runs_did_as_often_is_no_recipe() -> None:
     runs = [*map(fixed, range(4)), *(fixed(10 + number, success=False) for number in range(4))]
-    assert learn_recipes(steps(*runs)) == []
+    assert learn_recipes(runs) == []
 
 
 def test_a_command_with_a_secret_is_never_told() -> None:
