@@ -20,7 +20,6 @@ from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Experience
 from hepm.experience.operators import (
     OPERATORS,
-    Evidence,
     Member,
     Operator,
     RewordedExperience,
@@ -73,14 +72,6 @@ class EvolutionSettings:
     prune_after: int = 20
     prune_success: float = 0.3
     concurrency: int = 4
-
-    def __post_init__(self) -> None:
-        for name in (*OPERATORS, "general_from", "prune_success", "related"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise InputError(f"{name} is {getattr(self, name)}: it must lie between 0 and 1.")
-        # 2 is the highest temperature that endpoints take.
-        if not 0 <= self.coldest <= self.hottest <= 2 or min(self.proven, self.prune_every, self.concurrency) < 1:
-            raise InputError("give 2 >= hottest >= coldest >= 0, and proven, prune_every and concurrency of 1 or more.")
 
     def temperature(self, iteration: int, iterations: int) -> float:
         """Meta-temperature of an iteration, from 1."""
@@ -157,44 +148,35 @@ class Evolution:
         if iterations < 1:
             raise InputError(f"iterations is {iterations}: it must be 1 or more.")
         for iteration in range(1, iterations + 1):
-            self._iterate(iteration, self._settings.temperature(iteration, iterations))
+            temperature = self._settings.temperature(iteration, iterations)
+            if self._model is not None:
+                made = self._make(self._model, list(self._draw(iteration, temperature)), temperature)
+                self._plan += [step if step.child is None else self._keep(step, step.child) for step in made]
+            if iteration % self._settings.prune_every == 0:
+                self._prune(iteration)
         if not self._children and not self._retired:
             return EvolutionReport("", tuple(self._plan))
-        id = self._new_id()
-        if not dry_run:
-            put = [self._bank.reviewed(child.row(made_by=id)) for child in self._children.values()]
-            # The parents of a pending child stay until it is approved.
-            kept = set[str]().union(*(row.parent_ids for row in put if not row.live))
-            retire = {lesson: why for lesson, why in self._retired.items() if lesson not in kept or why == "pruned"}
-            change = LessonChange(put=put, retire=retire, by=id)
-            refused = self._bank.change(change, namespace=self._namespace).refused
-            self._mark_refused(set(refused))
-        return EvolutionReport(id, tuple(self._plan))
-
-    def _new_id(self) -> str:
-        """The id of this evolution: the number after that of the last one, and a hash of its changes."""
         # Without a clock: the same evolution of the same experiences has the same id.
         changes = "\n".join((*sorted(self._children), "", *sorted(self._retired))).encode("utf-8", "replace")
-        return f"v{self._last + 1:04d}-{blake2b(changes, digest_size=3).hexdigest()}"
+        id = f"v{self._last + 1:04d}-{blake2b(changes, digest_size=3).hexdigest()}"
+        if not dry_run:
+            self._store(id)
+        return EvolutionReport(id, tuple(self._plan))
 
-    def _mark_refused(self, refused: Collection[str]) -> None:
-        """Say of children that the store refused why they were not kept."""
+    def _store(self, id: str) -> None:
+        put = [self._bank.reviewed(child.row(made_by=id)) for child in self._children.values()]
+        # The parents of a pending child stay until it is approved.
+        kept = set[str]().union(*(row.parent_ids for row in put if not row.live))
+        retire = {lesson: why for lesson, why in self._retired.items() if lesson not in kept or why == "pruned"}
+        change = LessonChange(put=put, retire=retire, by=id)
+        refused = self._bank.change(change, namespace=self._namespace).refused
         for number, step in enumerate(self._plan):
             if step.child is not None and step.became == "kept" and step.child.id in refused:
                 self._plan[number] = replace(step, became="refused", note="its run was forgotten meanwhile")
 
-    def _iterate(self, iteration: int, temperature: float) -> None:
-        made: list[EvolutionStep] = []
-        if self._model is not None:
-            made = self._make(self._model, list(self._draw(iteration, temperature)), temperature)
-        for step in made:
-            self._plan.append(step if step.child is None else self._keep(step, step.child))
-        if iteration % self._settings.prune_every == 0:
-            self._prune(iteration)
-
     def _prune(self, iteration: int) -> None:
         for id, member in sorted(self.members.items()):
-            why = self.why_prune(member)
+            why = self._why_prune(member)
             if why and id not in self._children:
                 self._retired[id] = "pruned"
                 del self.members[id]
@@ -219,29 +201,23 @@ class Evolution:
 
     def _reason(self, operator: Operator, member: Member, taken: Collection[str]) -> tuple[tuple[str, ...], str]:
         """The experiences that an operator would change, and why; "" if there is no reason."""
-        if operator == "mutation":
-            failed = member.uses.successes < member.uses.uses
-            return (member.id,), member.record if failed else ""
+        if operator == "crossover":
+            return self._partner(member, taken)
         if operator == "generalisation":
-            return (member.id,), self.why_generalise(member)
-        partner = self.partner(member, taken)
-        if partner is None:
-            return (member.id,), ""
-        other, why = partner
-        return (member.id, other.id), why
+            return (member.id,), self._why_generalise(member)
+        failed = member.uses.successes < member.uses.uses
+        return (member.id,), member.record if failed else ""
 
-    def why_generalise(self, member: Member) -> str:
+    def _why_generalise(self, member: Member) -> str:
         """Why an experience is due: it succeeds often, in several environments or many runs; "" if it is not."""
         if not member.uses.uses or member.success < self._settings.general_from or not member.places:
             return ""
         environments = {self._environment_of[run] for run in self._runs_shown(member.id, success=True)} - {""}
         if member.uses.uses < self._settings.proven and len(environments) < 2:
             return ""
-        if not environments:
-            return member.record
-        return f"{member.record}, in {listed(sorted(environments))}"
+        return f"{member.record}, in {listed(sorted(environments))}" if environments else member.record
 
-    def why_prune(self, member: Member) -> str:
+    def _why_prune(self, member: Member) -> str:
         """Why an experience should be retired: it fails, or is rarely shown; "" if it should stay.
 
         A run could have shown an experience if it was of its environments, and was shown one as new, or newer.
@@ -261,62 +237,56 @@ class Evolution:
             return ""
         return f"shown in {uses.shown} of at least {missed} runs that could have shown it"
 
-    def partner(self, member: Member, taken: Collection[str]) -> tuple[Member, str] | None:
-        """The most similar experience of the same zone, environment and tool and a common stage, and why; or None."""
-        if member.id not in self._seq:
-            return None  # a child: what is stored is crossed by the next evolution
-        found = self._bank.search(
-            member.experience.text, "experience", namespace=self._namespace, limit=len(self.members)
-        )
-        for stored, cosine in found:
+    def _partner(self, member: Member, taken: Collection[str]) -> tuple[tuple[str, ...], str]:
+        """With the most similar experience of the same zone, environment and tool and a common stage, and why."""
+        # What is stored is crossed, a child by the next evolution.
+        text, most = member.experience.text, len(self.members) if member.id in self._seq else 0
+        for stored, cosine in self._bank.search(text, "experience", namespace=self._namespace, limit=most):
             other = self.members.get(stored.row.id)
             # Too similar ones would give a child that says what its parents say.
             if other is None or other.id in taken or cosine > self._settings.related or not _may_cross(member, other):
                 continue
             tools = sorted(set(member.experience.tools) & set(other.experience.tools))
             about = f", both about {listed(tools)}" if tools else ""
-            return other, f"alike by {cosine:.2f}{about}"
-        return None
+            return (member.id, other.id), f"alike by {cosine:.2f}{about}"
+        return (member.id,), ""
 
     def _runs_shown(self, id: str, *, success: bool) -> list[str]:
         """The stored runs that an experience was shown in and that ended so; the first few by id."""
-        runs: list[str] = []
-        for exposure in self._shown[id]:
-            if exposure.success is success and exposure.run in self._environment_of:
-                runs.append(exposure.run)
-        return sorted(runs)[:_EVIDENCE]
-
-    def _runs(self, id: str, *, success: bool) -> list[Trajectory]:
-        return self._bank.runs(self._runs_shown(id, success=success), namespace=self._namespace)
+        shown = (exposure for exposure in self._shown[id] if exposure.success is success)
+        return sorted(exposure.run for exposure in shown if exposure.run in self._environment_of)[:_EVIDENCE]
 
     def _make(self, model: Client, steps: Sequence[EvolutionStep], temperature: float) -> list[EvolutionStep]:
         """The steps with their children in the words of the model; or with the reason why they have none."""
-        parents = [[self.members[id] for id in step.of] for step in steps]
-        questions: list[Question[RewordedExperience]] = []
-        for step, of_step in zip(steps, parents, strict=True):
-            questions.append(question(step.operator, of_step, self._evidence(step), temperature=temperature))
+        questions = [self._question(step, temperature) for step in steps]
         # Answers come in any order.
         asked = model.ask_all(questions, concurrency=self._settings.concurrency)
         results = {result.question: result for result in asked}
         made: list[EvolutionStep] = []
-        for step, of_step, key in zip(steps, parents, questions, strict=True):
-            result = results[key]
-            if isinstance(result, Answered):
-                child = reworded(step.operator, of_step, result.value, model.endpoint.model)
-                if isinstance(child, str):
-                    made.append(replace(step, became="failed", note=child))
-                else:
-                    made.append(replace(step, child=child))
-            else:
+        for step, asked_of_step in zip(steps, questions, strict=True):
+            result = results[asked_of_step]
+            if not isinstance(result, Answered):
                 spent = isinstance(result.error, BudgetSpentError)
                 made.append(replace(step, became="unasked" if spent else "failed", note=str(result.error)))
+                continue
+            child = reworded(step.operator, self._parents(step), result.value, model.endpoint.model)
+            if isinstance(child, str):
+                made.append(replace(step, became="failed", note=child))
+            else:
+                made.append(replace(step, child=child))
         return made
 
-    def _evidence(self, step: EvolutionStep) -> Evidence:
-        """The runs that a mutation goes by."""
-        if step.operator != "mutation":
-            return (), ()
-        return self._runs(step.of[0], success=True), self._runs(step.of[0], success=False)
+    def _parents(self, step: EvolutionStep) -> list[Member]:
+        return [self.members[id] for id in step.of]
+
+    def _question(self, step: EvolutionStep, temperature: float) -> Question[RewordedExperience]:
+        """What the model is asked; of a mutation with the runs that it goes by."""
+        shown: dict[bool, list[Trajectory]] = {}
+        if step.operator == "mutation":
+            for success in (True, False):
+                runs = self._runs_shown(step.of[0], success=success)
+                shown[success] = self._bank.runs(runs, namespace=self._namespace)
+        return question(step.operator, self._parents(step), shown, temperature=temperature)
 
     def _keep(self, step: EvolutionStep, child: Experience) -> EvolutionStep:
         """The step with its child among the members, in the place of its parent."""
@@ -350,32 +320,24 @@ class Undone(NamedTuple):
 
 
 def undo(bank: LessonBank, evolution: str, *, namespace: str) -> Undone:
-    """Revive what an evolution retired, and remove its children.
+    """Revive what the latest evolution retired, and remove its children.
 
     Raises:
-        InputError: no such evolution, or a later one built on it.
+        InputError: no such evolution, or not the latest one.
     """
     stored = bank.store.lessons.list(namespace=namespace)
     rows = [lesson.row for lesson in stored if lesson.row.kind == "experience"]
-    evolutions = {by for row in rows for by in (row.made_by, row.retired_by) if _number(by)}
-    if evolution not in evolutions:
-        known = sorted(evolutions, key=_number)
+    known = sorted({by for row in rows for by in (row.made_by, row.retired_by) if _number(by)}, key=_number)
+    if evolution not in known:
         among = f"known are {', '.join(known)}" if known else "there is none to undo"
         raise InputError(f"no evolution {evolution!r} in {namespace!r}: {among}.")
-    children = dict.fromkeys(row.id for row in rows if row.made_by == evolution)
-    built_on = {evolution}
-    for row in rows:
-        if row.id in children:
-            built_on.add(row.retired_by)
-        elif not row.parent_ids.isdisjoint(children):
-            built_on.add(row.made_by)
-    later = max(built_on - {evolution}, key=_number, default="")
-    if _number(later):
-        raise InputError(f"{evolution} cannot be undone: {later} built on what it made. Undo {later} first.")
+    if evolution != known[-1]:
+        raise InputError(f"{evolution} cannot be undone: later ones may have built on it. Undo {known[-1]} first.")
     # Its own children go, also those that it replaced in a later iteration.
-    retired = tuple(row.id for row in rows if row.retired_by == evolution and row.id not in children)
-    bank.change(LessonChange(revive=retired, drop=tuple(children)), namespace=namespace)
-    return Undone(retired, tuple(children))
+    children = tuple(row.id for row in rows if row.made_by == evolution)
+    retired = tuple(row.id for row in rows if row.retired_by == evolution and row.made_by != evolution)
+    bank.change(LessonChange(revive=retired, drop=children), namespace=namespace)
+    return Undone(retired, children)
 
 
 def _number(id: str) -> int:

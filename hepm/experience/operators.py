@@ -55,22 +55,18 @@ class Member(NamedTuple):
         return frozenset(self.experience.conditions.environments)
 
 
-Evidence: TypeAlias = tuple[Sequence[Trajectory], Sequence[Trajectory]]
-"""Runs that an experience was shown in: those that succeeded, and those that failed."""
-
-
 def joined(one: Conditions, other: Conditions) -> Conditions:
     """Where either applies."""
     # No environments, and a last turn of 0, mean all of them: what is unlimited in one is so in both.
-    environments: set[str] = set()
-    if one.environments and other.environments:
-        environments = {*one.environments, *other.environments}
-    first_turn = last_turn = 0
-    if one.last_turn and other.last_turn:
-        first_turn = min(one.first_turn, other.first_turn)
-        last_turn = max(one.last_turn, other.last_turn)
+    environments = {*one.environments, *other.environments} if one.environments and other.environments else set[str]()
+    limited = bool(one.last_turn and other.last_turn)
     preconditions = tuple(dict.fromkeys((*one.preconditions, *other.preconditions)))
-    return Conditions(tuple(sorted(environments)), first_turn, last_turn, preconditions[:_PRECONDITIONS])
+    return Conditions(
+        tuple(sorted(environments)),
+        limited * min(one.first_turn, other.first_turn),
+        limited * max(one.last_turn, other.last_turn),
+        preconditions[:_PRECONDITIONS],
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,18 +99,24 @@ _TASKS: Final[Mapping[str, str]] = {
 
 
 def question(
-    operator: str, parents: Sequence[Member], shown: Evidence, *, temperature: float
+    operator: str, parents: Sequence[Member], shown: Mapping[bool, Sequence[Trajectory]], *, temperature: float
 ) -> Question[RewordedExperience]:
     """What a model is asked to do with the parents.
 
     The answer is kept, and forgotten, with the run that all their words come from; not with several such runs.
+
+    Args:
+        shown: A few runs that a parent was shown in, by success.
     """
     sources = chain.from_iterable(parent.experience.sources for parent in parents)
     runs = {source.run for source in sources if source.words}
     subject = " and ".join(runs if len(runs) == 1 else [parent.id for parent in parents])
     lines = list(chain.from_iterable(map(_described, parents)))
-    if operator == "mutation":
-        lines += _described_runs(shown)
+    for success, of_outcome in shown.items():
+        for run in of_outcome[:_RUNS_SHOWN]:
+            called = sequence(move.tools for move in moves_of(run)) or "no tool"
+            outcome = "succeeded" if success else "failed"
+            lines.append(f"A run with it that {outcome} called: {quoted(called, _PART_CHARS)}.")
     messages = (Message("system", f"{_REVISE} {_TASKS[operator]} {_FORM}"), Message("user", "\n".join(lines)))
     return Question("evolve", subject, messages, RewordedExperience, temperature=temperature)
 
@@ -136,14 +138,6 @@ def _described(parent: Member) -> Iterator[str]:
     for name, text in fields.items():
         if text:
             yield f"  {name}: {quoted(text, _PART_CHARS)}"
-
-
-def _described_runs(shown: Evidence) -> Iterator[str]:
-    """What a few runs called that an experience was shown in, in lines for a model."""
-    for outcome, runs in zip(("succeeded", "failed"), shown, strict=True):
-        for run in runs[:_RUNS_SHOWN]:
-            called = sequence(move.tools for move in moves_of(run)) or "no tool"
-            yield f"A run with it that {outcome} called: {quoted(called, _PART_CHARS)}."
 
 
 def reworded(operator: str, parents: Sequence[Member], written: RewordedExperience, model: str) -> Experience | str:
