@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, takewhile
+from itertools import chain, product, takewhile
 from typing import Final, NamedTuple, TypeAlias
 
 from hepm.experience.conditions import Conditions
@@ -30,7 +30,7 @@ from hepm.graph.lessons.rows import LessonRow, Source
 from hepm.ingest.shell.remote_code import runs_remote_code
 from hepm.ingest.transitions import agent_state
 from hepm.text import CUT
-from hepm.types import StateSummary, ToolName, Trajectory
+from hepm.types import START, StateSummary, ToolName, Trajectory
 
 # Of a turn with parallel calls the tools as a set: their order means nothing.
 ToolSequence: TypeAlias = Sequence[Tools]
@@ -54,10 +54,16 @@ class CallDifference(NamedTuple):
 
 
 class RunDivergence(NamedTuple):
-    """The first turn where a run differs from the runs that share its longest prefix, and how it differs from each."""
+    """The first turn where a run differs from the runs that share its longest prefix.
+
+    Attributes:
+        differences: How it differs from each of them.
+        ended: Of each, whether it or the run had ended there.
+    """
 
     at: int
     differences: tuple[CallDifference, ...]
+    ended: tuple[bool, ...]
 
 
 def divergence_of(run: ToolSequence, others: Sequence[ToolSequence]) -> RunDivergence | None:
@@ -66,19 +72,19 @@ def divergence_of(run: ToolSequence, others: Sequence[ToolSequence]) -> RunDiver
         return None
     prefixes = [_common_prefix(run, other) for other in others]
     at = max(prefixes)
-    own = _step_at(run, at)
-    theirs = [_step_at(other, at) for other, prefix in zip(others, prefixes, strict=True) if prefix == at]
-    return RunDivergence(at, tuple(CallDifference(step - own, own - step) for step in theirs))
+    own = Tools().union(*run[at : at + 1])
+    longest = [other for other, prefix in zip(others, prefixes, strict=True) if prefix == at]
+    theirs = [Tools().union(*other[at : at + 1]) for other in longest]
+    return RunDivergence(
+        at,
+        tuple(CallDifference(step - own, own - step) for step in theirs),
+        tuple(at in (len(run), len(other)) for other in longest),
+    )
 
 
 def _common_prefix(run: ToolSequence, other: ToolSequence) -> int:
     """How many steps two runs share at their beginning."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(run, other, strict=False)))
-
-
-def _step_at(run: ToolSequence, at: int) -> Tools:
-    """The tools of one step; none where the run has ended."""
-    return run[at] if at < len(run) else Tools()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +114,6 @@ class Contrast:
         """Whether all called the same to the end."""
         return self.ended and not (self.better or self.worse)
 
-    @property
-    def tools(self) -> tuple[ToolName, ...]:
-        """All tools it names, the better ones first."""
-        return tuple(dict.fromkeys((*self.better, *self.worse, *self.after)))
-
 
 def contrast_of(run: ToolSequence, others: Sequence[ToolSequence], *, succeeded: bool) -> Contrast | None:
     """How a run differs from those with the opposite outcome; None without any.
@@ -123,23 +124,17 @@ def contrast_of(run: ToolSequence, others: Sequence[ToolSequence], *, succeeded:
     if divergence is None:
         return None
     at = divergence.at
-    # One for each difference: the runs that share the longest prefix with this one.
-    followed = [other for other in others if list(other[:at]) == list(run[:at])]
-    seen = Counter[tuple[CallDifference, bool]]()
-    for difference, other in zip(divergence.differences, followed, strict=True):
-        seen[difference, at in (len(run), len(other))] += 1
+    times = Counter(zip(divergence.differences, divergence.ended, strict=True))
 
     def rank(way: tuple[CallDifference, bool]) -> tuple[bool, bool, int, list[ToolName], list[ToolName]]:
         (theirs, own), ended = way
         opposes = bool(theirs and own)
-        # How a run ended says nothing where tools oppose each other.
-        return not opposes, not (ended or opposes), -seen[way], sorted(theirs), sorted(own)
+        return not opposes, not (ended or opposes), -times[way], sorted(theirs), sorted(own)
 
-    difference, ended = min(seen, key=rank)
-    theirs, own = tuple(sorted(difference.theirs)), tuple(sorted(difference.own))
-    after = tuple(sorted(run[at - 1])) if at else ()
+    (theirs, own), ended = min(times, key=rank)
     better, worse = (own, theirs) if succeeded else (theirs, own)
-    return Contrast(at, after, better, worse, ended)
+    after = sorted(run[at - 1]) if at else ()
+    return Contrast(at, tuple(after), tuple(sorted(better)), tuple(sorted(worse)), ended)
 
 
 def _failed(move: Move) -> bool:
@@ -160,8 +155,7 @@ def lesson_of(contrast: Contrast, *, succeeded: bool) -> str:
     how = "failed" if succeeded else "succeeded"
     if contrast.same:
         return f"Runs of this task that {how} called the same tools in the same order: the tools did not decide."
-    where = place_in_words(contrast.after)
-    where = where[0].upper() + where[1:]
+    where = f"After {listed(contrast.after)}" if contrast.after else "At the start"
     nothing = "nothing more" if contrast.after else "no tool"
     better = listed(contrast.better) or nothing
     worse = listed(contrast.worse) or nothing
@@ -197,9 +191,9 @@ class RunComparison:
     reward: float
     well: bool
     moves: Sequence[Move]
-    contrast: Contrast | None
-    keys: Sequence[Move]
-    credited: bool
+    contrast: Contrast | None = None
+    keys: Sequence[Move] = ()
+    credited: bool = False
 
     @property
     def known(self) -> StateSummary:
@@ -215,40 +209,44 @@ class RunComparison:
 
     @property
     def conditions(self) -> Conditions:
-        """Environment, turns of the key moves, and what held at the first one."""
+        """Environment, turns of the key moves, and what held at the first one; its place comes first."""
+        held = [place_in_words(self.keys[0].before if self.keys else ())]
+        for first in self.keys[:1]:
+            earlier = dict.fromkeys(tool for tool in first.known.tools if tool not in first.before)
+            held += [f"{listed([tool])} was called" for tool in earlier]
+            if first.before and first.known.failed:
+                held.append("the last result was an error")
         environments = (self.run.environment,) if self.run.environment else ()
         turns = self._key_turns
-        return Conditions(environments, min(turns), max(turns), tuple(self._preconditions()))
+        return Conditions(environments, min(turns), max(turns), tuple(held))
 
     @property
     def _key_turns(self) -> list[int]:
         """The agent's turns of the key moves, from 1; the last turn of a run without a call."""
         return [move.turn for move in self.keys] or [self.run.steps]
 
-    def _preconditions(self) -> list[str]:
-        """What held at the first key move, in words; its place comes first."""
-        if not self.keys:
-            return [place_in_words(())]
-        first = self.keys[0]
-        held = [place_in_words(first.before)]
-        for tool in dict.fromkeys(first.known.tools):
-            if tool not in first.before:
-                held.append(f"{listed([tool])} was called")
-        if first.before and first.known.failed:
-            held.append("the last result was an error")
-        return held
-
     @property
     def tools(self) -> tuple[ToolName, ...]:
         """Those of the contrast, else all, then those of the key moves."""
         named: list[ToolName] = []
         if self.contrast and self.contrast.decides:
-            named += self.contrast.tools
+            named += (*self.contrast.better, *self.contrast.worse, *self.contrast.after)
         else:
             named += chain.from_iterable(sorted(move.tools) for move in self.moves)
-        for move in sorted(self.keys, key=lambda move: move.turn):
+        for move in self.keys_in_order:
             named += [call.name for call in move.calls]
         return tuple(dict.fromkeys(named))[:_TOOLS]
+
+    @property
+    def keys_in_order(self) -> list[Move]:
+        """The key moves in the order of the run."""
+        return sorted(self.keys, key=lambda move: move.turn)
+
+    @property
+    def ways(self) -> Iterator[tuple[ToolName, ToolName]]:
+        """Every tool that was called, with each tool of the move before it, START at the start."""
+        for move in self.moves:
+            yield from product(move.before or (START,), move.tools)
 
 
 def compare_runs(
@@ -260,57 +258,31 @@ def compare_runs(
         runs: Those of one task.
         methods: How turns are credited, by environment; reward-to-go for others.
     """
+    labelled: list[RunComparison] = []
     # By id, so that equal runs give equal lessons in whatever order they are read.
-    labelled = list(_labelled(runs))
-    shared = _tools_failed_in_failures(labelled)
-    moves = [_comparable_moves(run, shared) for run in labelled]
-    by_outcome: dict[bool, list[ToolSequence]] = {True: [], False: []}
-    for run, compared in zip(labelled, moves, strict=True):
-        by_outcome[run.well].append([move.tools for move in compared])
-    comparisons: list[RunComparison] = []
-    for run, compared in zip(labelled, moves, strict=True):
-        own = [move.tools for move in compared]
-        contrast = contrast_of(own, by_outcome[not run.well], succeeded=run.well)
-        comparisons.append(_with_key_moves(run, compared, contrast, methods))
-    return comparisons
-
-
-class _LabelledRun(NamedTuple):
-    """A run whose outcome is known."""
-
-    run: Trajectory
-    reward: float
-    well: bool
-    moves: list[Move]
-
-
-def _labelled(runs: Sequence[Trajectory]) -> Iterator[_LabelledRun]:
-    """The labelled runs in which the agent had a turn, by id."""
     for run in sorted(runs, key=lambda run: run.id):
         reward = reward_of(run.outcome)
         if run.steps and reward is not None:
-            well = run.outcome.graded().success is True
-            yield _LabelledRun(run, reward, well, moves_of(run))
-
-
-def _tools_failed_in_failures(runs: Sequence[_LabelledRun]) -> set[Tools]:
-    """The tools of moves that failed in failed runs."""
-    # A tool that fails in both outcomes may be what decides.
-    return {move.tools for run in runs if not run.well for move in run.moves if _failed(move)}
-
-
-def _comparable_moves(run: _LabelledRun, shared: Collection[Tools]) -> list[Move]:
-    """The moves by which a run is compared: what failed in successful runs alone did not make them succeed."""
-    if not run.well:
-        return run.moves
-    return [move for move in run.moves if move.tools in shared or not _failed(move)]
+            labelled.append(RunComparison(run, reward, run.outcome.graded().success is True, moves_of(run)))
+    # What failed in successful runs alone did not make them succeed; what fails in both may be what decides.
+    shared = {move.tools for one in labelled if not one.well for move in one.moves if _failed(move)}
+    compared: list[list[Move]] = []
+    for one in labelled:
+        compared.append([move for move in one.moves if not one.well or move.tools in shared or not _failed(move)])
+    sequences = [[move.tools for move in moves] for moves in compared]
+    comparisons: list[RunComparison] = []
+    for one, moves, own in zip(labelled, compared, sequences, strict=True):
+        others = [way for other, way in zip(labelled, sequences, strict=True) if other.well is not one.well]
+        contrast = contrast_of(own, others, succeeded=one.well)
+        comparisons.append(_with_key_moves(replace(one, contrast=contrast), moves, methods))
+    return comparisons
 
 
 def _with_key_moves(
-    labelled: _LabelledRun, compared: Sequence[Move], contrast: Contrast | None, methods: Mapping[str, CreditMethod]
+    comparison: RunComparison, compared: Sequence[Move], methods: Mapping[str, CreditMethod]
 ) -> RunComparison:
-    """The comparison of a run, with the moves that counted most: by credit, and where it left the others."""
-    run, moves = labelled.run, labelled.moves
+    """With the moves that counted most: by credit, and where the run left the others."""
+    run, moves, contrast = comparison.run, comparison.moves, comparison.contrast
     rewards = [turn.reward for turn in run.turns if turn.is_step]
     credits = credit(rewards, methods.get(run.environment, "r2g"))
     pivotal = None
@@ -320,8 +292,7 @@ def _with_key_moves(
     # Turns are counted from 1, and those without a call have a credit too.
     of_moves = [credits[move.turn - 1] for move in moves]
     keys = [moves[index] for index in key_turns(of_moves, pivotal=pivotal)]
-    credited = pivotal is None and len(set(credits)) > 1
-    return RunComparison(run, labelled.reward, labelled.well, moves, contrast, keys, credited)
+    return replace(comparison, keys=keys, credited=pivotal is None and len(set(credits)) > 1)
 
 
 _NAMED_CALLS: Final = 4  # of one turn
@@ -334,15 +305,20 @@ def distill(runs: Sequence[Trajectory], *, methods: Mapping[str, CreditMethod] =
 
 def _experience(comparison: RunComparison) -> Experience:
     run = comparison.run
-    # `keys` has the move that counted most first; here they come in the order of the run.
-    called = [_calls(move) for move in sorted(comparison.keys, key=lambda move: move.turn)]
-    action = "Called no tool."
-    if called:
-        action = f"Called {', then '.join(called)}."
+    called = ", then ".join(map(_calls, comparison.keys_in_order)) or "no tool"
+    # Not what errors said: others may write there, and who lets a page begin with "Error: " would be quoted in nearly
+    # every prompt (benchmarks/LOG.md, "Poisoned memory").
+    calls = list(chain.from_iterable(move.calls for move in comparison.moves))
+    failed = dict.fromkeys(call.name for call in calls if went_wrong(call))
+    errors = f"Calls of {listed(failed)} failed." if failed else "No call failed."
+    if not calls:
+        errors = "No tool was called."
+    end = "It succeeded" if comparison.well else "It failed"
+    reward = "" if run.outcome.reward is None else f", with reward {comparison.reward:g}"
     return Experience(
         situation=situation_text(run.environment, comparison.known),
-        action=action,
-        outcome=_outcome(comparison),
+        action=f"Called {called}.",
+        outcome=f"{end}{reward}. {errors}",
         lesson=_lesson(comparison),
         zone=zone_of(comparison.reward, succeeded=comparison.well),
         stage=comparison.stage,
@@ -351,24 +327,6 @@ def _experience(comparison: RunComparison) -> Experience:
         sources=(Source(run.id, run.outcome.reward),),
         tools=comparison.tools,
     )
-
-
-def _outcome(comparison: RunComparison) -> str:
-    """How a run ended: "It failed, with reward 0.2. Calls of search failed."."""
-    # Not what errors said: others may write there, and who lets a page begin with "Error: " would be quoted in nearly
-    # every prompt (benchmarks/LOG.md, "Poisoned memory").
-    calls = chain.from_iterable(move.calls for move in comparison.moves)
-    failed = dict.fromkeys(call.name for call in calls if went_wrong(call))
-    if failed:
-        errors = f"Calls of {listed(failed)} failed."
-    elif comparison.moves:
-        errors = "No call failed."
-    else:
-        errors = "No tool was called."
-    end = "It succeeded" if comparison.well else "It failed"
-    if comparison.run.outcome.reward is not None:
-        end += f", with reward {comparison.reward:g}"
-    return f"{end}. {errors}"
 
 
 def _lesson(comparison: RunComparison) -> str:
@@ -394,10 +352,8 @@ def _merged(lessons: Iterable[Experience]) -> list[Experience]:
     """Merge lessons of equal words: the words are the first run's."""
     by_id: dict[str, Experience] = {}
     for lesson in lessons:
-        first = by_id.get(lesson.id)
-        if first is None:
-            by_id[lesson.id] = lesson
-        else:
+        first = by_id.setdefault(lesson.id, lesson)
+        if first is not lesson:
             # Runs that add no words: forgetting one leaves the lesson to the others.
             more = tuple(source._replace(words=False) for source in lesson.sources)
             by_id[lesson.id] = replace(first, sources=(*first.sources, *more))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
-from itertools import groupby
+from itertools import accumulate, groupby, product
 from typing import Any, Final, TypeAlias
 
 from hepm.errors import BudgetSpentError
@@ -26,7 +26,7 @@ from hepm.ingest.fields import is_list, is_object
 from hepm.ingest.transitions import without_hints
 from hepm.llm import Answered, Client, Estimate, Message, Question
 from hepm.text import CUT, quoted
-from hepm.types import START, SUMMARY_TOOL, ToolCall, Trajectory
+from hepm.types import START, SUMMARY_TOOL, ToolCall, ToolName, Trajectory
 
 FIELD_CHARS: Final = 600
 RUN_CHARS: Final = 12_000  # about 3,000 tokens, whatever a run's length
@@ -254,39 +254,30 @@ def _triples(written: WrittenPrinciple) -> Iterator[Triple]:
 
 def check_triples(triples: Iterable[Triple], comparison: RunComparison) -> None:
     """Raise a ValueError for the first triple about the next tool that the run does not bear out."""
+    followed = set(comparison.ways)
+    failed: set[tuple[ToolName, ToolName]] = set()
+    contrast = comparison.contrast
+    if contrast is not None:
+        # What the runs beside it did better, or worse, may be claimed of a run.
+        followed |= set(product(contrast.after or (START,), contrast.better))
+        failed |= set(product(contrast.after or (START,), contrast.worse))
     for subject, predicate, object in triples:
+        before, after = (object, subject) if predicate == FAILS_AFTER else (subject, object)
+        if predicate not in (FOLLOWED_BY, FAILS_AFTER) or (predicate == FAILS_AFTER and (before, after) in failed):
+            continue
         why_not = ""
-        if predicate == FOLLOWED_BY:
-            why_not = _why_not_next(subject, object, comparison)
-        elif predicate == FAILS_AFTER:
-            contrast = comparison.contrast
-            if contrast is not None and subject in contrast.worse and object in (contrast.after or (START,)):
-                continue
-            why_not = "the run succeeded" if comparison.well else _why_not_next(object, subject, comparison)
+        if predicate == FAILS_AFTER and comparison.well:
+            why_not = "the run succeeded"
+        elif (before, after) not in followed:
+            why_not = f"{after} was not called right after {before}"
         if why_not:
             raise ValueError(f"({subject}, {predicate}, {object}) is not what the run shows: {why_not}")
 
 
-def _why_not_next(before: str, after: str, comparison: RunComparison) -> str:
-    """Why a run does not bear out that a tool follows another one; "" if it does."""
-    for move in comparison.moves:
-        if after in move.tools and before in (move.before or (START,)):
-            return ""
-    # What the runs beside it did better may be claimed of a failed one.
-    contrast = comparison.contrast
-    if contrast is not None and after in contrast.better and before in (contrast.after or (START,)):
-        return ""
-    return f"{after} was not called right after {before}"
-
-
 def written_preconditions(written: Iterable[str]) -> tuple[str, ...]:
     """Preconditions as a model wrote them, few and short."""
-    texts: dict[str, None] = {}
-    for precondition in written:
-        text = plain(precondition, _PRECONDITION_CHARS)
-        if text:
-            texts[text] = None
-    return tuple(texts)[:_PRECONDITIONS]
+    texts = (plain(precondition, _PRECONDITION_CHARS) for precondition in written)
+    return tuple(dict.fromkeys(filter(None, texts)))[:_PRECONDITIONS]
 
 
 def quoted_run(run: Trajectory, keys: Sequence[Move] = ()) -> str:
@@ -296,37 +287,17 @@ def quoted_run(run: Trajectory, keys: Sequence[Move] = ()) -> str:
     the end. System messages are left out.
     """
     lines = list(_lines(run, keys))
-    kept = _lines_near_marks(lines)
+    marks = [-1, len(lines), *(number for number, (_, of_key_turn) in enumerate(lines) if of_key_turn)]
+    # Those nearest to a mark first, as far as there is room.
+    nearest = sorted(range(len(lines)), key=lambda number: (min(abs(number - mark) for mark in marks), number))
+    used = accumulate(len(lines[number][0]) + 1 for number in nearest)
+    kept = {number for number, length in zip(nearest, used, strict=True) if length <= RUN_CHARS}
     parts: list[str] = []
     # Each gap as one line, "… (12 left out)".
     for stays, numbers in groupby(range(len(lines)), key=kept.__contains__):
         group = [lines[number][0] for number in numbers]
-        if stays:
-            parts += group
-        else:
-            parts.append(f"{CUT} ({len(group)} left out)")
+        parts += group if stays else [f"{CUT} ({len(group)} left out)"]
     return "\n".join(parts)
-
-
-def _lines_near_marks(lines: Sequence[tuple[str, bool]]) -> set[int]:
-    """The numbers of lines for which there is room: those nearest to a key turn, to the beginning or to the end."""
-    marks = [-1, len(lines)]
-    for number, (_, of_key_turn) in enumerate(lines):
-        if of_key_turn:
-            marks.append(number)
-
-    def distance(number: int) -> tuple[int, int]:
-        return min(abs(number - mark) for mark in marks), number
-
-    kept: set[int] = set()
-    room = RUN_CHARS
-    for number in sorted(range(len(lines)), key=distance):
-        line, _ = lines[number]
-        room -= len(line) + 1
-        if room < 0:
-            break
-        kept.add(number)
-    return kept
 
 
 def _lines(run: Trajectory, keys: Sequence[Move]) -> Iterator[tuple[str, bool]]:
@@ -337,22 +308,20 @@ def _lines(run: Trajectory, keys: Sequence[Move]) -> Iterator[tuple[str, bool]]:
         # What only the agent's machinery says is no part of the conversation.
         if turn.role == "system" or turn.hidden:
             continue
-        speaker = "user"
-        rank: int | None = None
+        speaker, rank = "user", 0
         if turn.role == "assistant":
             # "turn 3 KEY 1 agent called …": turns of the agent are counted, as `Move.turn` counts them.
             turns += 1
-            rank = rank_of.get(turns)
-            key = f" KEY {rank}" if rank else ""
-            speaker = f"turn {turns}{key} agent"
+            rank = rank_of.get(turns, 0)
+            speaker = f"turn {turns} KEY {rank} agent" if rank else f"turn {turns} agent"
         limit = _KEY_LINE_CHARS if rank else _LINE_CHARS
         # Hints of an earlier memory are no words of the user, and no result.
         text = without_hints(turn.text).strip()
         if text:
-            yield f"{speaker} said {quoted(text, limit)}", rank is not None
+            yield f"{speaker} said {quoted(text, limit)}", rank > 0
         for call in turn.calls:
             if call.name != SUMMARY_TOOL:
-                yield f"{speaker} called {_quoted_call(call, limit)}", rank is not None
+                yield f"{speaker} called {_quoted_call(call, limit)}", rank > 0
 
 
 def _quoted_call(call: ToolCall, limit: int) -> str:
