@@ -171,8 +171,8 @@ def forks_of(rules: Iterable[ToolRule], store: Store, *, namespace: str) -> tupl
             kept.append(rule)
             covered |= lost
     kept = sorted(kept, key=lambda rule: -rule.lost.number)[:MOST_FORKS]
-    named = chain.from_iterable(_named_runs(rule) for rule in kept)
-    about = store.about_runs(sorted(set(named)), namespace=namespace)
+    named = {run for rule in kept for tool in rule.runs for run in _runs_to_show(rule, tool)}
+    about = store.about_runs(sorted(named), namespace=namespace)
     return tuple(_fork(rule, about) for rule in kept)
 
 
@@ -198,79 +198,74 @@ def _lost_ids(rule: ToolRule) -> set[str]:
     return set(chain.from_iterable(rule.runs[tool].failed for tool in rule.worse))
 
 
-def _named_runs(rule: ToolRule) -> Iterable[str]:
-    for tool, of_tool in rule.runs.items():
-        if tool in rule.worse:
-            yield from (*of_tool.failed, *of_tool.lost)
-        else:
-            yield from of_tool.worked[:_LOOKED_AT]
-
-
-def _ids(rule: ToolRule, tool: ToolName) -> tuple[str, ...]:
-    """The runs that are shown of a tool: of a mistake failed ones, else such that worked, and in which no mistake was
-    made.
-    """
+def _runs_to_show(rule: ToolRule, tool: ToolName) -> list[str]:
+    """Runs of a tool: of a mistake failed ones, else some that worked, and in which no mistake was made."""
     runs = rule.runs[tool]
     if tool in rule.worse:
-        return (*runs.failed, *runs.lost)
-    of_mistakes = _lost_ids(rule)
-    return tuple(run for run in runs.worked if run not in of_mistakes)
+        return [*runs.failed, *runs.lost]
+    lost = _lost_ids(rule)
+    return [run for run in runs.worked[:_LOOKED_AT] if run not in lost]
 
 
-def _tally(rule: ToolRule, tool: ToolName, about: Mapping[str, RunAbout], first: Iterable[str]) -> ToolTally:
-    runs = rule.runs[tool]
-    ids = _ids(rule, tool)
+def _tally(rule: ToolRule, tool: ToolName, about: Mapping[str, RunAbout], first: Sequence[str]) -> ToolTally:
     by_request: dict[str, ShownRun] = {}
-    for run in (*(run for run in first if run in ids), *ids):
+    ids = _runs_to_show(rule, tool)
+    for run in sorted(ids, key=lambda id: id not in first):
         if run in about:
             shown = ShownRun.of(about[run])
             by_request.setdefault(shown.request or shown.id, shown)
     # Of other requests, if there are any.
+    runs = rule.runs[tool]
     return ToolTally(tool, len(runs.worked), runs.called, tuple(by_request.values())[:SHOWN_RUNS])
 
 
-def _most_alike(failed: Iterable[str], worked: Iterable[str], about: Mapping[str, RunAbout]) -> tuple[str, ...]:
-    """A run of each side, of one task if there are such, else with requests that share most words."""
-    sides = [[about[run] for run in side if run in about][:_LOOKED_AT] for side in (failed, worked)]
-    words = {run.id: words_of(run.request) for side in sides for run in side}
+def _most_alike(sides: Sequence[Sequence[str]], about: Mapping[str, RunAbout]) -> tuple[str, ...]:
+    """A run of each of two sides, of one task if there are such, else with requests that share most words."""
+    known = [[about[run] for run in side if run in about][:_LOOKED_AT] for side in sides]
+    words = {run.id: words_of(run.request) for side in known for run in side}
 
-    def likeness(pair: tuple[RunAbout, ...]) -> tuple[bool, bool, float]:
+    def likeness(pair: tuple[RunAbout, RunAbout]) -> tuple[bool, bool, float]:
         one, other = pair
         shared = len(words[one.id] & words[other.id]) / max(len(words[one.id] | words[other.id]), 1)
         same_task = bool(one.task) and one.task == other.task
         return one.environment == other.environment, same_task, shared
 
-    return tuple(run.id for run in max(product(*sides), key=likeness, default=()))
+    if len(known) < 2:
+        return ()
+    return tuple(run.id for run in max(product(known[0], known[1]), key=likeness, default=()))
 
 
 def _fork(rule: ToolRule, about: Mapping[str, RunAbout]) -> Fork:
     lost_ids = _lost_ids(rule)
     lost_runs = [about[run] for run in lost_ids if run in about]
     ways = [rule.better] if rule.better else _ways_without_a_better(rule)
-    alike = _most_alike(_ids(rule, rule.worse[0]), _ids(rule, ways[0]) if ways else (), about)
-    mistakes = [_tally(rule, tool, about, alike) for tool in rule.worse]
-    worked = [_tally(rule, tool, about, alike) for tool in ways]
-    ends = sorted(run.ended_at for run in lost_runs if run.ended_at is not None)
+    sides = [_runs_to_show(rule, tool) for tool in (rule.worse[0], *ways[:1])]
+    alike = _most_alike(sides, about)
+    worked = tuple(_tally(rule, tool, about, alike) for tool in ways)
+    ends = sorted(run.ended_at for run in lost_runs if run.ended_at is not None) or [None]
+    task = line = ""
+    where = _place_in_words(rule)
     if rule.family:
-        task, where = _task_of(rule, about, _place_in_words(rule))
-        line, id = "", _hash(rule)
+        task, of_task = _task_of(rule, about)
+        where = f"in {of_task}, {where}"
+        id = _hash(rule)
     else:
         (principle,) = next_tools([rule])
-        task, line, id = "", principle.text, principle.id
-        where = principle.conditions.when or _place_in_words(rule)
+        line, id = principle.text, principle.id
+        where = principle.conditions.when or where
     return Fork(
         id=id,
         where=where,
         after=rule.place.tool,
         after_error=rule.place.failed,
         task=task,
-        mistakes=tuple(mistakes),
+        mistakes=tuple(_tally(rule, tool, about, alike) for tool in rule.worse),
         instead=worked[0] if rule.better else None,
-        others=() if rule.better else tuple(worked),
+        others=() if rule.better else worked,
         lost=rule.lost,
         lost_runs=dict.fromkeys(sorted(lost_ids), rule.lost.number / max(sum(rule.counts(rule.worse)), 1)),
-        since=ends[0] if ends else None,
-        latest=ends[-1] if ends else None,
+        since=ends[0],
+        latest=ends[-1],
         models=_most_common(run.model for run in lost_runs),
         environments=_most_common(run.environment for run in lost_runs),
         line=line,
@@ -295,14 +290,15 @@ def _place_in_words(rule: ToolRule) -> str:
     return f"after {rule.place.tool}{ended}"
 
 
-def _task_of(rule: ToolRule, about: Mapping[str, RunAbout], where: str) -> tuple[str, str]:
-    """The task of a rule of one family, and the situation with it."""
-    runs = [about[run] for run in _named_runs(rule) if run in about]
+def _task_of(rule: ToolRule, about: Mapping[str, RunAbout]) -> tuple[str, str]:
+    """The task of a rule of one family, and the same in words."""
+    ids = chain.from_iterable(_runs_to_show(rule, tool) for tool in rule.runs)
+    runs = [about[run] for run in ids if run in about]
     for run in runs:
         if run.task and rule.family in (run.task, f"{run.environment}/{run.task}"):
-            return run.task, f"in task {run.task}, {where}"
+            return run.task, f"task {run.task}"
     request = next((ShownRun.of(run).request for run in runs if run.request), "")
-    return request or rule.family[:NAME_CHARS], f'in requests such as "{request}", {where}'
+    return request or rule.family[:NAME_CHARS], f'requests such as "{request}"'
 
 
 def _hash(rule: ToolRule) -> str:
@@ -340,29 +336,28 @@ def with_steps(forks: Sequence[Fork], read: Callable[[Sequence[str]], Iterable[T
     """
     sides = {fork.id: _sides(fork) for fork in forks}
     lost = {fork.id: list(fork.lost_runs)[:_LOST_RUNS] for fork in forks}
-    ids = dict.fromkeys(run.id for runs in sides.values() for run, _ in runs)
-    ids |= dict.fromkeys(chain.from_iterable(lost.values()))
+    ids = dict.fromkeys(chain.from_iterable((*sides[fork.id], *lost[fork.id]) for fork in forks))
     redactor = Redactor()
     runs = {run.id: redactor(run) for run in read(list(ids))}
     found: list[Fork] = []
     for fork in forks:
-        steps = [_step_of(fork, shown, runs[shown.id], tool) for shown, tool in sides[fork.id] if shown.id in runs]
+        known = [(shown, tool) for shown, tool in sides[fork.id].values() if shown.id in runs]
+        steps = [_step_of(fork, shown, runs[shown.id], tool) for shown, tool in known]
         answer = _answer_of(fork, [runs[id] for id in lost[fork.id] if id in runs])
         found.append(replace(fork, steps=tuple(steps) if len(steps) > 1 else (), answer=answer))
     return tuple(found)
 
 
-def _sides(fork: Fork) -> list[tuple[ShownRun, ToolName]]:
-    """The first run of either side, which are chosen to be alike, with what it called."""
+def _sides(fork: Fork) -> dict[str, tuple[ShownRun, ToolName]]:
+    """The first run of either side, which are chosen to be alike, with what it called, by id."""
     tallies = (fork.mistakes[0], *fork.ways[:1])
-    return [(tally.shown[0], tally.tool) for tally in tallies if tally.shown]
+    return {tally.shown[0].id: (tally.shown[0], tally.tool) for tally in tallies if tally.shown}
 
 
 def _step_of(fork: Fork, shown: ShownRun, run: Trajectory, tool: ToolName) -> ForkStep:
     """Where a run called a tool at the place of a fork; the first call where none is at that place."""
     before, call = _calls_at(fork, run, tool)
-    last = _with_result(before) if before else ""
-    return ForkStep(shown, last, _with_result(call) if call else tool)
+    return ForkStep(shown, _with_result(before) if before else "", _with_result(call) if call else tool)
 
 
 def _answer_of(fork: Fork, lost: Sequence[Trajectory]) -> str:
@@ -370,13 +365,11 @@ def _answer_of(fork: Fork, lost: Sequence[Trajectory]) -> str:
     tool = fork.mistakes[0].tool
     calls = [call for _, call in (_calls_at(fork, run, tool) for run in lost) if call]
     times = Counter(error for call in calls if went_wrong(call) for error in errors_of(call)[:1])
-    if not times:
-        return ""
     # Of equal counts the first one read.
-    error, number = times.most_common(1)[0]
-    if number < max(_FEWEST_ANSWERS, len(calls) / 2):
-        return ""
-    return f'{tool} answered "{error}" in {number:,} of {count_of(len(calls), "lost run")}'
+    for error, number in times.most_common(1):
+        if number >= max(_FEWEST_ANSWERS, len(calls) / 2):
+            return f'{tool} answered "{error}" in {number:,} of {count_of(len(calls), "lost run")}'
+    return ""
 
 
 def _calls_at(fork: Fork, run: Trajectory, tool: ToolName) -> tuple[ToolCall | None, ToolCall | None]:

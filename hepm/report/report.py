@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain, groupby
 from typing import Final
 
 from hepm.evidence.decisions import LabelledRun
@@ -97,15 +98,10 @@ class Report:
     @property
     def named_runs(self) -> list[str]:
         """Every run that is named as one to open, once."""
-        named: dict[str, None] = {}
-        for fork in self.forks:
-            for tally in (*fork.mistakes, *fork.ways):
-                named.update(dict.fromkeys(run.id for run in tally.shown))
-        for kind in self.requests:
-            named.update(dict.fromkeys(run.id for run in kind.shown))
-        for row in (*self.waste.repeated, *self.waste.left_out, *self.waste.errors):
-            named.update(dict.fromkeys(row.shown))
-        return list(named)
+        tallies = chain.from_iterable((*fork.mistakes, *fork.ways) for fork in self.forks)
+        rows = (*self.waste.repeated, *self.waste.left_out, *self.waste.errors)
+        shown = [run.id for row in (*tallies, *self.requests) for run in row.shown]
+        return list(dict.fromkeys((*shown, *chain.from_iterable(row.shown for row in rows))))
 
 
 def report_of(
@@ -152,20 +148,16 @@ def report_of(
 def _months(by_day: Mapping[int, tuple[int, int]]) -> tuple[float | None, float | None]:
     """The share of successes in the 30 days before the last 30 days, and in these."""
     last = max(by_day, default=0)
-    shares: list[float | None] = []
-    for newest in (last - MONTH_DAYS, last):
+
+    def share(newest: int) -> float | None:
         days = [outcomes for day, outcomes in by_day.items() if newest - MONTH_DAYS < day <= newest]
-        succeeded, failed = sum(yes for yes, _ in days), sum(no for _, no in days)
-        enough = succeeded + failed >= _FEWEST_A_MONTH
-        shares.append(succeeded / (succeeded + failed) if enough else None)
-    before, lately = shares
-    return before, lately
+        runs = sum(map(sum, days))
+        return sum(succeeded for succeeded, _ in days) / runs if runs >= _FEWEST_A_MONTH else None
+
+    return share(last - MONTH_DAYS), share(last)
 
 
 def _weeks(by_day: Mapping[int, tuple[int, int]]) -> tuple[WeekOutcomes, ...]:
-    weeks: dict[int, tuple[int, int]] = {}
-    for day in sorted(by_day):
-        week = week_of(day * _DAY_S)
-        succeeded, failed = weeks.get(week, (0, 0))
-        weeks[week] = succeeded + by_day[day][0], failed + by_day[day][1]
-    return tuple(WeekOutcomes(monday_of(week), *outcomes) for week, outcomes in weeks.items())
+    days = groupby(sorted(by_day), key=lambda day: week_of(day * _DAY_S))
+    weeks = [(week, [by_day[day] for day in of_week]) for week, of_week in days]
+    return tuple(WeekOutcomes(monday_of(week), *map(sum, zip(*outcomes, strict=True))) for week, outcomes in weeks)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -73,37 +73,32 @@ def hard_requests(runs: Sequence[LabelledRun], store: Store, *, namespace: str) 
     for run in runs:
         of_family[run.family].append(run)
     failures = sum(not run.won for run in runs)
-
-    def kind_of(words: tuple[str, ...], task: str, members: Sequence[LabelledRun]) -> HardRequests:
-        failed = [run.id for run in members if not run.won]
-        others = (failures - len(failed)) / max(len(runs) - len(members), 1)
-        shown = tuple([ShownRun(id, "") for id in failed[-SHOWN_RUNS:]])
-        return HardRequests(words, task, len(failed), len(members), others, _tried(members), shown)
-
-    kinds: list[HardRequests] = []
-    known: set[str] = set()
-    for word, same, members in _failing_words(of_family):
-        kinds.append(kind_of((word, *same), "", members))
-        known.update(run.id for run in members)
+    kinds = [(words, "", members) for words, members in _failing_words(of_family)]
+    known = {run.id for _, _, members in kinds for run in members}
     families_of = Counter(word for members in of_family.values() for word in members[0].words)
     several = [members for members in of_family.values() if len(members) >= FEWEST]
     for members in several:
         failed = sum(not run.won for run in members)
         often = _at_least(failed, len(members), failures, len(runs)) * len(several) <= UNLIKELY
         if (often or failed == len(members)) and not known.issuperset(run.id for run in members):
-            kinds.append(kind_of(_telling(members, families_of), members[0].task, members))
-    kinds = sorted(kinds, key=lambda kind: (-kind.lost, kind.words))[:MOST_KINDS]
-    about = store.about_runs([run.id for kind in kinds for run in kind.shown], namespace=namespace)
+            kinds.append((_telling(members, families_of), members[0].task, members))
     found: list[HardRequests] = []
-    for kind in kinds:
-        examples = [ShownRun.of(about[run.id]) for run in kind.shown if run.id in about]
-        found.append(replace(kind, shown=tuple(examples)))
-    return tuple(found)
+    for words, task, members in kinds:
+        lost = [run.id for run in members if not run.won]
+        others = (failures - len(lost)) / max(len(runs) - len(members), 1)
+        shown = tuple(ShownRun(id, "") for id in lost[-SHOWN_RUNS:])
+        found.append(HardRequests(words, task, len(lost), len(members), others, _tried(members), shown))
+    found = sorted(found, key=lambda kind: (-kind.lost, kind.words))[:MOST_KINDS]
+    about = store.about_runs([run.id for kind in found for run in kind.shown], namespace=namespace)
+    requests = {id: ShownRun.of(run) for id, run in about.items()}
+    return tuple(
+        replace(kind, shown=tuple(requests[run.id] for run in kind.shown if run.id in requests)) for kind in found
+    )
 
 
 def _failing_words(
-    of_family: dict[str, list[LabelledRun]],
-) -> Iterable[tuple[str, list[str], list[LabelledRun]]]:
+    of_family: Mapping[str, list[LabelledRun]],
+) -> Iterable[tuple[tuple[str, ...], list[LabelledRun]]]:
     """Words whose requests fail more often than chance explains, with other words of the same requests.
 
     A family counts once, as failing if most of its runs failed: a task that is run often is one request.
@@ -118,23 +113,22 @@ def _failing_words(
     for word, families in tried.items():
         chances[word] = _at_least(len(families & failing), len(families), len(failing), len(of_family))
     # Words of the same requests are one question.
-    questions = len({frozenset(families) for families in tried.values()})
+    questions = len(set(map(frozenset, tried.values())))
     left = sorted(chances, key=lambda word: (chances[word], word))
     covered = set[str]()
     for word in left:
         if chances[word] * questions > UNLIKELY:
             break
-        families = tried[word] - covered
-        if len(families) < _SAME * len(tried[word]):
+        families = tried[word]
+        if len(families - covered) < _SAME * len(families):
             continue
         covered |= families
-        same = [other for other in left if other != word and _are_same(tried[other], tried[word])]
-        yield word, same[: _WORDS - 1], [run for family in sorted(tried[word]) for run in of_family[family]]
+        same = [other for other in left if _are_same(tried[other], families) and other != word]
+        yield (word, *same[: _WORDS - 1]), [run for family in sorted(families) for run in of_family[family]]
 
 
-def _are_same(one: Collection[str], other: Collection[str]) -> bool:
-    common = len(set(one) & set(other))
-    return common >= _SAME * max(len(one), len(other))
+def _are_same(one: set[str], other: set[str]) -> bool:
+    return len(one & other) >= _SAME * max(len(one), len(other))
 
 
 def _at_least(failing: int, drawn: int, all_failing: int, families: int) -> float:

@@ -93,21 +93,20 @@ class Waste:
 
 @dataclass(slots=True)
 class _Tally:
-    calls: int = 0
-    runs: dict[str, bool | None] = field(default_factory=dict[str, "bool | None"])
-    seconds: list[float] = field(default_factory=list[float])
-    tokens: int = 0
+    """Some calls, each with its run; and by what ended them, whether the runs succeeded."""
 
-    def add(self, call: ToolCall, run: Trajectory) -> None:
-        self.calls += 1
-        self.runs[run.id] = run.outcome.success
-        if call.latency_s is not None:
-            self.seconds.append(call.latency_s)
-        self.tokens += estimate_tokens(call.result or "")
+    calls: list[tuple[ToolCall, Trajectory]] = field(default_factory=list[tuple[ToolCall, Trajectory]])
+    ends: defaultdict[str, dict[str, bool]] = field(default_factory=lambda: defaultdict(dict))
 
     @property
     def cost(self) -> CostOfCalls:
-        return CostOfCalls(self.calls, len(self.runs), sum(self.seconds) if self.seconds else None, self.tokens)
+        seconds = [call.latency_s for call, _ in self.calls if call.latency_s is not None]
+        tokens = sum(estimate_tokens(call.result or "") for call, _ in self.calls)
+        return CostOfCalls(len(self.calls), len(self.runs), sum(seconds) if seconds else None, tokens)
+
+    @property
+    def runs(self) -> dict[str, bool | None]:
+        return {run.id: run.outcome.success for _, run in self.calls}
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -125,32 +124,33 @@ def waste_in(runs: Iterable[Trajectory], labelled: Sequence[LabelledRun], recipe
     repeated: defaultdict[ToolName, _Tally] = defaultdict(_Tally)
     left_out: defaultdict[ToolName, _Tally] = defaultdict(_Tally)
     errors: defaultdict[tuple[ToolName, str], _Tally] = defaultdict(_Tally)
-    ends: defaultdict[tuple[ToolName, str], defaultdict[str, dict[str, bool]]] = defaultdict(lambda: defaultdict(dict))
     read = 0
     for run in runs:
         read += 1
         calls = list(run.calls())
         for call in _without_change(calls):
-            repeated[call.name].add(call, run)
-        known = usual.get(run.id)
-        for call in calls:
-            if known is not None and call.name not in known:
-                left_out[call.name].add(call, run)
+            repeated[call.name].calls.append((call, run))
         for at, call in enumerate(calls):
+            if run.id in usual and call.name not in usual[run.id]:
+                left_out[call.name].calls.append((call, run))
             if call.error:
-                kind = call.name, next(iter(errors_of(call)), "")
-                errors[kind].add(call, run)
-                ends[kind][_end_of(calls, at)][run.id] = bool(run.outcome.success)
-    rows = [_ended(tool, message, tally, ends[tool, message]) for (tool, message), tally in errors.items()]
-    rows = [row for row in rows if row.cost.runs >= FEWEST_RUNS]
+                tally = errors[call.name, next(iter(errors_of(call)), "")]
+                tally.calls.append((call, run))
+                tally.ends[_end_of(calls, at)][run.id] = bool(run.outcome.success)
+    rows: list[EndedErrors] = []
+    for (tool, message), tally in errors.items():
+        if len(tally.runs) >= FEWEST_RUNS:
+            ends = [ErrorEnd(how, len(ended), sum(ended.values())) for how, ended in tally.ends.items()]
+            ends.sort(key=lambda end: (-end.runs, end.how))
+            failed = list(tally.runs.values()).count(False)
+            rows.append(EndedErrors(tool, message, tally.cost, failed, tuple(ends[:REPEATED]), tally.shown))
     rows.sort(key=lambda row: (-row.cost.calls, row.tool, row.message))
     return Waste(read, _rows(repeated), tuple(rows[:MOST_ROWS]), _rows(left_out), tuple(recipes)[:MOST_ROWS])
 
 
 def _rows(tallies: Mapping[ToolName, _Tally]) -> tuple[WastedCalls, ...]:
-    rows = [WastedCalls(tool, tally.cost, tally.shown) for tool, tally in tallies.items()]
-    rows.sort(key=lambda row: (-row.cost.calls, row.tool))
-    return tuple(rows[:MOST_ROWS])
+    most = sorted(tallies.items(), key=lambda of_tool: (-len(of_tool[1].calls), of_tool[0]))[:MOST_ROWS]
+    return tuple(WastedCalls(tool, tally.cost, tally.shown) for tool, tally in most)
 
 
 def _usual_tools(labelled: Sequence[LabelledRun]) -> dict[str, set[ToolName]]:
@@ -177,17 +177,11 @@ def _without_change(calls: Sequence[ToolCall]) -> Iterator[ToolCall]:
 def _end_of(calls: Sequence[ToolCall], at: int) -> str:
     """What ended an error: the call between it and the next one of its tool that worked."""
     failed = calls[at]
-    for later, call in enumerate(calls[at + 1 :], at + 1):
-        if call.name != failed.name or call.error:
-            continue
-        if later > at + 1 and calls[later - 1].name != failed.name:
-            return f"worked after {calls[later - 1].name}"
-        return "worked when called again" if call.arguments == failed.arguments else "worked with other arguments"
+    before = failed
+    for call in calls[at + 1 :]:
+        if call.name == failed.name and not call.error:
+            if before.name != failed.name:
+                return f"worked after {before.name}"
+            return "worked when called again" if call.arguments == failed.arguments else "worked with other arguments"
+        before = call
     return "never worked again"
-
-
-def _ended(tool: ToolName, message: str, tally: _Tally, ends: Mapping[str, Mapping[str, bool]]) -> EndedErrors:
-    rows = [ErrorEnd(how, len(runs), sum(runs.values())) for how, runs in ends.items()]
-    rows.sort(key=lambda row: (-row.runs, row.how))
-    failed = sum(success is False for success in tally.runs.values())
-    return EndedErrors(tool, message, tally.cost, failed, tuple(rows[:REPEATED]), tally.shown)
