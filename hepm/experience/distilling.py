@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
@@ -93,16 +93,21 @@ class DistillReport:
     unasked: int = 0
     retired: int = 0
 
+    def __add__(self, other: DistillReport) -> DistillReport:
+        """The counts of both."""
+        return DistillReport(*[getattr(self, one.name) + getattr(other, one.name) for one in fields(self)])
+
 
 class Curated(NamedTuple):
-    """What to store of a batch (see `DistillReport`), and its runs by the lesson they taught, changed or not."""
+    """What to store of a batch, its runs by the lesson they taught, changed or not, and what is told of it.
+
+    Attributes:
+        report: With what was merged, dropped or failed, unless nothing was compared: then what the store merges counts.
+    """
 
     rows: tuple[LessonRow, ...]
     taught: Mapping[str, Collection[str]]
-    # None where nobody compared them: then what the store merged counts.
-    merged: int | None = None
-    dropped: int = 0
-    failed: tuple[tuple[str, str], ...] = ()
+    report: DistillReport | None = None
 
 
 Curate: TypeAlias = Callable[[Sequence[Distilled]], Curated]
@@ -137,27 +142,30 @@ def distill_into(
         curated = (curate or _as_distilled)(batch)
         # Stored, then marked: a crash between the two distills runs again, and loses none.
         changed = _change_lessons(bank, curated, namespace)
-        undecided = dict(curated.failed)
-        done = set(chain.from_iterable(distilled.runs for distilled in batch)).difference(undecided)
+        found = curated.report or DistillReport(merged=len(changed.merged))
+        done = set(chain.from_iterable(distilled.runs for distilled in batch))
+        failed = list(chain.from_iterable(distilled.failed for distilled in batch))
+        unasked = sum(distilled.unasked for distilled in batch)
+        report += replace(found, runs=len(done) + len(failed), new=len(changed.new), unasked=unasked)
+        report += DistillReport(refused=len(changed.refused), failed=tuple(failed))
+        done.difference_update(run for run, _ in found.failed)
         if done:
             bank.mark_done(step, done, namespace=namespace)
-        report = _with_batch(report, batch, curated, changed)
-        seen.update(done)
+        seen |= done
         for lesson, of_lesson in curated.taught.items():
             taught[lesson].update(of_lesson)
         if on_progress is not None:
             on_progress(report)
     if again or runs is not None:
-        report = replace(report, retired=_unlink_untaught(bank, distiller, namespace, seen, taught))
+        report += DistillReport(retired=_unlink_untaught(bank, distiller, namespace, seen, taught))
     return report
 
 
 def _change_lessons(bank: LessonBank, curated: Curated, namespace: str) -> Changed:
     """Put the lessons, and revive those that are taught again, without the runs that taught them before."""
-    lessons = bank.lessons(namespace)
     revived: dict[str, set[str]] = {}
     for lesson, runs in curated.taught.items():
-        stored = lessons.get(lesson)
+        stored = bank.lessons(namespace).get(lesson)
         if stored is not None and stored.row.retired == OUTDATED:
             revived[lesson] = stored.row.run_ids.difference(runs)
     if not curated.rows and not revived:
@@ -165,31 +173,12 @@ def _change_lessons(bank: LessonBank, curated: Curated, namespace: str) -> Chang
     return bank.change(LessonChange(put=curated.rows, revive=list(revived), unlink=revived), namespace=namespace)
 
 
-def _with_batch(report: DistillReport, batch: Sequence[Distilled], curated: Curated, changed: Changed) -> DistillReport:
-    """The report with one more batch."""
-    failed = list(chain.from_iterable(distilled.failed for distilled in batch))
-    runs = sum(len(distilled.runs) for distilled in batch)
-    merged = curated.merged if curated.merged is not None else len(changed.merged)
-    return replace(
-        report,
-        runs=report.runs + runs + len(failed),
-        new=report.new + len(changed.new),
-        merged=report.merged + merged,
-        dropped=report.dropped + curated.dropped,
-        refused=report.refused + len(changed.refused),
-        failed=(*report.failed, *failed, *curated.failed),
-        unasked=report.unasked + sum(distilled.unasked for distilled in batch),
-    )
-
-
 def _as_distilled(batch: Sequence[Distilled]) -> Curated:
-    rows: list[LessonRow] = []
+    lessons = list(chain.from_iterable(distilled.lessons for distilled in batch))
     taught: defaultdict[str, set[str]] = defaultdict(set)
-    for distilled in batch:
-        for lesson in distilled.lessons:
-            rows.append(lesson.row())
-            taught[lesson.id].update(lesson.run_ids)
-    return Curated(tuple(rows), taught)
+    for lesson in lessons:
+        taught[lesson.id].update(lesson.run_ids)
+    return Curated(tuple(lesson.row() for lesson in lessons), taught)
 
 
 def _unlink_untaught(

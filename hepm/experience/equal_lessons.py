@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from itertools import chain, product
+from itertools import chain
 from typing import Final
 
 from hepm.experience.comparison import compares
@@ -67,19 +67,20 @@ class EqualLessons:
     @property
     def labels(self) -> tuple[str, ...]:
         """The kinds of principles; zones and then stages of experiences."""
-        labels: dict[str, None] = {}
-        for name, lesson in product(_LABELS, self.lessons):
-            if name in lesson.row.properties:
-                labels[str(lesson.row.properties[name])] = None
-        return tuple(labels)
+        properties = [lesson.row.properties for lesson in self.lessons]
+        found = [str(of_one[name]) for name in _LABELS for of_one in properties if name in of_one]
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def distilled_by(self) -> str:
+        """Who wrote it."""
+        return str(self.first.row.properties["distilled_by"])
 
     @property
     def line(self) -> str:
         """The sentence with its evidence, or with why it is held back."""
         remarks = "; ".join(filter(None, (self.evidence, self.held_back)))
-        if not remarks:
-            return self.text
-        return f"{self.text} ({remarks})"
+        return f"{self.text} ({remarks})" if remarks else self.text
 
     @property
     def works(self) -> bool:
@@ -96,12 +97,11 @@ class EqualLessons:
 def equal_lessons(lessons: Iterable[StoredLesson]) -> list[EqualLessons]:
     """Experiences and principles by what they say, in order of the first arrival; live ones and retired ones apart."""
     groups: defaultdict[tuple[Hashable, str], list[StoredLesson]] = defaultdict(list)
-    # The environment is named only where lessons of several are listed.
-    scopes: set[object] = set()
     for lesson in lessons:
         # Live ones and retired ones apart: a retired line is not revived by an equal live one.
         groups[_key(lesson.row), lesson.row.retired].append(lesson)
-        scopes.add(lesson.row.properties["environments"])
+    # The environment is named only where lessons of several are listed.
+    scopes = {lesson.row.properties["environments"] for group in groups.values() for lesson in group}
     return [_as_one(group, key, name_environments=len(scopes) > 1) for (key, _), group in groups.items()]
 
 

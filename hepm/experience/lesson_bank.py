@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 from threading import Lock
 from typing import Final, Literal, TypeAlias
 
@@ -130,7 +130,7 @@ class LessonBank:
     def pending(self, *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[StoredLesson]:
         """Lessons that wait for approval, by kind in order of arrival: told to no agent until `revive`."""
         kinds: tuple[Kind, ...] = ("principle", "experience")
-        every = [lesson for kind in kinds for lesson in self.list(kind, namespace=namespace, retired=True)]
+        every = chain.from_iterable(self.list(kind, namespace=namespace, retired=True) for kind in kinds)
         return [lesson for lesson in every if lesson.row.retired == PENDING]
 
     def replaced_by(self, row: LessonRow, *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[StoredLesson]:
@@ -166,17 +166,17 @@ class LessonBank:
 
         What an approved one was made to replace is retired.
         """
+        found = self._found(kind, ids, namespace, retired=True)
         former: dict[str, str] = {}
         by = ""
-        found = self._found(kind, ids, namespace, retired=True)
         for row in found:
-            replaced = self.replaced_by(row, namespace=namespace)
-            former |= {stored.row.id: "superseded" for stored in replaced}
-            by = row.made_by if replaced else by
-        retired = [row.id for row in found]
-        if retired:
-            self.change(LessonChange(revive=retired, retire=former, by=by), namespace=namespace)
-        return retired
+            for replaced in self.replaced_by(row, namespace=namespace):
+                former[replaced.row.id] = "superseded"
+                by = row.made_by
+        revived = [row.id for row in found]
+        if revived:
+            self.change(LessonChange(revive=revived, retire=former, by=by), namespace=namespace)
+        return revived
 
     def retire(self, kind: Kind, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[str]:
         """Keep lessons of a kind from searches and prompts, pending ones too; the ids of those. `revive` undoes it."""
@@ -266,10 +266,6 @@ class LessonBank:
         exposures = self.store.lessons.exposures(namespace=namespace)
         return {exposure.run: exposure.success for exposure in exposures if exposure.lesson == lesson}
 
-    def showed_in(self, run: str, *, namespace: str = DEFAULT_NAMESPACE) -> bool:
-        """Whether lessons were shown in a run, stored or not."""
-        return any(exposure.run == run for exposure in self.store.lessons.exposures(namespace=namespace))
-
     def outcomes(self, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> dict[str, bool | None]:
         """Whether stored runs succeeded, by id; None without a label. Others are left out."""
         stored = self.store.find_known(list(dict.fromkeys(runs)), namespace=namespace)
@@ -279,14 +275,18 @@ class LessonBank:
 
     def waiting(self, step: str, *, namespace: str = DEFAULT_NAMESPACE, again: bool = False) -> int:
         """How many runs a step has not seen; with `again`, how many there are."""
-        seen = self._seen_runs(step, namespace, again=again)
-        return sum(run not in seen for _, _, run in self.store.iterate("runs_by_task", namespace=namespace))
+        return sum(len(wanted) for _, wanted in self._tasks(step, namespace, again))
 
-    def _seen_runs(self, step: str, namespace: str, *, again: bool) -> Collection[str]:
-        """The runs that a step has seen, by id; with `again` none counts as seen."""
-        if again:
-            return ()
-        return self.store.lessons.answered_runs(step, namespace=namespace)
+    def _tasks(self, step: str, namespace: str, again: bool) -> Iterator[tuple[builtins.list[str], frozenset[str]]]:
+        """The runs of each task, and those of them that a step has not seen; with `again` none counts as seen."""
+        seen: Collection[str] = ()
+        if not again:
+            seen = self.store.lessons.answered_runs(step, namespace=namespace)
+        # A run without a task is a task of its own, named by its id. The store lists runs of one task together.
+        by_task = groupby(self.store.runs_by_task(namespace=namespace), key=lambda run: (run[0], run[1] or run[2]))
+        for _, group in by_task:
+            ids = [run for _, _, run in group]
+            yield ids, frozenset(ids).difference(seen)
 
     def tasks(
         self,
@@ -301,14 +301,7 @@ class LessonBank:
         Args:
             runs: Only the tasks of these, of which all runs are wanted.
         """
-        seen: Collection[str] = ()
-        if runs is None:
-            seen = self._seen_runs(step, namespace, again=again)
-        # A run without a task is a task of its own, named by its id. The store lists runs of one task together.
-        by_task = groupby(self.store.runs_by_task(namespace=namespace), key=lambda run: (run[0], run[1] or run[2]))
-        for _, group in by_task:
-            ids = [run for _, _, run in group]
-            wanted = frozenset(ids).difference(seen)
+        for ids, wanted in self._tasks(step, namespace, again or runs is not None):
             if wanted and (runs is None or not wanted.isdisjoint(runs)):
                 yield TaskRuns(self.runs(ids, namespace=namespace), wanted)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,7 +18,7 @@ from typing import Final, NamedTuple, Self
 
 from hepm.errors import InputError
 from hepm.experience.comparison import says_nothing
-from hepm.experience.conditions import Conditions, FactCondition
+from hepm.experience.conditions import ALWAYS, Conditions, FactCondition
 from hepm.experience.equal_lessons import EqualLessons, equal_lessons
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, FOLLOWED_BY, HAND, Experience, Principle
@@ -53,18 +54,15 @@ _NO_BRACKETS: Final = str.maketrans("", "", "()")
 
 
 def _by_hand(lessons: EqualLessons) -> bool:
-    return lessons.first.row.properties["distilled_by"] == HAND
+    return lessons.distilled_by == HAND
 
 
 def _is_told(lessons: EqualLessons) -> bool:
     """Whether a prompt would show it where it holds, and it holds where no word is said."""
-    if _by_hand(lessons):
-        return True
-    if lessons.held_back or let_down(lessons.uses):
-        return False
     conditions = lessons.conditions
     words = conditions.says or any("~" in fact.test.fact for fact in conditions.facts)
-    return not words or lessons.first.row.properties["distilled_by"] != EXTRACTIVE
+    hangs_on_a_word = words and lessons.distilled_by == EXTRACTIVE
+    return _by_hand(lessons) or not (lessons.held_back or let_down(lessons.uses) or hangs_on_a_word)
 
 
 def _evidence_of(lessons: EqualLessons) -> str:
@@ -116,16 +114,12 @@ def _equal(bank: LessonBank, kinds: Sequence[Kind], namespace: str, states: Sequ
     tells = bank.told_to("").tells(namespace)  # a file is for all
     kept: list[StoredLesson] = []
     for kind in kinds:
-        if kind == "notes":
-            continue
-        for stored in bank.list(kind, namespace=namespace, retired=True):
+        for stored in bank.list(kind, namespace=namespace, retired=True) if kind != "notes" else ():
             row = stored.row
-            if row.retired not in states or row.properties.get("only_user") or says_nothing(row):
-                continue
-            if row.is_retired or tells(stored):
+            ours = row.retired in states and not row.properties.get("only_user") and not says_nothing(row)
+            if ours and (row.is_retired or tells(stored)):
                 kept.append(stored)
-    # `only_user` is what a lesson was stored with; that it holds for one user can also follow from its runs.
-    return [lessons for lessons in equal_lessons(kept) if not lessons.conditions.user]
+    return equal_lessons(kept)
 
 
 # Write
@@ -141,14 +135,12 @@ class Claim(NamedTuple):
     @classmethod
     def of(cls, row: LessonRow) -> Self | None:
         """Of a lesson; None if it makes none, or is for one user."""
-        if row.kind != "principle":
+        conditions = Conditions.read(row.properties) if row.kind == "principle" else ALWAYS
+        better = [triple.object for triple in row.triples if triple.predicate == FOLLOWED_BY]
+        worse = [triple.subject for triple in row.triples if triple.predicate == FAILS_AFTER]
+        if conditions.user or not conditions.after or not (better or worse):
             return None
-        principle = Principle.of(row)
-        better = [triple.object for triple in principle.triples if triple.predicate == FOLLOWED_BY]
-        worse = [triple.subject for triple in principle.triples if triple.predicate == FAILS_AFTER]
-        if principle.conditions.user or not principle.conditions.after or not (better or worse):
-            return None
-        return cls(principle.conditions, tuple(better), tuple(worse))
+        return cls(conditions, tuple(better), tuple(worse))
 
     @property
     def text(self) -> str:
@@ -168,14 +160,14 @@ class Claim(NamedTuple):
     def read(cls, text: str) -> Self | None:
         """What `text` gave; None if an editor damaged it."""
         try:
-            read: dict[str, list[str]] = json.loads(text)
+            read: defaultdict[str, list[str]] = defaultdict(list, json.loads(text))
             conditions = Conditions(
-                environments=tuple(read.get("in", ())),
-                after=tuple(read.get("after", ())),
-                says=tuple(read.get("says", ())),
-                facts=tuple(map(FactCondition.read, read.get("if", ()))),
+                environments=tuple(read["in"]),
+                after=tuple(read["after"]),
+                says=tuple(read["says"]),
+                facts=tuple(map(FactCondition.read, read["if"])),
             )
-            claim = cls(conditions, tuple(read.get("call", ())), tuple(read.get("not", ())))
+            claim = cls(conditions, tuple(read["call"]), tuple(read["not"]))
             _ = hash(claim)  # a TypeError where a name is none
             return claim
         except (ValueError, TypeError, AttributeError):
@@ -218,18 +210,14 @@ def section_of(
     if begin is not None and begin["namespace"] != named:
         raise InputError(f"the lessons in {name} are of the namespace {begin['namespace']}: name it with --namespace.")
     lines = lines_of_file(former, name)
-    known = {line.id for line in lines}
-    gone = [id for id in (begin["ids"].split() if begin else ()) if id not in known]
     own = [line for line in lines if line.edited]
-    skipped = {*gone, *(line.id for line in own)}
+    listed = set(begin["ids"].split() if begin else ())
+    # What a person deleted, and what they changed.
+    skipped = listed.difference(line.id for line in lines) | {line.id for line in own}
     written = {lesson.first.row.id[:_ID_CHARS]: lesson for lesson in lessons}
     written = {id: lesson for id, lesson in written.items() if id not in skipped}
-    body = [
-        _TITLE,
-        "",
-        f"{_summary(written.values(), bank, namespace)} Lines that you change or delete stay so.",
-        "",
-    ]
+    summary = _summary(written.values(), bank, namespace)
+    body = [_TITLE, "", f"{summary} Lines that you change or delete stay so.", ""]
     for works in (True, False):
         items = [line.whole for line in own if line.works is works]
         items += [_line_with_mark(lesson, id) for id, lesson in written.items() if lesson.works is works]
@@ -282,7 +270,7 @@ def _line_in(whole: str, *, works: bool) -> LineOfFile:
     written, id, digest, claim, *_ = (*_ID.split(whole), "", "", "")
     text = " ".join(_EVIDENCE.sub("", written).split())
     edited = digest != _digest(text, works=works)
-    return LineOfFile(works, whole, text, id, edited, Claim.read(claim) if claim and not edited else None)
+    return LineOfFile(works, whole, text, id, edited, Claim.read(claim or "") if not edited else None)
 
 
 def with_section(text: str, section: str, name: str) -> str:
@@ -335,10 +323,10 @@ def approved_in(bank: LessonBank, text: str, name: str, *, namespace: str) -> li
         (alone,) = equal_lessons([stored])
         # In a file with lessons of several environments, a line begins with its own: "In shop: Call get_order."
         place = f"In {', '.join(alone.conditions.environments)}: {alone.text}"
-        for words in (in_markdown(alone.text), in_markdown(place)):
-            # Of a text that was cut, nobody has read the end.
-            if " ".join(words.split()) in standing and not words.endswith(CUT):
-                approved.append(stored)
+        written = [in_markdown(words) for words in (alone.text, place)]
+        # Of a text that was cut, nobody has read the end.
+        if any(" ".join(words.split()) in standing and not words.endswith(CUT) for words in written):
+            approved.append(stored)
     return approved
 
 
@@ -364,7 +352,8 @@ def edit_lesson(bank: LessonBank, row: LessonRow, text: str, *, namespace: str) 
         raise InputError(f"the lesson {row.id} needs a text: `hepm lesson retire {row.id}` keeps it from agents.")
     if row.is_retired:
         raise InputError(f"the lesson {row.id} is retired ({row.retired}): edit a live one.")
-    (former,) = equal_lessons([StoredLesson(0, row, UNUSED, None)])
+    known = bank.lessons(namespace)
+    (former,) = equal_lessons([known.get(row.id) or StoredLesson(0, row, UNUSED, None)])
     when = former.conditions.without_users
     if former.conditions.when.casefold() not in words.casefold():
         when = Conditions(environments=when.environments)
@@ -378,15 +367,11 @@ def edit_lesson(bank: LessonBank, row: LessonRow, text: str, *, namespace: str) 
         edited = replace(principle, conditions=when, distilled_by=HAND).row()
     if edited.id == row.id:
         return edited
-    same = [row.id]
-    for lessons in equal_lessons(bank.list(row.kind, namespace=namespace)):
-        if lessons.key == former.key:
-            same += [stored.row.id for stored in lessons.lessons if stored.row.id != edited.id]
-    known = bank.lessons(namespace)
-    stored = known.get(row.id)
+    same = [lessons for lessons in equal_lessons(bank.list(row.kind, namespace=namespace)) if lessons.key == former.key]
+    ids = {stored.row.id for lessons in same for stored in lessons.lessons} - {edited.id}
+    retire = dict.fromkeys(sorted(ids), "deleted") | {row.id: "superseded"}
     # The new one has the uses of the former one.
-    put = replace(edited, parents=(Parent(row.id, "edit"),), prior=stored.uses if stored else UNUSED)
-    retire = dict.fromkeys(same, "deleted") | {row.id: "superseded"}
+    put = replace(edited, parents=(Parent(row.id, "edit"),), prior=former.uses)
     revive = [edited.id] if known.get(edited.id) is not None else []
     bank.change(LessonChange(put=[put], retire=retire, revive=revive, imported=True), namespace=namespace)
     return edited

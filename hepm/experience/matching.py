@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from hepm.experience.distilling import OUTDATED, Curated, Distilled
+from hepm.experience.distilling import OUTDATED, Curated, Distilled, DistillReport
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, Principle
 from hepm.graph.lessons.rows import LessonRow
@@ -139,7 +139,9 @@ class Matcher:
     def __call__(self, batch: Sequence[Distilled]) -> Curated:
         """The rows to store of a batch."""
         lessons = self.bank.lessons(self.namespace)
-        principles = _best_supported_first(batch)
+        found = chain.from_iterable(distilled.lessons for distilled in batch)
+        principles = [lesson for lesson in found if isinstance(lesson, Principle)]
+        principles.sort(key=lambda principle: (-len(principle.sources), principle.run_ids, principle.id))
         fresh: dict[str, Principle] = {}  # the first of each new wording, the best supported one
         for principle in principles:
             if lessons.get(principle.id) is None:
@@ -174,7 +176,8 @@ class Matcher:
                 of_other_tasks = self._tasks(principle).isdisjoint(self._tasks(before))
                 merged += of_other_tasks
                 dropped += not of_other_tasks
-        return Curated(tuple(rows.values()), taught, merged, dropped, tuple(failed.items()))
+        report = DistillReport(merged=merged, dropped=dropped, failed=tuple(failed.items()))
+        return Curated(tuple(rows.values()), taught, report)
 
     def _tasks(self, principle: Principle | LessonRow) -> set[_TaskName]:
         """The tasks of its runs; one whose runs are gone has a task of its own."""
@@ -184,31 +187,28 @@ class Matcher:
         """Each new principle with those it is judged against: some of its tasks, and similar ones of others."""
         if not fresh:
             return []
+        # From the store, as searches weight vectors.
         new_ids = {principle.id for principle in fresh}
         known: list[Principle] = []
         vectors: list[Float32Array] = []
-        # From the store, as searches weight vectors.
-        for stored in self.bank.store.lessons.list(namespace=self.namespace):
+        for row, vector in ((one.row, one.vector) for one in self.bank.store.lessons.list(namespace=self.namespace)):
             # Another process may have stored a new one since: it would be found equal to itself.
-            wanted = stored.row.kind == "principle" and not stored.row.is_retired and stored.row.id not in new_ids
-            if wanted and stored.vector is not None:
-                known.append(Principle.of(stored.row))
-                vectors.append(stored.vector)
-        before = len(known)  # the new ones follow, and each is compared with those before it
+            if row.kind == "principle" and not row.is_retired and row.id not in new_ids and vector is not None:
+                known.append(Principle.of(row))
+                vectors.append(vector)
+        before = len(known)
         known += fresh
         vectors_KD = np.stack([*vectors, *self.bank.vectors([principle.text for principle in fresh])])
-        of_task: defaultdict[_TaskName, set[int]] = defaultdict(set)
-        for place, principle in enumerate(known):
-            for task in self._tasks(principle):
-                of_task[task].add(place)
+        tasks = [self._tasks(principle) for principle in known]
         candidates: list[tuple[Principle, list[Principle]]] = []
+        # Each new one is compared with those before it.
         for own, principle in enumerate(fresh, before):
             # Unit vectors: their products are cosines.
             cosines_K = vectors_KD[:own] @ vectors_KD[own]
-            twins = set[int]().union(*(of_task[task] for task in self._tasks(principle)))
+            twins = {place for place in range(own) if not tasks[place].isdisjoint(tasks[own])}
+            near = twins.union(np.flatnonzero(cosines_K >= SIMILARITY).tolist())
             room = {True: TWINS, False: NEAREST}
             judged: list[Principle] = []
-            near = {*np.flatnonzero(cosines_K >= SIMILARITY).tolist(), *(place for place in twins if place < own)}
             for place in sorted(near, key=lambda place: (-float(cosines_K[place]), known[place].id)):
                 if room[place in twins] and _comparable(principle, known[place]):
                     room[place in twins] -= 1
@@ -232,13 +232,6 @@ class Matcher:
                     same[principle.id] = other.id
                     unknown.pop(principle.id, None)
         return same, unknown
-
-
-def _best_supported_first(batch: Sequence[Distilled]) -> list[Principle]:
-    """The principles of a batch: those of most runs first, ties by runs and id."""
-    lessons = chain.from_iterable(distilled.lessons for distilled in batch)
-    principles = [lesson for lesson in lessons if isinstance(lesson, Principle)]
-    return sorted(principles, key=lambda principle: (-len(principle.sources), principle.run_ids, principle.id))
 
 
 def _comparable(one: Principle, other: Principle) -> bool:

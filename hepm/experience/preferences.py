@@ -163,8 +163,8 @@ class Preferences:
             except LlmError as error:
                 report = replace(report, failed=(*report.failed, (run.id, str(error))))
             else:
-                field = {"forgotten": "refused"}.get(done.outcome, done.outcome)
-                report = replace(report, **{field: getattr(report, field) + 1})
+                counted = "refused" if done.outcome == "forgotten" else done.outcome
+                report = replace(report, **{counted: getattr(report, counted) + 1})
             report = replace(report, runs=report.runs + 1)
             if on_progress is not None:
                 on_progress(report)
