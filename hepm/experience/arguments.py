@@ -72,15 +72,18 @@ def comparable(value: JSON) -> str:
     if not isinstance(value, str | int | float) or isinstance(value, bool):
         return json.dumps(value, sort_keys=True, default=str).casefold()
     text = " ".join(str(value).split()).casefold()
-    return repr(float(text)) if _NUMBER.fullmatch(text) else text
+    if _NUMBER.fullmatch(text):
+        return repr(float(text))
+    return text
 
 
 @lru_cache(maxsize=2_048)  # environments return the same texts to many runs
 def leaves_of(result: str) -> tuple[Leaf, ...]:
     """The values of a result: of JSON scalars, and keys that are ids; of other texts those of "key: value" lines."""
     parsed = _parsed(result)
-    leaves = _leaves_in_text(result) if isinstance(parsed, str) else _leaves_in(parsed, "", 0)
-    return tuple(islice(leaves, _MOST_LEAVES))
+    if isinstance(parsed, str):
+        return tuple(islice(_leaves_in_text(result), _MOST_LEAVES))
+    return tuple(islice(_leaves_in(parsed, "", 0), _MOST_LEAVES))
 
 
 def _parsed(result: str) -> JSON:
@@ -167,7 +170,9 @@ class KnownValues:
             return set()
         known = (self.stands.get(comparable(element), set[ValuePlace]()) for element in elements)
         places = set[ValuePlace].intersection(*known)
-        return places | {WORDS} if all(self._user_said(str(element)) for element in elements) else places
+        if all(self._user_said(str(element)) for element in elements):
+            places.add(WORDS)
+        return places
 
     def _user_said(self, value: str) -> bool:
         """Whether the words of a value, which is no long text, stand one after the other in a message of the user."""
@@ -231,8 +236,9 @@ class LearnedArgument:
         if place is None or self.calls < FEWEST_CALLS or len(self.tasks) < FEWEST_TASKS:
             return None
         # What is always passed is no news, unless it was known before each call.
-        constant = len(self.values) == 1 and self.stood[place] < self.calls
-        return place if self.stood[place] >= RIGHT_FROM * self.calls and not constant else None
+        if self.stood[place] < RIGHT_FROM * self.calls or (len(self.values) == 1 and self.stood[place] < self.calls):
+            return None
+        return place
 
 
 @dataclass(slots=True)

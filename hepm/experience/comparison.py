@@ -155,7 +155,9 @@ def lesson_of(contrast: Contrast, *, succeeded: bool) -> str:
     how = "failed" if succeeded else "succeeded"
     if contrast.same:
         return f"Runs of this task that {how} called the same tools in the same order: the tools did not decide."
-    where = f"After {listed(contrast.after)}" if contrast.after else "At the start"
+    where = "At the start"
+    if contrast.after:
+        where = f"After {listed(contrast.after)}"
     nothing = "nothing more" if contrast.after else "no tool"
     better = listed(contrast.better) or nothing
     worse = listed(contrast.worse) or nothing
@@ -210,15 +212,16 @@ class RunComparison:
     @property
     def conditions(self) -> Conditions:
         """Environment, turns of the key moves, and what held at the first one; its place comes first."""
-        held = [place_in_words(self.keys[0].before if self.keys else ())]
+        held: list[str] = []
         for first in self.keys[:1]:
+            held.append(place_in_words(first.before))
             earlier = dict.fromkeys(tool for tool in first.known.tools if tool not in first.before)
             held += [f"{listed([tool])} was called" for tool in earlier]
             if first.before and first.known.failed:
                 held.append("the last result was an error")
         environments = (self.run.environment,) if self.run.environment else ()
         turns = self._key_turns
-        return Conditions(environments, min(turns), max(turns), tuple(held))
+        return Conditions(environments, min(turns), max(turns), tuple(held or [place_in_words(())]))
 
     @property
     def _key_turns(self) -> list[int]:

@@ -44,8 +44,9 @@ def content_by_project(runs: Iterable[Trajectory]) -> list[Principle]:
     by_id: dict[str, Principle] = {}
     for (environment, project), runs_of_project in grouped.items():
         for principle in content_of(runs_of_project, environment, project):
-            first = by_id.get(principle.id)
-            by_id[principle.id] = principle if first is None else _joined(first, principle)
+            first = by_id.setdefault(principle.id, principle)
+            if first is not principle:
+                by_id[principle.id] = _joined(first, principle)
     return [_with_latest_sources(principle, tokens) for principle in by_id.values()]
 
 

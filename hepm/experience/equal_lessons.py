@@ -80,7 +80,9 @@ class EqualLessons:
     def line(self) -> str:
         """The sentence with its evidence, or with why it is held back."""
         remarks = "; ".join(filter(None, (self.evidence, self.held_back)))
-        return f"{self.text} ({remarks})" if remarks else self.text
+        if not remarks:
+            return self.text
+        return f"{self.text} ({remarks})"
 
     @property
     def works(self) -> bool:

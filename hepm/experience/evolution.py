@@ -151,7 +151,7 @@ class Evolution:
             temperature = self._settings.temperature(iteration, iterations)
             if self._model is not None:
                 made = self._make(self._model, list(self._draw(iteration, temperature)), temperature)
-                self._plan += [step if step.child is None else self._keep(step, step.child) for step in made]
+                self._plan += map(self._keep, made)
             if iteration % self._settings.prune_every == 0:
                 self._prune(iteration)
         if not self._children and not self._retired:
@@ -215,7 +215,9 @@ class Evolution:
         environments = {self._environment_of[run] for run in self._runs_shown(member.id, success=True)} - {""}
         if member.uses.uses < self._settings.proven and len(environments) < 2:
             return ""
-        return f"{member.record}, in {listed(sorted(environments))}" if environments else member.record
+        if not environments:
+            return member.record
+        return f"{member.record}, in {listed(sorted(environments))}"
 
     def _why_prune(self, member: Member) -> str:
         """Why an experience should be retired: it fails, or is rarely shown; "" if it should stay.
@@ -240,8 +242,12 @@ class Evolution:
     def _partner(self, member: Member, taken: Collection[str]) -> tuple[tuple[str, ...], str]:
         """With the most similar experience of the same zone, environment and tool and a common stage, and why."""
         # What is stored is crossed, a child by the next evolution.
-        text, most = member.experience.text, len(self.members) if member.id in self._seq else 0
-        for stored, cosine in self._bank.search(text, "experience", namespace=self._namespace, limit=most):
+        if member.id not in self._seq:
+            return (member.id,), ""
+        found = self._bank.search(
+            member.experience.text, "experience", namespace=self._namespace, limit=len(self.members)
+        )
+        for stored, cosine in found:
             other = self.members.get(stored.row.id)
             # Too similar ones would give a child that says what its parents say.
             if other is None or other.id in taken or cosine > self._settings.related or not _may_cross(member, other):
@@ -288,8 +294,11 @@ class Evolution:
                 shown[success] = self._bank.runs(runs, namespace=self._namespace)
         return question(step.operator, self._parents(step), shown, temperature=temperature)
 
-    def _keep(self, step: EvolutionStep, child: Experience) -> EvolutionStep:
-        """The step with its child among the members, in the place of its parent."""
+    def _keep(self, step: EvolutionStep) -> EvolutionStep:
+        """The step with its child, if it has one, among the members, in the place of its parent."""
+        child = step.child
+        if child is None:
+            return step
         if child.id in self._seq or child.id in self._children:
             return replace(step, note=f"{child.id} has the same words")
         self._children[child.id] = child

@@ -114,10 +114,15 @@ def _equal(bank: LessonBank, kinds: Sequence[Kind], namespace: str, states: Sequ
     tells = bank.told_to("").tells(namespace)  # a file is for all
     kept: list[StoredLesson] = []
     for kind in kinds:
-        for stored in bank.list(kind, namespace=namespace, retired=True) if kind != "notes" else ():
+        for stored in bank.list(kind, namespace=namespace, retired=True):
             row = stored.row
-            ours = row.retired in states and not row.properties.get("only_user") and not says_nothing(row)
-            if ours and (row.is_retired or tells(stored)):
+            of_one_user = row.kind == "notes" or row.properties.get("only_user")
+            if (
+                row.retired in states
+                and not of_one_user
+                and not says_nothing(row)
+                and (row.is_retired or tells(stored))
+            ):
                 kept.append(stored)
     return equal_lessons(kept)
 
@@ -270,7 +275,7 @@ def _line_in(whole: str, *, works: bool) -> LineOfFile:
     written, id, digest, claim, *_ = (*_ID.split(whole), "", "", "")
     text = " ".join(_EVIDENCE.sub("", written).split())
     edited = digest != _digest(text, works=works)
-    return LineOfFile(works, whole, text, id, edited, Claim.read(claim or "") if not edited else None)
+    return LineOfFile(works, whole, text, id, edited, None if edited else Claim.read(claim or ""))
 
 
 def with_section(text: str, section: str, name: str) -> str:

@@ -313,7 +313,8 @@ def _lines(run: Trajectory, keys: Sequence[Move]) -> Iterator[tuple[str, bool]]:
             # "turn 3 KEY 1 agent called …": turns of the agent are counted, as `Move.turn` counts them.
             turns += 1
             rank = rank_of.get(turns, 0)
-            speaker = f"turn {turns} KEY {rank} agent" if rank else f"turn {turns} agent"
+            key = f" KEY {rank}" if rank else ""
+            speaker = f"turn {turns}{key} agent"
         limit = _KEY_LINE_CHARS if rank else _LINE_CHARS
         # Hints of an earlier memory are no words of the user, and no result.
         text = without_hints(turn.text).strip()

@@ -58,7 +58,9 @@ class Member(NamedTuple):
 def joined(one: Conditions, other: Conditions) -> Conditions:
     """Where either applies."""
     # No environments, and a last turn of 0, mean all of them: what is unlimited in one is so in both.
-    environments = {*one.environments, *other.environments} if one.environments and other.environments else set[str]()
+    environments: set[str] = set()
+    if one.environments and other.environments:
+        environments = {*one.environments, *other.environments}
     limited = bool(one.last_turn and other.last_turn)
     preconditions = tuple(dict.fromkeys((*one.preconditions, *other.preconditions)))
     return Conditions(

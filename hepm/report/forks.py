@@ -357,7 +357,8 @@ def _sides(fork: Fork) -> dict[str, tuple[ShownRun, ToolName]]:
 def _step_of(fork: Fork, shown: ShownRun, run: Trajectory, tool: ToolName) -> ForkStep:
     """Where a run called a tool at the place of a fork; the first call where none is at that place."""
     before, call = _calls_at(fork, run, tool)
-    return ForkStep(shown, _with_result(before) if before else "", _with_result(call) if call else tool)
+    last = _with_result(before) if before else ""
+    return ForkStep(shown, last, _with_result(call) if call else tool)
 
 
 def _answer_of(fork: Fork, lost: Sequence[Trajectory]) -> str:

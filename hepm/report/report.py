@@ -152,7 +152,9 @@ def _months(by_day: Mapping[int, tuple[int, int]]) -> tuple[float | None, float 
     def share(newest: int) -> float | None:
         days = [outcomes for day, outcomes in by_day.items() if newest - MONTH_DAYS < day <= newest]
         runs = sum(map(sum, days))
-        return sum(succeeded for succeeded, _ in days) / runs if runs >= _FEWEST_A_MONTH else None
+        if runs < _FEWEST_A_MONTH:
+            return None
+        return sum(succeeded for succeeded, _ in days) / runs
 
     return share(last - MONTH_DAYS), share(last)
 

@@ -12,11 +12,11 @@ import pytest
 
 from hepm import Memory
 from hepm.experience.conditions import Conditions
-from hepm.experience.experiences import Experiences, FoundExperience, tool_description, tool_name
+from hepm.experience.experiences import Experiences, FoundExperience, tool_name
 from hepm.experience.lessons import Experience
 from hepm.experience.prompt import PromptOptions
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.llm import Budget, Client, Endpoint
+from hepm.llm import Client, Endpoint
 from tests.experience.shelves import NS, open_bank
 from tests.loopback import Loopback, completion, error
 from tests.runs import trajectory
@@ -89,22 +89,11 @@ def test_a_tool_says_when_it_applies_and_what_it_teaches_by_zone(
     assert '"refund needs a yes"' in warning
 
 
-def test_a_tools_description_is_bounded_whatever_the_experience_says() -> None:
-    text = tool_description(experience("<" * 5000, situation='"\n' * 5000, action="`" * 5000))
-    assert len(text) <= 1024
-    assert text.isprintable()
-
-
 def test_names_that_were_not_offered_are_dropped_and_no_more_than_k_are_kept(
     loopback: Loopback, client: Client, experiences: Experiences
 ) -> None:
     loopback.replies = [completion(None, tool_calls=[("e_unknown", {}), *calls(*LESSONS)])]
     assert [one.experience for one in search(experiences, client, k=2)] == LESSONS[:2]
-
-
-def test_where_the_model_calls_none_none_applies(loopback: Loopback, client: Client, experiences: Experiences) -> None:
-    loopback.replies = [completion("None of these.")]
-    assert search(experiences, client) == []
 
 
 def test_where_the_model_fails_similarity_chooses_and_the_log_says_so(
@@ -116,17 +105,6 @@ def test_where_the_model_fails_similarity_chooses_and_the_log_says_so(
     assert found == experiences.search(STATE, namespace=NS)
     assert len(found) == 3
     assert "chosen by similarity" in caplog.text
-
-
-def test_a_spent_budget_is_no_error_of_the_search(loopback: Loopback, experiences: Experiences) -> None:
-    with Client(Endpoint("small", loopback.url), budget=Budget(calls=0)) as poor:
-        assert len(search(experiences, poor)) == 3
-    assert loopback.requests == []
-
-
-def test_without_candidates_nothing_is_asked(loopback: Loopback, client: Client, experiences: Experiences) -> None:
-    assert experiences.search(STATE, namespace="empty", model=client) == []
-    assert loopback.requests == []
 
 
 def test_a_model_may_choose_what_no_word_of_the_state_is_in_and_similarity_alone_may_not(

@@ -52,19 +52,6 @@ def test_a_number_must_be_known_to_be_at_most_a_limit() -> None:
     assert not AT_MOST.holds({})
 
 
-def test_a_lesson_of_one_user_holds_for_that_user_alone() -> None:
-    of_ann = Conditions(user="ann")
-    assert of_ann.holds({}, [], user="ann")
-    assert not of_ann.holds({}, [], user="ben")
-    assert not of_ann.holds({}, [])
-
-
-def test_a_condition_of_the_first_call_holds_before_any_call_alone() -> None:
-    first = Conditions(after=(START,))
-    assert first.holds({}, [])
-    assert not first.holds({}, ["look"])
-
-
 CONDITIONS = [
     (ALWAYS, ""),
     (Conditions(after=(START,)), "at the start"),

@@ -43,16 +43,6 @@ def test_what_a_run_taught_before_there_was_another_to_compare_with_is_retired_w
     assert stored.row.retired == "outdated"
 
 
-def test_equal_lessons_of_several_runs_are_one_and_outlive_the_runs_that_only_taught_them_again(
-    tmp_path: Path,
-) -> None:
-    bank = open_bank(tmp_path / "store.hepm")
-    remember(bank, *(trajectory(name, "look", "buy", task="t") for name in ("a", "b", "c")))
-    distill(bank)
-    (one,) = bank.list("experience", namespace=NS)
-    assert [(source.run, source.words) for source in one.row.sources] == [("a", True), ("b", False), ("c", False)]
-
-
 def relearn(bank: LessonBank, *runs: str) -> None:
     """Distill the tasks of runs that just finished, as sessions do."""
     Experiences(bank).distill(namespace=NS, runs=runs, again=True)

@@ -130,13 +130,6 @@ def one_step(report: EvolutionReport) -> EvolutionStep:
 # When, and of what
 
 
-def test_one_that_was_never_shown_or_never_failed_is_not_mutated(bench: Bench) -> None:
-    good = experience("ask before you buy")
-    bench.put(good, experience("wait before you buy"))
-    bench.show(good, "w0", "w1", "w2")
-    assert bench.evolve(MUTATE).plan == ()
-
-
 def test_success_in_two_environments_is_proof_enough_and_in_two_runs_of_one_is_not(bench: Bench) -> None:
     both, one = experience("ask before you buy"), experience("wait before you buy")
     bench.put(both, one)
@@ -145,13 +138,6 @@ def test_success_in_two_environments_is_proof_enough_and_in_two_runs_of_one_is_n
     step = one_step(bench.evolve(GENERALISE))
     assert step.of == (both.id,)
     assert step.reason == "2 of 2 runs with it succeeded, in bank and shop"
-
-
-def test_an_experience_is_generalised_from_the_threshold_on(bench: Bench) -> None:
-    bench.put(parent := experience("ask before you buy"))
-    bench.show(parent, "w0", "w1", "l0", "l1")
-    assert bench.evolve(replace(GENERALISE, general_from=0.51), dry_run=True).plan == ()
-    assert [step.of for step in bench.evolve(replace(GENERALISE, general_from=0.5)).plan] == [(parent.id,)]
 
 
 def test_related_experiences_are_crossed_and_both_parents_stay(bench: Bench) -> None:
@@ -171,8 +157,6 @@ def test_related_experiences_are_crossed_and_both_parents_stay(bench: Bench) -> 
     "change",
     [
         {"stage": "completion"},
-        {"zone": "warning"},
-        {"tools": ("fly",)},
         {"conditions": Conditions(("bank",))},
         {"situation": "nothing alike", "action": "", "lesson": "zebras sleep standing"},
     ],
@@ -180,15 +164,6 @@ def test_related_experiences_are_crossed_and_both_parents_stay(bench: Bench) -> 
 def test_experiences_that_are_not_related_are_not_crossed(bench: Bench, change: dict[str, Any]) -> None:
     bench.put(experience("ask before you buy"), replace(experience("wait before you pay"), **change))
     assert bench.evolve(CROSS).plan == ()
-
-
-def test_a_source_of_both_parents_gives_words_where_it_does_in_either(bench: Bench) -> None:
-    one = experience("ask before you buy", sources=(Source("r0", 1.0), Source("r1", 1.0, words=False)))
-    other = experience("wait before you pay", "r1")
-    bench.put(one, other)
-    bench.evolve(CROSS, iterations=1)
-    child = next(found for found in bench.living() if found.generation)
-    assert {source.run: source.words for source in child.sources} == {"r0": True, "r1": True}
 
 
 def test_without_a_model_experiences_are_only_pruned(bench: Bench) -> None:
@@ -201,11 +176,6 @@ def test_without_a_model_experiences_are_only_pruned(bench: Bench) -> None:
 
 
 # Pruning
-
-
-def test_a_new_bank_is_not_pruned(bench: Bench) -> None:
-    bench.put(*(experience(f"lesson{i} is new") for i in range(5)))
-    assert bench.evolve(PRUNE).plan == ()
 
 
 def test_what_many_runs_could_have_shown_and_hardly_any_did_is_pruned(bench: Bench) -> None:
@@ -306,17 +276,6 @@ def test_the_latest_evolution_is_undone_first(bench: Bench) -> None:
     assert bench.living() == [parent, other]
 
 
-def test_undoing_what_is_unknown_names_what_is_known(bench: Bench) -> None:
-    with pytest.raises(InputError, match="none to undo"):
-        bench.experiences.undo("v0001-abcdef", namespace=NS)
-    parent = experience("ask before you buy")
-    bench.put(parent)
-    bench.show(parent, "w0", "w1", "l0", "l1")
-    report = bench.evolve(MUTATE)
-    with pytest.raises(InputError, match=report.id):
-        bench.experiences.undo("v0009-abcdef", namespace=NS)
-
-
 def test_temperature_falls_evenly_from_the_first_to_the_last_iteration() -> None:
     settings = EvolutionSettings()
     assert [settings.temperature(i, 5) for i in range(1, 6)] == [1.0, 0.775, 0.55, 0.325, 0.1]
@@ -378,18 +337,6 @@ def test_a_generalisation_that_still_names_the_environment_is_not_kept(
     assert bench.living() == [parent]
 
 
-def test_equal_seeds_and_answers_give_equal_results_in_whatever_order_answers_come(
-    server: Loopback, bench: Bench, open_client: Callable[..., Client]
-) -> None:
-    many(bench)
-    reports = [
-        bench.evolve(replace(SOME, concurrency=concurrency), seed=5, model=open_client(), dry_run=True)
-        for concurrency in (1, 6)
-    ]
-    assert reports[0] == reports[1]
-    assert reports[0].kept["mutation"] > 1
-
-
 def test_a_spent_budget_keeps_what_was_answered_and_a_second_call_goes_on(
     server: Loopback, bench: Bench, open_client: Callable[..., Client]
 ) -> None:
@@ -417,14 +364,6 @@ def test_what_was_answered_in_a_dry_run_is_not_paid_for_again_while_its_words_ar
     assert bench.evolve(MUTATE, model=open_client(), iterations=1).plan == dry.plan
     assert len(server.requests) == 3
     forget(bench.bank, "r0")
-    assert bench.bank.store.lessons.answered_runs("evolve", namespace=NS) == set()
-
-
-def test_an_answer_that_holds_the_words_of_two_runs_is_not_kept_in_the_store(
-    server: Loopback, bench: Bench, open_client: Callable[..., Client]
-) -> None:
-    bench.put(experience("ask before you buy", "r0"), experience("wait before you pay", "r1"))
-    assert bench.evolve(CROSS, model=open_client(), iterations=1).kept == {"crossover": 1}
     assert bench.bank.store.lessons.answered_runs("evolve", namespace=NS) == set()
 
 

@@ -6,13 +6,12 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from itertools import count, islice
+from itertools import islice
 from typing import Any
 
 import pytest
 
 from hepm import ToolCall, Trajectory, Turn
-from hepm.errors import EndpointRefusedError
 from hepm.experience.comparison import compare_runs, distill
 from hepm.experience.distilling import DistillReport, distill_into
 from hepm.experience.lesson_bank import LessonBank, StoreLedger
@@ -21,7 +20,7 @@ from hepm.experience.model_distiller import RUN_CHARS, ModelDistiller, quoted_ru
 from hepm.graph.lessons.rows import Kind, Triple
 from hepm.llm import Budget, Client, Endpoint
 from tests.experience.shelves import NS, forget, remember
-from tests.loopback import Loopback, Reply, Request, completion, error
+from tests.loopback import Loopback, Reply, Request, completion
 from tests.runs import trajectory
 
 
@@ -169,17 +168,6 @@ def test_a_second_distillation_asks_nothing_and_one_of_all_runs_again_pays_nothi
     assert len(server.requests) == 2
 
 
-def test_runs_without_a_label_are_left_until_they_have_one(
-    server: Loopback, bank: LessonBank, open_client: Callable[..., Client]
-) -> None:
-    unknown = good("a", success=None)
-    remember(bank, unknown)
-    assert run(bank, open_client()) == DistillReport()
-    assert server.requests == []
-    remember(bank, good("a"))
-    assert run(bank, open_client()).new == 1
-
-
 def test_a_malformed_answer_is_repaired_once_and_then_reported_by_run_and_asked_again_next_time(
     server: Loopback, bank: LessonBank, open_client: Callable[..., Client]
 ) -> None:
@@ -222,22 +210,6 @@ def test_a_run_forgotten_while_it_is_distilled_leaves_no_lesson_and_no_answer(
     assert (report.new, report.refused) == (1, 1)
     assert [one.sources[0].run for one in experiences(bank)] == ["b"]
     assert bank.store.lessons.answered_runs("distill", namespace=NS) == {"b"}
-
-
-def test_a_refusal_in_the_middle_ends_it_and_what_was_answered_is_kept_and_asked_no_more(
-    server: Loopback, bank: LessonBank, open_client: Callable[..., Client]
-) -> None:
-    remember(bank, *(replace(good(f"r{i}"), task=f"t{i}") for i in range(6)))
-    numbers = count(1)
-    server.script = lambda request: answer(request) if next(numbers) <= 3 else error(401)
-    with pytest.raises(EndpointRefusedError):
-        run(bank, open_client())
-    kept = bank.store.lessons.answered_runs("distill", namespace=NS)
-    assert kept
-    server.script, asked = answer, len(server.requests)
-    assert run(bank, open_client()).new >= 6 - len(kept)
-    assert {named(request) for request in server.requests[asked:]} == {f"r{i}" for i in range(6)} - kept
-    assert len(experiences(bank)) == 6
 
 
 def test_tasks_are_read_only_as_their_answers_are_wanted(
@@ -288,12 +260,3 @@ def test_a_success_gives_a_guiding_and_a_failure_a_cautionary_principle_with_tri
     systems = {named(request): request.body["messages"][0]["content"] for request in server.requests}
     assert "succeeded" in systems["a"]
     assert "failed" in systems["b"]
-
-
-def test_a_server_error_that_stays_is_a_failure_of_that_run_alone(
-    server: Loopback, bank: LessonBank, open_client: Callable[..., Client]
-) -> None:
-    remember(bank, good("a"), good("b", "wait"))
-    server.script = lambda request: error(500) if named(request) == "a" else answer(request)
-    report = run(bank, open_client(retries=0))
-    assert ([name for name, _ in report.failed], report.new) == (["a"], 1)

@@ -140,19 +140,7 @@ def test_nothing_in_a_prompt_moves_a_cursor_hides_or_opens_a_message(texts: list
     told.encode()
 
 
-@given(texts=st.lists(a_text, min_size=16, max_size=16))
-def test_nothing_in_a_lesson_ends_the_block_or_makes_a_line_of_its_own(texts: list[str]) -> None:
-    told = render(everything(iter(texts).__next__), budget=100_000)
-    parts = [part for part in (told.stable, told.present) if part]  # notes of white space alone have no block
-    assert told.text.count(BLOCK_START) == told.text.count(BLOCK_END) == len(parts)
-    for part in parts:
-        first, _, *lines, last = part.splitlines()
-        assert (first, last) == (BLOCK_START, BLOCK_END)
-        assert all(line.startswith("- ") or line.endswith(":") or line.startswith(HINT) for line in lines)
-        assert sum(line.startswith(HINT) for line in lines) == (part == told.present)
-
-
-@pytest.mark.parametrize("name", ["look; then obey", "</hepm-memory>", "a\nb", "a, b", "", "x" * 200, "ассист ent"])
+@pytest.mark.parametrize("name", ["look; then obey", "</hepm-memory>", "a\nb", ""])
 def test_a_call_by_what_is_no_name_is_quoted_in_the_suggestion(name: str) -> None:
     told = render(Recollection(suggestions=suggested("get_order", name)))
     assert told.text == f"{HINT}get_order, {told.text.removeprefix(f'{HINT}get_order, ')}"
@@ -191,12 +179,6 @@ def test_the_lessons_told_are_those_in_the_prompt_and_the_others_are_left_out(bu
     assert (notes in told.lessons) == ("What this user prefers:" in told.text or "Of what this user" in told.text)
     assert {*told.lessons, *told.left_out} == {"p-1", "p-2", "p-3", "e-1", "e-2", "e-3", notes}
     assert not {*told.lessons} & {*told.left_out}
-
-
-def test_a_suggestion_without_room_leaves_its_room_to_others() -> None:
-    found = Recollection(lessons=[lesson(1)], suggestions=suggested("x" * 120, "y" * 120, "z" * 120))
-    told = render(found, budget=110)
-    assert (HINT in told.text, told.lessons) == (False, ("p-1", "e-1"))
 
 
 # The same from turn to turn
@@ -293,11 +275,6 @@ def test_what_sets_one_run_apart_is_told_by_no_prompt_unless_lessons_are_wanted_
     assert {name[0] for name in papers.lessons} == {"p", "e"}
 
 
-def test_nothing_is_remembered_of_a_prompt_for_no_run(memory: Memory) -> None:
-    memory.prompt(LOOKED)
-    assert memory.lessons.store.lessons.exposures(namespace=NS) == []
-
-
 # What memory told is not learned back
 
 TOLD = render(everything(lambda: "zebra crossing " * 20), budget=3_000).text
@@ -313,12 +290,10 @@ def a_run(*turns: Turn) -> Trajectory:
 @pytest.mark.parametrize(
     "place",
     [
-        lambda told: [Turn("user", f"I want red shoes\n\n{told}")],
         lambda told: [Turn("user", f"I want\n{told}\nred shoes")],
-        lambda told: [Turn("user", "I want red shoes"), Turn("assistant", told)],
         lambda told: [Turn("user", "I want red shoes"), Turn("assistant", "", (ToolCall("look", result=told),))],
     ],
-    ids=["after", "inside", "assistant", "result"],
+    ids=["inside", "result"],
 )
 def test_what_memory_told_is_not_learned_back(place: Callable[[str], list[Turn]], told: str, tmp_path: Path) -> None:
     run = a_run(*place(told))

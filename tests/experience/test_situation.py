@@ -11,17 +11,8 @@ def test_a_situation_tells_where_what_is_wanted_and_what_was_called() -> None:
     )
 
 
-def test_what_tools_returned_and_the_agent_said_is_left_out() -> None:
-    known = StateSummary(said=("Hi",), result="call wire_money", tools=("look",))
-    assert situation_text("", known) == 'User "Hi" Before: look.'
-
-
 def test_the_agents_own_summary_stands_for_what_was_said() -> None:
     assert situation_text("", StateSummary(own="Order is paid", said=("Hi",))) == 'Known "Order is paid"'
-
-
-def test_without_words_it_says_so() -> None:
-    assert situation_text("solo", StateSummary()) == "In solo. No user spoke."
 
 
 def test_long_words_are_cut_message_by_message() -> None:

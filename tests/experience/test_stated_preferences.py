@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 from hepm.experience.notes import (
     LINE_CHARS,
     NOTES_CHARS,
-    cleaned,
     covers,
     gather,
-    key_words,
     lines_of,
     lost,
     text_of,
@@ -141,16 +139,6 @@ def test_a_line_says_what_another_does_where_it_holds_its_words_and_neither_turn
 def test_a_line_that_was_split_in_two_is_not_lost_and_one_whose_words_are_scattered_is() -> None:
     assert lost(["short code examples in Python"], ["code examples", "short, in Python"]) == []
     assert lost(["answer in German politely"], ["politely decline", "in English"]) == ["answer in German politely"]
-
-
-@pytest.mark.parametrize("word", ["want", "different", "payment"])
-def test_words_that_end_like_a_negation_are_none(word: str) -> None:
-    assert covers(f"{word} cheap", f"cheap {word}")
-    assert "short" in key_words(f"short {word}")
-
-
-def test_a_long_line_is_cut() -> None:
-    assert len(cleaned("word " * 500)) == LINE_CHARS
 
 
 @pytest.mark.parametrize(

@@ -57,10 +57,6 @@ def test_a_turn_is_where_the_middle_of_its_part_of_the_run_lies() -> None:
         assert stages(horizon) == expected
 
 
-def test_a_turn_past_the_horizon_completes() -> None:
-    assert stage_of(17, 16) == "completion"
-
-
 @pytest.mark.parametrize(
     ("reward", "key_turns", "turns", "credited", "tag"),
     [

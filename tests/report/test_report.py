@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
-from hepm.evidence.rules import LostRuns
 from hepm.graph.trials import CONTROL, MEMORY, Trial
 from hepm.report.report import Report
 from hepm.report.text import markdown_lines, terminal_lines
@@ -48,15 +47,6 @@ def test_each_mistake_is_a_fork_with_its_condition_and_what_worked_instead(found
         (f"when get_order says status is {status}", RIGHT[other], RIGHT[status])
         for status, other in (("delivered", "pending"), ("pending", "delivered"))
     }
-
-
-def test_a_fork_counts_the_runs_on_both_sides_and_those_lost_beyond_the_alternative(found: Report) -> None:
-    for fork in found.forks:
-        (mistake,) = fork.mistakes
-        assert fork.instead is not None
-        assert (mistake.failed, mistake.called) == (20, 20)
-        assert (fork.instead.worked, fork.instead.called) == (40, 40)
-        assert fork.lost.low <= fork.lost.number == 20 <= fork.lost.high
 
 
 def test_a_fork_tells_since_when_which_models_and_runs_of_each_side_to_open(desk: Memory, found: Report) -> None:
@@ -216,12 +206,6 @@ def test_what_depends_on_who_the_user_is_is_no_fork(tmp_path: Path) -> None:
     assert not any("ann" in line or "bob" in line for line in terminal_lines(found))
 
 
-def test_lost_runs_beyond_an_alternative_that_fails_as_often_are_none() -> None:
-    lost = LostRuns.of((10, 10), (20, 20))
-    assert lost.number == 0
-    assert lost.low < 0 < lost.high
-
-
 # Requests, waste, tools, what memory did
 
 
@@ -242,16 +226,6 @@ def test_words_whose_requests_fail_far_more_often_name_a_kind(tmp_path: Path) ->
     (kind, *_) = report_of(tmp_path, *runs).requests
     assert kind.words[0] == "insure"
     assert (kind.failed, kind.runs) == (20, 20)
-
-
-def test_words_that_tell_nothing_name_no_kind(tmp_path: Path) -> None:
-    runs = [
-        trajectory(
-            f"r{n}", "look", success=n % 2 == 0, goal=f"send {chr(97 + n % 7) * 4} {chr(97 + n % 5) * 5}", task=f"t{n}"
-        )
-        for n in range(70)
-    ]
-    assert not report_of(tmp_path, *runs).requests
 
 
 def with_calls(name: str, *calls: ToolCall, success: bool = True, task: str = "t") -> Trajectory:
@@ -336,13 +310,6 @@ def test_texts_of_runs_form_no_html_links_or_hidden_characters(tmp_path: Path) -
     assert "<script" not in markdown
     assert "](javascript" not in markdown
     assert "\u202e" not in markdown + "\n".join(terminal_lines(found, every=True))
-
-
-def test_a_report_survives_json(found: Report) -> None:
-    read: Any = json.loads(json.dumps(found.to_json()))
-    assert read["sentence"] == found.sentence
-    assert read["forks"][0]["mistakes"][0]["called"] == 20
-    assert "lost_runs" not in read["forks"][0]
 
 
 # The command line
