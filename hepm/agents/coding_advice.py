@@ -11,7 +11,7 @@ from typing import Any, Final
 from hepm.agents.live_run import LiveRun
 from hepm.experience.actions import ACTION_CHARS, may_be_told
 from hepm.experience.content import ContentHere, Where
-from hepm.experience.lessons import EXTRACTIVE, SOLVED_BY, counted_runs
+from hepm.experience.lessons import EXTRACTIVE, SOLVED_BY, counted_runs, read_lesson
 from hepm.experience.principles import Principles
 from hepm.experience.prompt import repeated_failure
 from hepm.experience.recipes import ERROR_CHARS, step_of
@@ -90,7 +90,7 @@ def _quoted_line(row: LessonRow) -> str:
     by_counting = row.properties["distilled_by"] == EXTRACTIVE
     if not by_counting or len(own_words) > _LINE_CHARS or not may_be_told(own_words):
         shown = quoted(row.text, _LINE_CHARS)
-    counted = counted_runs(row)
+    counted = counted_runs(read_lesson(row))
     return f"{shown} ({counted})" if counted else shown
 
 

@@ -7,15 +7,12 @@ import logging
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
-from typing import Final
 
 from hepm.errors import HepmError
 from hepm.experience.principles import Principles
 from hepm.graph.mirror.mirror import switching_often
 
 _log = logging.getLogger("hepm")
-
-_GROWN: Final = 0.1  # so many runs more, as a share, until all are counted again
 
 
 class BackgroundDistiller:
@@ -30,7 +27,7 @@ class BackgroundDistiller:
 
     def count(self, namespace: str) -> None:
         """Count a namespace's runs soon."""
-        self.later(lambda: self._count(namespace), key=("count", namespace))
+        self.later(lambda: self._principles().count_grown(namespace=namespace), key=("count", namespace))
 
     def later(self, job: Callable[[], object], *, key: Hashable) -> None:
         """Do something soon; of the jobs with one key that wait, the last one."""
@@ -60,10 +57,3 @@ class BackgroundDistiller:
                 except Exception as error:  # no caller waits for this thread: what it does not log is lost
                     text = "what follows from a session is done after the next one: %s"
                     _log.warning(text, error, exc_info=not isinstance(error, HepmError))
-
-    def _count(self, namespace: str) -> None:
-        """Count anew once there are a tenth more runs, as that looks at many of them."""
-        principles = self._principles()
-        new, known = principles.uncounted(namespace=namespace)
-        if new and new >= _GROWN * known:
-            principles.count(namespace=namespace, anew=False)

@@ -29,6 +29,7 @@ MOST_RULES: Final = 200
 """Rules that are stored, those that lost most runs first."""
 _WORSE: Final = 3  # tools that one sentence is against
 _SOURCES: Final = 25  # runs of either side that a lesson names
+_GROWN: Final = 0.1  # so many runs more, as a share, until all are counted again: that looks at many of them
 _NEWEST: Final = 2**62  # above every row number
 _COUNTED: Final = "counted"  # the key of a note in the store: how many labelled runs there were
 
@@ -82,12 +83,13 @@ def _labelled(bank: LessonBank, namespace: str) -> int:
     return totals.successes + totals.failures
 
 
-def uncounted(bank: LessonBank, *, namespace: str) -> tuple[int, int]:
-    """How many labelled runs came since they were last counted, by any process, and how many there were then."""
+def has_grown(bank: LessonBank, *, namespace: str) -> bool:
+    """Whether the labelled runs changed in number by a tenth since they were last counted, by any process."""
     answers = bank.store.lessons.answers([_COUNTED], namespace=namespace)
     known = int(answers[0].text) if answers else 0
     # Of forgotten ones, too, the rules are of before.
-    return abs(_labelled(bank, namespace) - known), known
+    new = abs(_labelled(bank, namespace) - known)
+    return new > 0 and new >= _GROWN * known
 
 
 def _tells_more(row: LessonRow, known: LessonRow) -> bool:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from hepm.errors import InputError
 from hepm.experience.comparison import distill
 from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod
 from hepm.experience.lesson_bank import LessonBank, TaskRuns
@@ -63,12 +62,6 @@ class ExtractiveDistiller:
             # A run without a label waits for it.
             seen = [run.id for run in task.runs if run.id in task.wanted and reward_of(run.outcome) is not None]
             yield Distilled(tuple(taught), tuple(seen))
-
-
-def check_kind(distiller: Distiller, kind: Kind) -> None:
-    """InputError unless the distiller makes lessons of this kind."""
-    if distiller.kind != kind:
-        raise InputError(f"the distiller {distiller.name!r} makes lessons of kind {distiller.kind!r}, not {kind}s.")
 
 
 @dataclass(frozen=True, slots=True)

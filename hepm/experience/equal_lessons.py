@@ -9,9 +9,16 @@ from itertools import chain
 from typing import Final
 
 from hepm.experience.comparison import compares
-from hepm.experience.conditions import Conditions
-from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, counted_runs, in_own_words, is_content
-from hepm.graph.lessons.rows import LessonRow, Source, StoredLesson, Uses
+from hepm.experience.lessons import (
+    EXTRACTIVE,
+    Experience,
+    Principle,
+    counted_runs,
+    in_own_words,
+    is_content,
+    read_lesson,
+)
+from hepm.graph.lessons.rows import Source, StoredLesson, Uses
 from hepm.types import ToolName
 
 UNTOLD: Final = "told to no agent"
@@ -25,22 +32,27 @@ class EqualLessons:
 
     Attributes:
         text: One sentence with its condition.
-        evidence: "10 of 12 runs"; "" if nothing was counted.
         held_back: Why agents are not told so (`UNTOLD`); "" for others.
+        lesson: The one that stands for all: the one that came first, so that its id stays.
         lessons: In order of arrival.
         key: Equal for lessons that say the same.
     """
 
     text: str
-    evidence: str
     held_back: str
+    lesson: Principle | Experience
     lessons: tuple[StoredLesson, ...]
     key: Hashable
 
     @property
     def first(self) -> StoredLesson:
-        """The lesson that stands for all: the one that came first, so that its id stays."""
+        """What is stored of the lesson that stands for all."""
         return self.lessons[0]
+
+    @property
+    def evidence(self) -> str:
+        """Such as "10 of 12 runs"; "" if nothing was counted."""
+        return counted_runs(self.lesson)
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -51,7 +63,7 @@ class EqualLessons:
     @property
     def support(self) -> int:
         """How many runs were counted for it, or else stand behind it."""
-        return max(len(self.sources), int(str(self.first.row.properties.get("tried", 0))))
+        return max(len(self.sources), self.lesson.tried)
 
     @property
     def uses(self) -> Uses:
@@ -62,7 +74,7 @@ class EqualLessons:
     @property
     def tools(self) -> tuple[ToolName, ...]:
         """The tools it is about."""
-        return self.first.row.tools
+        return self.lesson.tools
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -70,11 +82,6 @@ class EqualLessons:
         properties = [lesson.row.properties for lesson in self.lessons]
         found = [str(of_one[name]) for name in _LABELS for of_one in properties if name in of_one]
         return tuple(dict.fromkeys(found))
-
-    @property
-    def distilled_by(self) -> str:
-        """Who wrote it."""
-        return str(self.first.row.properties["distilled_by"])
 
     @property
     def line(self) -> str:
@@ -87,45 +94,34 @@ class EqualLessons:
     @property
     def works(self) -> bool:
         """Whether it says what works: principles say it by their kind, experiences by their zone."""
-        properties = self.first.row.properties
-        return properties.get("kind", properties.get("zone")) not in ("cautionary", "warning")
-
-    @property
-    def conditions(self) -> Conditions:
-        """When it holds."""
-        return Conditions.read(self.first.row.properties)
+        return self.labels[0] not in ("cautionary", "warning")
 
 
 def equal_lessons(lessons: Iterable[StoredLesson]) -> list[EqualLessons]:
     """Experiences and principles by what they say, in order of the first arrival; live ones and retired ones apart."""
     groups: defaultdict[tuple[Hashable, str], list[StoredLesson]] = defaultdict(list)
-    for lesson in lessons:
+    read: dict[str, Principle | Experience] = {}
+    for stored in lessons:
+        row = stored.row
+        lesson = read[row.id] = read_lesson(row)
+        about = lesson.conditions.environments, lesson.conditions.user
+        key = (*about, frozenset(row.triples)) if is_content(row) else (*about, in_own_words(lesson))
         # Live ones and retired ones apart: a retired line is not revived by an equal live one.
-        groups[_key(lesson.row), lesson.row.retired].append(lesson)
+        groups[key, row.retired].append(stored)
     # The environment is named only where lessons of several are listed.
-    scopes = {lesson.row.properties["environments"] for group in groups.values() for lesson in group}
-    return [_as_one(group, key, name_environments=len(scopes) > 1) for (key, _), group in groups.items()]
-
-
-def _key(row: LessonRow) -> Hashable:
-    """Equal for lessons that say the same."""
-    about = row.properties["environments"], row.properties["only_user"]
-    if is_content(row):
-        return *about, frozenset(row.triples)
-    return *about, _words(row)
-
-
-def _words(row: LessonRow) -> str:
-    return in_own_words(Principle.of(row) if row.kind == "principle" else Experience.of(row))
-
-
-def _as_one(lessons: list[StoredLesson], key: Hashable, *, name_environments: bool) -> EqualLessons:
-    row = lessons[0].row
-    text = row.text if is_content(row) else _words(row)
-    environments = Conditions.read(row.properties).environments
-    if name_environments and environments and not is_content(row):
-        text = f"In {', '.join(environments)}: {text}"
-    # What sets one run apart is for people: agents are told rules of many runs.
-    extractive = row.properties["distilled_by"] == EXTRACTIVE
-    held_back = UNTOLD if extractive and compares(str(row.properties.get("lesson", ""))) else ""
-    return EqualLessons(text, counted_runs(row), held_back, tuple(lessons), key)
+    several = len({lesson.conditions.environments for lesson in read.values()}) > 1
+    equal: list[EqualLessons] = []
+    for (key, _), group in groups.items():
+        row, lesson = group[0].row, read[group[0].row.id]
+        environments = lesson.conditions.environments
+        text = row.text
+        held_back = ""
+        if not is_content(row):
+            text = in_own_words(lesson)
+            if several and environments:
+                text = f"In {', '.join(environments)}: {text}"
+        # What sets one run apart is for people: agents are told rules of many runs.
+        if isinstance(lesson, Experience) and lesson.distilled_by == EXTRACTIVE and compares(lesson.lesson):
+            held_back = UNTOLD
+        equal.append(EqualLessons(text, held_back, lesson, tuple(group), key))
+    return equal

@@ -176,7 +176,7 @@ class Evolution:
 
     def _prune(self, iteration: int) -> None:
         for id, member in sorted(self.members.items()):
-            why = self._why_prune(member)
+            why = self.why_prune(member)
             if why and id not in self._children:
                 self._retired[id] = "pruned"
                 del self.members[id]
@@ -202,13 +202,13 @@ class Evolution:
     def _reason(self, operator: Operator, member: Member, taken: Collection[str]) -> tuple[tuple[str, ...], str]:
         """The experiences that an operator would change, and why; "" if there is no reason."""
         if operator == "crossover":
-            return self._partner(member, taken)
+            return self.partner(member, taken)
         if operator == "generalisation":
-            return (member.id,), self._why_generalise(member)
+            return (member.id,), self.why_generalise(member)
         failed = member.uses.successes < member.uses.uses
         return (member.id,), member.record if failed else ""
 
-    def _why_generalise(self, member: Member) -> str:
+    def why_generalise(self, member: Member) -> str:
         """Why an experience is due: it succeeds often, in several environments or many runs; "" if it is not."""
         if not member.uses.uses or member.success < self._settings.general_from or not member.places:
             return ""
@@ -219,7 +219,7 @@ class Evolution:
             return member.record
         return f"{member.record}, in {listed(sorted(environments))}"
 
-    def _why_prune(self, member: Member) -> str:
+    def why_prune(self, member: Member) -> str:
         """Why an experience should be retired: it fails, or is rarely shown; "" if it should stay.
 
         A run could have shown an experience if it was of its environments, and was shown one as new, or newer.
@@ -239,7 +239,7 @@ class Evolution:
             return ""
         return f"shown in {uses.shown} of at least {missed} runs that could have shown it"
 
-    def _partner(self, member: Member, taken: Collection[str]) -> tuple[tuple[str, ...], str]:
+    def partner(self, member: Member, taken: Collection[str]) -> tuple[tuple[str, ...], str]:
         """With the most similar experience of the same zone, environment and tool and a common stage, and why."""
         # What is stored is crossed, a child by the next evolution.
         if member.id not in self._seq:

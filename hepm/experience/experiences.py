@@ -14,7 +14,6 @@ from hepm.experience.distilling import (
     DistillReport,
     ExtractiveDistiller,
     Progress,
-    check_kind,
     distill_into,
 )
 from hepm.experience.evolution import ITERATIONS, Evolution, EvolutionReport, EvolutionSettings, Undone, undo
@@ -83,7 +82,6 @@ class Experiences:
     ) -> DistillReport:
         """Distill the runs that were not distilled yet, by default without a model (see `distill_into`)."""
         chosen = distiller or ExtractiveDistiller()
-        check_kind(chosen, "experience")
         return distill_into(self._bank, chosen, namespace=namespace, again=again, runs=runs, on_progress=on_progress)
 
     def search(

@@ -54,14 +54,14 @@ _NO_BRACKETS: Final = str.maketrans("", "", "()")
 
 
 def _by_hand(lessons: EqualLessons) -> bool:
-    return lessons.distilled_by == HAND
+    return lessons.lesson.distilled_by == HAND
 
 
 def _is_told(lessons: EqualLessons) -> bool:
     """Whether a prompt would show it where it holds, and it holds where no word is said."""
-    conditions = lessons.conditions
+    conditions = lessons.lesson.conditions
     words = conditions.says or any("~" in fact.test.fact for fact in conditions.facts)
-    hangs_on_a_word = words and lessons.distilled_by == EXTRACTIVE
+    hangs_on_a_word = words and lessons.lesson.distilled_by == EXTRACTIVE
     return _by_hand(lessons) or not (lessons.held_back or let_down(lessons.uses) or hangs_on_a_word)
 
 
@@ -327,7 +327,7 @@ def approved_in(bank: LessonBank, text: str, name: str, *, namespace: str) -> li
     for stored in bank.pending(namespace=namespace):
         (alone,) = equal_lessons([stored])
         # In a file with lessons of several environments, a line begins with its own: "In shop: Call get_order."
-        place = f"In {', '.join(alone.conditions.environments)}: {alone.text}"
+        place = f"In {', '.join(alone.lesson.conditions.environments)}: {alone.text}"
         written = [in_markdown(words) for words in (alone.text, place)]
         # Of a text that was cut, nobody has read the end.
         if any(" ".join(words.split()) in standing and not words.endswith(CUT) for words in written):
@@ -359,8 +359,8 @@ def edit_lesson(bank: LessonBank, row: LessonRow, text: str, *, namespace: str) 
         raise InputError(f"the lesson {row.id} is retired ({row.retired}): edit a live one.")
     known = bank.lessons(namespace)
     (former,) = equal_lessons([known.get(row.id) or StoredLesson(0, row, UNUSED, None)])
-    when = former.conditions.without_users
-    if former.conditions.when.casefold() not in words.casefold():
+    when = former.lesson.conditions.without_users
+    if former.lesson.conditions.when.casefold() not in words.casefold():
         when = Conditions(environments=when.environments)
     tools = named_in(words, row.tools)
     lost = set(row.tools).difference(tools)

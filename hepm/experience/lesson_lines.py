@@ -156,7 +156,7 @@ class LessonWriter:
     def _line(self, lesson: Principle | Experience) -> LessonLine:
         runs = lesson.run_ids
         if isinstance(lesson, Principle) and is_content(lesson):
-            counted = counted_runs(lesson.row())
+            counted = counted_runs(lesson)
             text = f"{lesson.text} ({counted})" if counted else lesson.text
             return LessonLine(text, "", (lesson.id,), runs, sure=1.0)
         # A lesson that nothing counts has only the number of its runs.
@@ -164,7 +164,7 @@ class LessonWriter:
         text = _with_situation(lesson) if self.as_written else in_own_words(lesson)
         advice = self.here.advice_of(lesson)
         if isinstance(lesson, Principle) and lesson.tried and not self.as_written:
-            evidence = ("worked in " if advice.better else "") + counted_runs(lesson.row())
+            evidence = ("worked in " if advice.better else "") + counted_runs(lesson)
             # In the agent's own names of its tools.
             if any(advice):
                 text = advice_sentence(lesson.conditions.when, advice)

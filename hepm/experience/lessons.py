@@ -253,14 +253,19 @@ def is_content(lesson: LessonRow | Principle) -> bool:
     return any(triple.predicate in CONTENT for triple in lesson.triples)
 
 
-def counted_runs(row: LessonRow) -> str:
+def read_lesson(row: LessonRow) -> Principle | Experience:
+    """The principle or the experience in a row."""
+    return Principle.of(row) if row.kind == "principle" else Experience.of(row)
+
+
+def counted_runs(lesson: Principle | Experience) -> str:
     """The evidence of a lesson in a few words, "5 of 5 runs"; "" if none was counted."""
-    tried, worked = row.properties["tried"], row.properties["worked"]
-    if not isinstance(tried, int) or not isinstance(worked, int) or not tried:
+    if not lesson.tried:
         return ""
-    if row.properties["kind"] == "cautionary":
-        return f"failed in {tried - worked} of {count_of(tried, 'run')}"
-    return f"{worked} of {count_of(tried, 'run')}"
+    runs = f"of {count_of(lesson.tried, 'run')}"
+    if isinstance(lesson, Principle) and lesson.kind == "cautionary":
+        return f"failed in {lesson.tried - lesson.worked} {runs}"
+    return f"{lesson.worked} {runs}"
 
 
 def in_own_words(lesson: Principle | Experience) -> str:

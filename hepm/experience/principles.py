@@ -14,8 +14,8 @@ from hepm.errors import InputError
 from hepm.experience.advice import AdviceHere, places_of
 from hepm.experience.comparison import says_nothing
 from hepm.experience.content import ContentHere
-from hepm.experience.counted import learn_by_counting, uncounted
-from hepm.experience.distilling import Distiller, DistillReport, Progress, check_kind, distill_into
+from hepm.experience.counted import has_grown, learn_by_counting
+from hepm.experience.distilling import Distiller, DistillReport, Progress, distill_into
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lesson_lines import LessonWriter
 from hepm.experience.lessons import Principle, applies_in, counted_runs, in_own_words
@@ -93,8 +93,9 @@ class FoundPrinciple:
     @property
     def line(self) -> str:
         """When it holds, what it says, and why: "When …: before refund, call check_policy (9 of 10 runs)"."""
-        runs = len(self.principle.sources)
-        evidence = counted_runs(self.principle.row()) or (f"from {count_of(runs, 'run')}" if runs else "")
+        evidence = counted_runs(self.principle)
+        if not evidence and self.principle.sources:
+            evidence = f"from {count_of(len(self.principle.sources), 'run')}"
         return f"{in_own_words(self.principle)} ({evidence})" if evidence else in_own_words(self.principle)
 
 
@@ -124,7 +125,6 @@ class Principles:
         """
         if distiller is None:
             return self.count(namespace=namespace)
-        check_kind(distiller, "principle")
         # The judge sees each batch before it is stored, so that no principle is stored twice.
         matcher = Matcher(self._bank, judge or judge_literally, namespace)
         report = distill_into(
@@ -137,9 +137,10 @@ class Principles:
         """Learn what counting finds (see `hepm.experience.counted`); `distill` of all runs does it."""
         return learn_by_counting(self._bank, namespace=namespace, anew=anew)
 
-    def uncounted(self, *, namespace: str = DEFAULT_NAMESPACE) -> tuple[int, int]:
-        """How many labelled runs came since the last `count`, and how many there were then."""
-        return uncounted(self._bank, namespace=namespace)
+    def count_grown(self, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Count if there are a tenth more labelled runs, or fewer, than at the last count, by any process."""
+        if has_grown(self._bank, namespace=namespace):
+            self.count(namespace=namespace, anew=False)
 
     def content(self, *, namespace: str = DEFAULT_NAMESPACE) -> ContentHere:
         """What calls need, found by tool and by error."""

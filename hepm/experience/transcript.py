@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
@@ -21,7 +20,6 @@ SITUATION_CHARS: Final = 600
 ENVIRONMENT_CHARS: Final = 48
 _MESSAGE_CHARS: Final = 300  # of one message, so that the next ones, where users name themselves, have room
 _LISTED: Final = 4  # tools, and steps of either end
-_SPACE: Final = re.compile(r"\s+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +71,10 @@ def went_wrong(call: ToolCall) -> bool:
 def plain(text: str, limit: int) -> str:
     """A text on one line, without control characters, cut to a length."""
     # Cut before and after: escapes are longer than what they stand for, and a text may have megabytes.
-    line = on_one_line(_SPACE.sub(" ", text[: 8 * limit]).strip())
-    cut = len(text) > 8 * limit or len(line) > limit
-    if cut:
-        return line[: limit - 1].rstrip() + CUT
-    return line
+    line = on_one_line(" ".join(text[: 8 * limit].split()))
+    if len(text) <= 8 * limit and len(line) <= limit:
+        return line
+    return line[: limit - 1].rstrip() + CUT
 
 
 def listed(tools: Iterable[ToolName]) -> str:

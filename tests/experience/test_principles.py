@@ -10,7 +10,7 @@ import pytest
 from hepm import Trajectory
 from hepm.errors import InputError
 from hepm.experience.conditions import Conditions
-from hepm.experience.distilling import Distilled, DistillReport, ExtractiveDistiller
+from hepm.experience.distilling import Distilled, DistillReport
 from hepm.experience.lesson_bank import LessonBank, StoreLedger, TaskRuns
 from hepm.experience.lessons import Principle
 from hepm.experience.matching import ModelJudge, Pair, judge_literally
@@ -441,11 +441,9 @@ def test_a_search_in_an_environment_leaves_out_principles_of_others(searched: Le
     assert texts(found) == ["ask before cancelling a flight"]
 
 
-def test_asking_for_no_principle_or_with_a_distiller_of_experiences_is_refused(bank: LessonBank) -> None:
+def test_asking_for_no_principle_is_refused(bank: LessonBank) -> None:
     with pytest.raises(InputError, match="at least one"):
         Principles(bank).search("x", namespace=NS, k=0)
-    with pytest.raises(InputError, match="not principles"):
-        Principles(bank).distill(namespace=NS, distiller=ExtractiveDistiller())
 
 
 def examples_of(*sources: Source) -> Examples:
