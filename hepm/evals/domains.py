@@ -145,10 +145,6 @@ class Domain:
     derived: bool = False
     grouped: bool = False
 
-    def map_runs(self, change: Callable[[DomainRun], DomainRun]) -> Domain:
-        """The domain with each run changed."""
-        return replace(self, runs=list(map(change, self.runs)))
-
 
 def without_repeats(records: Iterable[Record]) -> list[Record]:
     """Each run once, in the order of first occurrence, with its last known label, as in a store.
@@ -239,13 +235,11 @@ def by_request(domain: Domain) -> Domain:
     if len(set(groups.values())) < _FEWEST_GROUPS:
         return domain
 
-    def grouped(run: DomainRun) -> DomainRun:
-        if run.id not in groups:
-            return run
-        name = f"like {groups[run.id]}"
-        return replace(run, task=name, family=name)
-
-    return replace(domain.map_runs(grouped), grouped=True)
+    runs_grouped: list[DomainRun] = []
+    for run in runs:
+        name = f"like {groups[run.id]}" if run.id in groups else ""
+        runs_grouped.append(replace(run, task=name, family=name) if name else run)
+    return replace(domain, runs=runs_grouped, grouped=True)
 
 
 def families_of(records: Sequence[Record], *, by_task: bool = False) -> list[str]:

@@ -63,7 +63,7 @@ def evaluate(
     if not methods:
         raise InputError("there is no method to measure")
     if options.assume_success:
-        domains = [domain.map_runs(_assume_success) for domain in domains]
+        domains = [replace(domain, runs=[*map(_assume_success, domain.runs)]) for domain in domains]
     _check_labels(domains)
     domains = [by_request(domain) for domain in domains]
     sample = Sample.of(domains) if options.sample else Sample(domains)

@@ -14,7 +14,7 @@ from typing import Any, Final
 from hepm.lab.bench.models import completion, tool_call
 from hepm.lab.desks.service_desk import CHECKS, CLOSINGS, LOOKUPS, MOST_CALLS, Desk, make_desk
 from hepm.lab.desks.service_desk import DeskRun as Trouble
-from hepm.lab.environments import Ask, Schema, Task, ToolFailed
+from hepm.lab.environments import Ask, Task, ToolFailed, tool_schema
 from hepm.types import FAILED_HINT, HINT, SUMMARY_TOOL, ToolName
 
 DESKS: Final = 3
@@ -26,7 +26,7 @@ class DeskEpisode:
     """A run. Each trouble ends with its closing call, or after as many calls as a desk allows."""
 
     def __init__(self, desk: Desk, troubles: Sequence[Trouble], most_calls: int) -> None:
-        self.tools: Sequence[Schema] = [_schema(tool) for tool in desk.tools]
+        self.tools = [tool_schema(tool, _ABOUT.get(tool, "act"), {}) for tool in desk.tools]
         self._troubles = troubles
         self._most = most_calls
         self._calls: tuple[str, ...] = ()
@@ -82,37 +82,36 @@ class DeskEnvironment:
         self.troubles = troubles
         self.most_calls = most_calls
         self.name = f"service-desk-{desk.seed}"
-        self._tasks: dict[str, Task] = {}
-        self._worded: dict[str, list[Trouble]] = {}
-        for split, many in (("train", train), ("test", test)):
-            for number in range(many):
-                id = f"{split}-{number}"
-                worded = self._draw(split, number)
-                self._worded[id] = worded
-                self._tasks[id] = Task(id, worded[0].user, family=id, split=split)
+        self._tasks = {"train": train, "test": test}
 
     def tasks(self) -> Sequence[Task]:
         """Those to learn from, then those to test."""
-        return [*self._tasks.values()]
+        tasks: list[Task] = []
+        for split, many in self._tasks.items():
+            for number in range(many):
+                id = f"{split}-{number}"
+                tasks.append(Task(id, self._troubles(id)[0].user, family=id, split=split))
+        return tasks
 
     def troubles_of(self, task: Task) -> Sequence[Trouble]:
         """The troubles of a task, in order."""
-        return self._worded[task.id]
+        return self._troubles(task.id)
 
     def start(self, task: Task, *, seed: int = 0) -> DeskEpisode:
         """A run; the troubles depend on the task alone."""
         del seed
-        return DeskEpisode(self.desk, self._worded[task.id], self.most_calls)
+        return DeskEpisode(self.desk, self.troubles_of(task), self.most_calls)
 
     def scripted(self, task: Task) -> Ask:
         """An agent that follows hints: see `DeskAgent`."""
-        return DeskAgent(self.desk, self._worded[task.id])
+        return DeskAgent(self.desk, self.troubles_of(task))
 
     def close(self) -> None:
         """Nothing is held."""
 
-    def _draw(self, split: str, number: int) -> list[Trouble]:
-        """The troubles of a task; the names of the episodes seed their wording."""
+    def _troubles(self, id: str) -> list[Trouble]:
+        """The troubles of the task "train-3"; the names of the episodes seed their wording."""
+        split, _, number = id.partition("-")
         kinds = self.desk.kinds
         random = Random(f"{self.desk.seed} {split} {number}")
         drawn = random.choices(kinds, [kind.weight for kind in kinds], k=self.troubles)
@@ -122,20 +121,12 @@ class DeskEnvironment:
         return troubles
 
 
-def _about(tool: str) -> str:
-    """What a tool is for. Tools say no more: which act helps has to be learned."""
-    if tool in LOOKUPS:
-        return "look something up"
-    if tool in CHECKS:
-        return "check"
-    if tool in CLOSINGS:
-        return "close the case"
-    return "act"
-
-
-def _schema(tool: str) -> Schema:
-    empty: dict[str, Any] = {"type": "object", "properties": {}}
-    return {"type": "function", "function": {"name": tool, "description": _about(tool), "parameters": empty}}
+# What a tool is for. Tools say no more: which act helps has to be learned.
+_ABOUT: Final = {
+    **dict.fromkeys(LOOKUPS, "look something up"),
+    **dict.fromkeys(CHECKS, "check"),
+    **dict.fromkeys(CLOSINGS, "close the case"),
+}
 
 
 def bench_desk(seed: int) -> DeskEnvironment:

@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import torch
 from torch import Tensor, nn
@@ -19,61 +18,63 @@ STATS: Final = 3
 TEXT_SCALE: Final = 3.0  # components of a unit vector of 512 dimensions are small
 
 
-class Encoder(nn.Module, ABC):
+class Encoder(nn.Module):
     """Tools to vectors of H dimensions, from their texts, statistics and neighbours in the graph.
 
-    h₀ = ReLU(W [text; statistics]); hₗ₊₁ = ReLU(hₗ + conv(hₗ) over edges + conv(hₗ) over reversed edges).
+    h₀ = ReLU(W [text; statistics]); hₗ₊₁ = ReLU(hₗ + Σ conv(hₗ)), over the edges, over reversed edges, and over those
+    from states. Each has a convolution of its own.
     """
+
+    reads_states: ClassVar = False
 
     def __init__(self, dimensions: int, hidden: int, layers: int = 2) -> None:
         super().__init__()
         self.text = nn.Linear(dimensions, hidden)
         self.stats = nn.Linear(STATS, hidden, bias=False)
-        self.layers = nn.ModuleList([self._layer(hidden) for _ in range(layers)])
+        self.states = nn.Linear(dimensions, hidden) if self.reads_states else None
+        kinds = range(4 if self.reads_states else 2)
+        self.layers = nn.ModuleList([nn.ModuleList([self.conv(hidden) for _ in kinds]) for _ in range(layers)])
 
-    @abstractmethod
-    def _layer(self, hidden: int) -> nn.Module:
-        """Message passing along the edges and against them."""
+    def conv(self, hidden: int) -> nn.Module:
+        """Message passing along one kind of edge."""
+        return SAGEConv((hidden, hidden), hidden)
 
-    @abstractmethod
-    def _messages(self, layer: Any, hidden_TH: Tensor, data: HeteroData, states_SH: Tensor | None) -> Tensor:
-        """What a layer adds to each tool, shape (T, H)."""
-
-    def _states(self, data: HeteroData) -> Tensor | None:
-        """Vectors of the states, shape (S, H); None where none send messages."""
-        return None
+    def about(self, data: HeteroData) -> tuple[Tensor, ...]:
+        """What is read of the edges among tools beside their ends."""
+        del data
+        return ()
 
     def forward(self, data: HeteroData) -> Tensor:
         """Vectors of the tools, shape (T, H)."""
         hidden_TH = torch.relu(TEXT_SCALE * self.text(data["tool"].x) + self.stats(data["tool"].stats))
-        states_SH = self._states(data)
+        ends, about = data[NEXT].edge_index, self.about(data)
+        layer: Any
         for layer in self.layers:
-            hidden_TH = torch.relu(hidden_TH + self._messages(layer, hidden_TH, data, states_SH))
+            # Flipped: the same edges against their direction.
+            messages = layer[0]((hidden_TH, hidden_TH), ends, *about)
+            messages = messages + layer[1]((hidden_TH, hidden_TH), ends.flip(0), *about)
+            if self.states is not None:
+                states_SH = torch.relu(TEXT_SCALE * self.states(data["state"].x))
+                messages = messages + layer[2]((states_SH, hidden_TH), data[BEFORE].edge_index)
+                messages = messages + layer[3]((states_SH, hidden_TH), data[AFTER].edge_index)
+            hidden_TH = torch.relu(hidden_TH + messages)
         return hidden_TH
 
 
 class Sage(Encoder):
     """GraphSAGE with mean aggregation (Hamilton et al. 2017, arXiv:1706.02216, algorithm 1), in both directions."""
 
-    def _layer(self, hidden: int) -> nn.Module:
-        return nn.ModuleList([SAGEConv(hidden, hidden), SAGEConv(hidden, hidden)])
-
-    def _messages(self, layer: Any, hidden_TH: Tensor, data: HeteroData, states_SH: Tensor | None) -> Tensor:
-        ends = data[NEXT].edge_index
-        # Flipped: the same edges against their direction, with weights of their own.
-        return layer[0](hidden_TH, ends) + layer[1](hidden_TH, ends.flip(0))
-
 
 class GatV2(Encoder):
     """GATv2 (Brody et al. 2022, arXiv:2105.14491, equation 7): attention over edges by support and failure share."""
 
-    def _layer(self, hidden: int) -> nn.Module:
-        make: dict[str, Any] = {"heads": 4, "edge_dim": 2, "add_self_loops": False, "residual": True}
-        return nn.ModuleList([GATv2Conv(hidden, hidden // 4, **make) for _ in range(2)])
+    def conv(self, hidden: int) -> nn.Module:
+        """Four heads."""
+        return GATv2Conv(hidden, hidden // 4, heads=4, edge_dim=2, add_self_loops=False, residual=True)
 
-    def _messages(self, layer: Any, hidden_TH: Tensor, data: HeteroData, states_SH: Tensor | None) -> Tensor:
-        ends, about = data[NEXT].edge_index, data[NEXT].edge_attr
-        return layer[0](hidden_TH, ends, about) + layer[1](hidden_TH, ends.flip(0), about)
+    def about(self, data: HeteroData) -> tuple[Tensor, ...]:
+        """Support and share of failures."""
+        return (data[NEXT].edge_attr,)
 
 
 class Hetero(Encoder):
@@ -82,19 +83,4 @@ class Hetero(Encoder):
     States send to the tools they come before and after; tools to the tools before and after them.
     """
 
-    def __init__(self, dimensions: int, hidden: int, layers: int = 2) -> None:
-        super().__init__(dimensions, hidden, layers)
-        self.states = nn.Linear(dimensions, hidden)
-
-    def _layer(self, hidden: int) -> nn.Module:
-        return nn.ModuleList([SAGEConv((hidden, hidden), hidden) for _ in range(4)])
-
-    def _states(self, data: HeteroData) -> Tensor | None:
-        return torch.relu(TEXT_SCALE * self.states(data["state"].x))
-
-    def _messages(self, layer: Any, hidden_TH: Tensor, data: HeteroData, states_SH: Tensor | None) -> Tensor:
-        tools, ends = (hidden_TH, hidden_TH), data[NEXT].edge_index
-        among_tools = layer[0](tools, ends) + layer[1](tools, ends.flip(0))
-        before = data[BEFORE].edge_index
-        after = data[AFTER].edge_index
-        return among_tools + layer[2]((states_SH, hidden_TH), before) + layer[3]((states_SH, hidden_TH), after)
+    reads_states = True
