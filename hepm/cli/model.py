@@ -50,12 +50,14 @@ class ModelChoice:
         from hepm.llm import Client, Endpoint
 
         own_budget, prices = self.limits(read_config().model.prices)
-        return Client(
+        client = Client(
             Endpoint.from_environment(model=self.model),
             ledger=memory.lessons.ledger(about, namespace=namespace),
             budget=own_budget if budget is None else budget,
             prices=prices,
         )
+        # It closes its connections when the command has ended.
+        return click.get_current_context().with_resource(client)
 
     def limits(self, prices: str | None) -> tuple[Budget, Prices | None]:
         """The budget, and what tokens cost."""

@@ -21,7 +21,7 @@ from hepm.experience.lessons import Principle
 from hepm.graph.lessons.rows import to_record
 from tests.cli.chats import chat, chats, write
 from tests.experience.test_evolution import rewording
-from tests.faults.command import HEPM, Answer, hepm, one_sentence, quick
+from tests.faults.command import HEPM, Answer, one_sentence, quick
 from tests.loopback import Loopback, Reply, Request, Rules, completion
 
 LESSON = {
@@ -185,7 +185,7 @@ def test_a_model_distills_within_its_budget_goes_on_and_is_paid_for_nothing_twic
 def test_a_wrong_key_is_one_sentence_and_the_key_is_not_in_it(store: Path, loopback: Loopback) -> None:
     loopback.rules = Rules(key="right")
     env = {"OPENAI_BASE_URL": loopback.url, "OPENAI_API_KEY": "very-secret", "HEPM_LLM_MODEL": "small"}
-    failed = hepm("lesson", "distill", "--store", store, env=env)
+    failed = quick("lesson", "distill", "--store", store, env=env)
     assert "very-secret" not in one_sentence(failed)
 
 
