@@ -10,21 +10,18 @@ from typing import Any, Final, NamedTuple, Protocol, cast
 
 from hepm.agents.tagged import NO_FLOOR, TaggedAction, observe, principles_text, read_action, tag_instructions
 from hepm.experience.principles import FoundPrinciple
-from hepm.lab.environments import Episode, Schema, ToolFailed
+from hepm.lab.environments import Episode, Schema, ToolFailed, tool_schema
 from hepm.lab.rl.spans import SpanKind, TokenSpan
 from hepm.llm.dialect import Dialect, ModelReply
 from hepm.memory import Memory
 from hepm.text import disarmed
 from hepm.types import DEFAULT_NAMESPACE, START, SUMMARY_TOOL, ToolCall, Turn
 
-SUMMARY: Final[Schema] = {
-    "type": "function",
-    "function": {
-        "name": SUMMARY_TOOL,
-        "description": "Note the state of the task: what the user wants, what the tools returned, what is still open.",
-        "parameters": {"type": "object", "properties": {"summary": {"type": "string"}}, "required": ["summary"]},
-    },
-}
+SUMMARY: Final = tool_schema(
+    SUMMARY_TOOL,
+    "Note the state of the task: what the user wants, what the tools returned, what is still open.",
+    {"summary": {"type": "string"}},
+)
 _IMPLICIT: Final = (
     f"Call {SUMMARY_TOOL}, and nothing beside it, whenever what you have learned should decide your next step, and at "
     "least once in each task."
