@@ -306,10 +306,6 @@ def test_the_exit_code_tells_done_failed_and_misused_apart(store: Path) -> None:
     assert codes == commands
 
 
-def test_a_process_ends_with_the_code_of_its_command() -> None:
-    assert hepm("ingest", "missing.jsonl").code == 1
-
-
 def test_debug_adds_the_traceback_wherever_it_stands(store: Path) -> None:
     answer = quick("reembed", "--embedder", "none", "--debug", "--store", store)
     assert answer.code == 1

@@ -45,11 +45,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-SHARE = ("ingest", "copy")
-
-
 @pytest.mark.parametrize(
-    "command", [pytest.param(name, marks=() if name in SHARE else pytest.mark.exhaustive) for name in COMMANDS]
+    "command", [pytest.param(name, marks=() if name == "copy" else pytest.mark.exhaustive) for name in COMMANDS]
 )
 def test_a_command_that_may_take_long_says_on_a_terminal_what_it_does(folder: Path, command: str) -> None:
     master, slave = os.openpty()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.command import HEPM, hepm, one_sentence, quick
+from tests.faults.command import HEPM, one_sentence, quick
 from tests.faults.logs import lines, records, run
 
 COMMANDS = ("demo", "ingest", "suggest", "stats", "eval", "view", "export", "import", "forget", "doctor", "reembed")
@@ -49,15 +49,6 @@ def test_a_target_that_cannot_be_written_is_told(store: Path) -> None:
     assert sorted(path.name for path in store.parent.iterdir()) == ["folder", "runs.jsonl", "store.hepm"]
 
 
-ASCII = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii:strict"}
-
-
-def test_a_terminal_that_knows_ascii_alone_still_gets_an_answer(store: Path) -> None:
-    answer = hepm("stats", "--store", store, env=ASCII)
-    assert (answer.code, answer.err) == (0, "")
-    assert answer.out
-
-
 def test_a_reader_that_goes_away_early_is_no_error(store: Path) -> None:
     (store.parent / "more.jsonl").write_bytes(lines(records(1500, prefix="more")))  # more than a pipe holds
     quick("ingest", store.parent / "more.jsonl", "--store", store)
@@ -67,25 +58,9 @@ def test_a_reader_that_goes_away_early_is_no_error(store: Path) -> None:
     assert done.stdout.strip() in ("0", "141")
 
 
-CLOSED = ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"]
-SHARE = [
-    ("ingest -", CLOSED[0]),
-    ("stats", CLOSED[1]),
-    ("export", CLOSED[1]),
-    ("stats --store missing.hepm", CLOSED[3]),
-]
-
-
-@pytest.mark.parametrize(
-    ("command", "closed"),
-    [
-        pytest.param(command, closed, marks=[] if (command, closed) in SHARE else pytest.mark.exhaustive)
-        for command in dict(SHARE)
-        for closed in CLOSED
-    ],
-)
-def test_a_closed_stream_is_no_traceback(store: Path, command: str, closed: str) -> None:
-    shell = f'"{HEPM}" {command} {closed}'
+@pytest.mark.parametrize("command", ["ingest - <&-", "export >&-", "stats --store missing.hepm <&- >&- 2>&-"])
+def test_a_closed_stream_is_no_traceback(store: Path, command: str) -> None:
+    shell = f'"{HEPM}" {command}'
     done = subprocess.run(
         ["bash", "-c", shell], capture_output=True, text=True, check=False, env={**os.environ, "HEPM_STORE": str(store)}
     )
