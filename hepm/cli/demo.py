@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from hepm.cli.commands import PATH, command, option
-from hepm.cli.options import NAMESPACE
 from hepm.cli.reports import write_page
 from hepm.text import count_of, on_one_line
-from hepm.types import Suggestions
+from hepm.types import DEFAULT_NAMESPACE, Suggestions
 
 if TYPE_CHECKING:
     from hepm.memory import Memory
@@ -33,7 +32,7 @@ def demo(page: Path) -> None:
     # The demo touches no memory of the user's.
     with tempfile.TemporaryDirectory(prefix="hepm-demo-") as folder, Memory.open(folder) as memory:
         _show_desk(memory)
-        tools, edges, _ = write_page(memory, NAMESPACE, page, "a made-up service desk")
+        tools, edges, _ = write_page(memory, DEFAULT_NAMESPACE, page, "a made-up service desk")
         _print(f"\n5. Drawn: open {page} ({tools}, {edges}).", bold=True)
 
 

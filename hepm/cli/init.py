@@ -18,7 +18,8 @@ from hepm.cli.client_files import ClientFile, ServerEntry, codex_config, config_
 from hepm.cli.coding_agents import CODING_AGENTS, files_of
 from hepm.cli.commands import argument, command, flag, option
 from hepm.cli.config import FILE_NAME, read_config
-from hepm.cli.options import NAMESPACE, refuse, remark, store_option
+from hepm.cli.options import refuse, remark, store_option
+from hepm.types import DEFAULT_NAMESPACE
 
 Client: TypeAlias = Literal[
     "claude-code", "codex", "gemini-cli", "qwen-code", "opencode", "copilot", "cline", "cursor", "mcp", "config",
@@ -38,7 +39,7 @@ Scope: TypeAlias = Literal["project", "user"]
 @option("--scope", "Write for the project in this folder, or for all of yours.", one_of=get_args(Scope))
 @flag("--mcp", "Connect the MCP tools too.")
 @option("--server", "Address of `hepm serve`. Default: this machine, with the port of hepm.toml, or 8765.")
-@option("--namespace -n", "The partition to record in.", config="namespace", default=NAMESPACE)
+@option("--namespace -n", "The partition to record in.", config="namespace", default=DEFAULT_NAMESPACE)
 @option("--token-env", "Environment variable that holds the server's token.")
 @store_option
 def init(
@@ -102,7 +103,7 @@ def _mcp_entry(store: str, namespace: str) -> str:
     if "://" not in store:
         store = str(Path(store).absolute())
     arguments = ["mcp", "--store", store]
-    if namespace != NAMESPACE:
+    if namespace != DEFAULT_NAMESPACE:
         arguments += ["--namespace", namespace]
     # A client that is no child of this shell does not find a command in a virtual environment by its name.
     command = shutil.which("hepm", path=str(Path(sys.executable).parent)) or "hepm"

@@ -17,9 +17,9 @@ import click
 from hepm.cli.commands import flag, option, options_as
 from hepm.cli.config import read_config
 from hepm.errors import HepmError, InputError, StoreError
-from hepm.graph.open_store import embedded_file
+from hepm.graph.open_store import DEFAULT_STORE, embedded_file
 from hepm.text import count_of, on_one_line
-from hepm.types import Object
+from hepm.types import DEFAULT_NAMESPACE, Object
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from hepm.ingest import Rejection
     from hepm.memory import Memory
 
-
-# The defaults of `Memory`, repeated here: `--help` takes half the time without its imports.
-STORE: Final = "memory.hepm"
-NAMESPACE: Final = "default"
 
 _LINES_A_COUNT: Final = 100  # lines that are written between two counts of a bar
 
@@ -52,7 +48,7 @@ store_option = option(
     "--store -s",
     "The memory: a file, a folder that contains one, or a Neo4j address (neo4j://host:7687).",
     config="store",
-    default=STORE,
+    default=DEFAULT_STORE,
     envvar="HEPM_STORE",
     show_envvar=True,
 )
@@ -76,7 +72,7 @@ namespace_option = option(
 class StorePlace:
     """The options that name the memory a command works on. A namespace that is not given is chosen on opening."""
 
-    store: str = STORE
+    store: str = DEFAULT_STORE
     namespace: str = ""
 
     def open(self) -> Memory:
@@ -97,7 +93,7 @@ class StorePlace:
         except BaseException:
             memory.close()
             raise
-        if chosen not in (self.namespace, NAMESPACE):
+        if chosen not in (self.namespace, DEFAULT_NAMESPACE):
             sentence = f"hepm: the namespace is {chosen!r}, the only one in {self.store}; --namespace names another"
             remark(sentence)
         self.namespace = chosen
@@ -141,7 +137,7 @@ def chosen_by(store: str, named_by: str = "--store") -> str:
     config = read_config()
     if store == config.store:
         return f"from {config.path}"
-    if store == STORE:
+    if store == DEFAULT_STORE:
         return "the default in this folder"
     return "from --store"
 
@@ -164,7 +160,7 @@ def sole_namespace(namespaces: Sequence[str]) -> str:
     """The namespace of a command that names none: the only one of the store, else the default."""
     if len(namespaces) == 1:
         return namespaces[0]
-    return NAMESPACE
+    return DEFAULT_NAMESPACE
 
 
 def known_namespace(memory: Memory | Store, namespace: str, store: str, named_by: str = "--store") -> str:

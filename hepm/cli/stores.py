@@ -30,7 +30,7 @@ from hepm.cli.tool import remarks
 from hepm.errors import StoreDamagedError
 from hepm.graph.open_store import embedded_file
 from hepm.text import count_of
-from hepm.types import Object, ToolName
+from hepm.types import DEFAULT_NAMESPACE, Object, ToolName
 
 if TYPE_CHECKING:
     from hepm.graph.examination import Finding
@@ -221,7 +221,7 @@ def doctor(store: str, namespace: tuple[str, ...], repair: bool, advice: bool, a
     with options.open_existing(store) as memory:
         listed = [options.known_namespace(memory, name, store) for name in namespace or memory.namespaces()]
         # A store with damaged names lists none.
-        names = listed or [options.NAMESPACE]
+        names = listed or [DEFAULT_NAMESPACE]
 
         def examine() -> dict[str, list[Finding]]:
             with Bar("runs compared") as bar:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hepm.graph.rows import Counting
     from hepm.graph.store import Store
 
+DEFAULT_STORE: Final = "memory.hepm"
 SCHEMES: Final = ("neo4j", "neo4j+s", "neo4j+ssc", "bolt", "bolt+s", "bolt+ssc")
 
 

@@ -16,7 +16,7 @@ from hepm.embed.agreed import AgreedEmbedder
 from hepm.errors import HepmError, InputError, StoreDamagedError
 from hepm.graph.mirror.mirror import Mirror
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
-from hepm.graph.open_store import artifact_folder, embedded_file, open_store
+from hepm.graph.open_store import DEFAULT_STORE, artifact_folder, embedded_file, open_store
 from hepm.graph.rows import Counting, Header, Selection, Totals
 from hepm.graph.store import Store
 from hepm.graph.tool_life import ToolNames
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from hepm.rank.checkpoint import Rankers
     from hepm.report.report import Report
 
-DEFAULT_STORE: Final = "memory.hepm"
 # Lexical vectors of 512 coordinates: no download, no model.
 DEFAULT_EMBEDDER: Final = "hepm/hash-512"
 DEFAULT_RANKERS: Final = "hepm-rank"

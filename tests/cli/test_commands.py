@@ -17,9 +17,6 @@ import click
 import pytest
 
 from hepm.cli.commands import GROUPS, app
-from hepm.cli.options import NAMESPACE, STORE
-from hepm.memory import DEFAULT_STORE
-from hepm.types import DEFAULT_NAMESPACE
 from tests.cli.chats import chat, chats, write
 from tests.faults.command import HEPM, hepm, one_sentence, quick
 
@@ -353,10 +350,6 @@ def test_a_misuse_is_told_in_the_words_of_the_command(store: Path) -> None:
         "hepm: --policy: 'none' is not one of 'hybrid', 'adaptive', 'episodic', 'procedural'.\n"
         "Try `hepm suggest --help`.\n"
     )
-
-
-def test_the_defaults_of_the_options_are_those_of_memory() -> None:
-    assert (str(STORE), NAMESPACE) == (DEFAULT_STORE, DEFAULT_NAMESPACE)
 
 
 # Help

@@ -11,7 +11,7 @@ import click
 
 from hepm.cli.bench.kind import PilotedKind, chosen_tasks
 from hepm.cli.bench.outcome import PlayOutcome
-from hepm.cli.options import NAMESPACE, refuse, remark, sole_namespace
+from hepm.cli.options import refuse, remark, sole_namespace
 from hepm.lab.bench.arms import ROUND_ARMS, find_arms, open_known
 from hepm.lab.bench.explore import Exploration, RoundReport, explore_tables
 from hepm.lab.bench.folder import Folder
@@ -22,7 +22,7 @@ from hepm.lab.bench.rehearsal import RehearsingClient
 from hepm.lab.environments import Environment, Task
 from hepm.llm import Client
 from hepm.llm.question import Ledger
-from hepm.types import Object
+from hepm.types import DEFAULT_NAMESPACE, Object
 
 TURNS: Final = 16  # of a run (PRIME, table 2)
 RUNS: Final = 100  # in each environment, over all rounds (PRIME, table 2)
@@ -79,7 +79,7 @@ class RoundsKind(PilotedKind[Environment, Exploration]):
             "distiller": learning.distiller,
             "rounds": self.rounds,
             "rollouts": options.rollouts,
-            "namespace": learning.namespace or NAMESPACE,
+            "namespace": learning.namespace or DEFAULT_NAMESPACE,
             "tasks": sorted(task.id for task in self._tasks),
         }
         if learning.prune_below is not None:
