@@ -143,20 +143,18 @@ def find_arms(names: Iterable[str], *, trials: int) -> list[Arm]:
 class _UnstoredSessions(Sessions):
     """Sessions whose runs are handed out instead of stored.
 
-    Args:
-        taken: Where ended runs go, without secrets, by id, with the lessons that they were shown.
+    Attributes:
+        taken: The ended runs, without secrets, by id, with the lessons that they were shown.
     """
 
-    def __init__(
-        self, memory: Memory, journal: Journal | None, taken: dict[str, tuple[Trajectory, tuple[str, ...]]]
-    ) -> None:
+    def __init__(self, memory: Memory, journal: Journal | None) -> None:
         super().__init__(memory, journal=journal, guard=False)
-        self._taken = taken
+        self.taken: dict[str, tuple[Trajectory, tuple[str, ...]]] = {}
 
     def store(self, run: Trajectory, shown: Sequence[str] = (), **about: Any) -> IngestReport:
         """Keep a session's run, without secrets."""
         del about
-        self._taken[run.id] = Redactor()(run), tuple(shown)
+        self.taken[run.id] = Redactor()(run), tuple(shown)
         return IngestReport()
 
     def distill_soon(self, *, namespace: str = DEFAULT_NAMESPACE) -> None:
@@ -177,15 +175,14 @@ class KnownMemory(Memory):
         about["speak"] = "weighed"  # a model weighs what it reads
         about["approve"] = "auto"  # nobody is there to review what the experiment writes
         super().__init__(*args, **about)
-        self._taken: dict[str, tuple[Trajectory, tuple[str, ...]]] = {}
         self._reading = Lock()
         self._planned: dict[str, Policy] = {}
         self._digested: dict[Digests, DigestedRuns] = {}
-        self.sessions = _UnstoredSessions(self, self.sessions.journal, self._taken)
+        self.sessions = self._unstored = _UnstoredSessions(self, self.sessions.journal)
 
     def take(self, id: str) -> tuple[Trajectory, tuple[str, ...]]:
         """The run of a finished session, and the ids of the lessons that it was shown."""
-        return self._taken.pop(id)
+        return self._unstored.taken.pop(id)
 
     @cached_property
     def _training(self) -> Training:
@@ -254,10 +251,7 @@ class KnownMemory(Memory):
 
     def about(self, request: str, digests: Digests) -> str:
         """What the model drew from the runs that help with a request, as text for a system prompt."""
-        digested = self._digested.get(digests)
-        if digested is None:
-            return ""
-        return digested.about(request)
+        return self._digested[digests].about(request) if digests in self._digested else ""
 
     def similar(self, request: str, k: int) -> str:
         """The k successful runs of other requests whose request is most similar, as text for a system prompt."""

@@ -195,10 +195,7 @@ class Folder:
             rows = self._db.execute(
                 "SELECT usage FROM answers WHERE arm = ? AND task = ? AND trial = ?", key
             ).fetchall()
-        usage = Usage()
-        for [stored] in rows:
-            usage += Usage(**json.loads(stored))
-        return usage
+        return sum((Usage(**json.loads(stored)) for [stored] in rows), Usage())
 
     def asked(self) -> tuple[dict[str, Usage], dict[str, Usage]]:
         """What all recorded answers took: those of conversations by arm, those to questions by step."""

@@ -184,7 +184,7 @@ def test_a_model_may_label_what_memory_learns_from_and_is_asked_once(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("arm", ["weight", "hybrid", "lessons", "similar-1", "implicit", "explicit", "all"])
+@pytest.mark.parametrize("arm", ["lessons", "similar-1", "implicit", "explicit"])
 def test_each_arm_shows_what_it_is_called_after(arm: str, clerks: Loopback, tmp_path: Path) -> None:
     found = report(bench(tmp_path, clerks.url, "--arms", f"off,{arm}", "--tasks", "l*-Ada,l*-Ben,[bd]*-Ada", "--json"))
     sent = [str(request.body["messages"]) for request in clerks.requests]

@@ -30,18 +30,12 @@ def answering(request: Request) -> Reply:
 @pytest.mark.parametrize(
     ("arms", "more", "env"),
     [
-        ("off", (), SPLIT),
-        pytest.param("off,hybrid,weight", (), SPLIT, marks=pytest.mark.exhaustive),
-        pytest.param("explicit", (), SPLIT, marks=pytest.mark.exhaustive),
         ("summary,implicit", (), SPLIT),
-        pytest.param("no-adapt", (), SPLIT, marks=pytest.mark.exhaustive),
-        pytest.param("similar-3", (), SPLIT, marks=pytest.mark.exhaustive),
-        pytest.param("lessons", (), SPLIT, marks=pytest.mark.exhaustive),
-        pytest.param("off,reasoningbank", (), SPLIT, marks=pytest.mark.exhaustive),
-        pytest.param("off,hybrid", ("--trials", "3"), SPLIT, marks=pytest.mark.exhaustive),
         ("off,hybrid", ("--learn-from", "judged"), SPLIT),
-        pytest.param("off,hybrid", ("--learn-from", "online"), SPLIT, marks=pytest.mark.exhaustive),
         ("off", (), TALKING),
+        pytest.param("explicit", (), SPLIT, marks=pytest.mark.exhaustive),
+        pytest.param("off,reasoningbank", (), SPLIT, marks=pytest.mark.exhaustive),
+        pytest.param("off,hybrid", ("--learn-from", "online"), SPLIT, marks=pytest.mark.exhaustive),
         pytest.param("off,reflexion", ("--trials", "3"), SPLIT, marks=pytest.mark.exhaustive),
     ],
 )
