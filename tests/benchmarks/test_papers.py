@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-from pathlib import Path
 
 from benchmarks.papers import ROOT, TABLES, TABLES_MADE, without_times
-from tests.loopback import Loopback
 
 
 def test_each_table_is_there_and_says_what_it_can_and_cannot_show() -> None:
@@ -39,9 +36,7 @@ def test_times_which_differ_run_by_run_are_in_no_table_that_is_committed() -> No
         assert " ms\n" not in (TABLES / f"{table.name}.md").read_text("utf-8")
 
 
-def test_with_a_model_the_tables_are_those_of_hepm_papers(loopback: Loopback, tmp_path: Path) -> None:
-    options = ["--small", "--only", "evolver", "--table", "ours", "--dry-run", "--json", "--folder", str(tmp_path)]
-    command = [sys.executable, "-m", "benchmarks.papers", "--model", "m", "--base-url", loopback.url, *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout)["calls"] > 100
-    assert not loopback.requests
+def test_with_a_model_the_tables_are_those_of_hepm_papers() -> None:
+    command = [sys.executable, "-m", "benchmarks.papers", "--model", "m", "--only", "evolver", "--table", "99"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "EvolveR has no table 99: there are 1, 1-trained, 2" in done.stderr

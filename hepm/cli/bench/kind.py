@@ -71,7 +71,7 @@ class BenchKind(ABC, Generic[PlayedEnvironment, MadeBench]):
         """The bench to be played."""
 
     @abstractmethod
-    def report(self, made: MadeBench, model: Model) -> PlayOutcome:
+    def report(self, made: MadeBench) -> PlayOutcome:
         """What it came to."""
 
     @abstractmethod
@@ -102,9 +102,13 @@ class BenchKind(ABC, Generic[PlayedEnvironment, MadeBench]):
             again = _failed_before(made.folder, waiting)
             return estimated(len(waiting), usage, self.what, self.place, self.shared.limits[1], again=len(again))
         self.adopt(made)
-        model, ending = self.played(made, f"{self.what}s")
-        outcome = self.report(made, model)
-        return replace(outcome, ending=ending or outcome.ending)
+        budget, _ = self.shared.limits
+        before = budget.paid_before
+        ending = self.played(made, f"{self.what}s")
+        outcome = self.report(made)
+        # Answers that were in the folder when the command began.
+        document = outcome.document | {"paid_before": budget.paid_before - before}
+        return replace(outcome, document=document, ending=ending or outcome.ending)
 
     @property
     def suffix(self) -> str:
@@ -153,11 +157,8 @@ class BenchKind(ABC, Generic[PlayedEnvironment, MadeBench]):
         ):
             refuse(given, named, f"{reason}: leave it out")
 
-    def played(self, made: MadeBench, what: str) -> tuple[Model, Exception | None]:
-        """Open the models and play.
-
-        Returns the agent's model, and the error that ended play early, to be raised after the report.
-        """
+    def played(self, made: MadeBench, what: str) -> Exception | None:
+        """Open the models and play; the error that ended it early, to be raised after the report."""
         budget, prices = self.shared.limits
         judge = replace(self.endpoint, model=self.shared.judge) if self.shared.judge else None
         about: Object = {"budget": budget, "prices": prices, "environment": self.environment, "judge": judge}
@@ -178,20 +179,11 @@ class BenchKind(ABC, Generic[PlayedEnvironment, MadeBench]):
         made.folder.add_note(_FAILED, {str(key): reason for key, reason in made.failed.items()})
         # Also after an early end: the runs that were played can be ingested.
         made.folder.export()
-        self._tell_asked(model, made.folder)
-        return model, ending
-
-    def _tell_asked(self, model: Model, kept: Folder) -> None:
-        """Print on stderr how much was asked, and how much was known."""
-        if model.paid_before or kept.dropped:
-            sentence = f"{count_of(model.paid_before, 'answer was', 'answers were')} there before"
-            if kept.dropped:
-                sentence += f", {kept.dropped:,} not used, as their runs took another course"
-            remark(sentence)
         names = self.endpoint.model
         if isinstance(self.environment, PlayedUser):
             names += f" and {self.environment.user.model}"
-        remark(f"asked {names}: {model.budget.line()}; what it answered is in {kept.path}")
+        remark(f"asked {names}: {budget.line()}; what it answered is in {made.folder.path}")
+        return ending
 
     def compared(
         self, made: Bench | UserBench | ReplayBench, tasks: Sequence[str], trials: int, **about: Any
@@ -238,7 +230,7 @@ class PilotedKind(BenchKind[PlayedEnvironment, Piloted]):
             self.play(small, rehearsing_model(self.endpoint, folder))
             return rest_of(made, small)
         if self.shared.piloting:
-            _, ending = self.played(small, f"{self.what}s of the pilot")
+            ending = self.played(small, f"{self.what}s of the pilot")
             if ending is not None:
                 raise ending
         return rest_of(made, small, runs_alike(made, small))

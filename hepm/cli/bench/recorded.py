@@ -12,7 +12,6 @@ from hepm.cli.options import remark, unusable
 from hepm.errors import InputError
 from hepm.lab.bench.arms import Arm
 from hepm.lab.bench.folder import Folder
-from hepm.lab.bench.models import Model
 from hepm.lab.bench.replay import HintedPoint, ReplayBench, hinted_points, point_arms
 from hepm.lab.environments.recorded import Point, RecordedRuns
 from hepm.llm import Usage
@@ -86,8 +85,7 @@ class RecordedKind(BenchKind[RecordedRuns, ReplayBench]):
         """Exact, but for the answers: all requests are known."""
         return made.estimate()
 
-    def report(self, made: ReplayBench, model: Model) -> PlayOutcome:
+    def report(self, made: ReplayBench) -> PlayOutcome:
         """See `BenchKind.report`."""
         tasks = [hinted.point.key for hinted in made.points]
-        about: Object = {"paid_before": model.paid_before, "seed": self.seed, "families": made.families}
-        return self.compared(made, tasks, 1, **about)
+        return self.compared(made, tasks, 1, seed=self.seed, families=made.families)

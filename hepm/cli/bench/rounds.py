@@ -135,12 +135,11 @@ class RoundsKind(PilotedKind[Environment, Exploration]):
         endpoint = replace(self.endpoint, model=name)
         return self.stack.enter_context(Client(endpoint, ledger=ledger, budget=budget, prices=prices))
 
-    def report(self, made: Exploration, model: Model) -> PlayOutcome:
+    def report(self, made: Exploration) -> PlayOutcome:
         """See `BenchKind.report`."""
-        document = {**made.to_json(), "paid_before": model.paid_before}
         # Runs that broke off leave their round unfinished: repeating the command tries them again.
         ending = click.exceptions.Exit(1) if len(made.rounds) < self.rounds else None
-        return PlayOutcome(document, explore_tables(made), ending)
+        return PlayOutcome(made.to_json(), explore_tables(made), ending)
 
 
 def _tell_round(report: RoundReport) -> None:

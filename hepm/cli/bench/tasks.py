@@ -11,7 +11,6 @@ from hepm.cli.bench.outcome import PlayOutcome
 from hepm.cli.options import check_store, known_namespace, refuse
 from hepm.lab.bench.arms import Arm, KnownMemory, find_arms, open_known, open_ready
 from hepm.lab.bench.folder import Folder
-from hepm.lab.bench.models import Model
 from hepm.lab.bench.pilot import SmallBench
 from hepm.lab.bench.play import Bench, BenchOptions
 from hepm.lab.bench.rehearsal import Rehearsal
@@ -66,11 +65,10 @@ class TasksKind(PilotedKind[Environment, Bench]):
         """See `PilotedKind.rehearsed`."""
         return Rehearsal(made, folder)
 
-    def report(self, made: Bench, model: Model) -> PlayOutcome:
+    def report(self, made: Bench) -> PlayOutcome:
         """See `BenchKind.report`."""
         tasks = [task.id for task in self._tasks]
-        about: Object = {"paid_before": model.paid_before, "success_from": made.options.success_from}
-        return self.compared(made, tasks, made.options.trials, **about)
+        return self.compared(made, tasks, made.options.trials, success_from=made.options.success_from)
 
     @cached_property
     def _arms(self) -> Sequence[Arm]:

@@ -8,7 +8,7 @@ from typing import Final
 from hepm.cli.bench.kind import PilotedKind, chosen_tasks
 from hepm.cli.bench.outcome import PlayOutcome
 from hepm.lab.bench.folder import Folder
-from hepm.lab.bench.models import SCRIPTED, Model
+from hepm.lab.bench.models import SCRIPTED
 from hepm.lab.bench.pilot import small_users
 from hepm.lab.bench.rehearsal import UserRehearsal
 from hepm.lab.collaboration.environment import UsersEnvironment
@@ -80,16 +80,13 @@ class UsersKind(PilotedKind[UsersEnvironment, UserBench]):
         """The first users, in the bench's own folder: no user's memory is another's."""
         return self.small(made, made.folder)
 
-    def report(self, made: UserBench, model: Model) -> PlayOutcome:
+    def report(self, made: UserBench) -> PlayOutcome:
         """See `BenchKind.report`."""
         users = [user.name for user in made.users]
-        # The budget counts the answers of the model that plays the users.
-        budget, _ = self.shared.limits
         return self.compared(
             made,
             users,
             made.sessions,
-            paid_before=model.paid_before + budget.paid_before,
             seed=self.seed,
             sessions=True,
             without_memory=NO_PREFERENCES,

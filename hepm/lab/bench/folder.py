@@ -109,8 +109,6 @@ class Folder:
     def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
         self.path = path
         self._lock = Lock()
-        self.dropped = 0
-        """Recorded answers that were not used, since a resumed run took another course."""
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path / ANSWERS, timeout=0.5, check_same_thread=False, isolation_level=None)
@@ -178,8 +176,7 @@ class Folder:
             if request == _digest(body):
                 return json.loads(answer)
             # The answers after it were given on another course, too.
-            dropped = self._db.execute(f"DELETE FROM answers WHERE {where} AND number >= ?", (*key, number))
-            self.dropped += dropped.rowcount
+            self._db.execute(f"DELETE FROM answers WHERE {where} AND number >= ?", (*key, number))
             return None
 
     def add_answer(self, key: Key, number: int, body: Object, answer: Object, usage: Usage) -> None:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
-from threading import Event, Lock
+from threading import Event
 from typing import Any, Final, TypeVar
 
 from hepm.agents.loop import ChatModel, Complete
@@ -40,7 +40,6 @@ class Model:
         client: Asks for reflections and verdicts; None where no model is asked.
         judge: Asks another model for verdicts, where there is one.
         user: Answers the requests of the model that plays the user, where one does.
-        paid_before: How many answers came from the folder.
         stop: Set when no further request is to be sent.
         on_run: Called with the number of runs that are there, and of all.
     """
@@ -52,11 +51,9 @@ class Model:
     prices: Prices | None = None
     user: Complete | None = None
     judge: Client | None = None
-    paid_before: int = 0
     stop: Event = field(default_factory=Event)
     on_run: Callable[[int, int], object] = lambda done, total: None
     _longest: int = 0
-    _lock: Lock = field(default_factory=Lock)
 
     def results(self, jobs: Sequence[Callable[[], _Result]], *, concurrency: int) -> Iterator[_Result]:
         """What jobs that ask it return, run in threads, as they end. The first error stops the others.
@@ -90,8 +87,7 @@ class Model:
             number = next(numbers)
             recorded = self.folder.answer(key, number, body)
             if recorded is not None:
-                with self._lock:
-                    self.paid_before += 1
+                self.budget.add_paid_before()
                 return recorded
             if self.stop.is_set():
                 raise StoppedError("the command is ending")

@@ -133,8 +133,6 @@ class BenchReport:
     unfinished: int
     failed: Mapping[str, str]
     calls: int
-    # Answers that were in the folder when the command began.
-    paid_before: int
     sentences: Sequence[str]
     unreflected: int = 0
     alike: Sequence[Sequence[str]] = ()

@@ -147,7 +147,9 @@ def test_runs_that_broke_off_are_told_below_the_tables_in_the_exit_code_and_when
 
 def test_tables_are_as_wide_as_a_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    made = quick("papers", "prime", "--table", "1-raw", "--small", "--model", "gold", "--folder", tmp_path / "f")
+    made = quick(
+        "papers", "prime", "--table", "1-raw", "--small", "--trials", "1", "--model", "gold", "--folder", tmp_path / "f"
+    )
     rows = made.out.partition("without memory (reward / success)\n")[2].splitlines()
     assert max(map(len, rows)) <= 80
     assert "Gemini-2.5-Pro 0.347 / –" in " ".join(made.out.split())
