@@ -150,9 +150,9 @@ def test_tables_are_as_wide_as_a_terminal(monkeypatch: pytest.MonkeyPatch, tmp_p
     made = quick(
         "papers", "prime", "--table", "1-raw", "--small", "--trials", "1", "--model", "gold", "--folder", tmp_path / "f"
     )
-    rows = made.out.partition("without memory (reward / success)\n")[2].splitlines()
+    rows = made.out.partition("without memory (reward)\n")[2].splitlines()
     assert max(map(len, rows)) <= 80
-    assert "Gemini-2.5-Pro 0.347 / –" in " ".join(made.out.split())
+    assert "Gemini-2.5-Pro 0.347;" in " ".join(made.out.split())
 
 
 def test_a_source_that_no_bench_has_is_refused_by_name(tmp_path: Path) -> None:
