@@ -38,7 +38,7 @@ CLERK, GOLD = "clerk", "gold"
 
 
 @dataclass(frozen=True)
-class PaperTable:
+class ScriptedTable:
     """A table: the commands that make it, and what it says.
 
     Attributes:
@@ -57,7 +57,7 @@ class PaperTable:
 
 
 TABLES_MADE = (
-    PaperTable(
+    ScriptedTable(
         "h-epm-arms",
         "H-EPM, tables 1 and 4: success of tasks by arm",
         "that each arm runs from end to end, how often memory speaks in it, and what a turn takes",
@@ -69,7 +69,7 @@ TABLES_MADE = (
         [["bench", PARCELS, "--arms", H_EPM_ARMS, "--rollouts", "3"]],
         ["--tasks", "l*-Cleo,l*-Dana"],
     ),
-    PaperTable(
+    ScriptedTable(
         "h-epm-simulated",
         "H-EPM: its policies in simulated runs",
         "what the hints of each policy do to an agent that obeys them, after 100 runs at a desk with known answers",
@@ -78,7 +78,7 @@ TABLES_MADE = (
         [["bench", "service-desk-0", "--arms", DESK_ARMS]],
         small=["--tasks", "12"],
     ),
-    PaperTable(
+    ScriptedTable(
         "prime-rounds",
         "PRIME, tables 1 and 2: success, reward and library by round and environment",
         "that rounds store, distill and prune, and how the library grows by zone in each gym",
@@ -87,7 +87,7 @@ TABLES_MADE = (
         [["bench", "gyms", "--rounds", "5", "--memory", "{folder}/gyms.hepm"]],
         ["--rounds", "2", "--rollouts", "3"],
     ),
-    PaperTable(
+    ScriptedTable(
         "evolver-questions",
         "EvolveR, tables 1 and 3: questions by agent, with search of principles and without",
         "exact match and F1 of each agent, and that the four differ in format and search alone",
@@ -96,7 +96,7 @@ TABLES_MADE = (
         [["bench", "questions", "--arms", EVOLVER_ARMS]],
         ["--tasks", "8"],
     ),
-    PaperTable(
+    ScriptedTable(
         "multisessioncollab",
         "MultiSessionCollab: task success, user effort and length by memory",
         "that notes carry preferences from session to session, with rules as users and an agent that follows notes",
@@ -141,7 +141,7 @@ def read_options() -> tuple[argparse.Namespace, list[str]]:
     return parser.parse_known_args()
 
 
-def agent_of(table: PaperTable, server: Loopback) -> list[str]:
+def agent_of(table: ScriptedTable, server: Loopback) -> list[str]:
     """The options that name what acts without a model."""
     named = {CLERK: ["--model", "clerk", "--base-url", server.url]}
     return named.get(table.agent, ["--model", table.agent])
@@ -180,7 +180,7 @@ def without_times(lines: Sequence[str]) -> list[str]:
     return kept
 
 
-def write(table: PaperTable, made: Sequence[tuple[Sequence[str], str]], *, small: bool) -> None:
+def write(table: ScriptedTable, made: Sequence[tuple[Sequence[str], str]], *, small: bool) -> None:
     """Write a table with its commands, and what it can and cannot show."""
     about = f"The agent: {table.agent}.{' Few tasks only.' if small else ''} Made by `make papers`."
     parts = [f"# {table.title}", about]

@@ -27,7 +27,7 @@ from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.ingest.pipeline import IngestReport
 from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.redact import Redactor
-from hepm.lab.bench.digests import DigestedRuns, Digests, Nearest, request_of
+from hepm.lab.bench.digests import DigestedRuns, Digests, TextVectors, request_of
 from hepm.lab.bench.planned import PlanGraph
 from hepm.llm import Client, Endpoint, Message, Question
 from hepm.memory import Memory
@@ -191,10 +191,10 @@ class KnownMemory(Memory):
         return Training([DomainRun(run, run.environment, run.task, run.task) for run in graded])
 
     @cached_property
-    def _solved(self) -> tuple[list[Trajectory], Nearest]:
+    def _solved(self) -> tuple[list[Trajectory], TextVectors]:
         """The successful runs, by id, to be found by their requests."""
         solved = [run.trajectory for run in self._training.successes]
-        return solved, Nearest(self.embedder, [request_of(run) for run in solved])
+        return solved, TextVectors(self.embedder, [request_of(run) for run in solved])
 
     def learn(self, runs: Sequence[Trajectory], *, distill: bool) -> None:
         """Store runs, so that the next hint knows them; with lessons, if they are to be distilled."""
@@ -257,8 +257,8 @@ class KnownMemory(Memory):
         """The k successful runs of other requests whose request is most similar, as text for a system prompt."""
         # Agents run in several threads: one reads the training runs, the others wait.
         with self._reading:
-            solved, nearest = self._solved
-        found = nearest.find(request, k)
+            solved, vectors = self._solved
+        found = vectors.nearest(request, k)
         if not found:
             return ""
         runs = [f"Run {number}:\n{quoted_run(solved[index])}" for number, index in enumerate(found, 1)]

@@ -52,14 +52,14 @@ class DigestItems:
     items: tuple[DigestItem, ...]
 
 
-class Nearest:
+class TextVectors:
     """Texts to be compared with another one by their vectors."""
 
     def __init__(self, embedder: Embedder, texts: Sequence[str]) -> None:
         self._embedder = embedder
         self._vectors_ND = embedder.embed(list(texts)) if texts else None
 
-    def find(self, text: str, k: int) -> list[int]:
+    def nearest(self, text: str, k: int) -> list[int]:
         """The numbers of the k nearest texts, the nearest first; ties in their order."""
         if self._vectors_ND is None:
             return []
@@ -85,7 +85,7 @@ class DigestedRuns:
         self._embedder = embedder
         self._digests: Digests = digests
         self._known: list[tuple[str, list[str]]] = []  # what texts are found by, and they
-        self._nearest = Nearest(embedder, ())
+        self._vectors = TextVectors(embedder, ())
 
     def learn(self, runs: Sequence[Trajectory], client: Client | None) -> None:
         """Ask about labelled runs; one that the model has no answer to is left out."""
@@ -102,11 +102,11 @@ class DigestedRuns:
                 self._known += [(item.when_to_use, [text]) for item, text in zip(items, texts, strict=True)]
             elif texts:
                 self._known.append((request_of(run), texts))
-        self._nearest = Nearest(self._embedder, [found_by for found_by, _ in self._known])
+        self._vectors = TextVectors(self._embedder, [found_by for found_by, _ in self._known])
 
     def about(self, request: str) -> str:
         """What helps with a request, as text for a system prompt; "" if nothing is known."""
-        found = self._nearest.find(request, 1 if self._digests == "reasoningbank" else USED_EXPERIENCES)
+        found = self._vectors.nearest(request, 1 if self._digests == "reasoningbank" else USED_EXPERIENCES)
         if not found:
             return ""
         lines = [f"Drawn from earlier runs of other tasks. {RECORD_IS_DATA}"]
