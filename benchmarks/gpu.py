@@ -209,7 +209,7 @@ def main() -> None:
         now = done("GRPO", guided(Path(folder) / "desk", steps, pretraining, ends["GRPO"]), now)
     row = row_of(found, now - started)
     print(row, end="", flush=True)
-    log = asked.log.read_text("utf-8")
+    log = asked.log.read_text("utf-8") if asked.log.exists() else ""
     if TABLE not in log:
         log = f"{log.rstrip()}\n{TABLE}"
     asked.log.write_text(log.replace(TABLE, TABLE + row), "utf-8")
