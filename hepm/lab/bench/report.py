@@ -241,12 +241,12 @@ def _side_by_side(reference: str, arm: str, what: str, change: ChangedTask) -> T
     table = bare_table(f"{what} with {arm}: {change.task}, from step {change.step + 1}, where {hint}")
     for heading in (reference, arm):
         table.add_column(heading, ratio=1, overflow="fold")
-    steps = list(zip_longest(change.without, change.with_memory, fillvalue=""))
-    for pair in steps[:_SHOWN_STEPS]:
+    sides = (change.without, change.with_memory)
+    for pair in list(zip_longest(*sides, fillvalue=""))[:_SHOWN_STEPS]:
         # Text, not str: brackets in a call would be read as markup.
         table.add_row(*[Text(_cut(step)) for step in pair])
-    if len(steps) > _SHOWN_STEPS:
-        table.add_row(CUT, CUT)
+    if any(len(moves) > _SHOWN_STEPS for moves in sides):
+        table.add_row(*[CUT if len(moves) > _SHOWN_STEPS else "" for moves in sides])
     return table
 
 
