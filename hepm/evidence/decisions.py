@@ -25,7 +25,7 @@ from hepm.graph.delta import (
     words_of,
 )
 from hepm.graph.rows import RunRow
-from hepm.types import SAID, SAID_LAST, START, USER, Facts, StateSummary, ToolName
+from hepm.types import RESULTS_OF, SAID, SAID_LAST, START, USER, Facts, StateSummary, ToolName, with_result
 
 _log = logging.getLogger("hepm")
 
@@ -166,6 +166,7 @@ def read_run(row: RunRow, numbers: FactNumbers) -> LabelledRun:
     calls = tuple(tool for _, targets, *_ in steps for tool in sorted(targets))
     run = LabelledRun(row.seq, row.id, row.success, row.environment, row.task, row.user, words_of(row.request), calls)
     known: dict[str, Segment] = {}
+    results: Facts = {}
     at = earlier = 0
     for turn, (sources, targets, flags, facts, _) in enumerate(steps):
         if flags & USER_SPOKE:
@@ -174,8 +175,10 @@ def read_run(row: RunRow, numbers: FactNumbers) -> LabelledRun:
             if source == SAID:
                 known[f"{SAID} {turn}"] = numbers.segment(SAID, of_source)  # every message stays known
                 known[SAID_LAST] = numbers.segment(SAID_LAST, of_source)
-            else:
-                known[source] = numbers.segment(source, of_source)
+                continue
+            results = with_result(results, source, of_source)
+            for found in {source, RESULTS_OF + source} & results.keys():
+                known[found] = numbers.segment(found, results[found])
         place = CallPlace(last_of(sources), bool(flags & FAILED))
         since = flags & (USER_SPOKE | AGENT_SPOKE | ADVISED)
         decision = Decision(

@@ -26,7 +26,7 @@ from hepm.evidence.decisions import (
     facts_of_calls,
 )
 from hepm.text import FUNCTION_WORDS
-from hepm.types import SAID, SAID_LAST, START, USER, Facts
+from hepm.types import RESULTS_OF, SAID, SAID_LAST, START, USER, Facts
 
 _PRESENT: Final = 0.5  # the limit of a value or a word: 1 where it is there
 _MOST_LIMITS: Final = 16  # numbers that one fact is compared with
@@ -94,7 +94,10 @@ class FactTest(NamedTuple):
         return f"{self._says(True)} {self._name} is {self._limit_in_words(holds=holds)}"
 
     def _says(self, holds: bool) -> str:
-        return f"{_SPEAKERS.get(self.source, self.source)} {'says' if holds else 'does not say'}"
+        tool = self.source.removeprefix(RESULTS_OF)
+        if tool != self.source:
+            return f"{'a' if holds else 'no'} result of {tool} says"
+        return f"{_SPEAKERS.get(tool, tool)} {'says' if holds else 'does not say'}"
 
     def _about_run_in_words(self, *, holds: bool) -> str:
         negation = "" if holds else "not "

@@ -21,6 +21,7 @@ from hepm.types import (
     Trajectory,
     Transition,
     Turn,
+    with_result,
 )
 
 OWN_TOOLS: Final = {
@@ -103,6 +104,7 @@ class AgentState:
             self._user_spoke = self._agent_spoke = False
             # What is learned from here on came since this call.
             self.learned = {}
+        found: dict[ToolName, Mapping[str, float]] = {}
         for call in turn.ran:
             if call.name == SUMMARY_TOOL:
                 summary = _summary_in(call)
@@ -111,7 +113,11 @@ class AgentState:
             elif call.result:
                 self._result = call.result
                 self._failed = call.error is True
-                self._learn(call.name, facts_of_result(without_hints(call.result)))
+                found[call.name] = facts_of_result(without_hints(call.result))
+        for tool, facts in found.items():
+            # The dictionaries are shared with states: none is changed.
+            self.facts = with_result(self.facts, tool, facts)
+            self.learned = {**self.learned, tool: facts}
 
     def _hear(self, words: Mapping[str, float]) -> None:
         """Add words of the user. Messages between two calls count as one."""
@@ -121,11 +127,6 @@ class AgentState:
         all_words = {**self.facts.get(SAID, {}), **words}
         self.learned = {**self.learned, SAID: last_words}
         self.facts = {**self.facts, SAID: all_words, SAID_LAST: last_words}
-
-    def _learn(self, tool: ToolName, facts: Mapping[str, float]) -> None:
-        """Replace what is known of a tool's result. The dictionaries are shared with states: none is changed."""
-        self.facts = {**self.facts, tool: facts}
-        self.learned = {**self.learned, tool: facts}
 
 
 def _summary_in(call: ToolCall) -> str:
