@@ -135,6 +135,7 @@ class LabelledRun:
         calls: The tools, those of one turn by name.
         family: What it has in common with runs of the same task (see `set_families`).
         case: What counts as one where a new request is asked about (see `hepm.evidence.learning`).
+        request: The text of its request, from which two runs in the same words are told apart by numbers and ids.
     """
 
     seq: int
@@ -148,6 +149,13 @@ class LabelledRun:
     decisions: list[Decision] = field(default_factory=list[Decision])
     family: str = ""
     case: str = ""
+    request: str = ""
+
+    @property
+    def instance(self) -> str:
+        """What counts as one where it is asked whether several runs agree: a task, or a request with its numbers."""
+        words = self.case == self.family != self.task_key
+        return self.request if words else self.case
 
     @property
     def task_key(self) -> str:
@@ -164,7 +172,17 @@ def read_run(row: RunRow, numbers: FactNumbers) -> LabelledRun:
         steps = []
     # The calls of one turn have no order.
     calls = tuple(tool for _, targets, *_ in steps for tool in sorted(targets))
-    run = LabelledRun(row.seq, row.id, row.success, row.environment, row.task, row.user, words_of(row.request), calls)
+    run = LabelledRun(
+        row.seq,
+        row.id,
+        row.success,
+        row.environment,
+        row.task,
+        row.user,
+        words_of(row.request),
+        calls,
+        request=row.request,
+    )
     known: dict[str, Segment] = {}
     results: Facts = {}
     at = earlier = 0

@@ -209,7 +209,8 @@ def grow(
     won_N = np.array([decision.run.won for decision in decisions])
     families, family_N = np.unique([decision.run.case for decision in decisions], return_inverse=True)
     label_N = 2 * np.array([number[decision.tools[0]] for decision in decisions]) + won_N
-    found = tests_of(decisions, numbers, family_N, fewest=max(2, len(decisions) // _SHARE), keep=bool)
+    instance_N = np.unique([decision.run.instance for decision in decisions], return_inverse=True)[1]
+    found = tests_of(decisions, numbers, instance_N, fewest=max(2, len(decisions) // _SHARE), keep=bool)
     found = best_tests(found, label_N)
     drawn_NT = _drawn(families.tolist())[family_N]
     drawn_NT[:, drawn_NT.sum(axis=0) < min(_FEWEST_DRAWN, len(decisions))] = 1
