@@ -25,16 +25,16 @@ Approval: TypeAlias = Literal["review", "auto"]
 PolicyName: TypeAlias = Literal["hybrid", "adaptive", "episodic", "procedural"]
 """How next tools are ranked (`hepm.policy.POLICIES`)."""
 Facts: TypeAlias = "Mapping[str, Mapping[str, float]]"
-"""Pieces of what is known that can decide, by where they are from: a tool (its latest result), `RESULTS_OF` a tool (all
-of them), `SAID`, `SAID_LAST` or `USER`. Each has a number: 1 for a value or a word that is there ("status=shipped",
-"~refund"), else its own."""
+"""Pieces of what is known that can decide, by where they are from: a tool (its latest result), `RESULTS_OF` a tool (the
+words of all), `SAID`, `SAID_LAST` or `USER`. Each has a number: 1 for a value or a word that is there, such as
+"status=shipped" and "~refund", else its own."""
 
 START: Final[ToolName] = "<START>"  # the node before the first call (ours; the paper starts after the first call)
 SUMMARY_TOOL: Final[ToolName] = "summarize_the_task"
 """The agent's own summary tool (H-EPM, 4.1): never a node, its text becomes the state of the next transition."""
 DEFAULT_NAMESPACE: Final = "default"
 RESULTS_OF: Final = "results of "
-"""Where the facts are from that any result of a tool said, where it was called more than once: this and its name."""
+"""Where the words are from that any result of a tool said, where it was called more than once: this and its name."""
 SAID: Final = "<SAID>"
 """Where the facts are from that are words of the user,"""
 SAID_LAST: Final = "<SAID LAST>"
@@ -285,14 +285,11 @@ class Trajectory:
 
 
 def with_result(facts: Facts, tool: ToolName, found: Mapping[str, float]) -> Facts:
-    """What is known after one more result of a tool: it replaces the latest one, and stays among all of them."""
+    """What is known after one more result of a tool: it replaces the latest one, whose words stay known."""
     known = {tool: found}
     if tool in facts:
-        before = facts.get(RESULTS_OF + tool, facts[tool])
-        known[RESULTS_OF + tool] = {
-            **before,
-            **{name: max(found[name], before.get(name, found[name])) for name in found},
-        }
+        words = {name: 1.0 for result in (facts[tool], found) for name in result if "~" in name}
+        known[RESULTS_OF + tool] = {**facts.get(RESULTS_OF + tool, {}), **words}
     return {**facts, **known}
 
 
