@@ -289,7 +289,8 @@ def with_result(facts: Facts, tool: ToolName, found: Mapping[str, float]) -> Fac
     known = {tool: found}
     if tool in facts:
         words = {name: 1.0 for result in (facts[tool], found) for name in result if "~" in name}
-        known[RESULTS_OF + tool] = {**facts.get(RESULTS_OF + tool, {}), **words}
+        if words:
+            known[RESULTS_OF + tool] = {**facts.get(RESULTS_OF + tool, {}), **words}
     return {**facts, **known}
 
 

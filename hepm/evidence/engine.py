@@ -50,10 +50,15 @@ _STEM: Final = 5  # letters of a word that are compared: "refund" is "refunds" a
 
 
 class Counted(NamedTuple):
-    """How many decisions in the leaf of the small tree called a tool, and how many of these worked."""
+    """Decisions in the leaf of the small tree that called a tool.
+
+    Attributes:
+        worked: Those whose value is a half or more (see `hepm.evidence.values`); of these, `won` of successful runs.
+    """
 
     worked: int
     tried: int
+    won: int
 
     @property
     def failed(self) -> int:
@@ -464,13 +469,10 @@ def _best_in_leaf(place: PlaceEvidence, true_F: BoolArray) -> ToolName:
 
 def _counted(place: PlaceEvidence, small_N: BoolArray) -> dict[ToolName, Counted]:
     """The decisions in a leaf of the small tree by tool."""
-    worked_N = small_N & (place.value_N >= 0.5)
-    worked_K, tried_K = place.by_tool(np.stack([worked_N, small_N]).astype(np.float32)).astype(np.intp).tolist()
-    return {
-        tool: Counted(worked, tried)
-        for tool, worked, tried in zip(place.tools, worked_K, tried_K, strict=True)
-        if tried
-    }
+    of_all = np.stack([small_N & (place.value_N >= 0.5), small_N, small_N & (place.value_N == 1)])
+    counts_K3: list[list[int]] = place.by_tool(of_all.astype(np.float32)).astype(np.intp).T.tolist()
+    counted = {tool: Counted(*counts) for tool, counts in zip(place.tools, counts_K3, strict=True)}
+    return {tool: of_tool for tool, of_tool in counted.items() if of_tool.tried}
 
 
 def fitting(vote: NearestVote, share: Mapping[ToolName, float]) -> dict[ToolName, float]:

@@ -323,7 +323,7 @@ def _warnings(answer: _Answer) -> tuple[FailedWay, ...]:
     warnings: list[FailedWay] = []
     for avoided in answer.spoken.warned:
         # It is avoided all the same where the decisions under the same conditions are too few to be said.
-        counted = answer.found.counted.get(avoided.tool, Counted(0, 0))
+        counted = answer.found.counted.get(avoided.tool, Counted(0, 0, 0))
         if counted.failed >= FEWEST_COUNTED and counted.failed > counted.worked:
             warnings.append(_failed(answer, avoided.way, avoided.instead))
     warned = {warning.tool for warning in warnings}
@@ -337,16 +337,16 @@ def _failed(answer: _Answer, way: Way, instead: Way | None) -> FailedWay:
     """A warning in decisions that were made: those under the same conditions; for what worked, else those made here."""
     found = answer.found
     of_way = found.counted[way.tool]
-    others = sum(counted.worked for tool, counted in found.counted.items() if tool != way.tool)
+    others = sum(counted.won for tool, counted in found.counted.items() if tool != way.tool)
     runs = answer.evidence.runs_of(found, way.tool, worked=False)
     warning = FailedWay(way.tool, of_way.failed, of_way.tried, others=others, failed_runs=runs)
     if instead is None or not answer.query.allows(instead.tool):
         return warning
     for counted in (found.counted.get(instead.tool), found.everywhere.get(instead.tool)):
-        if counted is not None and counted.worked >= FEWEST_COUNTED and counted.worked > counted.failed:
-            others = max(others, counted.worked)
+        if counted is not None and counted.won >= FEWEST_COUNTED and counted.worked > counted.failed:
+            others = max(others, counted.won)
             runs = answer.evidence.runs_of(found, instead.tool, worked=True)
-            better = {"instead": instead.tool, "worked": counted.worked, "tried": counted.tried}
+            better = {"instead": instead.tool, "worked": counted.won, "tried": counted.tried}
             return replace(warning, others=others, worked_runs=runs, **better)
     return warning
 
@@ -369,7 +369,7 @@ def _why_silent(answer: _Answer) -> str:
         return silences[answer.spoken.silence]
     parted = sorted(found.counted.items(), key=lambda item: (-item[1].worked, item[0]))[:_SPLIT]
     if len(parted) == _SPLIT and parted[1][1].worked * 2 > parted[0][1].worked > 0:
-        ways = " and ".join(f"{counted.worked} with {query.names.shown(tool)}" for tool, counted in parted)
+        ways = " and ".join(f"{counted.won} with {query.names.shown(tool)}" for tool, counted in parted)
         return f"runs like this one differ: {ways} succeeded"
     return f"no tool is sure enough (best {shown}: {in_words(found.chance.get(first, 0.0))})"
 
@@ -378,10 +378,12 @@ def _suggestion(answer: _Answer, tool: ToolName, chance: float, *, measured: boo
     """One tool with its reason."""
     query, mirror, evidence = answer.query, answer.mirror, answer.evidence
     successes, failures = mirror.counts(query.after, tool)
-    clause = _called_in_words(answer, tool, successes, failures)
+    reasons = _reasons(answer, tool)
+    counted = answer.found.counted.get(tool, Counted(0, 0, 0))
+    if not counted.won or (counted.won, counted.tried) != (successes, successes + failures):  # else it is said already
+        reasons.append(_called_in_words(answer, tool, successes, failures))
     if not successes:
         successes, failures = evidence.support[tool], evidence.failures[tool]
-    reasons = [*_reasons(answer, tool), clause]
     if tool in answer.drifts:
         reasons.append(f"it {answer.drifts[tool]}")
     share = failures / (successes + failures) if successes + failures else 0.0
@@ -395,12 +397,12 @@ def _reasons(answer: _Answer, tool: ToolName) -> list[str]:
     found, facts = answer.found, answer.situation.facts
     reasons: list[str] = []
     counted = found.counted.get(tool)
-    if counted is not None and counted.worked:
-        outcomes = [f"{counted.worked} of {counted.tried} such runs succeeded with it"]
+    if counted is not None and counted.won:
+        outcomes = [f"{counted.won} of {counted.tried} such runs succeeded with it"]
         for warning in answer.spoken.warned:
             other = found.counted.get(warning.tool)
             if other is not None:
-                outcomes.append(f"{other.worked} of {other.tried} with {answer.query.names.shown(warning.tool)}")
+                outcomes.append(f"{other.won} of {other.tried} with {answer.query.names.shown(warning.tool)}")
         # "The user is not bob" would give one user's name to another.
         shown = [test for test in found.conditions if test.readable and (test.source != USER or test.holds(facts))]
         readable = [test.sentence(facts) for test in shown]

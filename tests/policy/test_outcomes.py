@@ -11,6 +11,7 @@ import pytest
 
 from hepm import FailedWay, Memory, Outcome, Suggestions, ToolCall, Trajectory, Turn
 from hepm.ingest.prepare import IngestOptions
+from hepm.memory.messages import as_messages
 from hepm.policy import Floors, Hybrid, Query, floors_of
 from tests.runs import trajectory
 
@@ -252,11 +253,19 @@ def test_without_a_state_the_most_frequent_way_that_does_not_fail_is_named(tmp_p
         memory.ingest(calls("close", "broken", won=6, lost=30) + calls("refund", "broken", won=5, lost=1))
         found = memory.suggest("get_order")
         assert [s.tool for s in found] == ["refund"]
-        assert found[0].reason == (
-            "5 of 6 such runs succeeded with it, 6 of 36 with close; "
-            "of all 6 runs that called it after get_order, 5 succeeded"
-        )
+        assert found[0].reason == "5 of 6 such runs succeeded with it, 6 of 36 with close"
         assert [(way.tool, way.failures, way.runs) for way in found.warnings] == [("close", 30, 36)]
+
+
+def test_a_reason_counts_runs_that_succeeded_though_no_later_mistake_is_charged_to_a_call(tmp_path: Path) -> None:
+    goals = [request(i, "broken") for i in range(24)]
+    runs = [trajectory(f"won {i}", "get_order", "refund", "close", goal=goals[i]) for i in range(18)]
+    runs += [
+        trajectory(f"lost {i}", "get_order", "refund", "shout", goal=goals[i], success=False) for i in range(18, 24)
+    ]
+    [first, *_] = ask(tmp_path, runs, "broken", speak="all")
+    assert first.tool == "refund"
+    assert "18 of 24 such runs succeeded with it" in first.reason
 
 
 def test_a_certain_suggestion_says_what_speaks_for_it(tmp_path: Path) -> None:
@@ -303,3 +312,44 @@ def test_a_tool_that_only_failed_in_like_runs_is_not_warned_of_where_a_fact_spea
         memory.ingest(runs)
         assert warned("none") == ["add_annex"]
         assert warned("needed") == []
+
+
+def logs(number: int, *texts: str, then: str) -> Trajectory:
+    """A run that reads a log for each text, and then makes a call."""
+    reads = [Turn("assistant", calls=(ToolCall("read_log", result=text),)) for text in texts]
+    said = Turn("user", f"{WORDS[number % 14]} host {number} is slow, {WORDS[number * 5 % 14]}")
+    return Trajectory(f"log {number}", (said, *reads, Turn("assistant", calls=(ToolCall(then),))), Outcome(1, True))
+
+
+def test_a_word_that_an_earlier_result_of_the_same_tool_said_decides_too(tmp_path: Path) -> None:
+    quiet, full = "all requests were answered in time", "write failed as no space is left on the device"
+    runs = [logs(number, full, quiet, then="clean_up") for number in range(12)]
+    runs += [logs(number, quiet, quiet, then="restart") for number in range(12, 24)]
+    asked = logs(99, full, quiet, then="restart").turns[:-1]
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(runs)
+        [first, *_] = memory.suggest(messages=list(as_messages(asked)), speak="all")
+    assert first.tool == "clean_up"
+    assert 'a result of read_log says "device" (12 of 12 such runs succeeded with it)' in first.reason
+
+
+@pytest.mark.parametrize("numbered", [True, False])
+def test_requests_in_the_same_words_are_cases_of_their_own_if_their_numbers_differ(
+    tmp_path: Path, numbered: bool
+) -> None:
+    """Of two wordings alone nothing could be said that holds for others."""
+    runs: list[Trajectory] = []
+    for number in range(58):
+        zone = ("east", "west")[number // 2 % 2]
+        order = f"O-{1000 + number}" if numbered else "my order"
+        said = Turn("user", f"{('route', 'which depot takes')[number % 2]} {order}")
+        if number >= 48:  # so many families that each is one case
+            said = Turn("user", f"{WORDS[number - 48]} {WORDS[number - 46]} wants something else")
+        looked = ToolCall("get_address", result=json.dumps({"zone": zone if number < 48 else "none"}))
+        then = f"send_{zone}" if number < 48 else "hand_over"
+        calls = Turn("assistant", calls=(looked,)), Turn("assistant", calls=(ToolCall(then),))
+        runs.append(Trajectory(f"run {number}", (said, *calls), Outcome(1, True)))
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(runs)
+        [first, *_] = memory.suggest(messages=list(as_messages(runs[2].turns[:-1])), speak="all")
+    assert ("get_address says zone is west" in first.reason) is numbered
