@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from hepm.cli import options
-from hepm.cli.commands import argument, command, flag, option, options_as
+from hepm.cli.commands import argument, command, flag, option
 from hepm.cli.config import read_config
 from hepm.cli.lesson_list import remark_pending
-from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, remark, success_from_option
+from hepm.cli.options import (
+    Bar,
+    StorePlace,
+    format_option,
+    json_option,
+    place_options,
+    print_json,
+    remark,
+    success_from_option,
+)
 from hepm.errors import StoreError
 from hepm.ingest.records import ReadOptions
 from hepm.text import count_of, on_one_line
 from hepm.types import Object, Tool
 
 if TYPE_CHECKING:
-    from hepm.cli.config import ConfigFile
     from hepm.ingest.pipeline import IngestReport
     from hepm.ingest.prepare import IngestOptions
 
@@ -30,75 +38,31 @@ _SHOWN_REJECTIONS: Final = 10
 _WITHOUT_OUTCOMES: Final = frozenset({"claude-code", "codex"})  # formats of transcripts that have none
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """How files are read."""
-
-    format: str
-    reward_key: str
-    success_key: str
-
-
-reading_options = options_as(
-    "reading",
-    Reading,
-    option("--format -f", "A reader's name; auto recognises each file.", default="auto"),
-    option("--reward-key", "Key of the reward in chat records; a dotted path goes deeper.", default="reward"),
-    option("--success-key", "Key of the success flag, or of a verdict in words.", default="success"),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Preparing:
-    """How runs are prepared before they are stored."""
-
-    assume_success: bool
-    distrust: tuple[str, ...]
-
-    def options(self, config: ConfigFile) -> IngestOptions:
-        """The options of the library."""
-        from hepm.ingest.prepare import IngestOptions, TrustByTags
-        from hepm.ingest.side_by_side import usable_cores
-
-        trusted = None
-        if self.distrust:
-            trusted = TrustByTags.but(self.distrust)
-        return IngestOptions(
-            redactor=config.redaction.redactor(),
-            assume_success=self.assume_success,
-            processes=usable_cores(),
-            trusted=trusted,
-            outcome_by=config.outcome_by,
-        )
-
-
-preparing_options = options_as(
-    "preparing",
-    Preparing,
-    flag("--assume-success", "Treat runs without an outcome as successes."),
-    option(
-        "--distrust",
-        "Store runs with this tag but learn nothing from them; repeatable.",
-        multiple=True,
-        metavar="KEY[=VALUE]",
-    ),
-)
-
-
 @command("ingest")
 @argument("runs", "Files, folders, globs or tar archives of recorded runs; - reads stdin.", nargs=-1, required=True)
+@format_option
+@option("--reward-key", "Key of the reward in chat records; a dotted path goes deeper.", default="reward")
+@option("--success-key", "Key of the success flag, or of a verdict in words.", default="success")
+@flag("--assume-success", "Treat runs without an outcome as successes.")
+@option(
+    "--distrust",
+    "Store runs with this tag but learn nothing from them; repeatable.",
+    multiple=True,
+    metavar="KEY[=VALUE]",
+)
 @option("--tools", "Tool descriptions: an OpenAI tool list or an MCP tools/list.")
 @option("--embedder", "New store: hash-512, a model name, or a folder.")
 @success_from_option
 @json_option
 @place_options
-@reading_options
-@preparing_options
 def ingest(
     place: StorePlace,
-    reading: Reading,
-    preparing: Preparing,
     runs: tuple[str, ...],
+    format: str,
+    reward_key: str,
+    success_key: str,
+    assume_success: bool,
+    distrust: tuple[str, ...],
     tools: str | None,
     embedder: str | None,
     success_from: float | None,
@@ -108,16 +72,24 @@ def ingest(
     Example: `hepm ingest results/*.json --namespace retail`
     """
     from hepm.ingest import load_tools
+    from hepm.ingest.prepare import IngestOptions, TrustByTags
+    from hepm.ingest.side_by_side import usable_cores
 
     options.check_sources(runs)
     config = read_config()
-    read = ReadOptions(**asdict(reading), **asdict(config.ingest))
+    read = ReadOptions(format=format, reward_key=reward_key, success_key=success_key, **asdict(config.ingest))
     # By their names; the descriptions in the runs themselves count, too.
     described: list[Tool] = []
     if tools:
         described = load_tools(tools)
     created: Object = {"embedder": embedder, "success_from": success_from}
-    prepared = preparing.options(config)
+    prepared = IngestOptions(
+        redactor=config.redaction.redactor(),
+        assume_success=assume_success,
+        processes=usable_cores(),
+        trusted=TrustByTags.but(distrust) if distrust else None,
+        outcome_by=config.outcome_by,
+    )
     report = store_runs(place, read, prepared, runs, described, created, as_json=as_json)
     # A key that no run has is likely misspelt, and its runs would wait for outcomes for ever.
     unmatched = _unmatched_keys(read, report)

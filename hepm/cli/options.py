@@ -52,6 +52,7 @@ store_option = option(
     envvar="HEPM_STORE",
     show_envvar=True,
 )
+format_option = option("--format -f", "A reader's name; auto recognises each file.", default="auto")
 yes_option = flag("--yes -y", "Do not ask before something is deleted.")
 json_option = flag("--json as_json", "Print JSON for programs.")
 
@@ -236,6 +237,13 @@ def unusable(rejected: Sequence[Rejection]) -> str:
     if records:
         parts.append(f"{count_of(records, 'record')} could not be used")
     return ", ".join(parts)
+
+
+def remark_unusable(rejected: Sequence[Rejection]) -> None:
+    """Say how much could not be used, and why the first."""
+    if rejected:
+        first = rejected[0]
+        remark(f"hepm: {unusable(rejected)}{', the first' if len(rejected) > 1 else ''}: {first.file}: {first.reason}")
 
 
 def check_sources(sources: Sequence[str], hint: str = "RUNS") -> None:

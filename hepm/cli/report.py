@@ -15,6 +15,7 @@ from hepm.cli.options import (
     StorePlace,
     check_sources,
     check_target,
+    format_option,
     json_option,
     place_options,
     print_json,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from hepm.report.report import Report
 
 runs_argument = argument("runs", "Files, folders, globs or tar archives of runs, instead of a store.", nargs=-1)
-format_option = option("--format -f", "A reader's name; auto recognises each file.", default="auto")
 
 
 @command("report")
@@ -180,9 +180,7 @@ def _memory_of(runs: tuple[str, ...], place: StorePlace, format: str) -> Generat
                 options=IngestOptions(vectors=False),
                 on_batch=lambda so_far: bar.show(so_far.read),
             )
-        if read.rejected:
-            first = read.rejected[0]
-            remark(f"hepm: {options.unusable(read.rejected)}, the first: {first.file}: {first.reason}")
+        options.remark_unusable(read.rejected)
         if not read.stored:
             raise InputError(f"no run could be read from {', '.join(runs)}.")
         yield memory

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from hepm.cli import options
 from hepm.cli.commands import PATH, argument, command, flag, option
-from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, remark, tell
+from hepm.cli.options import Bar, StorePlace, format_option, json_option, place_options, print_json, remark, tell
 from hepm.errors import InputError
 from hepm.text import count_of
 
@@ -28,7 +28,7 @@ _MOST: Final = 200  # tools on a page
 @flag("--assume-success", "Treat runs without an outcome as successes.")
 @json_option
 @argument("runs", "Files, folders, globs or tar archives; - reads stdin.", nargs=-1, required=True)
-@option("--format -f", "A reader's name; auto recognises each file.", default="auto")
+@format_option
 def eval_runs(
     runs: tuple[str, ...],
     format: str,
@@ -112,11 +112,7 @@ def _read_records(sources: Sequence[str], format: str, bar: Bar, most_chars: int
     if not complete:
         read_of = f"a sample of {count_of(len(records), 'run')} was read"
         remark(f"{read_of}, of a large file its first ones; --all reads all")
-    if rejected:
-        sentence = f"hepm: {options.unusable(rejected)}"
-        if len(rejected) > 1:
-            sentence += ", the first"
-        remark(f"{sentence}: {rejected[0].file}: {rejected[0].reason}")
+    options.remark_unusable(rejected)
     return records
 
 
