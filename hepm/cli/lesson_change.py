@@ -117,16 +117,13 @@ def retire(place: StorePlace, lessons: tuple[str, ...], undo: bool, yes: bool, a
 
 def _retire(memory: Memory, stored: StoredLesson, namespace: str, *, undo: bool) -> tuple[list[str], str]:
     """Retire a lesson with those that say the same, or let them be found again: their ids, and a sentence."""
-    row = stored.row
-    if undo and not row.retired:
-        return [], f"{row.id} is not retired"
-    if row.is_retired and not undo:
-        return [], f"{row.id} is retired already ({row.retired})"
     ids = _saying_the_same(memory, stored, namespace)
     change, done = memory.lessons.retire, "retired"
     if undo:
         change, done = memory.lessons.revive, "found again"
-    change(row.kind, ids, namespace=namespace)
+    row = stored.row
+    if not change(row.kind, ids, namespace=namespace):
+        return [], f"{row.id} is {row.retired or 'live'} already"
     more = f", with {len(ids) - 1:,} that say the same" if len(ids) > 1 else ""
     return ids, f"{row.id} is {done}{more}"
 

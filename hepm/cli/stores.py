@@ -165,23 +165,16 @@ def forget(
         gone = remove(dry_run=True)
         if len(gone) > _MANY and not (dry_run or yes):
             options.confirm(f"forget {count_of(len(gone), 'run')} of {place.namespace} and all they added?")
-        notes = _versions_of_notes(memory, user, place.namespace)
+        # Notes go with a user who is named alone.
+        notes = 0
+        if user and not (trajectory or task or environment or token):
+            notes = len(memory.preferences.history(user, namespace=place.namespace))
         if not dry_run:
             with Bar(f"forgetting {count_of(len(gone), 'run')}"):
                 gone = remove()
-            notes -= _versions_of_notes(memory, user, place.namespace)
-        elif trajectory or task or environment or token:
-            # Notes go only with a user who is named alone.
-            notes = 0
     _print_forgotten(gone, notes, dry_run=dry_run, as_json=as_json)
     if not gone and not notes:
         raise click.exceptions.Exit(1)
-
-
-def _versions_of_notes(memory: Memory, user: str | None, namespace: str) -> int:
-    if not user:
-        return 0
-    return len(memory.preferences.history(user, namespace=namespace))
 
 
 def _print_forgotten(runs: Sequence[str], notes: int, *, dry_run: bool, as_json: bool) -> None:
