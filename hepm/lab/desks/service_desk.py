@@ -64,11 +64,6 @@ class Kind:
     named_by: ToolName
     weight: int = 1
 
-    @property
-    def known(self) -> bool:
-        """Whether agents without hints ever take a way that works."""
-        return any(way.works and way.share for way in self.ways)
-
     def outcome(self, calls: Sequence[ToolName]) -> bool | None:
         """Whether a run with these calls succeeded; None before the closing call, with which every way ends."""
         if not any(calls[-1:] == way.tools[-1:] for way in self.ways):

@@ -34,7 +34,6 @@ def measure(
     namespace: str,
     options: TrainOptions = TrainOptions(),
     *,
-    folds: int = FOLDS,
     on_fold: Callable[[int], None] = lambda _: None,
 ) -> EvalReport:
     """The hybrid policy without and with a ranker, of which each fold trains one of its own.
@@ -56,7 +55,7 @@ def measure(
         Method(HYBRID, "the default policy", partial(PolicyPredictor, lambda floors: Hybrid(floors=floors))),
         Method(BOTH, "the same with the ranker as one more feature", fit),
     ]
-    return evaluate([domain], methods, EvalOptions(folds=folds, seed=options.seed, reference=HYBRID, seen=False))
+    return evaluate([domain], methods, EvalOptions(folds=FOLDS, seed=options.seed, reference=HYBRID, seen=False))
 
 
 class RankerAlone:

@@ -55,17 +55,16 @@ class Learner:
             tools=as_tools(rollout.tools),
         )
 
-    def wants(self, run: Trajectory) -> bool:
-        """Whether a run is learned from: failures teach nothing here, as H-EPM stores successes."""
-        return run.outcome.success is True
-
     def learn(self, runs: Iterable[Trajectory]) -> int:
         """Store the shortest success of each task, all in one atomic batch; returns how many are new.
 
         Whatever follows sees them: memory answers from them when this returns.
         """
         shortest: dict[str, Trajectory] = {}
-        for run in filter(self.wants, runs):
+        for run in runs:
+            # Failures teach nothing here, as H-EPM stores successes.
+            if not run.outcome.success:
+                continue
             other = shortest.get(run.task)
             # Ties by id, so that the order in which processes report decides nothing.
             if other is None or (run.steps, run.id) < (other.steps, other.id):
@@ -92,10 +91,6 @@ class PrincipleLearner(Learner):
     distiller: Distiller | None = None
     judge: Judge | None = None
     prune_below: float | None = None
-
-    def wants(self, run: Trajectory) -> bool:
-        """All are."""
-        return True
 
     def learn(self, runs: Iterable[Trajectory]) -> int:
         """Store runs and what they teach; returns how many are new. A repeated batch changes nothing."""

@@ -44,6 +44,9 @@ REFLECTION_GRPO: Final[Mapping[str, Any]] = {
 """GRPO of table 5, as arguments of TRL's `GRPOConfig`; its 2,048 tokens of a prompt are no argument there."""
 
 
+_CONCURRENCY: Final = 8  # judgements at once
+
+
 def reflection_rows(sessions: Iterable[PlayedSession], author: Client) -> Iterator[Object]:
     """A row of each session in which the user enforced a preference, for TRL's `SFTTrainer` and `GRPOTrainer`.
 
@@ -77,7 +80,7 @@ def reflection_rows(sessions: Iterable[PlayedSession], author: Client) -> Iterat
         yield {"prompt": prompt, "completion": completion, "enforced": enforced, "gold": gold}
 
 
-def reflection_judge(judge: Client, *, concurrency: int = 8) -> Callable[..., list[float | None]]:
+def reflection_judge(judge: Client) -> Callable[..., list[float | None]]:
     """`reflection_reward` on such rows, for `reward_funcs` of a `GRPOTrainer`; None for an unreadable judgement."""
 
     def reflection(
@@ -85,7 +88,7 @@ def reflection_judge(judge: Client, *, concurrency: int = 8) -> Callable[..., li
     ) -> list[float | None]:
         del other
         texts = [completion[-1]["content"] for completion in completions]
-        with ThreadPoolExecutor(concurrency) as pool:
+        with ThreadPoolExecutor(_CONCURRENCY) as pool:
             return [*pool.map(partial(_reward, judge), texts, enforced, gold)]
 
     return reflection
