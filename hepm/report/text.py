@@ -125,7 +125,9 @@ def _requests_row(kind: HardRequests) -> list[str]:
     if kind.tried:
         rows.append(f"tried: {', '.join(kind.tried)}")
     if kind.shown:
-        rows.append(f'"{kind.shown[0].request}"; {_run("failed", kind.shown)}')
+        # A run may have no words of a user.
+        quoted = [f'"{run.request}"; ' for run in kind.shown if run.request]
+        rows.append("".join(quoted[:1]) + _run("failed", kind.shown))
     return rows
 
 

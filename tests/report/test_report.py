@@ -217,6 +217,19 @@ def test_a_task_that_no_run_solved_is_named_by_words_that_another_request_shares
     assert (kind.words, kind.tried) == (("lamp",), ("look", "sing"))
 
 
+def test_a_request_without_words_of_a_user_is_not_quoted(tmp_path: Path) -> None:
+    call = Turn("assistant", calls=(ToolCall("look", result="x"),))
+    lost = [Trajectory(f"lost {n}", (call,), Outcome(success=False), task="hard") for n in range(6)]
+    won = [
+        Trajectory(f"won {n}", (Turn("user", f"thing {n}"), call), Outcome(success=True), task=f"t{n}")
+        for n in range(20)
+    ]
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        memory.ingest([*lost, *won])
+        lines = list(terminal_lines(memory.report()))
+    assert [line.strip() for line in lines if "lost" in line and "failed: " in line] == ["failed: lost 4"]
+
+
 def test_words_whose_requests_fail_far_more_often_name_a_kind(tmp_path: Path) -> None:
     runs: list[Trajectory] = []
     for number in range(60):
