@@ -102,12 +102,12 @@ class PapersCommand:
             limits = self.choice.limits(self.prices)
             shared = Shared(limits, Path(scratch), many=True, judge=self.judge or "")
             if self.dry_run:
-                self._tell_estimate(self._played(benches, shared), shared, as_json=as_json)
+                self._print_estimate(self._played(benches, shared), shared, as_json=as_json)
                 return
             if self._asks:
                 announced = self._announced(benches, shared)
             outcomes = self._played(benches, shared)
-        self._tell(outcomes, announced, as_json=as_json)
+        self._print(outcomes, announced, as_json=as_json)
         _raise_ending(outcomes)
         # Their rows lack what they would have shown: repeating the command tries them again.
         if any(outcome.document.get("failed") for outcome in outcomes.values()):
@@ -213,7 +213,7 @@ class PapersCommand:
                     words += [text] if key == "env" else [f"--{key.replace('_', '-')}", text]
         return words
 
-    def _tell_estimate(self, outcomes: Mapping[str, PlayOutcome], shared: Shared, *, as_json: bool) -> None:
+    def _print_estimate(self, outcomes: Mapping[str, PlayOutcome], shared: Shared, *, as_json: bool) -> None:
         total, again = _total(outcomes)
         whole = estimated(len(outcomes), total, "comparison", self.folder, shared.limits[1], again=again)
         if as_json:
@@ -222,7 +222,7 @@ class PapersCommand:
         print_parts([part for outcome in (*outcomes.values(), whole) for part in outcome.parts])
         print(_ASSUMED)
 
-    def _tell(self, outcomes: Mapping[str, PlayOutcome], announced: Usage | None, *, as_json: bool) -> None:
+    def _print(self, outcomes: Mapping[str, PlayOutcome], announced: Usage | None, *, as_json: bool) -> None:
         documents = {name: outcome.document for name, outcome in outcomes.items()}
         alike = [name for name in outcomes if self.paper.stands_in(name, self._sources)]
         tables: list[Object] = []

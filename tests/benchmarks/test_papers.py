@@ -15,7 +15,7 @@ def test_each_table_is_there_and_says_what_it_can_and_cannot_show() -> None:
         assert f"**What this can show:** {table.shows}." in text
         assert f"**What it cannot show:** {table.hides}." in text
         # Rows that cannot differ are no rows.
-        assert "told the same" not in text
+        assert "got the same hints" not in text
 
 
 def test_times_which_differ_run_by_run_are_in_no_table_that_is_committed() -> None:

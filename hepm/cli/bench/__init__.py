@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hepm.cli.bench.options import AgentOptions, LearningOptions, agent_options, learning_options
-from hepm.cli.bench.outcome import PlayOutcome, Shared, tell_outcome
+from hepm.cli.bench.outcome import PlayOutcome, Shared, print_outcome
 from hepm.cli.commands import PATH, argument, command, option
 from hepm.cli.model import ModelChoice, dry_run_option, model_options
 from hepm.cli.options import json_option
@@ -68,7 +68,7 @@ def bench(
         kind = _kind_of(environment, rounds=options["rounds"])
         outcome = kind(environment, endpoint, stack, agent, learning, shared, **options).outcome()
         if not shared.many:
-            tell_outcome(outcome, as_json=as_json)
+            print_outcome(outcome, as_json=as_json)
         return outcome
 
 

@@ -56,7 +56,7 @@ class Shared:
     stand_ins: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def tell_outcome(outcome: PlayOutcome, *, as_json: bool) -> None:
+def print_outcome(outcome: PlayOutcome, *, as_json: bool) -> None:
     """Print a report, then raise what ended it early."""
     if as_json:
         print_json(outcome.document)

@@ -127,7 +127,7 @@ class RoundsKind(PilotedKind[Environment, Exploration]):
         elif self.learning.distiller:
             ledger = memory.lessons.ledger("run", namespace=memory.namespace) if whole else made.folder
             writer = self._writer(self.learning.distiller, ledger)
-        made.play(model, memory, writer, on_round=_tell_round if whole else lambda report: None)
+        made.play(model, memory, writer, on_round=_print_round if whole else lambda report: None)
 
     def _writer(self, name: str, ledger: Ledger) -> Client:
         """What asks the model that distills."""
@@ -142,6 +142,6 @@ class RoundsKind(PilotedKind[Environment, Exploration]):
         return PlayOutcome(made.to_json(), explore_tables(made), ending)
 
 
-def _tell_round(report: RoundReport) -> None:
+def _print_round(report: RoundReport) -> None:
     lessons = sum(report.zones.values()) + report.principles
     remark(f"round {report.number}: success {report.success:.3f}, {lessons:,} lessons")

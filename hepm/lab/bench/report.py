@@ -24,7 +24,7 @@ from hepm.lab.bench.scores import (
     ChangedTask,
     Compared,
     SessionMean,
-    told_alike,
+    hinted_alike,
 )
 from hepm.text import CUT, count_of, on_one_line
 from hepm.types import SUCCESS_FROM
@@ -91,7 +91,7 @@ def report_on(
         calls=sum(run.facts.usage.calls for run in ended.values()),
         sentences=sentences,
         unreflected=unreflected,
-        alike=told_alike(runs),
+        alike=hinted_alike(runs),
         success_from=success_from,
     )
 
@@ -174,7 +174,7 @@ def _scores(report: BenchReport) -> Iterator[Table | Text]:
     yield table
     yield Text(legend, style="dim")
     for arms in report.alike:
-        yield Text(f"{', '.join(arms)}: told the same at each step, so that only chance parts them.")
+        yield Text(f"{', '.join(arms)}: got the same hints at each step, so that only chance parts them.")
 
 
 def _number(value: float | None, digits: int) -> str:

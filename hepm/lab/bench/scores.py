@@ -120,7 +120,7 @@ class BenchReport:
         failed: Why runs broke off.
         sentences: One on each arm but the reference.
         unreflected: Sessions after which a model's notes could not be read, so that the old ones stayed.
-        alike: Arms that work in one way and were told the same at each step of each run: only chance parts them.
+        alike: Arms that work in one way and got the same hints at each step of each run: only chance parts them.
         success_from: The reward from which on a run is a success.
     """
 
@@ -159,8 +159,8 @@ class BenchReport:
         return rounded(asdict(self))
 
 
-def told_alike(runs: Mapping[str, Runs]) -> list[list[str]]:
-    """Arms that work alike and were told the same, if anything, at each step of each run, in groups of two and more."""
+def hinted_alike(runs: Mapping[str, Runs]) -> list[list[str]]:
+    """Arms that work alike and got the same hints, if any, at each step of each run, in groups of two and more."""
     groups: defaultdict[object, list[str]] = defaultdict(list)
     for name, by_task in runs.items():
         hints = [facts.hints for facts in chain.from_iterable(by_task)]

@@ -153,8 +153,8 @@ def test_arms_that_were_told_the_same_are_named_and_others_are_not(loopback: Loo
     loopback.script = clerk
     options = ("--arms", "off,explicit,implicit,c0,c10,no-state", *TWO_TASKS)
     shown = " ".join(bench(tmp_path, loopback.url, *options, env=SPLIT).out.split())
-    assert "explicit, c0, c10: told the same at each step, so that only chance parts them." in shown
-    assert shown.count("told the same") == 1
+    assert "explicit, c0, c10: got the same hints at each step, so that only chance parts them." in shown
+    assert shown.count("the same hints") == 1
 
 
 def test_the_summary_tool_alone_is_offered_without_a_hint(memory: KnownMemory) -> None:
