@@ -104,7 +104,7 @@ def plain(vectors_ND: Float32Array, targets: Sequence[Sequence[int]]) -> Callabl
         found: list[Nearest] = []
         for target, start, stop in zip(present.tolist(), edges[:-1], edges[1:], strict=True):
             at = start + int(cosines_P[start:stop].argmax())
-            found.append(Nearest(target, float(cosines_P[at]), int(rows_P[at])))
+            found.append(Nearest(target, float(cosines_P[at])))
         return found
 
     return best
@@ -113,7 +113,7 @@ def plain(vectors_ND: Float32Array, targets: Sequence[Sequence[int]]) -> Callabl
 def measure(kind: str, vectors_ND: Float32Array, targets: list[list[int]], queries: Float32Array) -> dict[str, object]:
     """Milliseconds of both, in turns, and how many of the best two tools hepm finds with their cosines."""
     block = StateBlock()
-    block.extend(vectors_ND, targets, range(len(vectors_ND)))
+    block.extend(vectors_ND, targets)
     baseline = plain(vectors_ND, targets)
     times: dict[str, list[float]] = {"numpy": [], "hepm": []}
     found = sought = 0

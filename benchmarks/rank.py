@@ -31,6 +31,7 @@ from hepm.evals.evaluate import evaluate
 from hepm.evals.methods import FilledMemory, PolicyPredictor
 from hepm.evals.metrics import METRICS
 from hepm.evals.report import EvalOptions
+from hepm.evidence.upkeep import live_evidence
 from hepm.lab.rank import sgc
 from hepm.lab.rank.data import NEXT, graph_data
 from hepm.lab.rank.train import TrainOptions, export, train
@@ -55,7 +56,7 @@ class Plain:
         data = graph_data(filled.mirror, filled.embedder)
         self._names: list[str] = list(data["tool"].name)
         self._score = scorer(model, seed, data)
-        self._known = filled.mirror.learned.latest().support.keys()
+        self._known = live_evidence(filled.mirror).latest().support.keys()
 
     def rank(self, events: Sequence[Event]) -> list[Ranking]:
         """Every such tool."""

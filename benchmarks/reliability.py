@@ -36,6 +36,7 @@ from hepm.evals.domains import DomainRun, Event, Split, by_family, by_request, b
 from hepm.evals.methods import FilledMemory, as_remembered
 from hepm.evidence.chance import is_right
 from hepm.evidence.decisions import Decision, FactNumbers, Situation, read_run
+from hepm.evidence.upkeep import live_evidence
 from hepm.graph.delta import RunRecord
 from hepm.graph.rows import RunRow, spread_over
 from hepm.ingest.transitions import tool_names, transitions
@@ -112,7 +113,7 @@ def added(asked: Asked, split: Split, calls: int) -> Asked:
 def came(tool: ToolName, event: Event, query: Query, filled: FilledMemory) -> bool:
     """Whether a hint was right there."""
     situation = Situation.of(query.after, query.history, query.state or StateSummary())
-    share = filled.mirror.learned.at(situation.place).at(situation).share
+    share = live_evidence(filled.mirror).at(situation.place).at(situation).share
     calls_before = [turn for turn in event.run.trajectory.turns[: event.turn] if tool_names(turn, user_side=True)]
     if not event.run.user_side:
         calls_before = [turn for turn in calls_before if turn.role != "user"]

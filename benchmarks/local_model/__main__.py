@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from benchmarks.local_model.model import SMALL, LocalModel, check_packages, find_model, serve
 from hepm.errors import HepmError
-from hepm.user_cache import user_cache
+from hepm.graph.open_store import user_cache
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -143,7 +143,7 @@ def write_page(
     from hepm.web.graph_page import content_of, left_out_of, render_page
 
     # The page holds all it shows: it opens without a server or a network.
-    rules = memory.mirror(namespace).learned.rules(anew=False)
+    rules = memory.evidence(namespace).rules(anew=False)
     forks = forks_of(rules, memory.store, namespace=namespace)
     content = content_of(memory, namespace, focus=focus, max_tools=_MOST, forks=forks)
     html = render_page(content, title=title).encode("utf-8")

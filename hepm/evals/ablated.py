@@ -42,7 +42,7 @@ class StatesOnly:
             for edge in mirror.successors(source):
                 if edge.support >= self.floors.support and query.allows(edge.tool):
                     among.append(mirror.tool_id(edge.tool))
-            for target, score, _ in mirror.block(source).best(query.vector, among=among):
+            for target, score in mirror.block(source).best(query.vector, among=among):
                 tool = mirror.tool_names[target]
                 best[tool] = max(score, best.get(tool, -2.0))  # -2 is below any cosine
         similar = [(score, tool) for tool, score in best.items() if score >= self.floors.similarity]

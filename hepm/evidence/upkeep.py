@@ -11,7 +11,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -32,8 +31,8 @@ from hepm.evidence.learning import learn
 from hepm.evidence.place import PlaceEvidence, grow
 from hepm.evidence.rules import ToolRule, rules_of, task_rules_of
 from hepm.evidence.values import best_known
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import RevisionChange, RunRow
-from hepm.graph.store import Store
 from hepm.types import ToolName
 
 MOST_CALLS: Final = 24_000
@@ -87,17 +86,21 @@ def _take_values(sample: RunSample, kept: KeptEvidence) -> bool:
     return True
 
 
+def live_evidence(mirror: NamespaceMirror) -> LiveEvidence:
+    """What came of calls in which situations in a namespace; made when it is first asked for, and kept up to date."""
+    return mirror.follower(LiveEvidence)
+
+
 class LiveEvidence:
     """What is known of a namespace. Safe to use from several threads.
 
-    Args:
-        folder: For the file of a large memory; None keeps nothing.
+    A file in the mirror's folder, if it has one, keeps that of a large memory.
     """
 
-    def __init__(self, store: Store, namespace: str, folder: Path | None) -> None:
-        self._store = store
-        self._namespace = namespace
-        self._file = None if folder is None else kept_file(folder, namespace)
+    def __init__(self, mirror: NamespaceMirror) -> None:
+        self._store = mirror.store
+        self._namespace = mirror.name
+        self._file = None if mirror.folder is None else kept_file(mirror.folder, mirror.name)
         self._lock = threading.RLock()
         self._evidence: Learned | None = None
         self._sample: RunSample | None = None

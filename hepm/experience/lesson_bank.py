@@ -15,6 +15,7 @@ from typing import Final, Literal, TypeAlias
 from hepm.embed import Embedder
 from hepm.errors import StoreError
 from hepm.evidence.rules import ToolRule
+from hepm.evidence.upkeep import live_evidence
 from hepm.experience.comparison import says_nothing
 from hepm.experience.lessons import EXTRACTIVE, HAND, applies_in, lesson_key
 from hepm.graph.lessons.rows import PENDING, Answer, Kind, LessonRow, StoredLesson
@@ -114,11 +115,12 @@ class LessonBank:
 
     def latest_end(self, runs: Iterable[str], *, namespace: str) -> float | None:
         """When the latest of some runs ended, Unix seconds; None if that is known of none."""
-        return max(self.store.ends_of(list(runs), namespace=namespace).values(), default=None)
+        about = self.store.about_runs(list(runs), namespace=namespace).values()
+        return max([run.ended_at for run in about if run.ended_at is not None], default=None)
 
     def rules(self, namespace: str, *, anew: bool = True) -> builtins.list[ToolRule]:
         """What worked and what failed where, in runs of any task (see `hepm.evidence.upkeep.LiveEvidence.rules`)."""
-        rules = self._mirror.namespace(namespace).learned.rules(anew=anew)
+        rules = live_evidence(self._mirror.namespace(namespace)).rules(anew=anew)
         return [rule for rule in rules if not rule.family]
 
     def list(

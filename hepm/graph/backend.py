@@ -10,10 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from hepm.graph.delta import Edge
 from hepm.graph.rows import Float32Array, Header, StateBatch, Vectors
 from hepm.graph.transaction import Transaction
-from hepm.types import Evidence, ToolName
+from hepm.types import ToolName
 
 if TYPE_CHECKING:
     from hepm.cypher.model import Result
@@ -81,27 +80,12 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def set_embedder(self, name: str, dimensions: int) -> None:
-        """Name the embedder; every stored vector is dropped, as it belongs to the former one."""
-
-    @abstractmethod
-    def set_success_from(self, reward: float, work: Callable[[Transaction], T]) -> list[T]:
-        """Name the reward from which on runs are successes, and do `work` in every namespace, in one transaction.
-
-        Nothing, if the runs are read by it already. A server may run `work` again.
-        """
+    def write_all(self, work: Callable[[Callable[[str], Transaction]], T]) -> T:
+        """Run work on any namespaces in one write transaction, opened by their names. A server may run it again."""
 
     @abstractmethod
     def states_after(self, tool: ToolName, *, namespace: str, newer_than: int = 0) -> StateBatch:
         """States of successful runs whose sources hold `tool` and whose id is above `newer_than`, by id."""
-
-    @abstractmethod
-    def evidence(self, edges: Sequence[Edge], *, namespace: str, runs: int, summaries: int) -> list[Evidence]:
-        """The first `runs` runs and `summaries` summaries behind each edge, in order of the edges.
-
-        Runs: successful ones, the latest stored first. Summaries: each wording once, most often seen first, then
-        latest, ties by text.
-        """
 
     def damage(self) -> list[str]:
         """Sentences on what a file holds that its tables refuse; records are left out."""

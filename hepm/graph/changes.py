@@ -72,7 +72,7 @@ def _set_outcome_records(write: Transaction, runs: Sequence[RunRecord]) -> None:
     rows: list[dict[str, object]] = []
     for run in runs:
         rows.append({"run": run.id, "reward": run.reward, "record": run.record})
-    write.lessons.write("set_outcome_record", rows)
+    write.write("set_outcome_record", rows)
 
 
 def _store(
@@ -249,7 +249,7 @@ def read_rewards(write: Transaction, success_from: float, replay: RecordParser) 
     """
     # Only rewards between the two thresholds change their label.
     low, high = sorted((write.header.success_from, success_from))
-    held = write.stored(write.lessons.rows("rewarded_runs", low=low - _NEAR, high=high))
+    held = write.stored(write.rows("rewarded_runs", low=low - _NEAR, high=high))
     records = [stored_run.record for stored_run in held]
     runs, vectors = read_each(records, replay, write.aliases, success_from=success_from)
     changed: list[RunRecord] = []

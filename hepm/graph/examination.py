@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sqlite3
 from ast import literal_eval
-from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
@@ -57,8 +56,7 @@ def examine(
 ) -> list[Finding]:
     """Compare a namespace with its own records; [] when all is well. Reads every record: O(stored calls).
 
-    Records of runs and lessons make a second store in a temporary folder, whose counts, states and uses are those
-    expected.
+    Records of runs and lessons make a second store in a temporary folder, whose rows are those expected.
 
     Args:
         on_progress: Called with how many runs were read, and how many there are.
@@ -70,42 +68,38 @@ def examine(
         if damaged:
             return damaged
     header = store.header
-    vectors = _Vectors(header.dimensions)
-    total = store.totals(namespace=namespace).trajectories
-    on_progress(0, total)
     with TemporaryDirectory(prefix="hepm-doctor-") as folder:
         beside = SQLiteStore(Path(folder), counting=header.counting, states_per_move=header.states_per_move)
         with closing(beside):
             beside.set_success_from(header.success_from, lambda write: None)
-            findings = [
-                *_run_findings(store, beside, namespace, vectors, replay, lambda done: on_progress(done, total)),
-                *_lesson_findings(store, beside, namespace, vectors),
-                *_compared({**_COUNTED, **_LEARNED}, beside, store, namespace=namespace, right="the stored records"),
+            vectors = _Vectors(header.dimensions)
+            return [
+                *_add_runs(store, beside, namespace, replay, vectors, on_progress),
+                *_add_lessons(store, beside, namespace),
+                *_compared(_DERIVED, beside, store, namespace=namespace, right="the stored records"),
+                *vectors.findings(store, namespace),
             ]
-    for _, kept_text, vector in store.iter_held_states(namespace=namespace):
-        if kept_text:
-            vectors.check("state", vector)
-    return [*findings, *vectors.findings()]
 
 
 def differences(one: Store, other: Store, *, namespace: str) -> list[str]:
     """Sentences on how two stores differ in a namespace; [] if they agree. Row numbers are not compared."""
-    found = _compared({**_COUNTED, **_COPIED}, one, other, namespace=namespace, right="those of the first store")
+    found = _compared(_COPIED, one, other, namespace=namespace, right="those of the first store")
     return [finding.what for finding in found]
 
 
-def _run_findings(
+def _add_runs(
     store: Store,
     beside: Store,
     namespace: str,
-    vectors: _Vectors,
     replay: RecordParser,
-    on_read: Callable[[int], object],
+    vectors: _Vectors,
+    on_progress: ExaminationProgress,
 ) -> Iterator[Finding]:
-    """What is wrong with the columns beside the records of runs; the runs are added to the second store."""
+    """Add the runs of a store, as their records say, to the second one; what is wrong with the records."""
     aliases = store.marks(namespace=namespace).aliases
     header = store.header
-    columns = _Differing("run", right="what their records say", label=repr)
+    total = store.totals(namespace=namespace).trajectories
+    on_progress(0, total)
     stored_as: dict[str, str] = {}  # those stored under another id than their own
     done = 0
     for batch in batches(store.iter_runs(namespace=namespace), _BATCH):
@@ -113,91 +107,37 @@ def _run_findings(
         known = set(beside.find_known([run.id for run in parsed if isinstance(run, RunRecord)], namespace=namespace))
         sound: list[RunRecord] = []
         for held, run in zip(batch, parsed, strict=True):
-            if not isinstance(run, RunRecord):
-                what = f"the record of the run {held.id!r} cannot be read ({run})"
-                yield Finding(f"{what}; `hepm forget --trajectory` removes it", "")
-                continue
-            if run.id in known:
-                yield Finding(stored_twice(run.id, held.id, stored_as.get(run.id, run.id)), "")
-                continue
-            known.add(run.id)
-            if held.id != run.id:
-                stored_as[run.id] = held.id
-            columns.compare(held.id, run.columns, held.columns)
-            if run.said:
+            name = held.id
+            if held.columns["said"]:
                 vectors.check("run", held.vector)
-            # A record is read again only where a shorter run of its task comes. Tools are described elsewhere.
-            record = "" if header.counting == "all" else run.record
-            sound.append(run._replace(record=record, tools=(), said=""))
+            if not isinstance(run, RunRecord):
+                what = f"the record of the run {name!r} cannot be read ({run})"
+                yield Finding(f"{what}; `hepm forget --trajectory` removes it", "")
+            elif run.id in known:
+                yield Finding(stored_twice(run.id, name, stored_as.get(run.id, run.id)), "")
+            else:
+                known.add(run.id)
+                if name != run.id:
+                    stored_as[run.id] = name
+                # A record is read again only where a shorter run of its task comes. Tools are described elsewhere.
+                record = "" if header.counting == "all" else run.record
+                sound.append(run._replace(record=record, tools=()))
         beside.add(sound, {}, namespace=namespace, replay=replay)
         done += len(batch)
-        on_read(done)
-    yield from columns.findings()
+        on_progress(done, total)
 
 
-def _lesson_findings(store: Store, beside: Store, namespace: str, vectors: _Vectors) -> Iterator[Finding]:
-    """What cannot be read of lessons; the others, and what was shown of them, are added to the second store."""
+def _add_lessons(store: Store, beside: Store, namespace: str) -> Iterator[Finding]:
+    """Add the lessons of a store, and what was shown of them, to the second one; those that cannot be read."""
     rows: list[LessonRow] = []
     for held in store.held_lessons(namespace=namespace):
         try:
             rows.append(from_record(held.record))
         except ValueError as error:
             yield Finding(f"the record of the lesson {held.id!r} cannot be read ({error}); the repair removes it")
-            continue
-        vectors.check("lesson", held.vector)
     lessons = store.lessons
     reported = [Reported(*outcome) for outcome in lessons.outcomes(namespace=namespace).items()]
     beside.lessons.carry(rows, reported=reported, exposures=lessons.exposures(namespace=namespace), namespace=namespace)
-
-
-class _Differing:
-    """Counts the rows of one kind that differ, and keeps sentences on the first few.
-
-    Args:
-        what: The noun of such a row.
-        right: What says how they should be.
-        label: Names a row by its key.
-    """
-
-    def __init__(self, what: str, *, right: str, label: Callable[[Any], str]) -> None:
-        self._what, self._right, self._label = what, right, label
-        self._number = 0
-        self._first: list[tuple[str, str]] = []
-
-    def compare(self, key: object, expected: Columns | None, stored: Columns | None) -> None:
-        """Compare a row; None if it is missing. Columns without an expected value are not compared."""
-        if stored is None:
-            self._add(key, "is missing")
-            return
-        if expected is None:
-            self._add(key, "is not among them")
-            return
-        differ: list[str] = []
-        for name, value in expected.items():
-            if stored.get(name) != value:
-                differ.append(f"{name.replace('_', ' ')} {_cut(stored.get(name))} for {_cut(value)}")
-        if differ:
-            self._add(key, f"has {', '.join(differ)}")
-
-    def _add(self, key: object, how: str) -> None:
-        self._number += 1
-        # The first by name, whatever order they come in: two examinations give one text.
-        insort(self._first, (str(key), f"{self._label(key)} {how}"))
-        del self._first[_SHOWN:]
-
-    def findings(self) -> Iterator[Finding]:
-        """One finding for all that differ."""
-        if self._number:
-            shown = "; ".join(sentence for _, sentence in self._first)
-            differ = "differs" if self._number == 1 else "differ"
-            yield Finding(f"{count_of(self._number, self._what)} {differ} from {self._right}: {shown}")
-
-
-def _cut(value: object) -> str:
-    text = " ".join(str(value).split())
-    if len(text) <= _SHOWN_CHARS:
-        return text
-    return text[: _SHOWN_CHARS - 1] + "…"
 
 
 class _Vectors:
@@ -216,8 +156,13 @@ class _Vectors:
         vector = of_size(stored, self._dimensions)
         self._bad += vector is None or not math.isclose(float(np.linalg.norm(vector)), 1.0, abs_tol=0.01)
 
-    def findings(self) -> Iterator[Finding]:
-        """What is wrong with the vectors looked at so far."""
+    def findings(self, store: Store, namespace: str) -> Iterator[Finding]:
+        """What is wrong with the vectors looked at so far, and those of lessons and states."""
+        for lesson in store.held_lessons(namespace=namespace):
+            self.check("lesson", lesson.vector)
+        for _, kept_text, vector in store.iter_held_states(namespace=namespace):
+            if kept_text:
+                self.check("state", vector)
         if self._bad:
             yield Finding(f"{self._bad} vectors are of the wrong size, zero or not a number")
         for what, number in self._missing.items():
@@ -240,13 +185,42 @@ def _compared(kinds: Kinds, expected: Store, stored: Store, *, namespace: str, r
         for what, rows_of in kinds.items():
             for side, store in (("expected", expected), ("stored", stored)):
                 put = f"INSERT INTO pair (key, {side}) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET {side} = ?2"
-                # As Python writes values: a record may hold half of a surrogate pair, which is no text for SQLite.
-                db.executemany(put, ((repr(key), repr(columns)) for key, columns in rows_of(store, namespace)))
-            differing = _Differing(what, right=right, label=_label)
-            for row in db.execute("SELECT * FROM pair WHERE expected IS NOT stored ORDER BY key"):
-                differing.compare(*[None if text is None else literal_eval(text) for text in row])
+                db.executemany(put, map(_noted, rows_of(store, namespace)))
+            ((number,),) = db.execute("SELECT count(*) FROM pair WHERE expected IS NOT stored")
+            if number:
+                first = db.execute(f"SELECT * FROM pair WHERE expected IS NOT stored ORDER BY key LIMIT {_SHOWN}")
+                shown = "; ".join([_difference(*row) for row in first])
+                differ = "differs" if number == 1 else "differ"
+                yield Finding(f"{count_of(number, what)} {differ} from {right}: {shown}")
             db.execute("DELETE FROM pair")
-            yield from differing.findings()
+
+
+def _noted(row: Row) -> tuple[str, str]:
+    """A row as Python writes it: a record may hold half of a surrogate pair, which is no text for SQLite."""
+    key, columns = row
+    short = {name: _short(value) if isinstance(value, str) else value for name, value in columns.items()}
+    return repr(key), repr(short)
+
+
+def _difference(key: str, expected: str | None, stored: str | None) -> str:
+    label = _label(literal_eval(key))
+    if stored is None:
+        return f"{label} is missing"
+    if expected is None:
+        return f"{label} is not among them"
+    wanted, found = literal_eval(expected), literal_eval(stored)
+    differ: list[str] = []
+    for name, value in wanted.items():
+        if found[name] != value:
+            differ.append(f"{name.replace('_', ' ')} {_cut(found[name])} for {_cut(value)}")
+    return f"{label} has {', '.join(differ)}"
+
+
+def _cut(value: object) -> str:
+    text = " ".join(str(value).split())
+    if len(text) <= _SHOWN_CHARS:
+        return text
+    return text[: _SHOWN_CHARS - 1] + "…"
 
 
 def _label(key: str | tuple[Any, ...]) -> str:
@@ -285,15 +259,15 @@ def _called_tools(store: Store, namespace: str) -> Iterator[Row]:
             yield row.name, {"calls": row.calls, "errors": row.errors}
 
 
-def _counted_runs(store: Store, namespace: str) -> Iterator[Row]:
-    for name, _, counted in store.iter_records(namespace=namespace):
-        yield name, {"counted": counted}
+def _runs(store: Store, namespace: str) -> Iterator[Row]:
+    for run in store.iter_runs(namespace=namespace):
+        yield run.id, {**run.columns, "counted": run.counted}
 
 
 def _states(store: Store, namespace: str) -> Iterator[Row]:
     for row, kept_text, _ in store.iter_held_states(namespace=namespace):
         columns = {"count": row.count, "seen": row.seen, "trajectory": row.trajectory, "step": row.step}
-        yield _place(row), {**columns, "summary": _short(row.summary) if kept_text else None}
+        yield _place(row), {**columns, "summary": row.summary if kept_text else None}
 
 
 def _place(row: StateRow) -> tuple[object, ...]:
@@ -315,7 +289,7 @@ def _short(text: str) -> str:
 
 def _records(store: Store, namespace: str) -> Iterator[Row]:
     for name, record, counted in store.iter_records(namespace=namespace):
-        yield name, {"record": _short(record), "counted": counted}
+        yield name, {"record": record, "counted": counted}
 
 
 def _tools(store: Store, namespace: str) -> Iterator[Row]:
@@ -356,13 +330,15 @@ _COUNTED: Final[Kinds] = {
     "tool": _called_tools,
     "state": _states,
 }
-_LEARNED: Final[Kinds] = {
-    "run": _counted_runs,
+_DERIVED: Final[Kinds] = {
+    **_COUNTED,
+    "run": _runs,
     "state link": _state_links,
     "lesson": _held_lessons,
     "exposure": _exposures,
 }
 _COPIED: Final[Kinds] = {
+    **_COUNTED,
     "run": _records,
     "description": _tools,
     "vector": _vectors,

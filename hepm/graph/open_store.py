@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hepm.errors import InputError
 from hepm.graph.neo4j.login import Login
-from hepm.user_cache import user_cache
 
 if TYPE_CHECKING:
     from hepm.graph.rows import Counting
@@ -72,3 +72,9 @@ def artifact_folder(location: str | os.PathLike[str]) -> Path:
         return file.with_name(f"{file.name}-fit")
     login = Login.from_environment(os.fspath(location))
     return user_cache() / "fit" / hashlib.blake2b(f"{login.uri}/{login.database}".encode(), digest_size=8).hexdigest()
+
+
+def user_cache() -> Path:
+    """The folder of the user's cache, for what can be made again."""
+    base = os.environ.get("XDG_CACHE_HOME") or (sys.platform == "win32" and os.environ.get("LOCALAPPDATA")) or ""
+    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "hepm"

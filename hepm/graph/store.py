@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import lru_cache, partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from hepm.errors import InputError
 from hepm.graph.backend import Backend
@@ -48,7 +48,9 @@ from hepm.graph.stored_vectors import dimensions_of, of_size, vectors_of
 from hepm.graph.tool_life import add_alias, remove_alias, retire
 from hepm.graph.transaction import Transaction
 from hepm.graph.trials import TrialSession, trial_session
-from hepm.types import Tool, ToolName
+from hepm.types import Evidence, Tool, ToolName
+
+T = TypeVar("T")
 
 _MOST_REFUSALS: Final = 5_000  # runs with refusals that are read
 _REEMBED_BATCH: Final = 1000  # texts that are embedded and written in one transaction
@@ -191,9 +193,46 @@ class Store(Backend):
         """
         if not 0 < success_from <= 1:
             raise InputError(f"a reward from which on runs succeed is above 0 and at most 1, not {success_from:g}.")
-        work = partial(read_rewards, success_from=success_from, replay=replay)
-        changed_by_namespace = self.set_success_from(success_from, work)
-        return sum(map(len, changed_by_namespace))
+        return sum(
+            map(
+                len,
+                self.set_success_from(success_from, partial(read_rewards, success_from=success_from, replay=replay)),
+            )
+        )
+
+    def set_success_from(self, reward: float, work: Callable[[Transaction], T]) -> list[T]:
+        """Name the reward from which on runs are successes, and do `work` in every namespace, in one transaction.
+
+        Nothing, if the runs are read by it already. A server may run `work` again.
+        """
+
+        def work_on_all(of: Callable[[str], Transaction]) -> list[T]:
+            memory = of("")
+            if memory.header.success_from == reward:
+                return []
+            results = [work(of(namespace)) for namespace in _namespaces(memory)]
+            memory.set_header(success_from=float(reward))
+            return results
+
+        return self.write_all(work_on_all)
+
+    def set_embedder(self, name: str, dimensions: int) -> None:
+        """Name the embedder; every stored vector is dropped, as it belongs to the former one."""
+
+        def work(of: Callable[[str], Transaction]) -> None:
+            memory = of("")
+            # Read under the lock: another process may have been first, and stored vectors since.
+            header = memory.header
+            if (header.embedder, header.dimensions) == (name, dimensions):
+                return
+            for namespace in _namespaces(memory):
+                of(namespace).note_change(everything=True)
+            if header.embedder:
+                for statement in ("drop_all_vectors", "drop_all_run_vectors", "drop_all_lesson_vectors"):
+                    memory.write(statement)
+            memory.set_header(embedder=name, dimensions=dimensions)
+
+        self.write_all(work)
 
     def differs_from_first_record(self, *, namespace: str, replay: RecordParser) -> bool:
         """Whether the first stored run that called a tool is not what its record says by today's rules."""
@@ -248,8 +287,9 @@ class Store(Backend):
             if lesson.vector is None:
                 lessons[lesson.row.id] = lesson.row.text
         states: dict[Any, str] = {}
-        for state in self.iter_states(namespace=namespace, without_vector=True):
-            states[state.id] = state.summary
+        for row in self.iterate("states", namespace=namespace):
+            if not row[-1]:
+                states[row[0]] = self._state(row).summary
         runs = dict(self.read("runs_without_vector", namespace=namespace))
         return [
             _WithoutVector(namespace, "lesson", lessons),
@@ -276,24 +316,10 @@ class Store(Backend):
         for name, record, counted in self.iterate("records", namespace=namespace):
             yield name, record, bool(counted)
 
-    def unlabelled(
-        self, *, namespace: str, before: int, environment: str | None, task: str | None, limit: int
-    ) -> list[tuple[int, str, str]]:
-        """Row number, id and record of runs of unknown outcome stored before row `before`, the latest first."""
-        rows = self.read(
-            "unlabelled", namespace=namespace, before=before, environment=environment, task=task, limit=limit
-        )
-        return [(seq, name, record) for seq, name, record in rows]
-
     def outcomes_by_level(self, levels: Sequence[str], *, namespace: str, most: int) -> dict[str, tuple[int, int]]:
         """Of the `most` latest sessions of each level with an outcome: how many succeeded, and how many there are."""
         rows = self.read("outcomes_by_level", namespace=namespace, levels=levels, most=most)
-        counts: dict[str, tuple[int, int]] = {}
-        for level, outcomes in rows:
-            # SQLite gives a text of digits, such as "0110", Neo4j a list of numbers.
-            successes = sum(map(int, outcomes))
-            counts[level] = successes, len(outcomes)
-        return counts
+        return {level: (succeeded, sessions) for level, succeeded, sessions in rows}
 
     def trial_sessions(self, *, namespace: str) -> list[TrialSession]:
         """Sessions of experiments, in order of arrival."""
@@ -316,10 +342,6 @@ class Store(Backend):
     def runs_by_task(self, *, namespace: str) -> list[tuple[Any, ...]]:
         """Environment, task ("" for none) and id of every stored run with an outcome, in that order."""
         return self.read("runs_by_task", namespace=namespace)
-
-    def ends_of(self, ids: Sequence[str], *, namespace: str) -> dict[str, float]:
-        """When those of the runs ended that are stored and whose end is known, Unix seconds, by id."""
-        return dict(self.read("ends_of", namespace=namespace, ids=ids))
 
     def about_runs(self, ids: Sequence[str], *, namespace: str) -> dict[str, RunAbout]:
         """What is told of those of the runs that are stored, by id."""
@@ -346,10 +368,19 @@ class Store(Backend):
         """The names of the tokens that recorded stored runs at a server, by id; without runs that none recorded."""
         return dict(self.read("tokens_of", namespace=namespace, ids=ids))
 
-    def latest_records(self, *, namespace: str, before: int, limit: int) -> list[tuple[int, str, str]]:
-        """Row number, id and record of runs stored before row `before`, the latest first."""
-        rows = self.read("latest_records", namespace=namespace, before=before, limit=limit)
-        return [(seq, name, record) for seq, name, record in rows]
+    def latest_records(
+        self,
+        *,
+        namespace: str,
+        before: int,
+        limit: int,
+        unlabelled: bool = False,
+        environment: str | None = None,
+        task: str | None = None,
+    ) -> list[tuple[Any, ...]]:
+        """Row number, id and record of runs stored before a row, the latest first; all, or of unknown outcome."""
+        where = {"unlabelled": unlabelled, "environment": environment, "task": task}
+        return self.read("latest_records", namespace=namespace, before=before, limit=limit, **where)
 
     def records_of(self, ids: Sequence[str], *, namespace: str) -> dict[str, str]:
         """Records of those of the runs that are stored, by id."""
@@ -377,14 +408,7 @@ class Store(Backend):
 
         By the end of the runs; those of unknown end come first, in order of arrival.
         """
-        latest: dict[ToolName, str] = {}
-        for tool, failed in self.read("latest_outcomes", namespace=namespace, tools=tools, most=MOST_RUNS):
-            if isinstance(failed, str):
-                latest[tool] = failed
-            else:  # Neo4j gives a list of truth values, or nothing
-                flags = [str(int(flag)) for flag in failed or ()]
-                latest[tool] = "".join(flags)
-        return latest
+        return dict(self.read("latest_outcomes", namespace=namespace, tools=tools, most=MOST_RUNS))
 
     def drifts(self, tools: Sequence[ToolName], *, namespace: str) -> dict[ToolName, Drift | None]:
         """Which of the tools have begun to fail, by runs of more than one source (see `hepm.graph.drift`)."""
@@ -396,6 +420,15 @@ class Store(Backend):
                 rows = self.read("outcomes_of_tool", namespace=namespace, tool=tool, most=MOST_RUNS)
                 drifts[tool] = vouched_drift([Observation.of(*row) for row in rows])
         return drifts
+
+    def evidence(self, edges: Sequence[Edge], *, namespace: str, runs: int, summaries: int) -> list[Evidence]:
+        """The first `runs` runs and `summaries` summaries behind each edge, in order of the edges.
+
+        Runs: successful ones, the latest stored first. Summaries: each wording once, most often seen first, then
+        latest, ties by text.
+        """
+        rows = self.read("evidence", namespace=namespace, edges=edges, most_runs=runs, most_summaries=summaries)
+        return [Evidence(tuple(_from_json(ids)), tuple(_from_json(texts))) for _, ids, texts in rows]
 
     def marks(self, *, namespace: str) -> Marks:
         """Aliases of tools, and the tools that are retired."""
@@ -409,10 +442,6 @@ class Store(Backend):
         if sources is None:
             return self.read("edges", namespace=namespace)
         return self.read("edges_from", namespace=namespace, sources=list(sources))
-
-    def states_newer_than(self, newer_than: int, *, namespace: str) -> StateBatch:
-        """States of all labelled runs whose id is above `newer_than`, by id, without their summaries."""
-        return self._batch(self.read("states_newer_than", namespace=namespace, newer_than=newer_than))
 
     def vectors_of_states(self, ids: Sequence[int], *, namespace: str) -> dict[str, Float32Array]:
         """The vectors of states, by text; those without one are left out."""
@@ -441,11 +470,13 @@ class Store(Backend):
         best = np.argsort(-cosines, kind="stable")[:limit]
         return [(batch.rows[index], float(cosines[index])) for index in best]
 
-    def iter_states(self, *, namespace: str, without_vector: bool = False) -> Iterator[StateRow]:
-        """All states that kept their text, by id; lazy."""
-        for row in self.iterate("states", namespace=namespace):
-            if not (without_vector and row[-1]):
-                yield self._state(row)
+    def iter_states(self, *, namespace: str, after: Collection[ToolName] | None = None) -> Iterator[StateRow]:
+        """The states that kept their text, by id; only those after some tools if given. Lazy."""
+        if after is None:
+            rows = self.iterate("states", namespace=namespace)
+        else:
+            rows = self.read("states_after_tools", namespace=namespace, tools=sorted(after))
+        return map(self._state, rows)
 
     def iter_held_states(self, *, namespace: str) -> Iterator[tuple[StateRow, bool, bytes | None]]:
         """All states by id, whether each kept its text, and its vector as stored; lazy."""
@@ -571,6 +602,10 @@ class Store(Backend):
     def _state(self, row: Sequence[Any]) -> StateRow:
         number, sources, targets, success = row[:4]
         return StateRow(number, stored_names(sources), stored_names(targets), bool(success), *row[4:10])
+
+
+def _namespaces(memory: Transaction) -> list[str]:
+    return sorted(name for name, *_ in memory.rows("namespaces"))
 
 
 def _run_about(row: Sequence[Any]) -> RunAbout:

@@ -1,14 +1,15 @@
-"""The protocol of a write transaction: what a database must do, and what every one does the same way."""
+"""A write transaction: what a database must do, and what every one does the same way."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from operator import attrgetter
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from hepm.graph.delta import Delta, Edge, RunRecord, StateMove, StatePlace, StateSeen
+from hepm.graph.delta import Delta, Edge, RunRecord, StateMove, StatePlace, StateSeen, key_texts
+from hepm.graph.lessons.rows import LessonRow
 from hepm.graph.lessons.transaction import LessonTransaction
 from hepm.graph.rows import (
     Aliases,
@@ -20,6 +21,7 @@ from hepm.graph.rows import (
     ToolRow,
     Vectored,
     as_bool,
+    call_text,
     known_runs,
     tool_row,
 )
@@ -44,7 +46,7 @@ _COPIED: Final = (
 """Fields of a tool that `copy_tools` sets."""
 
 
-class Transaction(Protocol):
+class Transaction(ABC):
     """A write transaction on a namespace: all of it is stored, or nothing.
 
     `hepm.graph.changes` adds, removes and recounts runs by these operations alone. `SQLiteTransaction` and
@@ -57,44 +59,42 @@ class Transaction(Protocol):
         rewritten: Whether something was removed or replaced, not only added.
         removed: Whether that was a run with a label.
         row_numbers: Of the runs that were read or stored, by id.
+        shown: Whether any lesson was shown in the namespace.
     """
 
-    namespace: str
     header: Header
-    lessons: LessonTransaction
     aliases: Aliases
-    sources: set[ToolName]
-    rewritten: bool
-    removed: bool
-    row_numbers: dict[str, int]
+    shown: bool = True
 
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
-        self.sources = set()
+        self.lessons = LessonTransaction(self)
+        self.sources: set[ToolName] = set()
         self.rewritten = False
         self.removed = False
-        self.row_numbers = {}
+        self.row_numbers: dict[str, int] = {}
 
     # What each database does in its own way
 
     @abstractmethod
+    def rows(self, name: str, /, **values: Any) -> list[tuple[Any, ...]]:
+        """The rows of a named statement."""
+
+    @abstractmethod
+    def write(self, name: str, /, rows: Iterable[Mapping[str, object]] = ({},)) -> None:
+        """Run a named statement for each row; lessons, runs, tools, users and answers are named by their ids."""
+
+    @abstractmethod
+    def set_header(self, **values: object) -> None:
+        """Set fields of the header."""
+
+    @abstractmethod
+    def put_lessons(self, rows: Sequence[LessonRow], vectors: Mapping[str, Float32Array]) -> None:
+        """Insert or rewrite lessons, with vectors by text; their uses stay."""
+
+    @abstractmethod
     def note_change(self, *, everything: bool = False) -> None:
         """Write the journal entry from which mirrors learn what to read again."""
-
-    @abstractmethod
-    def runs_naming(self, tool: ToolName) -> list[StoredRun]:
-        """Stored runs that call a tool or list it, by the text of their records."""
-
-    @abstractmethod
-    def shortest_success(self, environment: str, task: str) -> StoredRun | None:
-        """The successful run of a task with fewest steps, ties by id; None if there is none."""
-
-    @abstractmethod
-    def runs_holding(self, edge: Edge, keys: Sequence[int]) -> Iterable[tuple[Any, ...]]:
-        """Id, end, outcome and column `sequence` of the labelled, counted runs that took an edge.
-
-        Only those with a state of one of the `keys`, if any are given.
-        """
 
     @abstractmethod
     def insert_runs(self, runs: Sequence[RunRecord], vectors: Mapping[str, Float32Array], *, counted: bool) -> None:
@@ -164,31 +164,48 @@ class Transaction(Protocol):
 
     # What is written once, over named statements
 
+    def runs_naming(self, tool: ToolName) -> list[StoredRun]:
+        """Stored runs that call a tool or list it, by the text of their records."""
+        return self.stored(self.rows("runs_naming", text=call_text(tool)))
+
+    def shortest_success(self, environment: str, task: str) -> StoredRun | None:
+        """The successful run of a task with fewest steps, ties by id; None if there is none."""
+        shortest = self.stored(self.rows("shortest_success", environment=environment, task=task))
+        return shortest[0] if shortest else None
+
+    def runs_holding(self, edge: Edge, keys: Sequence[int]) -> Iterable[tuple[Any, ...]]:
+        """Id, end, outcome and column `sequence` of the labelled, counted runs that took an edge.
+
+        Only those with a state of one of the `keys`, if any are given.
+        """
+        source, target = edge
+        return self.rows("runs_holding", source=source, target=target, texts=key_texts(keys))
+
     def how_rewritten(self, *, everything: bool) -> int:
         """For the journal: 0 if something was only added, 1 if texts were replaced, 2 if labelled runs were removed."""
         return 2 if everything or self.removed else int(self.rewritten)
 
     def known(self, ids: Sequence[str]) -> dict[str, Known]:
         """Those of the ids that are stored."""
-        return known_runs(self.lessons.rows, ids)
+        return known_runs(self.rows, ids)
 
     def held(self, ids: Sequence[str]) -> list[StoredRun]:
         """Those of the runs that are stored, by id."""
-        return self.stored(self.lessons.rows("stored_runs", ids=list(ids)))
+        return self.stored(self.rows("stored_runs", ids=list(ids)))
 
     def select(self, selection: Selection) -> list[StoredRun]:
         """The stored runs that match, by id."""
         if selection.trajectory is not None and selection == Selection(selection.trajectory):
             return self.held([selection.trajectory])  # a search for anything else reads the whole namespace
-        return self.stored(self.lessons.rows("select_runs", **asdict(selection)))
+        return self.stored(self.rows("select_runs", **asdict(selection)))
 
     def records_of(self, ids: Iterable[str]) -> list[str]:
         """The records of stored runs."""
-        return [record for _, record in self.lessons.rows("records_of", ids=list(ids))]
+        return [record for _, record in self.rows("records_of", ids=list(ids))]
 
     def set_counted(self, run: str, counted: bool) -> None:
         """Set whether a stored run counts."""
-        self.lessons.write("set_counted", [{"run": run, "counted": counted}])
+        self.write("set_counted", [{"run": run, "counted": counted}])
 
     def put_vectors(self, of: Vectored, vectors: Mapping[Any, Float32Array]) -> None:
         """Attach vectors to states by id, runs by row number or lessons by id; missing ones are ignored."""
@@ -196,11 +213,11 @@ class Transaction(Protocol):
         rows: list[dict[str, object]] = []
         for key, vector in vectors.items():
             rows.append({key_parameter: key, vector_parameter: to_bytes(vector)})
-        self.lessons.write(statement, rows)
+        self.write(statement, rows)
 
     def tools(self) -> list[ToolRow]:
         """All tools."""
-        return list(map(tool_row, self.lessons.rows("tools")))
+        return list(map(tool_row, self.rows("tools")))
 
     def copy_tools(self, tools: Sequence[ToolRow]) -> None:
         """Set everything about tools but their counts."""
@@ -208,18 +225,18 @@ class Transaction(Protocol):
         for tool in tools:
             copied = {field: getattr(tool, field) for field in _COPIED}
             rows.append({"tool": tool.name, **copied})
-        self.lessons.write("copy_tools", rows)
+        self.write("copy_tools", rows)
         # A statement of its own, which retiring and aliases use too.
         self.mark_tools((tool.name, tool.retired, tool.aliases) for tool in tools)
 
     def mark_tools(self, marks: Iterable[tuple[ToolName, bool, Sequence[ToolName]]]) -> None:
         """Set whether tools are retired, and their aliases."""
         rows = [{"tool": tool, "retired": retired, "aliases": list(aliases)} for tool, retired, aliases in marks]
-        self.lessons.write("mark_tools", rows)
+        self.write("mark_tools", rows)
 
     def drop_tool(self, tool: ToolName) -> None:
         """Delete a tool that no run calls."""
-        self.lessons.write("drop_tool", [{"tool": tool}])
+        self.write("drop_tool", [{"tool": tool}])
 
     def stored(self, rows: Iterable[Sequence[Any]]) -> list[StoredRun]:
         """Runs of stored rows, by id."""

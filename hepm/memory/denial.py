@@ -83,7 +83,7 @@ def denial_of(
 
 def _one_source(memory: Memory, way: FailedWay, namespace: str) -> bool:
     """Whether the runs of one token alone failed, where several record: no token decides what others may do."""
-    runs = memory.mirror(namespace).learned.latest().requests.run_ids
+    runs = memory.evidence(namespace).latest().requests.run_ids
     tokens = memory.store.tokens_of(runs, namespace=namespace)
     reporting = {tokens.get(run, "") for run in way.failed_runs}
     return len(reporting) == 1 and reporting != {""} and len(set(tokens.values())) > 1

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from hepm.cypher.model import Result
     from hepm.embed import Embedder
     from hepm.embed.embedder import Float32Array
+    from hepm.evidence.upkeep import LiveEvidence
     from hepm.experience.experiences import Experiences
     from hepm.experience.lesson_bank import LessonBank
     from hepm.experience.preferences import Preferences
@@ -93,6 +94,14 @@ class Folders(NamedTuple):
 _NOWHERE: Final = Folders()
 
 
+def _read_whole(mirror: NamespaceMirror) -> None:
+    """Read the runs of a server's memory at once: after that suggestions need no server."""
+    if mirror.store.remote:
+        from hepm.evidence.upkeep import live_evidence
+
+        live_evidence(mirror).runs()
+
+
 class Memory:
     """A tool memory: runs in, suggestions out. Open it with `Memory.open`. Threads may share it.
 
@@ -130,7 +139,7 @@ class Memory:
         self._folders = folders
         self.store = store
         self._embedder = AgreedEmbedder(store, embedder, default=DEFAULT_EMBEDDER, endpoint=endpoint)
-        self.mirrors = Mirror(store, poll_s=poll_s, artifacts=folders.artifacts)
+        self.mirrors = Mirror(store, poll_s=poll_s, folder=folders.artifacts, prepare=_read_whole)
         self.tools = ToolCatalog(store, self.mirrors, self._embedder.agreed)
         journal = None if folders.sessions is None else Journal(folders.sessions)
         self.sessions = Sessions(self, journal=journal, guard=guard)
@@ -202,7 +211,7 @@ class Memory:
                 approve=approve,
             )
             # Before anybody reads: counts by older rules would be mixed with new ones.
-            upgrade(store, memory.mirrors, memory._embedder, success_from=success_from, where=os.fspath(path))
+            upgrade(store, memory._embedder, memory._drop_kept, success_from=success_from, where=os.fspath(path))
             return memory
         # Also an interruption: nobody else could close the store.
         except BaseException:
@@ -474,7 +483,7 @@ class Memory:
             replay = replay_with(embedder)
             return self.store.forget(selection, namespace=namespace, replay=replay, embedder=embedder.name)
         finally:
-            self.mirrors.drop_kept(namespace)
+            self._drop_kept(namespace)
             self.mirrors.catch_up()
 
     def runs(self, *, namespace: str = DEFAULT_NAMESPACE) -> Iterator[Trajectory]:
@@ -785,6 +794,19 @@ class Memory:
         """The namespace's graph as policies see it."""
         return self.mirrors.namespace(namespace)
 
+    def evidence(self, namespace: str = DEFAULT_NAMESPACE) -> LiveEvidence:
+        """What came of calls in which situations."""
+        from hepm.evidence.upkeep import live_evidence  # needs numpy: a suggestion from counts needs none
+
+        return live_evidence(self.mirror(namespace))
+
+    def _drop_kept(self, namespace: str) -> None:
+        """Remove the file with what a large namespace taught."""
+        from hepm.evidence.kept import drop_kept, kept_file
+
+        if self._folders.artifacts is not None:
+            drop_kept(kept_file(self._folders.artifacts, namespace))
+
     @property
     def lost_since(self) -> float | None:
         """Since when the store has not answered, Unix seconds; None while it does. It is noticed within `poll_s`."""
@@ -830,9 +852,9 @@ class Memory:
         Else the first of them does so, some seconds in a memory of 24,000 calls or more. `hepm ingest` prepares
         after many runs.
         """
-        learned = self.mirrors.namespace(namespace).learned
-        learned.latest()
-        learned.rules(anew=False)
+        evidence = self.evidence(namespace)
+        evidence.latest()
+        evidence.rules(anew=False)
 
     def examine(
         self,
@@ -862,7 +884,7 @@ class Memory:
         try:
             self.store.rebuild(namespace=namespace, replay=replay_with(embedder), embedder=embedder)
         finally:
-            self.mirrors.drop_kept(namespace)
+            self._drop_kept(namespace)
             self.mirrors.catch_up()
 
     def reembed(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def report_on(memory: Memory, *, namespace: str, on_progress: Callable[[str], object]) -> Report:
     """The report on a namespace of a memory."""
     memory.refresh()
-    store, evidence = memory.store, memory.mirror(namespace).learned
+    store, evidence = memory.store, memory.evidence(namespace)
     on_progress("counting rules")
     rules = evidence.rules(anew=False)
     on_progress("reading runs")
@@ -57,7 +57,7 @@ def check_file(
     def learn_content() -> list[Principle]:
         return content_by_project(_trusted(latest_runs(memory.store, namespace=namespace)))
 
-    return check_lines(lines, memory.mirror(namespace).learned, learn_content, without)
+    return check_lines(lines, memory.evidence(namespace), learn_content, without)
 
 
 def confirmed(memory: Memory, lessons: Sequence[StoredLesson], fewest: int, *, namespace: str) -> dict[str, Principle]:

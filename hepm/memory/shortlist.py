@@ -252,7 +252,7 @@ class Shortlists:
             embedder = self._memory.embedder
         scores_N = index.scores(request, embedder).tolist()
         score = {name: value for name, value in zip(index.names_N, scores_N, strict=True) if name}
-        requests = mirror.learned.latest().requests
+        requests = self._memory.evidence(mirror.name).latest().requests
         names = ToolNames.of(mirror.marks, (), score)
         by_runs: dict[ToolName, str] = {}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from hepm.errors import StoreDamagedError
@@ -10,16 +11,23 @@ from hepm.text import count_of
 
 if TYPE_CHECKING:
     from hepm.embed.agreed import AgreedEmbedder
-    from hepm.graph.mirror.mirror import Mirror
     from hepm.graph.store import Store
 
 _log = logging.getLogger("hepm")
 
 
-def upgrade(store: Store, mirror: Mirror, embedder: AgreedEmbedder, *, success_from: float | None, where: str) -> None:
+def upgrade(
+    store: Store,
+    embedder: AgreedEmbedder,
+    drop_kept: Callable[[str], None],
+    *,
+    success_from: float | None,
+    where: str,
+) -> None:
     """Count again what was counted by older rules, or by another threshold, and log in one line what changed.
 
     Args:
+        drop_kept: Removes what was kept of what a namespace taught.
         success_from: The reward from which on a run without a label is a success; None for the store's own.
         where: The store's path or address, for the line.
     """
@@ -39,7 +47,7 @@ def upgrade(store: Store, mirror: Mirror, embedder: AgreedEmbedder, *, success_f
             runs = count_of(changed, "run was", "runs were")
             done.append(f"a reward of {success_from:g} or more is a success now, and {runs} counted again")
             for namespace in store.namespaces():
-                mirror.drop_kept(namespace)
+                drop_kept(namespace)
     if done:
         _log.warning("%s: %s", where, "; ".join(done))
     if version_before:

@@ -107,7 +107,7 @@ def _best_cosines(
     best: dict[ToolName, float] = {}
     among = [mirror.tool_id(tool) for tool in candidates]
     for source in set(query.after):
-        for target, cosine, _ in mirror.block(source).best(state_D, most=query.k, among=among):
+        for target, cosine in mirror.block(source).best(state_D, most=query.k, among=among):
             tool = mirror.tool_names[target]
             best[tool] = max(cosine, best.get(tool, -2.0))  # below any cosine
     return best

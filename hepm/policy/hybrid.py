@@ -11,6 +11,7 @@ from hepm.evidence.chance import UNMEASURED, Chance
 from hepm.evidence.decisions import Situation
 from hepm.evidence.engine import KNOWN, Counted, Findings, Learned
 from hepm.evidence.nearest import END
+from hepm.evidence.upkeep import live_evidence
 from hepm.evidence.values import Way
 from hepm.graph.delta import said_text
 from hepm.graph.drift import Drift
@@ -248,7 +249,7 @@ class Hybrid:
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         """At most k tools, surest first, ties by name; with warnings of those that failed from here."""
         situation = Situation.of(query.after, query.history, query.state or StateSummary())
-        evidence = mirror.learned.at(situation.place)
+        evidence = live_evidence(mirror).at(situation.place)
         if self._floors.support and not any(tool in evidence.stems or (tool,) == query.after for tool in query.after):
             return nothing_known(mirror, query, self._floors)
         allowed = evidence.support.keys() - query.names.retired

@@ -80,11 +80,6 @@ def test_cypher_is_taken_as_an_argument_and_from_standard_input(store: Path):
         assert json.loads(done.out)["rows"] == [{"calls": 9}], done.err
 
 
-def test_a_path_is_printed_as_the_names_on_it(store: Path):
-    done = asked(store, "shortest_routes", "-p", "from=find_user", "-p", "to=return_items")
-    assert "find_user → return_items" in done.out or "find_user → get_order → return_items" in done.out
-
-
 def test_the_list_names_every_question_and_show_prints_one(store: Path):
     listed = hepm("--list")
     assert "strongest_next_tools  Which tools worked best after this one?" in listed.out
@@ -141,13 +136,6 @@ def test_a_value_is_json_where_it_can_be_and_text_where_the_question_asks_for_te
     )
     assert json.loads(done.out)["rows"] == [{"a": [1, 2], "b": "two words", "c": "3"}]
     assert json.loads(asked(store, "task_overview", "-p", "task=14", "--json").out)["rows"] == []
-
-
-def test_a_row_too_wide_for_the_terminal_is_printed_uncut(store: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    out = asked(store, "run_in_order", "-p", "trajectory=r3").out
-    assert "…" not in out
-    assert len({len(line) for line in out.splitlines()}) == 1
 
 
 STEERING = "RETURN 'red \x1b[31m\x9b2J' AS a, 'two\nlines' AS b"

@@ -90,10 +90,6 @@ def test_the_copy_holds_the_model_as_the_page_describes_it(file: Path):
     }
 
 
-def counted(file: Path) -> dict[str, int]:
-    return dict(ask(file, "MATCH (l:Experience|Principle|Notes {namespace: 'shop'}) RETURN l.id, l.shown").rows)  # type: ignore[arg-type]
-
-
 @pytest.fixture
 def learned(file: Path) -> Iterator[SQLiteStore]:
     store = SQLiteStore(file)
@@ -135,23 +131,6 @@ def test_the_copy_holds_lessons_as_the_page_describes_them(file: Path, learned: 
     assert ask(file, "MATCH (u:User)-[:PREFERS]->(n) RETURN u.id, n.text, n.version").rows == (
         ("ann", "- be brief", 1),
     )
-
-
-def test_what_happens_to_lessons_alone_is_seen_too(file: Path, learned: SQLiteStore):
-    assert counted(file) == {ADVICE.id: 0, RULE.id: 0, WISH.id: 0}
-    learned.lessons.show("elsewhere", [RULE.id], namespace=NS)
-    assert counted(file)[RULE.id] == 1
-    score = "MATCH (p:Principle) RETURN p.score"
-    assert ask(file, score).rows == ((0.5,),)
-    learned.lessons.report_outcomes({"elsewhere": True}, namespace=NS)
-    assert ask(file, score).rows == ((pytest.approx(2 / 3),),)
-    learned.lessons.change(LessonChange(retire={RULE.id: "pruned"}), {}, namespace=NS)
-    assert ask(file, "MATCH (l:Experience|Principle|Notes) WHERE NOT l.live RETURN l.retired").rows == (("pruned",),)
-    learned.lessons.forget_user("ann", namespace=NS)
-    assert ask(file, "MATCH (u:User) RETURN u.id").rows == ()
-    with Memory.open(file) as memory:
-        memory.forget(trajectory="r1", namespace=NS)
-    assert [*counted(file)] == [RULE.id]
 
 
 def test_a_property_of_a_lesson_that_is_of_another_type_than_the_model_says_is_left_out(tmp_path: Path):
@@ -321,16 +300,6 @@ def test_where_the_folder_cannot_be_written_the_copy_lies_in_the_cache(
     assert len(list((tmp_path / "cache").rglob("*.lbug"))) == 1
 
 
-def test_where_nothing_can_be_written_the_sentence_names_the_places(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    (tmp_path / "cache").write_text("no folder")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    (file.parent / f"memory.hepm{FOLDER}").write_text("no folder")
-    with pytest.raises(StoreError, match=r"nowhere to put the copy.*memory\.hepm\.cypher"):
-        ask(file)
-
-
 def test_a_damaged_copy_is_told_with_what_to_do(file: Path):
     ask(file)
     [copy] = folders_of(file)[0].iterdir()
@@ -351,9 +320,3 @@ def test_without_the_engine_the_sentence_names_the_extra_and_the_rest_works(file
         )  # fmt: skip
         assert done.returncode == status, done.stderr
         assert said in done.stderr
-
-
-def test_importing_hepm_loads_neither_engine_nor_driver():
-    code = "import sys, hepm, hepm.memory, hepm.cli.commands; print({'ladybug', 'neo4j'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=240)
-    assert done.stdout.strip() == "set()"

@@ -28,31 +28,21 @@ WRITES = [
     "MATCH (t:Tool) SET t.calls = 0",
     "MATCH (n:Probe) DETACH DELETE n",
     "MERGE (n:Probe) RETURN n",
-    "MATCH (n:Tool) REMOVE n.name",
-    "FOREACH (x IN [1] | CREATE (:Probe))",
     "CALL { CREATE (n:Probe) RETURN n } RETURN n",
     "UNWIND [1] AS x CALL { CREATE (:Probe) } IN TRANSACTIONS RETURN x",
     "LOAD CSV FROM 'file:///etc/passwd' AS line RETURN line",
     "CREATE INDEX probe FOR (n:Probe) ON (n.name)",
-    "DROP INDEX probe IF EXISTS",
-    "CREATE CONSTRAINT probe FOR (n:Probe) REQUIRE n.name IS UNIQUE",
     "ALTER CURRENT USER SET PASSWORD FROM 'a' TO 'bbbbbbbb'",
     "SHOW USERS",
-    "SHOW CURRENT USER",
-    "SHOW DATABASES",
     "SHOW TRANSACTIONS",
-    "SHOW TRANSACTIONS YIELD currentQuery, parameters RETURN currentQuery",
     "SHOW SETTINGS",
-    "SHOW SETTINGS YIELD name, value WHERE name STARTS WITH 'server' RETURN value",
     "TERMINATE TRANSACTIONS 'neo4j-transaction-1'",
     "CALL db.createLabel('Probe')",
     "CALL dbms.listConfig()",
     "CALL tx.setMetaData({a: 1})",
-    "CALL db.awaitIndexes(1)",
     "RETURN apoc.version() AS v",
     "RETURN '\\u0027 AS a, apoc.load.json(1) //' AS x",
     "PROFILE CREATE (n:Probe)",
-    "CYPHER 5 PROFILE CREATE (n:Probe)",
     "EXPLAIN RETURN 1",
     "RETURN 1; CREATE (n:Probe)",
     "",
@@ -70,12 +60,9 @@ def test_what_does_more_than_read_is_refused_and_does_nothing(ask: Any) -> None:
 
 READS = [
     "CALL db.labels() YIELD label RETURN label",
-    "CALL db.relationshipTypes()",
-    "CALL db.propertyKeys()",
     "CALL db.schema.visualization()",
     "CALL db.schema.nodeTypeProperties()",
     "SHOW INDEXES YIELD name RETURN name",
-    "SHOW CONSTRAINTS",
     "CYPHER 5 MATCH (t:Tool) RETURN count(t)",
     "CALL { MATCH (t:Tool) RETURN t LIMIT 1 } RETURN t.name",
     "MATCH (t:Tool) RETURN t {.name} LIMIT 1",
@@ -89,14 +76,6 @@ READS = [
 def test_what_only_reads_is_answered(ask: Any) -> None:
     for text in READS:
         assert ask(text).columns
-
-
-def test_a_transaction_that_reads_would_not_let_a_write_pass_either(driver: neo4j.Driver, neo4j_server: Neo4jServer):
-    with (
-        driver.session(database=neo4j_server.database, default_access_mode="READ") as session,
-        pytest.raises(neo4j.exceptions.ClientError, match="read access mode"),
-    ):
-        session.run("CREATE (:Probe)").consume()
 
 
 def test_time_and_rows_are_limited(ask: Any):
@@ -148,11 +127,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Projection]:
     [
         ("CREATE (n:Tool {pk: 9})", "CREATE is no query that reads"),
         ("MATCH (t:Tool) SET t.calls = 0", "read-only"),
-        ("MATCH (t:Tool) DETACH DELETE t", "read-only"),
-        ("MATCH (t:Tool) CREATE (:Tool {pk: 9})", "read-only"),
-        ("MERGE (t:Tool {pk: 1}) RETURN t", "MERGE is no query that reads"),
         ("COPY (MATCH (t:Tool) RETURN t.name) TO '{folder}/stolen.csv'", "COPY is no query that reads"),
-        ("EXPORT DATABASE '{folder}/stolen'", "EXPORT is no query that reads"),
         ("LOAD FROM '/etc/passwd' (file_format='csv', delim=':') RETURN *", "LOAD is no query that reads"),
         ("MATCH (t:Tool) LOAD FROM '/etc/passwd' (file_format='csv', delim=':') RETURN *", "LOAD reads files"),
         ("MATCH (t:Tool) /* ' */ load /* ' */ from '/etc/passwd' (file_format='csv') RETURN *", "LOAD reads files"),
@@ -160,10 +135,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Projection]:
         ("MATCH (t:Tool) WHERE t.calls > .5LOAD FROM '/etc/passwd' (file_format='csv') RETURN *", "LOAD reads files"),
         ("RETURN 1 AS a UNION ALL LOAD FROM '/etc/passwd' RETURN 1 AS a", "LOAD reads files"),
         ("INSTALL json", "INSTALL is no query"),
-        ("ATTACH 'x.db' AS x (dbtype sqlite)", "ATTACH is no query"),
-        ("BEGIN TRANSACTION", "BEGIN is no query"),
         ("CALL timeout=0", "may CALL show_functions, show_tables, table_info alone"),
-        ("CALL home_directory='/tmp' RETURN 1", "alone"),
         ("CALL project_graph('G', ['Tool'], ['NEXT'])", "alone"),
         ("RETURN 1; RETURN 2", "one query at a time"),
         ("EXPLAIN MATCH (t) RETURN t", "EXPLAIN comes from hepm"),
@@ -172,7 +144,6 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Projection]:
         ("RETURN $unknown", "--param unknown=…"),
         ("MATCH (t:Tool)", "cannot answer that: Parser exception.*hepm neo4j start"),
         ("MATCH (t:Thing) RETURN t", "Table Thing does not exist"),
-        ("MATCH (t:Tool) RETURN t.colour", "Cannot find property colour"),
         ("RETURN toFloat(1)", "function TOFLOAT does not exist"),
         ("MATCH (t:Tool) RETURN 1 AS a, 2 AS a", "a"),
     ],

@@ -74,12 +74,6 @@ HISTORIES: dict[str, list[History]] = {
     "a user forgotten": [forget_user("ann")],
     "rebuilt": [lambda store, namespace: store.rebuild(namespace=namespace, replay=RUNS.replay)],
     "outcomes told and told otherwise": [settle(r5=True, later=False), settle(later=True)],
-    "notes in one batch": [change(put=VERSIONS)],
-    "notes in one batch, the newest first": [change(put=VERSIONS[::-1], imported=True)],
-    "notes one by one, the newest first": [change(put=[one], imported=True) for one in VERSIONS[::-1]],
-    "the newest notes deleted": [change(put=VERSIONS), change(drop=[VERSIONS[2].id])],
-    "notes deleted that others revise": [change(put=VERSIONS), change(drop=[VERSIONS[1].id])],
-    "all notes deleted": [change(put=VERSIONS), change(drop=[one.id for one in VERSIONS])],
     "notes deleted, the newest before the others": [
         change(put=VERSIONS), change(drop=[VERSIONS[2].id]), change(drop=[VERSIONS[0].id, VERSIONS[1].id]),
     ],
@@ -87,10 +81,6 @@ HISTORIES: dict[str, list[History]] = {
         *(change(put=[one], imported=True) for one in VERSIONS[::-1]), forget_user("eve"),
     ],
 }  # fmt: skip
-
-
-# The histories of notes differ in their order alone.
-FEW = [name for name in HISTORIES if "note" not in name] + ["notes deleted, the newest before the others"]
 
 
 @pytest.fixture(scope="module")
@@ -125,9 +115,7 @@ def lived(
     clear_server(driver, neo4j_server.database, [*namespaces.values()])
 
 
-@pytest.mark.parametrize(
-    "history", [pytest.param(name, marks=[] if name in FEW else pytest.mark.exhaustive) for name in HISTORIES]
-)
+@pytest.mark.parametrize("history", HISTORIES)
 def test_what_the_server_keeps_of_lessons_is_what_the_copy_derives(
     history: str, lived: tuple[Projection, Mapping[str, str]], driver: neo4j.Driver, neo4j_server: Neo4jServer
 ):

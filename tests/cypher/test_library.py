@@ -25,10 +25,7 @@ from tests.cypher.remembered import (
     BY_QUESTION,
     DO_NOT_RETURN,
     GIVE_UP,
-    GO_ON,
-    LOOK,
     LOOK_TWICE,
-    LOOK_WELL,
     RETURN,
     VALUES,
     learn,
@@ -170,27 +167,10 @@ def test_the_strongest_next_tools_are_those_counted_by_hand(told: Any):
     assert [row[2] for row in rows] == [4, 1, 1]
 
 
-def test_loops_retries_and_tools_without_success_are_found(told: Any):
-    assert [row[:2] for row in told("loops").rows] == [("get_order", "get_product")]
-    assert [row[0] for row in told("retries").rows] == ["get_order"]
-    assert {row[0] for row in told("never_followed_by_success").rows} == {"cancel_order", "give_up"}
-
-
 def test_no_edge_is_gone_twice_on_the_way_to_what_comes_two_steps_ahead(told: Any):
     # get_order leads to itself: twice around is no way of two steps.
     rows = told("two_steps_ahead").dicts()
     assert [(row["tool"], row["ways"]) for row in rows] == [("get_order", 1), ("return_items", 1), ("get_product", 1)]
-
-
-def test_months_and_models_are_put_side_by_side(told: Any):
-    months = told("months_side_by_side").dicts()
-    assert [(m["month"], m["runs"], m["failures"]) for m in months] == [
-        ("2026-09", 2, 0),
-        ("2026-10", 3, 1),
-        ("2026-11", 2, 1),
-    ]
-    models = told("models_side_by_side").dicts()
-    assert [(m["model"], m["runs"], m["successes"]) for m in models] == [("one", 6, 3), ("other", 3, 2)]
 
 
 def test_a_lesson_helped_or_hurt_by_the_share_of_successes_among_all_runs(told: Any):
@@ -207,26 +187,10 @@ def test_a_lesson_helped_or_hurt_by_the_share_of_successes_among_all_runs(told: 
     ]
 
 
-def test_the_family_of_a_lesson_reaches_to_what_it_came_from_and_what_came_from_it(told: Any):
-    ways = [[node["properties"]["id"] for node in row["way"]["nodes"]] for row in told("family_of_lesson").dicts()]
-    assert sorted(ways) == sorted([[LOOK_TWICE.id, LOOK.id], [LOOK_WELL.id, LOOK_TWICE.id]])
-
-
 def test_principles_contradict_where_one_says_what_the_other_denies_and_both_are_live(told: Any):
     # GO_ON too says what a principle denies: but that one was pruned.
     found = [(row["after"], row["tool"], row["says"], row["denies"]) for row in told("contradictions").dicts()]
     assert found == [("get_order", "return_items", RETURN.text, DO_NOT_RETURN.text)]
-
-
-def test_lessons_that_nobody_used_are_told_with_how_often_they_were_shown(told: Any):
-    rows = told("unsettled_lessons").dicts()
-    assert (rows[0]["lesson"], rows[0]["shown"], rows[0]["what"]) == (GO_ON.id, 1, "guiding principle")
-    assert {row["shown"] for row in rows[1:]} == {0}
-
-
-def test_a_tool_that_only_a_retired_lesson_is_about_lacks_one(told: Any):
-    # give_up was called in three runs that failed, cancel_order in two; GIVE_UP is about that.
-    assert [(row["tool"], row["failures"]) for row in told("tools_without_lesson").dicts()] == [("give_up", 3)]
 
 
 STEPS = "MATCH (a:Tool {namespace: $namespace})"

@@ -45,12 +45,12 @@ def filled(folder: Path, runs: Iterable[Trajectory]) -> Memory:
 
 def learned(memory: Memory) -> Learned:
     """What it knows now."""
-    return memory.mirror().learned.latest()
+    return memory.evidence().latest()
 
 
 def sample_of(memory: Memory) -> RunSample:
     """The runs that it learns from."""
-    return memory.mirror().learned.runs()
+    return memory.evidence().runs()
 
 
 def run_of(memory: Memory, name: str) -> LabelledRun:

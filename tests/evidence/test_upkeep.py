@@ -102,7 +102,7 @@ def test_what_was_added_run_by_run_is_suggested_as_if_learned_anew(memory: Memor
     memory.ingest(runs(20, 100))
     memory.follow_now()
     added = [ranked(memory, f"{thing} blue")[0][0] for thing in ("lamp", "shoes")]
-    memory.mirror().learned.update(anew=True)
+    memory.evidence().update(anew=True)
     assert added == [ranked(memory, f"{thing} blue")[0][0] for thing in ("lamp", "shoes")] == ["refund", "buy"]
 
 
@@ -240,7 +240,7 @@ def test_of_a_large_memory_the_latest_runs_and_some_earlier_ones_are_learned_fro
 
 def test_places_of_a_large_memory_that_were_hardly_read_are_read_from_the_store(in_part: Memory) -> None:
     place = CallPlace("hum")
-    live = in_part.mirror().learned
+    live = in_part.evidence()
     seen = live.latest().places.get(place)
     assert seen is None or seen.seen < 12
     assert live.at(place).places[place].seen == 12
@@ -250,7 +250,7 @@ def test_places_of_a_large_memory_that_were_hardly_read_are_read_from_the_store(
 
 def test_what_was_read_of_a_place_is_read_anew_after_a_run_came(in_part: Memory) -> None:
     place = CallPlace("hum")
-    live = in_part.mirror().learned
+    live = in_part.evidence()
     assert live.at(place).places[place].seen == 12
     in_part.ingest([trajectory("more", "hum", "whistle", goal="a tune")])
     in_part.follow_now()
@@ -268,12 +268,12 @@ def test_a_memory_that_was_read_whole_and_outgrows_it_goes_on(tmp_path: Path, mo
     with opened(tmp_path) as memory:
         memory.ingest(runs(30))
         assert ranked(memory)[0][0] == "refund"
-        assert memory.mirror().learned.whole
+        assert memory.evidence().whole
         for start in range(30, 150, 40):
             memory.ingest(runs(40, first=start))
             memory.refresh()
             assert ranked(memory)[0][0] == "refund"
-        assert not memory.mirror().learned.whole
+        assert not memory.evidence().whole
 
 
 def test_rules_that_another_process_counted_are_read_until_a_run_is_stored(
@@ -281,14 +281,14 @@ def test_rules_that_another_process_counted_are_read_until_a_run_is_stored(
 ) -> None:
     with opened(tmp_path) as memory:
         memory.ingest(desk_runs(60))
-        counted = memory.mirror().learned.rules()
+        counted = memory.evidence().rules()
     learnings.clear()
     with opened(tmp_path) as other:
-        assert other.mirror().learned.rules(anew=False) == counted
+        assert other.evidence().rules(anew=False) == counted
         assert learnings == []
         other.ingest([desk_run(99, "delivered", "cancel_order")])
     with opened(tmp_path) as other:
-        again = other.mirror().learned.rules(anew=False)
+        again = other.evidence().rules(anew=False)
     (rule,) = (rule for rule in again if "cancel_order" in rule.worse)
     assert "desk-99" in rule.runs["cancel_order"].failed
 
@@ -296,11 +296,11 @@ def test_rules_that_another_process_counted_are_read_until_a_run_is_stored(
 def test_rules_whose_file_is_damaged_are_counted_again(tmp_path: Path) -> None:
     with opened(tmp_path) as memory:
         memory.ingest(desk_runs(60))
-        counted = memory.mirror().learned.rules()
+        counted = memory.evidence().rules()
     (file,) = (tmp_path / "runs.hepm-fit").glob("*.rules.json")
     file.write_text(file.read_text("utf-8")[:-40], "utf-8")
     with opened(tmp_path) as other:
-        assert other.mirror().learned.rules(anew=False) == counted != []
+        assert other.evidence().rules(anew=False) == counted != []
 
 
 def test_the_values_of_decisions_are_read_from_the_file_until_a_run_is_stored(
@@ -308,17 +308,17 @@ def test_the_values_of_decisions_are_read_from_the_file_until_a_run_is_stored(
 ) -> None:
     with opened(tmp_path) as memory:
         memory.ingest(desk_runs(60))
-        counted = memory.mirror().learned.rules()
+        counted = memory.evidence().rules()
     for file in (tmp_path / "runs.hepm-fit").glob("*.rules.json"):
         file.unlink()
     learnings.clear()
     with opened(tmp_path) as other:
-        _ = other.mirror().learned.runs()  # who asks for the runs alone does not need their values
-        assert other.mirror().learned.rules(anew=False) == counted
+        _ = other.evidence().runs()  # who asks for the runs alone does not need their values
+        assert other.evidence().rules(anew=False) == counted
         assert learnings == []
         other.ingest([desk_run(99, "delivered", "cancel_order")])
     with opened(tmp_path) as other:
-        values = [decision.value for decision in other.mirror().learned.valued().decisions]
-        again = [decision.value for decision in other.mirror().learned.valued(anew=True).decisions]
+        values = [decision.value for decision in other.evidence().valued().decisions]
+        again = [decision.value for decision in other.evidence().valued(anew=True).decisions]
         assert values == again
         assert learnings

@@ -86,7 +86,7 @@ def test_progress_starts_at_zero_before_the_first_run_is_read_and_ends_at_the_to
         assert isinstance(store, SQLiteStore)
         seen: list[tuple[int, int] | str] = []
         with store._connections.reading() as connection:
-            connection.set_trace_callback(lambda sent: seen.append("runs") if "t.record" in sent else None)
+            connection.set_trace_callback(lambda sent: seen.append("runs") if "record" in sent else None)
             memory.examine(on_progress=lambda done, total: seen.append((done, total)))
             connection.set_trace_callback(None)
         total = memory.totals().trajectories

@@ -50,7 +50,6 @@ READS: dict[str, Callable[[Store, str], Any]] = {
         plain(store.states_after("a", namespace=ns)),
         plain(store.states_after("a", namespace=ns, newer_than=1)),
     ),
-    "states_newer_than": lambda store, ns: plain(store.states_newer_than(0, namespace=ns)),
     "vectors_of_states": lambda store, ns: sorted(store.vectors_of_states(list(range(100)), namespace=ns)),
     "search_states": lambda store, ns: [
         (row, round(cosine, 3)) for row, cosine in store.search_states(VECTOR, namespace=ns, limit=9)
@@ -90,14 +89,10 @@ READS: dict[str, Callable[[Store, str], Any]] = {
     "outcomes_by_day": lambda store, ns: sorted(store.outcomes_by_day(namespace=ns).items()),
     "models": lambda store, ns: store.models(namespace=ns, most=9),
     "requests_before": lambda store, ns: store.requests_before(namespace=ns, most=9),
-    "ends_of": lambda store, ns: sorted(store.ends_of(["r1", "r2", "r3"], namespace=ns).items()),
     "latest_records": lambda store, ns: store.latest_records(namespace=ns, before=1 << 62, limit=9),
     "near": lambda store, ns: [row[:10] for row in store.near(VECTOR, ns, 9)],
     "drifts": lambda store, ns: [one for one in store.drifts(["a", "b"], namespace=ns).values() if one],
     "marks": lambda store, ns: [one for part in store.marks(namespace=ns) for one in sorted(part)],
-    "unlabelled": lambda store, ns: [
-        row[1:] for row in store.unlabelled(namespace=ns, before=1 << 62, environment=None, task=None, limit=9)
-    ],
 }
 WRITES: dict[str, Callable[[Store, str], Any]] = {
     "add": lambda store, ns: [

@@ -147,6 +147,24 @@ def test_a_graph_stays_as_it_is_and_the_next_one_has_what_came_also_of_another_p
         assert memory.graph(c=0).edges["look", "buy"]["weight"] == 1
 
 
+def test_a_graph_that_followed_changes_is_that_of_a_memory_that_reads_afresh(tmp_path: Path) -> None:
+    changes: list[Callable[[Memory], object]] = [
+        lambda memory: memory.ingest([trajectory("new", "look", "buy", "drop", goal="a red lamp")]),
+        lambda memory: memory.ingest([trajectory("again", "look", "buy", "drop", goal="a red lamp", ended_at=9.0)]),
+        lambda memory: memory.forget(trajectory="new"),
+        lambda memory: memory.rebuild(),
+    ]
+    with Memory.open(tmp_path) as memory:
+        taught(memory)
+        for change in changes:
+            memory.graph(labels=GRAPH_LABELS)
+            change(memory)
+            with Memory.open(tmp_path) as fresh:
+                mine, theirs = memory.graph(labels=GRAPH_LABELS), fresh.graph(labels=GRAPH_LABELS)
+                assert list(mine.nodes(data=True)) == list(theirs.nodes(data=True))
+                assert nx.utils.graphs_equal(mine, theirs)
+
+
 def test_the_uses_of_a_lesson_are_those_of_now(tmp_path: Path) -> None:
     with Memory.open(tmp_path) as memory:
         former = taught(memory).graph(labels=["Principle"])

@@ -76,7 +76,7 @@ def test_every_index_that_a_statement_names_is_made_by_the_schema(neo4j_server: 
     assert named <= made | {"state_embedding", "lesson_embedding"}
 
 
-READ_EVERYTHING = {"drop_all_vectors", "drop_all_said_vectors", "drop_all_lesson_vectors", "namespaces"}
+READ_EVERYTHING = {"drop_all_vectors", "drop_all_run_vectors", "drop_all_lesson_vectors", "namespaces"}
 SEEK = re.compile(r"\w*:(\w+)\(([\w, ]+)\)")
 
 

@@ -281,7 +281,7 @@ def test_writers_on_several_threads_count_every_run_once(store: Store) -> None:
 def test_changing_the_embedder_drops_every_vector_and_keeps_the_states(store: Store) -> None:
     add(store, Shelf(trajectory("r", "a", "b")))
     store.set_embedder("other", 512)
-    assert len(list(store.iter_states(namespace=NS, without_vector=True))) == 2
+    assert [vector for _, _, vector in store.iter_held_states(namespace=NS)] == [None, None]
     assert store.header.embedder == "other"
 
 
@@ -362,9 +362,3 @@ def test_runs_are_told_by_task_and_their_records_are_found_by_id(store: Store) -
     assert store.runs_by_task(namespace=NS) == [("shop", "", "c"), ("shop", "t2", "a"), ("shop", "t2", "b")]
     found = store.records_of(["a", "gone", "c"], namespace=NS)
     assert found == {name: record for name, record, _ in store.iter_records(namespace=NS) if name in ("a", "c")}
-
-
-def test_the_ends_of_runs_are_known_where_they_were_recorded(store: Store) -> None:
-    add(store, Shelf(trajectory("b", "look", ended_at=20.0), trajectory("a", "look"), trajectory("c", "look")))
-    add(store, Shelf(trajectory("d", "look", ended_at=10.0)))
-    assert store.ends_of(["a", "b", "d", "gone"], namespace=NS) == {"b": 20.0, "d": 10.0}

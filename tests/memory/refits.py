@@ -15,13 +15,13 @@ from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 def refits_held(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Inside it, what is computed from all runs waits; after a while it fails whoever asked for it."""
     go_on = Event()
-    follow_calls = NamespaceMirror.follow_calls
+    update = NamespaceMirror.update
 
     def held(mirror: NamespaceMirror, *, anew: bool = True, defer: bool = False) -> None:
         assert defer or go_on.wait(10), "this waits for all runs"
-        follow_calls(mirror, anew=anew, defer=defer)
+        update(mirror, anew=anew, defer=defer)
 
-    monkeypatch.setattr(NamespaceMirror, "follow_calls", held)
+    monkeypatch.setattr(NamespaceMirror, "update", held)
     try:
         yield
     finally:

@@ -77,15 +77,6 @@ class Uses(NamedTuple):
         """s(p) = (c_succ + 1) / (c_use + 2), in (0, 1) (EvolveR 3.2.1, equation 2)."""
         return (self.successes + 1) / (self.uses + 2)
 
-    def plus(self, other: Uses, sign: int = 1) -> Uses:
-        """The sum, or the difference."""
-        return Uses(*(mine + sign * theirs for mine, theirs in zip(self, other, strict=True)))
-
-    @classmethod
-    def of(cls, success: bool | None) -> Uses:
-        """What one exposure counts, by the outcome of its run."""
-        return cls(1, int(success is not None), int(success is True))
-
 
 UNUSED: Final = Uses()  # a lesson that was never shown
 

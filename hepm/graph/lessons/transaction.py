@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hepm.graph.lessons.rows import (
     APPROVED,
     PENDING,
-    UNUSED,
     Answer,
     Exposure,
     LessonRow,
     Reported,
     Source,
     StoredLesson,
-    Uses,
     exposures_of,
     from_record,
     stored_lessons,
 )
 from hepm.graph.rows import Float32Array, TextEmbedder, as_bool
+
+if TYPE_CHECKING:
+    from hepm.graph.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,77 +61,63 @@ class Changed(NamedTuple):
     refused: tuple[str, ...] = ()
 
 
-class LessonTransaction(ABC):
-    """Lessons of one namespace inside a write transaction. Statements have the same names in every store."""
+class LessonTransaction:
+    """Lessons of one namespace inside a write transaction, over statements that have the same names in every store."""
 
-    @abstractmethod
-    def rows(self, name: str, /, **values: Any) -> Iterable[Sequence[Any]]:
-        """The rows of a named statement."""
-
-    @abstractmethod
-    def write(self, name: str, /, rows: Iterable[Mapping[str, object]] = ({},)) -> None:
-        """Run a named statement for each row; lessons, runs, users and answers are named by their ids."""
-
-    @abstractmethod
-    def put(self, rows: Sequence[LessonRow], vectors: Mapping[str, Float32Array]) -> None:
-        """Insert or rewrite rows, with vectors by text; uses stay."""
+    def __init__(self, write: Transaction) -> None:
+        self._write = write
 
     def relink(self, tools: Collection[str]) -> None:
         """Link lessons about tools again, whose names now stand for others."""
         about: list[LessonRow] = []
-        for lesson in stored_lessons(self.rows("lessons", newer_than=-1)):
+        for lesson in stored_lessons(self._write.rows("lessons", newer_than=-1)):
             if not set(lesson.row.tools).isdisjoint(tools):
                 about.append(lesson.row)
-        self.put(about, {})
+        self._write.put_lessons(about, {})
 
     def put_answers(self, answers: Sequence[Answer]) -> None:
         """See `LessonStore.put_answers`."""
-        self.write("put_answers", [answer._asdict() for answer in answers])
+        self._write.write("put_answers", [answer._asdict() for answer in answers])
 
     def drop_answers_about(self, runs: Sequence[str]) -> None:
         """Delete answers about runs, and the marks that a step has seen them."""
-        self.write("drop_answers_about", [{"run": run} for run in runs])
-
-    def _credit(self, more: Mapping[str, Uses]) -> None:
-        """Add uses, which may be negative, by lesson."""
-        rows: list[dict[str, object]] = []
-        for lesson, uses in more.items():
-            rows.append({"lesson": lesson, **uses._asdict()})
-        self.write("credit_lessons", rows)
+        self._write.write("drop_answers_about", [{"run": run} for run in runs])
 
     def _put_exposures(self, exposures: Iterable[Exposure]) -> None:
-        self.write("put_showings", [exposure._asdict() for exposure in exposures])
+        self._write.write("put_showings", [exposure._asdict() for exposure in exposures])
 
     def _drop(self, ids: Collection[str]) -> None:
         if ids:
-            self.write("drop_lessons", [{"lesson": name} for name in ids])
-            self.write("count_removal")
+            self._write.write("drop_lessons", [{"lesson": name} for name in ids])
+            self._write.write("count_removal")
 
     def get(self, ids: Iterable[str]) -> dict[str, StoredLesson]:
         """Stored lessons by id."""
         distinct = list(dict.fromkeys(ids))
         if not distinct:
             return {}
-        stored = stored_lessons(self.rows("find_lessons", ids=distinct))
+        stored = stored_lessons(self._write.rows("find_lessons", ids=distinct))
         return {lesson.row.id: lesson for lesson in stored}
 
     def _outcomes(self, runs: Iterable[str]) -> dict[str, bool | None]:
         """Outcomes of stored runs by id; runs that are not stored are left out."""
         outcomes: dict[str, bool | None] = {}
-        for run, _, success, *_ in self.rows("find_runs", ids=list(runs)):
+        for run, _, success, *_ in self._write.rows("find_runs", ids=list(runs)):
             outcomes[run] = as_bool(success)
         return outcomes
 
     def _reported(self, runs: Sequence[str]) -> dict[str, bool]:
         """Outcomes that were reported of runs, by id; runs without one are left out."""
         outcomes: dict[str, bool] = {}
-        for run, success in self.rows("told_outcomes_of", runs=runs):
+        for run, success in self._write.rows("told_outcomes_of", runs=runs):
             outcomes[run] = bool(success)
         return outcomes
 
     def exposures(self, runs: Sequence[str]) -> list[Exposure]:
         """What was shown in runs."""
-        return exposures_of(self.rows("showings_in", runs=runs))
+        if not self._write.shown:
+            return []
+        return exposures_of(self._write.rows("showings_in", runs=runs))
 
     def change(self, change: LessonChange, vectors: Mapping[str, Float32Array]) -> Changed:
         """See `LessonStore.change`."""
@@ -172,7 +158,7 @@ class LessonTransaction(ABC):
                     refused.append(row.id)
                 else:
                     new[row.id] = linked
-        self.put([*new.values(), *merged.values()], vectors)
+        self._write.put_lessons([*new.values(), *merged.values()], vectors)
         return Changed(tuple(new), tuple(merged), tuple(refused))
 
     def _retire_and_revive(self, change: LessonChange) -> None:
@@ -187,7 +173,7 @@ class LessonTransaction(ABC):
             if lesson in known:
                 row = known[lesson].row
                 rows.append(replace(row, retired="", retired_by=APPROVED if row.retired == PENDING else ""))
-        self.put(rows, {})
+        self._write.put_lessons(rows, {})
 
     def _unlink(self, unlink: Mapping[str, Collection[str]]) -> None:
         """Remove runs from the sources of lessons; a run whose words a lesson is in stays."""
@@ -195,7 +181,7 @@ class LessonTransaction(ABC):
         for lesson, stored in self.get(unlink).items():
             kept = [source for source in stored.row.sources if source.words or source.run not in unlink[lesson]]
             rows.append(replace(stored.row, sources=tuple(kept)))
-        self.put(rows, {})
+        self._write.put_lessons(rows, {})
 
     def carry(
         self,
@@ -229,7 +215,6 @@ class LessonTransaction(ABC):
         for exposure, right in wrong_exposures(fresh.values(), self._outcomes(runs), self._reported(runs)):
             fresh[exposure.run, exposure.lesson] = exposure._replace(success=right)
         self._put_exposures(fresh.values())
-        self._credit(recount(fresh.values()))
 
     def show(self, run: str, lessons: Sequence[str]) -> int:
         """See `LessonStore.show`."""
@@ -243,7 +228,6 @@ class LessonTransaction(ABC):
         if success is None:
             success = self._reported([run]).get(run)
         self._put_exposures(Exposure(run, lesson, success) for lesson in fresh)
-        self._credit(dict.fromkeys(fresh, Uses.of(success)))
         return len(fresh)
 
     def record_outcomes(self, outcomes: Mapping[str, bool]) -> int:
@@ -251,16 +235,12 @@ class LessonTransaction(ABC):
         if not outcomes:
             return 0
         changed: list[Exposure] = []
-        more: defaultdict[str, Uses] = defaultdict(Uses)
         for exposure in self.exposures(list(outcomes)):
             success = outcomes[exposure.run]
+            # An outcome that comes twice counts once.
             if exposure.success != success:
                 changed.append(exposure._replace(success=success))
-                before, now = Uses.of(exposure.success), Uses.of(success)
-                # Subtract the credit of the former outcome: an outcome that comes twice counts once.
-                more[exposure.lesson] = more[exposure.lesson].plus(now).plus(before, -1)
         self._put_exposures(changed)
-        self._credit(more)
         return len(changed)
 
     def report_outcomes(self, outcomes: Mapping[str, bool]) -> int:
@@ -270,13 +250,13 @@ class LessonTransaction(ABC):
         for run, success in outcomes.items():
             if before.get(run) != success:
                 changed.append({"run": run, "success": success})
-        self.write("put_told_outcomes", changed)
+        self._write.write("put_told_outcomes", changed)
         return self.record_outcomes(outcomes)
 
     def forget_from(self, runs: Sequence[str]) -> bool:
         """Delete what was learned from runs, shown in them and asked about them; whether any lesson was touched."""
         gone = set(runs)
-        touched = stored_lessons(self.rows("lessons_from", runs=runs), damaged=runs)
+        touched = stored_lessons(self._write.rows("lessons_from", runs=runs), damaged=runs)
         changed: list[LessonRow] = []
         lost: dict[str, LessonRow] = {}
         for stored in touched:
@@ -291,13 +271,9 @@ class LessonTransaction(ABC):
         changed += self._freed_by(lost)
 
         exposures = self.exposures(runs)
-        less: defaultdict[str, Uses] = defaultdict(Uses)
-        for exposure in exposures:
-            # A forgotten run no longer speaks for what it was shown.
-            less[exposure.lesson] = less[exposure.lesson].plus(Uses.of(exposure.success), -1)
-        self.put(changed, {})
-        self._credit(less)
-        self.write("drop_showings", [{"run": run} for run in runs])
+        self._write.put_lessons(changed, {})
+        # A forgotten run no longer speaks for what it was shown.
+        self._write.write("drop_showings", [{"run": run} for run in runs])
         self.drop_answers_about(runs)
         self._drop(lost)
         return bool(touched or exposures)
@@ -318,9 +294,9 @@ class LessonTransaction(ABC):
 
     def forget_user(self, user: str) -> list[str]:
         """See `LessonStore.forget_user`."""
-        lessons = [lesson for (lesson,) in self.rows("lessons_of_user", user=user)]
+        lessons = [lesson for (lesson,) in self._write.rows("lessons_of_user", user=user)]
         self._drop(lessons)
-        self.write("drop_answers_of", [{"user": user}])
+        self._write.write("drop_answers_of", [{"user": user}])
         return lessons
 
     def mend(self, embedder: TextEmbedder | None) -> None:
@@ -331,19 +307,19 @@ class LessonTransaction(ABC):
             texts = sorted({row.text for row in rows})
             # Each text once: many lessons may share one.
             vectors = dict(zip(texts, embedder.embed(texts), strict=True))
-            self.write("drop_lesson_vectors")
-            self.write("count_removal")
+            self._write.write("drop_lesson_vectors")
+            self._write.write("count_removal")
         # About runs that are gone, as a killed process may have left them.
-        self.write("drop_orphan_answers")
-        self.put(rows, vectors)
+        self._write.write("drop_orphan_answers")
+        self._write.put_lessons(rows, vectors)
         self._mend_exposures()
-        self._mend_uses()
+        self._write.write("set_uses", [{"lesson": row.id, **row.prior._asdict()} for row in rows])
 
     def _drop_unreadable(self) -> list[LessonRow]:
         """Drop the lessons whose records cannot be read or have another id; the others."""
         rows: dict[str, LessonRow] = {}
         lost: list[str] = []
-        for _, lesson, record, *_ in self.rows("lessons", newer_than=-1):
+        for _, lesson, record, *_ in self._write.rows("lessons", newer_than=-1):
             try:
                 row = from_record(record)
             except ValueError:
@@ -357,19 +333,10 @@ class LessonTransaction(ABC):
         return list(rows.values())
 
     def _mend_exposures(self) -> None:
-        exposures = exposures_of(self.rows("showings"))
+        exposures = exposures_of(self._write.rows("showings"))
         runs = list(dict.fromkeys(exposure.run for exposure in exposures))
         wrong = wrong_exposures(exposures, self._outcomes(runs), self._reported(runs))
         self._put_exposures(exposure._replace(success=right) for exposure, right in wrong)
-
-    def _mend_uses(self) -> None:
-        counted = recount(exposures_of(self.rows("showings")))
-        differences: dict[str, Uses] = {}
-        for stored in stored_lessons(self.rows("lessons", newer_than=-1)):
-            right = counted.get(stored.row.id, UNUSED).plus(stored.row.prior)
-            if right != stored.uses:
-                differences[stored.row.id] = right.plus(stored.uses, -1)
-        self._credit(differences)
 
 
 def _each_once(rows: Iterable[LessonRow]) -> dict[str, LessonRow]:
@@ -429,11 +396,3 @@ def wrong_exposures(
         if exposure.success != right and not agrees_with_report:
             wrong.append((exposure, right))
     return wrong
-
-
-def recount(exposures: Iterable[Exposure]) -> dict[str, Uses]:
-    """The uses of each lesson by its exposures."""
-    uses: defaultdict[str, Uses] = defaultdict(Uses)
-    for exposure in exposures:
-        uses[exposure.lesson] = uses[exposure.lesson].plus(Uses.of(exposure.success))
-    return dict(uses)

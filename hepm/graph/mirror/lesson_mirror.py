@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.lessons.rows import APPROVED, KINDS, Kind, StoredLesson
+from hepm.graph.lessons.rows import APPROVED, KINDS, Kind, LessonRow, StoredLesson
 from hepm.graph.mirror.nearest import StateBlock
 from hepm.graph.rows import Float32Array, Header
 from hepm.graph.store import Store
@@ -30,54 +30,48 @@ _GROWTH: Final = 1 + 1 / 64
 
 
 class _Shelf(NamedTuple):
-    """The weighted vectors of the lessons of one kind, retired ones included.
+    """The weighted vectors of the lessons of one kind, retired ones included, by the places of their ids.
 
-    `block`, `ids` and `known` grow in place; a reader looks no further than `size`. `raw` holds the stored vectors, and
-    `weighed` the number of lessons when the weights were counted.
+    `block` grows in place; a reader looks no further than its `ids`. `raw` holds the stored vectors, and `weighed` the
+    number of lessons when the weights were counted.
     """
 
-    raw: tuple[NDArray[np.float16], ...]
-    weights_D: Float32Array
-    weighed: int
-    block: StateBlock
-    ids: list[str]
-    known: set[str]
-    size: int
+    raw: tuple[NDArray[np.float16], ...] = ()
+    weights_D: Float32Array = np.empty(0, dtype=np.float32)
+    weighed: int = 0
+    block: StateBlock = StateBlock()
+    ids: Sequence[str] = ()
 
     def with_new(self, lessons: Sequence[StoredLesson]) -> _Shelf:
         """The shelf with those lessons that it lacks; O(D) each, and at times O(N · D) to weigh all again.
 
         A known lesson is skipped: its words, and so its vector, never change.
         """
-        whole = len(self.ids) == len(self.block) == self.size  # else a writer was interrupted
-        known = self.known if whole else set(self.ids[: self.size])
+        known = set(self.ids)
         fresh: dict[str, Float32Array] = {}
         for lesson in lessons:
             if lesson.vector is not None and lesson.row.id not in known:
                 fresh[lesson.row.id] = lesson.vector
         if not fresh:
             return self
-        size = self.size + len(fresh)
-        fresh_ND = np.stack(list(fresh.values())).astype(np.float16)
-        # Few more lessons: the weights are still about right, and only the new vectors are weighed.
-        if whole and size <= _GROWTH * self.weighed:
-            _extend(self.block, fresh_ND, self.weights_D)
-            self.ids.extend(fresh)
-            self.known.update(fresh)
-            return self._replace(raw=(*self.raw, fresh_ND), size=size)
+        ids = [*self.ids, *fresh]
+        raw = (*self.raw, np.stack(list(fresh.values())).astype(np.float16))
+        # Few more lessons: the weights are still about right, and only the new vectors are weighed. Another length: a
+        # writer was interrupted.
+        if len(ids) <= _GROWTH * self.weighed and len(self.block) == len(self.ids):
+            _extend(self.block, raw[-1], self.weights_D)
+            return self._replace(raw=raw, ids=ids)
         # A block of its own: readers of the former one go on undisturbed.
-        raw_ND = np.concatenate([*self.raw, fresh_ND])
+        raw_ND = np.concatenate(raw)
         weights_D = rarity(raw_ND)
         block = StateBlock()
-        for start in range(0, size, _WEIGHTED_AT_ONCE):
+        for start in range(0, len(ids), _WEIGHTED_AT_ONCE):
             _extend(block, raw_ND[start : start + _WEIGHTED_AT_ONCE], weights_D)
-        ids = [*self.ids[: self.size], *fresh]
-        return _Shelf((raw_ND,), weights_D, size, block, ids, set(ids), size)
+        return _Shelf((raw_ND,), weights_D, len(ids), block, ids)
 
 
 def _extend(block: StateBlock, raw_ND: NDArray[Any], weights_D: Float32Array) -> None:
-    numbers = range(len(block), len(block) + len(raw_ND))
-    block.extend(weighted(raw_ND.astype(np.float32), weights_D), [()] * len(raw_ND), numbers)
+    block.extend(weighted(raw_ND.astype(np.float32), weights_D), [()] * len(raw_ND))
 
 
 class _Snapshot(NamedTuple):
@@ -102,14 +96,9 @@ class LessonMirror:
         self._read(store.header)
 
     def _read(self, header: Header) -> None:
-        nothing = np.empty(0, dtype=np.float32)
-        lessons: dict[Kind, dict[str, StoredLesson]] = {}
-        shelves: dict[Kind, _Shelf] = {}
-        for kind in KINDS:
-            lessons[kind] = {}
-            shelves[kind] = _Shelf((), nothing, 0, StateBlock(), [], set(), 0)
-        nothing_yet = _Snapshot(lessons, shelves, {})
-        self._now = _with(nothing_yet, self._changed(nothing_yet))
+        self._recorded: dict[str, str] = {}  # the token of each run behind lessons
+        nothing = _Snapshot({kind: {} for kind in KINDS}, dict.fromkeys(KINDS, _Shelf()), {})
+        self._now = self._with_changed(nothing, newer_than=0)
         self._header = header
 
     def follow(self, header: Header) -> None:
@@ -120,33 +109,43 @@ class LessonMirror:
         if (header.lessons_removed, header.embedder) != (before.lessons_removed, before.embedder):
             self._read(header)
             return
-        changed = self._changed(self._now, newer_than=before.revision)
-        if changed:
-            # Until this is done, all is to be read anew: an interrupted change is half made.
-            self._header = replace(before, lessons_removed=-1)
-            self._now = _with(self._now, changed)
+        # Until this is done, all is to be read anew: an interrupted change is half made.
+        self._header = replace(before, lessons_removed=-1)
+        self._now = self._with_changed(self._now, newer_than=before.revision)
         self._header = header
 
-    def _changed(self, before: _Snapshot, newer_than: int = 0) -> list[StoredLesson]:
-        """Lessons that a later revision touched; who recorded the runs that are new behind them is noted."""
-        changed = self._store.lessons.list(namespace=self._namespace, newer_than=newer_than)
-        new_runs: dict[str, set[str]] = {}
-        noted: dict[str, set[str]] = {}
-        for lesson in changed:
-            id, known = lesson.row.id, before.lessons[lesson.row.kind].get(lesson.row.id)
-            if known is not None and known.row == lesson.row:
-                continue
-            new_runs[id] = lesson.row.run_ids
-            noted[id] = set()
-            if known is not None and known.row.run_ids <= new_runs[id]:
-                new_runs[id] -= known.row.run_ids
-                noted[id] = self._taught_by[id]
-        runs = set[str]().union(*new_runs.values())
-        recorded = self._store.tokens_of(sorted(runs), namespace=self._namespace) if runs else {}
-        self._tokens.update(recorded.values())
-        for id, new in new_runs.items():
-            self._taught_by[id] = noted[id] | {recorded.get(run, "") for run in new}
-        return changed
+    def _with_changed(self, before: _Snapshot, newer_than: int) -> _Snapshot:
+        """The snapshot with the lessons that a later revision touched; of other kinds nothing is done again."""
+        by_kind: defaultdict[Kind, list[StoredLesson]] = defaultdict(list)
+        rewritten: list[LessonRow] = []
+        for lesson in self._store.lessons.list(namespace=self._namespace, newer_than=newer_than):
+            by_kind[lesson.row.kind].append(lesson)
+            known = before.lessons[lesson.row.kind].get(lesson.row.id)
+            if known is None or known.row != lesson.row:
+                rewritten.append(lesson.row)
+        self._note_teachers(rewritten)
+        now = before._replace(shelves=before.shelves.copy(), cached=before.cached.copy())
+        for kind, lessons in by_kind.items():
+            for lesson in lessons:
+                now.lessons[kind][lesson.row.id] = lesson._replace(vector=None)  # the shelf has the vectors
+            now.shelves[kind] = before.shelves[kind].with_new(lessons)
+        rewritten_kinds = {row.kind for row in rewritten}
+        for make, kind in list(now.cached):
+            if kind in rewritten_kinds:
+                # Computed here and not when next asked for: no prompt waits for it.
+                now.cached[make, kind] = make(list(now.lessons[kind].values()))
+        return now
+
+    def _note_teachers(self, rows: Sequence[LessonRow]) -> None:
+        """Note which tokens recorded the runs behind lessons."""
+        new = set[str]().union(*(row.run_ids for row in rows)) - self._recorded.keys()
+        if new:
+            self._recorded.update(dict.fromkeys(new, ""))
+            tokens = self._store.tokens_of(sorted(new), namespace=self._namespace)
+            self._recorded.update(tokens)
+            self._tokens.update(tokens.values())
+        for row in rows:
+            self._taught_by[row.id] = {self._recorded[run] for run in row.run_ids}
 
     def told_to(self, lesson: StoredLesson, token: str) -> bool:
         """Whether a session of a token is told a lesson: not if the runs of another one alone taught it.
@@ -175,7 +174,7 @@ class LessonMirror:
 
     def holds(self, kind: Kind) -> bool:
         """Whether there ever was a lesson of a kind."""
-        return bool(self._now.shelves[kind].size)
+        return bool(self._now.shelves[kind].ids)
 
     def cached(self, make: Callable[[Collection[StoredLesson]], T], kind: Kind) -> T:
         """What `make` computes from all lessons of a kind, retired ones included; kept while only their uses change."""
@@ -200,9 +199,9 @@ class LessonMirror:
         """
         now = self._now
         shelf = now.shelves[kind]
-        if not shelf.size:
+        if not shelf.ids:
             return []
-        cosines = shelf.block.similarities(weighted(vector[None], shelf.weights_D)[0])[: shelf.size]
+        cosines = shelf.block.similarities(weighted(vector[None], shelf.weights_D)[0])[: len(shelf.ids)]
         best: dict[Hashable, tuple[StoredLesson, float]] = {}
         # Retired lessons are among them: more are sorted than are returned.
         for row in _best_first(cosines, 8 * limit, floor):
@@ -214,28 +213,6 @@ class LessonMirror:
             if len(best) == limit:
                 break
         return sorted(best.values(), key=lambda pair: (-pair[1], pair[0].seq))
-
-
-def _with(before: _Snapshot, changed: Sequence[StoredLesson]) -> _Snapshot:
-    """The snapshot after some lessons came or changed; of kinds that did not, nothing is done again."""
-    by_kind: defaultdict[Kind, list[StoredLesson]] = defaultdict(list)
-    rewritten: set[Kind] = set()
-    for lesson in changed:
-        kind = lesson.row.kind
-        by_kind[kind].append(lesson)
-        known = before.lessons[kind].get(lesson.row.id)
-        if known is None or known.row != lesson.row:
-            rewritten.add(kind)
-    now = before._replace(shelves=before.shelves.copy(), cached=before.cached.copy())
-    for kind, lessons in by_kind.items():
-        for lesson in lessons:
-            now.lessons[kind][lesson.row.id] = lesson._replace(vector=None)  # the shelf has the vectors
-        now.shelves[kind] = before.shelves[kind].with_new(lessons)
-    for make, kind in list(now.cached):
-        if kind in rewritten:
-            # Computed here and not when next asked for: no prompt waits for it.
-            now.cached[make, kind] = make(list(now.lessons[kind].values()))
-    return now
 
 
 def rarity(raw_ND: NDArray[np.float16]) -> Float32Array:

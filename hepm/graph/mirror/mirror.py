@@ -51,7 +51,8 @@ class Mirror:
 
     Args:
         poll_s: How often a suggestion may start the thread that reads other processes' writes; it never waits for it.
-        artifacts: Folder for what is computed from a large memory; None keeps nothing.
+        folder: For what is computed from a large memory; None keeps nothing.
+        prepare: Called with each namespace when it was read.
     Attributes:
         embedder: Name of the embedder of the store's vectors, as of the revision read last.
     """
@@ -61,11 +62,13 @@ class Mirror:
         store: Store,
         *,
         poll_s: float = 1.0,
-        artifacts: Path | None = None,
+        folder: Path | None = None,
+        prepare: Callable[[NamespaceMirror], object] = lambda mirror: None,
     ) -> None:
         self._store = store
         self._poll_s = poll_s
-        self._artifacts = artifacts
+        self._folder = folder
+        self._prepare = prepare
         self._next_poll = time.monotonic() + poll_s
         header = store.header
         self._revision = header.revision
@@ -87,19 +90,14 @@ class Mirror:
         return self._fresh(self._namespaces, name, self._make)
 
     def _make(self, store: Store, name: str) -> NamespaceMirror:
-        return NamespaceMirror(store, name, self._artifacts)
+        mirror = NamespaceMirror(store, name, self._folder)
+        self._prepare(mirror)
+        return mirror
 
     @property
     def revision(self) -> int:
         """The revision of the store up to which it was read."""
         return self._revision
-
-    def drop_kept(self, name: str) -> None:
-        """Remove the file with what was learned from a namespace, if there is one."""
-        from hepm.evidence.kept import drop_kept, kept_file
-
-        if self._artifacts is not None:
-            drop_kept(kept_file(self._artifacts, name))
 
     def lessons(self, name: str) -> LessonMirror:
         """The lessons of one namespace; read from the store on first use."""
@@ -153,7 +151,7 @@ class Mirror:
                 self._follow_changes(header)
             namespaces = list(self._namespaces.values())
         for mirror in namespaces:
-            mirror.follow_calls(defer=defer)
+            mirror.update(defer=defer)
         if any(mirror.behind for mirror in namespaces):
             if time.monotonic() >= self._paused_until:
                 self._wake()
@@ -164,7 +162,7 @@ class Mirror:
         """Do now what `refresh` left to the thread; if the store does not answer, the thread does it later."""
         for mirror in list(self._namespaces.values()):
             with contextlib.suppress(StoreUnavailableError):
-                mirror.follow_calls(anew=False)
+                mirror.update(anew=False)
 
     def _follow_changes(self, header: Header) -> None:
         changes = self._store.changes_since(self._revision)
@@ -209,7 +207,7 @@ class Mirror:
             self.catch_up(defer=True)
             if not paused:
                 for mirror in list(self._namespaces.values()):
-                    mirror.follow_calls(anew=False)
+                    mirror.update(anew=False)
         except Exception as error:  # no caller waits for this thread: what it does not log is lost
             if str(error) != self._last_warning:
                 self._last_warning = str(error)

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 from hepm.errors import StoreUnavailableError
 from hepm.graph.delta import Edge
 from hepm.graph.drift import Drift
-from hepm.graph.rows import EdgeRow, Marks, RevisionChange, StateBatch
+from hepm.graph.rows import EdgeRow, Marks, RevisionChange
 from hepm.graph.store import Store
 from hepm.graph.weights import edge_weights
 from hepm.types import START, Evidence, FailedWay, ToolName
@@ -23,17 +23,18 @@ from hepm.types import START, Evidence, FailedWay, ToolName
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hepm.evidence.upkeep import LiveEvidence
     from hepm.graph.mirror.nearest import StateBlock
     from hepm.graph.mirror.networkx_graph import NetworkXMirror
 
 T = TypeVar("T")
+F = TypeVar("F", bound="Follower")
 
 _log = logging.getLogger("hepm")
 
 EVIDENCE_RUNS = 5  # behind an edge, the latest
 EVIDENCE_SUMMARIES = 3  # behind an edge, those that most runs held
 _EDGES_AT_ONCE = 1_000  # whose evidence is read with one statement
+_WHOLE_CALLS: Final = 24_000  # up to which the memory of a server is read whole at once
 
 
 class OutgoingEdge(NamedTuple):
@@ -57,7 +58,30 @@ Rows: TypeAlias = list[tuple[Any, ...]]
 """Edges in the order of `EdgeRow`'s fields."""
 
 
-@dataclass(frozen=True, slots=True)
+class Follower(Protocol):
+    """What is computed from the runs of a namespace, and kept up to date by its mirror."""
+
+    def follow(self, changes: Sequence[RevisionChange], /) -> None:
+        """Note what later revisions changed, for `update`."""
+        ...
+
+    def touched_since(self, changes: int) -> set[ToolName] | None:
+        """The tools whose edges or states changed after so many changes; None if any may have."""
+        if changes < self._read_anew:
+            return None
+        return {tool for tool, changed in self._touched.copy().items() if changed > changes}
+
+    @property
+    def behind(self) -> bool:
+        """Whether `update` has anything to do."""
+        ...
+
+    def update(self, *, anew: bool = True, defer: bool = False) -> None:
+        """Take in what changed: computed anew, or with `defer` only what takes some milliseconds."""
+        ...
+
+
+@dataclass(slots=True)
 class _Snapshot:
     """Read by suggestions and replaced as a whole by the follower: edges and states by source, weighed edges.
 
@@ -66,22 +90,20 @@ class _Snapshot:
 
     Attributes:
         whole: Whether everything was read in bulk; else each part is read when it is first asked for.
-        newest: If so, the highest id of a state that was read.
-        all_rows: Not empty if `rows` has every tool that has edges.
+        all_rows: Whether `rows` has every tool that has edges.
     """
 
     marks: Marks
     whole: bool = False
-    newest: int = 0
+    all_rows: bool = False
     rows: dict[ToolName, Rows] = field(default_factory=dict[ToolName, Rows])
-    all_rows: set[str] = field(default_factory=set[str])
     states: dict[ToolName, StateBlock] = field(default_factory=dict[ToolName, "StateBlock"])
     successors: dict[tuple[ToolName, float], tuple[OutgoingEdge, ...]] = field(
         default_factory=dict[tuple[ToolName, float], tuple[OutgoingEdge, ...]]
     )
     drifts: dict[ToolName, Drift | None] = field(default_factory=dict[ToolName, Drift | None])
     called: set[ToolName] = field(default_factory=set[ToolName])
-    refusals: dict[ToolName, Counter[ToolName]] = field(default_factory=dict[ToolName, Counter[ToolName]])
+    refusals: dict[ToolName, Counter[ToolName]] | None = None
 
 
 class NamespaceMirror:
@@ -91,26 +113,29 @@ class NamespaceMirror:
         store: Where it is read from.
         name: The namespace.
         tool_names: By the numbers that state blocks use.
-        folder: For what is learned from a large memory; None keeps nothing.
+        folder: For what is computed from a large memory; None keeps nothing.
         changes, removals: How often it followed the store, and how often labelled runs were gone then.
     """
 
-    def __init__(self, store: Store, namespace: str, artifacts: Path | None = None) -> None:
+    def __init__(self, store: Store, namespace: str, folder: Path | None = None) -> None:
         self.store = store
         self.name = namespace
-        self.folder = artifacts
+        self.folder = folder
         self._tool_ids: dict[ToolName, int] = {}
         self.tool_names: list[ToolName] = []
-        self._ids_lock = threading.Lock()
+        self._lock = threading.Lock()
+        self._followers: dict[object, Follower] = {}
         self.changes = self.removals = 0
+        self._read_anew = 0  # the change that said nothing of which tools
+        self._touched: dict[ToolName, int] = {}  # the latest change of each tool
         self._snapshot = self._read()
 
-    @cached_property
-    def learned(self) -> LiveEvidence:
-        """What came of calls in which situations, for the default policy and for lessons made without a model."""
-        from hepm.evidence.upkeep import LiveEvidence  # needs numpy: a suggestion from counts needs none
-
-        return LiveEvidence(self.store, self.name, self.folder)
+    def follower(self, make: Callable[[NamespaceMirror], F]) -> F:
+        """What `make` computes from the runs; made when it is first asked for, and then kept up to date."""
+        with self._lock:
+            if make not in self._followers:
+                self._followers[make] = make(self)
+            return cast(F, self._followers[make])
 
     @cached_property
     def networkx(self) -> NetworkXMirror:
@@ -119,41 +144,24 @@ class NamespaceMirror:
 
         return NetworkXMirror(self)
 
-    @property
-    def _learned(self) -> LiveEvidence | None:
-        """The same if it was asked for."""
-        return self.__dict__.get("learned")
-
     def _read(self) -> _Snapshot:
         """Nothing yet of an embedded store or of a large one; else everything, so that nothing is read later."""
-        marks = self.store.marks(namespace=self.name)
-        if not self.store.remote or not self.learned.whole:
-            return _Snapshot(marks)
-        rows = _by_source(self.store.edges(namespace=self.name))
-        from hepm.graph.mirror.nearest import StateBlock
+        now = _Snapshot(self.store.marks(namespace=self.name))
+        if self.store.remote:
+            calls = sum(tool.calls for tool in self.store.tools(namespace=self.name))
+            if calls <= _WHOLE_CALLS:
+                now.whole = now.all_rows = True
+                now.rows = _by_source(self.store.edges(namespace=self.name))
+                self._read_ahead(now, now.rows.keys() | _targets(now.rows))
+        return now
 
-        drifts = self.store.drifts(sorted(_targets(rows)), namespace=self.name)
-        newest, batches = self._states_newer_than(0)
-        blocks: dict[ToolName, StateBlock] = {}
-        for tool, batch in batches.items():
-            blocks[tool] = self._extended(StateBlock(), tool, batch)
-        return _Snapshot(marks, True, newest, rows, {"read"}, blocks, drifts=drifts, refusals=self._read_refusals())
-
-    def _states_newer_than(self, newest: int) -> tuple[int, dict[ToolName, StateBatch]]:
-        """The highest id of a state, and states of successful runs above an id, by the tool that they came after."""
-        states = self.store.states_newer_than(newest, namespace=self.name)
-        if not states.rows:
-            return newest, {}
-        indexes_after: dict[ToolName, list[int]] = {}
-        for index, state in enumerate(states.rows):
-            if state.success:
-                for tool in state.sources:
-                    indexes_after.setdefault(tool, []).append(index)
-        batches: dict[ToolName, StateBatch] = {}
-        for tool, indexes in indexes_after.items():
-            rows = [states.rows[index] for index in indexes]
-            batches[tool] = StateBatch(rows, states.vectors_ND[indexes])
-        return states.rows[-1].id, batches
+    def _read_ahead(self, now: _Snapshot, tools: Collection[ToolName]) -> None:
+        """Read what else a snapshot of a whole memory holds of some tools."""
+        now.drifts |= self.store.drifts(sorted(tools), namespace=self.name)
+        now.refusals = self._read_refusals()
+        for tool in tools:
+            if tool not in now.states:
+                now.states[tool] = self._extended(tool)
 
     def _rows(self, snapshot: _Snapshot, source: ToolName) -> Sequence[tuple[Any, ...]]:
         """The outgoing edges of a tool, by target."""
@@ -180,7 +188,7 @@ class NamespaceMirror:
         snapshot = self._snapshot
         if not snapshot.all_rows:
             snapshot.rows.update(_by_source(self.store.edges(namespace=self.name)))
-            snapshot.all_rows.add("read")
+            snapshot.all_rows = True
         return snapshot.rows
 
     def __contains__(self, tool: ToolName) -> bool:
@@ -247,11 +255,12 @@ class NamespaceMirror:
     def refused(self, sources: Sequence[ToolName]) -> list[FailedWay]:
         """The calls that were refused after one of these tools, in most runs first, with all runs that tried them."""
         snapshot = self._snapshot
-        if not snapshot.refusals:
-            snapshot.refusals.update(self._read_if_reachable(self._read_refusals) or {})
+        if snapshot.refusals is None:
+            snapshot.refusals = self._read_if_reachable(self._read_refusals)
+        refusals = snapshot.refusals or {}
         ways: dict[ToolName, FailedWay] = {}
         for source in set(sources or (START,)):
-            for tool, runs in snapshot.refusals.get(source, Counter[ToolName]()).items():
+            for tool, runs in refusals.get(source, Counter[ToolName]()).items():
                 edge = self.edge(source, tool)
                 ran = edge.support + edge.failures + edge.unlabelled if edge is not None else 0
                 if tool not in ways or runs > ways[tool].failures:
@@ -259,9 +268,9 @@ class NamespaceMirror:
         return sorted(ways.values(), key=lambda way: (-way.failures, way.tool))
 
     def _read_refusals(self) -> dict[ToolName, Counter[ToolName]]:
-        """Those of the store under the tools' own names; not empty, so that it is read once."""
+        """Those of the store under the tools' own names."""
         aliases = self.store.marks(namespace=self.name).aliases
-        own = {"": Counter[ToolName]()}
+        own: dict[ToolName, Counter[ToolName]] = {}
         for source, targets in self.store.refusals(namespace=self.name).items():
             counts = own.setdefault(aliases.get(source, source), Counter[ToolName]())
             for tool, runs in targets.items():
@@ -277,7 +286,7 @@ class NamespaceMirror:
         if block is None:
             if snapshot.whole:
                 return StateBlock()
-            block = self._read_if_reachable(lambda: self._extended(StateBlock(), tool))
+            block = self._read_if_reachable(lambda: self._extended(tool))
             if block is None:
                 return StateBlock()
             snapshot.states[tool] = block
@@ -287,7 +296,7 @@ class NamespaceMirror:
         """The number of a tool in state blocks; assigned on first use."""
         number = self._tool_ids.get(tool)
         if number is None:
-            with self._ids_lock:
+            with self._lock:
                 # Another thread may have numbered it since.
                 number = self._tool_ids.setdefault(tool, len(self.tool_names))
                 if number == len(self.tool_names):
@@ -316,30 +325,37 @@ class NamespaceMirror:
         return evidence + [Evidence()] * unread
 
     def follow(self, changes: Sequence[RevisionChange]) -> None:
-        """Read again what later revisions changed; idempotent. What is learned from runs waits for `follow_calls`."""
-        everything = any(change.sources is None for change in changes)
-        if everything:
+        """Read again what later revisions changed; idempotent. What is computed from runs waits for `update`."""
+        now = self.changes + 1
+        if any(change.sources is None for change in changes):
             self._snapshot = self._read()
+            self._read_anew = now
         else:
             self._snapshot = self._followed(changes)
+            for change in changes:
+                self._touched.update(dict.fromkeys(change.sources or (), now))
         self.removals += any(change.removed for change in changes)
-        self.changes += 1
-        if self._learned is not None:
-            self._learned.follow(changes)
+        self.changes = now
+        for follower in list(self._followers.values()):
+            follower.follow(changes)
+
+    def touched_since(self, changes: int) -> set[ToolName] | None:
+        """The tools whose edges or states changed after so many changes; None if any may have."""
+        if changes < self._read_anew:
+            return None
+        return {tool for tool, changed in self._touched.copy().items() if changed > changes}
 
     @property
     def behind(self) -> bool:
-        """Whether `follow_calls` has anything to do."""
-        return self._learned is not None and self._learned.behind
+        """Whether `update` has anything to do."""
+        return any(follower.behind for follower in list(self._followers.values()))
 
-    def follow_calls(self, *, anew: bool = True, defer: bool = False) -> None:
-        """Let what was learned know what changed (see `LiveEvidence.update`)."""
-        if self._learned is not None:
-            self._learned.update(anew=anew, defer=defer)
+    def update(self, *, anew: bool = True, defer: bool = False) -> None:
+        """Let what is computed from the runs know what changed (see `Follower.update`)."""
+        for follower in list(self._followers.values()):
+            follower.update(anew=anew, defer=defer)
 
     def _followed(self, changes: Sequence[RevisionChange]) -> _Snapshot:
-        from hepm.graph.mirror.nearest import StateBlock
-
         touched: set[ToolName] = set()
         rewritten: set[ToolName] = set()
         for change in changes:
@@ -348,48 +364,34 @@ class NamespaceMirror:
                 rewritten.update(change.sources or ())
         # Copied in one step each, since readers add to them meanwhile; what says that `rows` is whole before that.
         before = self._snapshot
-        all_rows = before.all_rows.copy()
-        rows, blocks, successors = before.rows.copy(), before.states.copy(), before.successors.copy()
-        drifts = _without(before.drifts.copy(), touched)
-        newest = before.newest
-        new_states: dict[ToolName, StateBatch] = {}
-        read_at_once = sorted(touched if all_rows else touched & rows.keys())
-        rows = _without(rows, touched)
-        # In one statement each, however many tools changed: many processes may follow one server.
+        all_rows = before.all_rows
+        rows, states, successors = before.rows.copy(), before.states.copy(), before.successors.copy()
+        now = _Snapshot(self.store.marks(namespace=self.name), before.whole, all_rows)
+        now.rows = _without(rows, touched)
+        now.states = _without(states, touched)
+        now.successors = {key: edges for key, edges in successors.items() if key[0] not in touched}
+        now.drifts = _without(before.drifts.copy(), touched)
+        # In one statement, however many tools changed: many processes may follow one server.
         if all_rows or self.store.remote:  # else they are read when they are next asked for
-            rows |= _by_source(self.store.edges(namespace=self.name, sources=read_at_once))
-        if before.whole:
-            newest, new_states = self._states_newer_than(newest)
-            drifts |= self.store.drifts(sorted(touched), namespace=self.name)
-            outdated = new_states.keys() | rewritten
-        else:
-            outdated = touched & blocks.keys()
-        for tool in outdated:
-            if tool in rewritten:
-                blocks[tool] = self._extended(StateBlock(), tool)
-            else:
-                blocks[tool] = self._extended(blocks.get(tool, StateBlock()), tool, new_states.get(tool))
-        kept = {key: edges for key, edges in successors.items() if key[0] not in touched}
-        marks = self.store.marks(namespace=self.name)
-        refusals = self._read_refusals() if self.store.remote else {}
-        return _Snapshot(marks, before.whole, newest, rows, all_rows, blocks, kept, drifts, refusals=refusals)
+            read_at_once = sorted(touched if all_rows else touched & rows.keys())
+            now.rows |= _by_source(self.store.edges(namespace=self.name, sources=read_at_once))
+        for tool in touched & states.keys():
+            now.states[tool] = self._extended(tool, None if tool in rewritten else states[tool])
+        if now.whole:
+            self._read_ahead(now, touched)
+        return now
 
-    def _extended(self, block: StateBlock, tool: ToolName, batch: StateBatch | None = None) -> StateBlock:
-        """A block with the new states of a batch; read from the store without one."""
-        if batch is None:
-            batch = self.store.states_after(tool, namespace=self.name, newer_than=block.newest)
-        new: list[int] = []
-        ids: list[int] = []
-        targets: list[list[int]] = []
-        for index, row in enumerate(batch.rows):
-            if row.id > block.newest:
-                new.append(index)
-                ids.append(row.id)
-                targets.append([self.tool_id(name) for name in row.targets])
-        vectors_ND = batch.vectors_ND
-        if len(new) < len(batch.rows):
-            vectors_ND = vectors_ND[new]
-        block.extend(vectors_ND, targets, ids)
+    def _extended(self, tool: ToolName, block: StateBlock | None = None) -> StateBlock:
+        """A block with the states that the store has since it was read; with all of them without one."""
+        if block is None:
+            from hepm.graph.mirror.nearest import StateBlock  # needs numpy: a suggestion from counts needs none
+
+            block = StateBlock()
+        batch = self.store.states_after(tool, namespace=self.name, newer_than=block.newest)
+        targets = [list(map(self.tool_id, row.targets)) for row in batch.rows]
+        block.extend(batch.vectors_ND, targets)
+        if batch.rows:
+            block.newest = batch.rows[-1].id
         return block
 
 

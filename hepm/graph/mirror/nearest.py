@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from threading import Lock
 from typing import Final, NamedTuple, TypeAlias
@@ -30,25 +30,27 @@ _SHARED_CHUNKS: Final = 4
 # Copying out the coordinates that are not zero costs more per number than multiplying all in place.
 _SPARSE_SHARE: Final = 0.4
 _ROUNDING: Final = 1e-6  # by which equal cosines may differ
-_NO_STATE: Final = np.iinfo(np.int64).max
 
 
 class Nearest(NamedTuple):
-    """The most similar state that the tool number `target` followed; of equally similar ones that of the lowest id."""
+    """The cosine of the most similar state that the tool number `target` followed."""
 
     target: int
     cosine: float
-    state: int
 
 
 class StateBlock:
     """Vectors of the states after one tool, and which tools followed each.
 
     Any number of threads may read without a lock while one writes: a reader sees the block as it was when it began.
-    Memory: the vectors, at most an eighth of a chunk of room to grow, and about 20 bytes a state.
+    Memory: the vectors, at most an eighth of a chunk of room to grow, and about 8 bytes a state.
+
+    Attributes:
+        newest: The id of the state added last, as whoever adds states sets it.
     """
 
     def __init__(self) -> None:
+        self.newest = 0
         self._chunks: tuple[_Chunk, ...] = ()
         self._writing = Lock()
 
@@ -56,24 +58,11 @@ class StateBlock:
         return sum(chunk.rows for chunk in self._chunks)
 
     @property
-    def newest(self) -> int:
-        """The id of the state added last; 0 if there are none."""
-        if not self._chunks:
-            return 0
-        return int(self._chunks[-1].ids_N[-1])
-
-    @property
     def nbytes(self) -> int:
-        """Bytes of all arrays, room to grow included."""
-        total = 0
-        for chunk in self._chunks:
-            for field in fields(chunk):
-                value = getattr(chunk, field.name)
-                if isinstance(value, np.ndarray):
-                    total += value.nbytes
-        return total
+        """Bytes of the vectors, room to grow included."""
+        return sum(chunk.vectors_CD.nbytes for chunk in self._chunks)
 
-    def extend(self, vectors_ND: Float32Array, targets: Sequence[Sequence[int]], ids: Sequence[int]) -> None:
+    def extend(self, vectors_ND: Float32Array, targets: Sequence[Sequence[int]]) -> None:
         """Add states; O(1) per state, amortised.
 
         Args:
@@ -82,8 +71,6 @@ class StateBlock:
         Raises:
             ImplausibleVectorError: the vectors have not the dimensions of those already here.
         """
-        if not len(vectors_ND) == len(targets) == len(ids):
-            raise ValueError(f"{len(vectors_ND)} vectors, {len(targets)} targets, {len(ids)} ids")
         if not len(vectors_ND):
             return
         with self._writing:
@@ -98,7 +85,7 @@ class StateBlock:
                 if not chunks or chunks[-1].rows >= _CHUNK_ROWS:
                     chunks.append(_Chunk.empty(vectors_ND.shape[1], sparse=sparse))
                 stop = start + _CHUNK_ROWS - chunks[-1].rows
-                chunks[-1] = chunks[-1].with_rows(vectors_ND[start:stop], targets[start:stop], ids[start:stop])
+                chunks[-1] = chunks[-1].with_rows(vectors_ND[start:stop], targets[start:stop])
                 start = stop
             self._chunks = tuple(chunks)
 
@@ -117,27 +104,22 @@ class StateBlock:
             among: Numbers of the tools that may be named; None for all.
         """
         chunks = self._chunks  # read once: one consistent state
-        tools = 0
-        for chunk in chunks:
-            if chunk.targets_G.size:
-                tools = max(tools, int(chunk.targets_G[-1]) + 1)  # targets ascend
+        followed = [chunk for chunk in chunks if chunk.targets_G.size]
+        tools = max([int(chunk.targets_G[-1]) + 1 for chunk in followed], default=0)  # targets ascend
         cosine_T = np.full(tools, -np.inf, dtype=np.float32)
-        state_T = np.full(tools, _NO_STATE)
-        # The best cosine of each tool first, then the states that reach it: of equal ones the one of the lowest id.
-        by_pair: list[tuple[_Chunk, Float32Array]] = []
         for chunk, cosines_N in zip(chunks, _all_cosines(chunks, query_D), strict=True):
             if chunk.targets_G.size:
-                cosines_P, targets_G = cosines_N[chunk.rows_P], chunk.targets_G
-                cosine_T[targets_G] = np.maximum(cosine_T[targets_G], np.maximum.reduceat(cosines_P, chunk.starts_G))
-                by_pair.append((chunk, cosines_P))
-        least_T = _least(cosine_T, most, among)
-        for chunk, cosines_P in by_pair:
-            hits = np.flatnonzero(cosines_P >= np.repeat(least_T[chunk.targets_G], chunk.sizes_G))
-            which = np.searchsorted(chunk.starts_G, hits, side="right") - 1
-            np.minimum.at(state_T, chunk.targets_G[which], chunk.ids_N[chunk.rows_P[hits]])
-        present = np.flatnonzero(state_T < _NO_STATE)
-        cosines, states = cosine_T[present].tolist(), state_T[present].tolist()
-        return list(map(Nearest, present.tolist(), cosines, states))
+                best_G = np.maximum.reduceat(cosines_N[chunk.rows_P], chunk.starts_G)
+                cosine_T[chunk.targets_G] = np.maximum(cosine_T[chunk.targets_G], best_G)
+        if among is not None:
+            others = np.ones(tools, dtype=bool)
+            others[[tool for tool in among if tool < tools]] = False
+            cosine_T[others] = -np.inf
+        named = np.flatnonzero(cosine_T > -np.inf)
+        if most is not None and most < len(named):
+            least = np.partition(cosine_T[named], -most)[-most] - _ROUNDING
+            named = named[cosine_T[named] >= least]
+        return list(map(Nearest, named.tolist(), cosine_T[named].tolist()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,25 +128,24 @@ class _Chunk:
 
     Attributes:
         vectors_CD: Room for C states, of which the first `rows` are there; coordinate by coordinate if `sparse`.
-        rows_P: Row of the state of each (state, target) pair, by target.
-        targets_G, starts_G, sizes_G: The targets, ascending; where the pairs of each begin, and how many they are.
+        rows_P, targets_P: Row of the state and number of the tool of each (state, target) pair, by target.
+        targets_G, starts_G: The targets, ascending; and where the pairs of each begin.
     """
 
     vectors_CD: Float32Array
     sparse: bool
     rows: int
-    ids_N: IntArray
     rows_P: NumberArray
+    targets_P: NumberArray
     targets_G: NumberArray
     starts_G: IntArray
-    sizes_G: IntArray
 
     @classmethod
     def empty(cls, dimensions: int, *, sparse: bool) -> _Chunk:
         none, number = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint32)
-        return cls(np.empty((0, dimensions), dtype=np.float32), sparse, 0, none, number, number, none, none)
+        return cls(np.empty((0, dimensions), dtype=np.float32), sparse, 0, number, number, number, none)
 
-    def with_rows(self, vectors_ND: Float32Array, targets: Sequence[Sequence[int]], ids: Sequence[int]) -> _Chunk:
+    def with_rows(self, vectors_ND: Float32Array, targets: Sequence[Sequence[int]]) -> _Chunk:
         """The chunk with more states: in the same buffer while there is room, else in a larger one."""
         rows = self.rows + len(vectors_ND)
         vectors_CD = self.vectors_CD
@@ -181,26 +162,13 @@ class _Chunk:
             for target in set(several):
                 new.append((row, target))
         new_2P = np.array(new, dtype=np.uint32).reshape(-1, 2).T
-        rows_P = np.concatenate([self.rows_P, new_2P[0]])
-        targets_P = np.concatenate([np.repeat(self.targets_G, self.sizes_G), new_2P[1]])
+        targets_P = np.concatenate([self.targets_P, new_2P[1]])
         # By target, so that each tool's pairs lie side by side.
         order_P = np.argsort(targets_P, kind="stable")
-        targets_G, starts_G, sizes_G = np.unique(targets_P[order_P], return_index=True, return_counts=True)
-        ids_N = np.concatenate([self.ids_N, np.asarray(ids, dtype=np.int64)])
-        return _Chunk(vectors_CD, self.sparse, rows, ids_N, rows_P[order_P], targets_G, starts_G, sizes_G)
-
-
-def _least(cosine_T: Float32Array, most: int | None, among: Collection[int] | None) -> Float32Array:
-    """Least cosine of a state that is its tool's best, and whose tool is returned, shape (T,)."""
-    least_T = cosine_T
-    if among is not None:
-        allowed = [tool for tool in among if tool < len(cosine_T)]
-        # No state reaches infinity: tools that may not be named drop out.
-        least_T = np.full_like(cosine_T, np.inf)
-        least_T[allowed] = cosine_T = cosine_T[allowed]
-    if most is not None and most < len(cosine_T):
-        least_T = np.maximum(least_T, np.partition(cosine_T, -most)[-most] - _ROUNDING)
-    return least_T
+        rows_P = np.concatenate([self.rows_P, new_2P[0]])[order_P]
+        targets_P = targets_P[order_P]
+        targets_G, starts_G = np.unique(targets_P, return_index=True)
+        return _Chunk(vectors_CD, self.sparse, rows, rows_P, targets_P, targets_G, starts_G)
 
 
 def _all_cosines(chunks: Sequence[_Chunk], query_D: Float32Array) -> list[Float32Array]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
@@ -10,8 +10,8 @@ import networkx as nx
 
 from hepm.cypher.model import NODES, PROPERTIES
 from hepm.errors import InputError
-from hepm.graph.lessons.rows import KINDS, LABELS
-from hepm.graph.rows import EdgeRow, ToolRow
+from hepm.graph.lessons.rows import KINDS, LABELS, Kind
+from hepm.graph.rows import EdgeRow, StateRow, ToolRow
 from hepm.graph.weights import edge_weights
 from hepm.types import START, ToolName
 
@@ -37,14 +37,21 @@ class Attributes(dict[str, Any]):
 
 
 _Outgoing: TypeAlias = dict[Any, Attributes]
+_Node: TypeAlias = tuple[Any, Attributes, _Outgoing]
+"""A node, and its edges, also to nodes of other labels."""
+
+_AFTER, _BEFORE, _BOTH = [Attributes(type=name) for name in ("AFTER", "BEFORE", "AFTER|BEFORE")]
+_NONE: Final[_Outgoing] = {}  # what all nodes share that no edge leads to
 
 
 class NetworkXMirror:
-    """One namespace as graphs, each of one revision; the next one shares with it the steps that did not change."""
+    """One namespace as graphs, each of one revision; the next one shares with it what did not change."""
 
     def __init__(self, mirror: NamespaceMirror) -> None:
         self._mirror = mirror
         self._next: dict[ToolName, tuple[float, Rows, _Outgoing]] = {}
+        # As of which change of the mirror; and the nodes by id, each with the tools before it.
+        self._states: tuple[int, dict[int, tuple[Sequence[ToolName], _Node]]] = -1, {}
         self.at = lru_cache(maxsize=2)(self._make)
 
     def _make(self, revision: int, labels: frozenset[str], c: float, lessons: LessonMirror) -> nx.DiGraph[Any]:
@@ -56,11 +63,13 @@ class NetworkXMirror:
         after: dict[Any, _Outgoing] = {}
         for node, attributes, outgoing in self._nodes(labels, c, lessons):
             nodes[node], after[node] = attributes, outgoing
-        before: dict[Any, _Outgoing] = {node: {} for node in nodes}
+        before = dict.fromkeys(nodes, _NONE)
         for source, outgoing in after.items():
             if not outgoing.keys() <= nodes.keys():
                 after[source] = {target: outgoing[target] for target in outgoing if target in nodes}
             for target, attributes in after[source].items():
+                if before[target] is _NONE:
+                    before[target] = {}
                 before[target][source] = attributes
         graph: nx.DiGraph[Any] = nx.DiGraph()
         # As NetworkX makes its own views: adding edges would copy their attributes.
@@ -69,42 +78,53 @@ class NetworkXMirror:
         nx.freeze(graph)  # pyright: ignore[reportUnknownMemberType]
         return graph
 
-    def _nodes(
-        self, labels: frozenset[str], c: float, lessons: LessonMirror
-    ) -> Iterator[tuple[Any, Attributes, _Outgoing]]:
-        """Each node with its edges, also to nodes of other labels."""
-        store, namespace = self._mirror.store, self._mirror.name
+    def _nodes(self, labels: frozenset[str], c: float, lessons: LessonMirror) -> Iterator[_Node]:
         if "Tool" in labels:
-            rows = self._mirror.all_rows()
-            for tool in [*store.tools(namespace=namespace), ToolRow(START, "", "{}", 0, 0)]:
-                if tool.calls or rows.get(tool.name):
-                    values = tool._asdict() | {"aliases": tool.aliases or None, "changed_at": tool.changed_at or None}
-                    values["retired"] = "by hand" if tool.retired else None
-                    steps = self._steps(tool.name, rows.get(tool.name, []), c)
-                    yield tool.name, _attributes("Tool", values), steps
+            yield from self._tools(c)
         if "State" in labels:
-            for state in store.iter_states(namespace=namespace):
-                outgoing = dict.fromkeys(state.sources, Attributes(type="AFTER"))
-                between = outgoing.keys() & state.targets  # two calls of one tool: one edge stands for both
-                outgoing |= dict.fromkeys(state.targets, Attributes(type="BEFORE"))
-                outgoing |= dict.fromkeys(between, Attributes(type="AFTER|BEFORE"))
-                # `asdict` would copy every value, and take most of the time.
-                values = {name: getattr(state, name) for name in state.__slots__}
-                yield ("State", state.id), _attributes("State", values), outgoing
-        aliases = self._mirror.marks.aliases
+            yield from self._kept_states()
         for kind in KINDS:
             if LABELS[kind] in labels:
-                made_of = "REVISES" if kind == "notes" else "EVOLVED_FROM"
-                for seq, row, uses, _ in lessons.all(kind, retired=True):
-                    tools = [aliases.get(tool, tool) for tool in row.tools]
-                    outgoing: _Outgoing = dict.fromkeys(tools, Attributes(type="ABOUT"))
-                    for parent in row.parents:
-                        former = lessons.get(parent.id)
-                        if former is not None:
-                            node = LABELS[former.row.kind], parent.id
-                            outgoing[node] = _attributes(made_of, parent._asdict())
-                    values = row.columns | uses._asdict() | {"seq": seq, "score": uses.score}
-                    yield (LABELS[kind], row.id), _attributes(LABELS[kind], values), outgoing
+                yield from self._lessons(kind, lessons)
+
+    def _tools(self, c: float) -> Iterator[_Node]:
+        rows = self._mirror.all_rows()
+        tools = self._mirror.store.tools(namespace=self._mirror.name)
+        for tool in [*tools, ToolRow(START, "", "{}", 0, 0)]:
+            if tool.calls or rows.get(tool.name):
+                values = tool._asdict() | {"aliases": tool.aliases or None, "changed_at": tool.changed_at or None}
+                values["retired"] = "by hand" if tool.retired else None
+                yield tool.name, _attributes("Tool", values), self._steps(tool.name, rows.get(tool.name, []), c)
+
+    def _kept_states(self) -> list[_Node]:
+        """The nodes of all states, by id; only those after tools that changed are read again."""
+        mirror = self._mirror
+        changes = mirror.changes
+        kept_at, kept = self._states
+        touched = mirror.touched_since(kept_at)
+        if touched is None:
+            kept = {}
+        elif touched:
+            kept = {id: state for id, state in kept.items() if touched.isdisjoint(state[0])}
+        if touched != set():
+            for state in mirror.store.iter_states(namespace=mirror.name, after=touched):
+                kept[state.id] = state.sources, _state_node(state)
+            kept = dict(sorted(kept.items()))
+        self._states = changes, kept
+        return [node for _, node in kept.values()]
+
+    def _lessons(self, kind: Kind, lessons: LessonMirror) -> Iterator[_Node]:
+        aliases = self._mirror.marks.aliases
+        made_of = "REVISES" if kind == "notes" else "EVOLVED_FROM"
+        for seq, row, uses, _ in lessons.all(kind, retired=True):
+            tools = [aliases.get(tool, tool) for tool in row.tools]
+            outgoing: _Outgoing = dict.fromkeys(tools, Attributes(type="ABOUT"))
+            for parent in row.parents:
+                former = lessons.get(parent.id)
+                if former is not None:
+                    outgoing[LABELS[former.row.kind], parent.id] = _attributes(made_of, parent._asdict())
+            values = row.columns | uses._asdict() | {"seq": seq, "score": uses.score}
+            yield (LABELS[kind], row.id), _attributes(LABELS[kind], values), outgoing
 
     def _steps(self, source: ToolName, rows: Rows, c: float) -> _Outgoing:
         """NEXT, made again if its counts changed."""
@@ -118,6 +138,16 @@ class NetworkXMirror:
                 outgoing[row.target] = _attributes("NEXT", values)
             made = self._next[source] = c, rows, outgoing
         return made[2]
+
+
+def _state_node(state: StateRow) -> _Node:
+    outgoing = dict.fromkeys(state.sources, _AFTER)
+    between = outgoing.keys() & state.targets  # two calls of one tool: one edge stands for both
+    outgoing |= dict.fromkeys(state.targets, _BEFORE)
+    outgoing |= dict.fromkeys(between, _BOTH)
+    # `asdict` would copy every value, and take most of the time.
+    values = {name: getattr(state, name) for name in state.__slots__}
+    return ("State", state.id), _attributes("State", values), outgoing
 
 
 def _attributes(kind: str, values: Mapping[str, Any]) -> Attributes:

@@ -281,10 +281,11 @@ def uid(*parts: str) -> str:
 
 
 _BY_UID: Final[Mapping[str, tuple[str, str]]] = {
+    "edges_from": ("sources", "tool"),
+    "states_after_tools": ("tools", "tool"),
     "find_lessons": ("ids", "lesson"),
     "derived_labels": ("ids", "run"),
     "about_runs": ("ids", "run"),
-    "ends_of": ("ids", "run"),
     "tokens_of": ("ids", "run"),
     "find_runs": ("ids", "run"),
     "records_of": ("ids", "run"),
@@ -302,14 +303,17 @@ def bound(name: str, space: str, values: Mapping[str, Any]) -> dict[str, Any]:
     if name == "latest_outcomes":
         tools: Sequence[ToolName] = parameters.pop("tools")
         parameters["rows"] = [{"tool": tool, "tool_uid": uid(space, "tool", tool)} for tool in tools]
-    if name == "edges_from":
-        parameters["sources"] = [uid(space, "tool", tool) for tool in parameters["sources"]]
+    if name == "shortest_success":
+        parameters["task_uid"] = uid(space, parameters.pop("environment"), parameters.pop("task"))
+    if name == "runs_holding":
+        parameters["edge"] = uid(space, "edge", parameters.pop("source"), parameters.pop("target"))
     if name == "outcomes_of_tool":
         parameters["tool_uid"] = uid(space, "tool", parameters.pop("tool"))
-    if name == "latest_on_edges":
-        rows: list[dict[str, str]] = []
-        for source, target in parameters.pop("edges"):
-            rows.append({"edge": uid(space, "edge", source, target), "source": source, "target": target})
+    if name in ("latest_on_edges", "evidence"):
+        rows: list[dict[str, object]] = []
+        for number, (source, target) in enumerate(parameters.pop("edges")):
+            edge = {"edge": uid(space, "edge", source, target), "source": source, "target": target, "at": number}
+            rows.append({**edge, "source_uid": uid(space, "tool", source), "target_uid": uid(space, "tool", target)})
         parameters["rows"] = rows
     if name == "states_at":
         places: Sequence[StatePlace] = parameters.pop("places")

@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from hepm.cypher import migrations, statement
 from hepm.cypher.model import EDGE_SUMMARIES, Result
 from hepm.errors import StoreDamagedError
-from hepm.graph.delta import Delta, Edge, RunRecord, StateMove, StatePlace, StateSeen, key_texts
+from hepm.graph.delta import Delta, Edge, RunRecord, StateMove, StatePlace, StateSeen
+from hepm.graph.lessons.rows import LessonRow, to_record
 from hepm.graph.neo4j.connection import (
+    ROWS,
     VECTOR_ROWS,
     Connection,
     Sender,
     bound,
     move_uid,
-    rows_of,
     state_uid,
     to_floats,
     uid,
 )
-from hepm.graph.neo4j.lessons import Neo4jLessonTransaction
+from hepm.graph.neo4j.lessons import LINKS, lesson_columns, links_of, notes_link_of
 from hepm.graph.rows import (
     Counting,
     Float32Array,
@@ -31,16 +32,15 @@ from hepm.graph.rows import (
     StateBatch,
     StoredRun,
     Vectors,
-    call_text,
     check_embedder,
     check_schema,
     marks_of,
 )
 from hepm.graph.store import Store
-from hepm.graph.stored_vectors import to_bytes
+from hepm.graph.stored_vectors import from_bytes, to_bytes
 from hepm.graph.transaction import Transaction
 from hepm.text import day_of
-from hepm.types import START, SUCCESS_FROM, Evidence, ToolName
+from hepm.types import START, SUCCESS_FROM, ToolName
 
 if TYPE_CHECKING:
     import neo4j
@@ -96,7 +96,7 @@ class Neo4jStore(Store):
                 continue
             for text in schema_changes:
                 self._connection.change_schema(text)
-            self._connection.write(lambda tx, v=version: run(tx, "set_schema_version", schema_version=v))
+            self._connection.write(lambda tx, v=version: run(tx, "set_header", values={"schema_version": v}))
         if stored_version < newest:
             self._upgraded_from = stored_version
             self._connection.read("await_indexes", seconds=300)
@@ -147,59 +147,21 @@ class Neo4jStore(Store):
     def ask(self, text: str, parameters: Mapping[str, Any], *, timeout_s: float, limit: int) -> Result:
         return self._connection.ask(text, parameters, timeout_s=timeout_s, limit=limit)
 
+    def write_all(self, work: Callable[[Callable[[str], Transaction]], T]) -> T:
+        return self._connection.write(lambda tx: work(partial(Neo4jTransaction, tx)))
+
     def set_embedder(self, name: str, dimensions: int) -> None:
         header = self.header
-        if (header.embedder, header.dimensions) == (name, dimensions):
-            return
-        if header.embedder:
+        if header.embedder and (header.embedder, header.dimensions) != (name, dimensions):
             # Most of it ahead and piece by piece; a state without a vector only waits for `reembed`.
             self._connection.run_alone(statement("drop_all_vectors_slowly"))
-        # Read before the lock is taken: the transaction below may be repeated.
-        spaces = self.namespaces()
-
-        def work(tx: neo4j.ManagedTransaction) -> None:
-            # Read again under the lock: another process may have been first, and stored vectors since.
-            header = Neo4jTransaction(tx, "").header
-            if (header.embedder, header.dimensions) == (name, dimensions):
-                return
-            for namespace in spaces:
-                Neo4jTransaction(tx, namespace).note_change(everything=True)
-            if header.embedder:
-                for what in ("drop_all_vectors", "drop_all_said_vectors", "drop_all_lesson_vectors"):
-                    run(tx, what)
-            run(tx, "set_embedder", embedder=name, dimensions=dimensions)
-
-        self._connection.write(work)
+        super().set_embedder(name, dimensions)
         self._connection.index_vectors(dimensions)
-
-    def set_success_from(self, reward: float, work: Callable[[Transaction], T]) -> list[T]:
-        def checked(tx: neo4j.ManagedTransaction) -> list[T]:
-            # Read under the lock: another process may have been first.
-            header = Neo4jTransaction(tx, "").header
-            if header.success_from == reward:
-                return []
-            # Sorted, so that the result is in the order of an embedded store's.
-            names = sorted(name for name, _ in rows_of(tx.run(statement("namespaces"))))
-            results = [work(Neo4jTransaction(tx, name)) for name in names]
-            run(tx, "set_success_from", success_from=float(reward))
-            return results
-
-        return self._connection.write(checked)
 
     def states_after(self, tool: ToolName, *, namespace: str, newer_than: int = 0) -> StateBatch:
         if newer_than:
             return self._batch(self.read("new_states_after", namespace=namespace, tool=tool, newer_than=newer_than))
         return self._batch(self.read("states_after", namespace=namespace, uid=uid(uid(namespace), "tool", tool)))
-
-    def evidence(self, edges: Sequence[Edge], *, namespace: str, runs: int, summaries: int) -> list[Evidence]:
-        space = uid(namespace)
-        tool_uid = partial(uid, space, "tool")
-        queries: list[dict[str, object]] = []
-        for number, (source, target) in enumerate(edges):
-            edge_uid = uid(space, "edge", source, target)
-            queries.append({"at": number, "edge": edge_uid, "source": tool_uid(source), "target": tool_uid(target)})
-        rows = self._connection.read("evidence", rows=queries, most_runs=runs, most_summaries=summaries)
-        return [Evidence(tuple(ids), tuple(texts)) for _, ids, texts in rows]
 
     def close(self) -> None:
         self._connection.close()
@@ -230,6 +192,21 @@ def run(tx: neo4j.ManagedTransaction, name: str, /, **values: object) -> None:
     tx.run(statement(name), values).consume()
 
 
+_NODES: Final[Mapping[str, str]] = {
+    "lesson": "lesson",
+    "parent": "lesson",
+    "run": "run",
+    "tool": "tool",
+    "user": "user",
+    "key": "answer",
+    "subject": "concept",
+    "object": "concept",
+}
+"""Members of rows that name a node, with its kind; statements find the node by `<member>_uid`."""
+_LISTS: Final = {"sources", "tools", "parents", "triples"}
+"""Members of rows that are lists of such rows."""
+
+
 class Neo4jTransaction(Sender, Transaction):
     """Runs, counts and lessons of one namespace in a write transaction (see `hepm.graph.transaction.Transaction`).
 
@@ -241,9 +218,64 @@ class Neo4jTransaction(Sender, Transaction):
         Transaction.__init__(self, namespace)
         Sender.__init__(self, tx, namespace)
         self._attempt = attempt
-        ((self._last_run, self._last_state, shown, marked),) = self.run("counters", space=self.space)
+        ((self._last_run, self._last_state, self._last_lesson, self.shown, marked),) = self.run(
+            "counters", space=self.space
+        )
         self.aliases = marks_of(marked).aliases
-        self.lessons = self._lessons = Neo4jLessonTransaction(self, shown=shown)
+        self._held_links: list[dict[str, object]] = []
+
+    def rows(self, name: str, /, **values: Any) -> list[tuple[Any, ...]]:
+        return self.run(name, **bound(name, self.space, values))
+
+    def write(self, name: str, /, rows: Iterable[Mapping[str, object]] = ({},)) -> None:
+        keyed = [self._keyed(row) for row in rows]
+        size = VECTOR_ROWS if keyed and "vector" in keyed[0] else ROWS
+        revision = self.header.revision + 1  # the one that this transaction makes
+        self.put(name, keyed, size=size, space=self.space, namespace=self.namespace, changed=revision)
+
+    def set_header(self, **values: object) -> None:
+        self.send("set_header", values=values)
+
+    def _keyed(self, row: Mapping[str, Any]) -> dict[str, object]:
+        """A row with the keys of the nodes that it names, and with its vector as the index takes it."""
+        keyed = dict(row)
+        for member, value in row.items():
+            if member in _NODES:
+                keyed[f"{member}_uid"] = uid(self.space, _NODES[member], value) if value else None
+            elif member in _LISTS:
+                keyed[member] = [self._keyed(item) for item in value]
+        if "run" in row:
+            keyed["showing_uid"] = uid(self.space, "showing", row["run"])
+        if "vector" in row:
+            vector = row["vector"]
+            # Twice: in two bytes a number as stored, and in floats for the server's index.
+            keyed["embedding"] = None if vector is None else to_floats(from_bytes(vector))
+        return keyed
+
+    def put_lessons(self, rows: Sequence[LessonRow], vectors: Mapping[str, Float32Array]) -> None:
+        if not rows:
+            return
+        known = self.lessons.get(row.id for row in rows)
+        nodes: list[dict[str, object]] = []
+        for row in rows:
+            # A lesson that is put again keeps its place in the order of arrival.
+            if row.id not in known:
+                self._last_lesson += 1
+            vector = vectors.get(row.text)
+            nodes.append(
+                {
+                    "lesson": row.id,
+                    "kind": row.kind,
+                    "first": {"seq": self._last_lesson, **row.prior._asdict(), "score": row.prior.score},
+                    "properties": {**lesson_columns(row, self.namespace), "record": to_record(row)},
+                    "vector": None if vector is None else to_bytes(vector),
+                }
+            )
+        self.write("put_lessons", nodes)
+        links = [links_of(row, self.aliases) for row in rows]
+        for statement_name in LINKS:
+            self.write(statement_name, links)
+        self.write("link_notes", [notes_link_of(row) for row in rows if row.kind == "notes"])
 
     def note_change(self, *, everything: bool = False) -> None:
         self.put("weigh_edges", self._tools(self.sources), key="sources")
@@ -257,6 +289,7 @@ class Neo4jTransaction(Sender, Transaction):
             attempt=self._attempt,
             last_run=self._last_run,
             last_state=self._last_state,
+            last_lesson=self._last_lesson,
             kept=KEPT_CHANGES,
         )
 
@@ -265,18 +298,6 @@ class Neo4jTransaction(Sender, Transaction):
         return bool(self.run("noted_since", revision=revision, attempt=self._attempt)[0][0])
 
     # Runs
-
-    def runs_naming(self, tool: ToolName) -> list[StoredRun]:
-        return self.stored(self.run("runs_naming", space=self.space, text=call_text(tool)))
-
-    def shortest_success(self, environment: str, task: str) -> StoredRun | None:
-        shortest = self.stored(self.run("shortest_success", task_uid=uid(self.space, environment, task)))
-        if not shortest:
-            return None
-        return shortest[0]
-
-    def runs_holding(self, edge: Edge, keys: Sequence[int]) -> Iterable[tuple[Any, ...]]:
-        return self.run("runs_holding", edge=self._edge(edge), texts=key_texts(keys))
 
     def insert_runs(self, runs: Sequence[RunRecord], vectors: Mapping[str, Float32Array], *, counted: bool) -> None:
         rows: list[dict[str, Any]] = []
@@ -289,7 +310,8 @@ class Neo4jTransaction(Sender, Transaction):
                 row["said_vector"] = to_bytes(vectors[run.said])
             rows.append(row)
         self.put("add_runs", rows, size=VECTOR_ROWS)
-        self._lessons.restore_links()
+        self.put("link_lesson_runs", self._held_links)
+        self._held_links = []
 
     def restate_runs(self, runs: Sequence[tuple[StoredRun, RunRecord]]) -> None:
         rows: list[dict[str, Any]] = []
@@ -301,8 +323,12 @@ class Neo4jTransaction(Sender, Transaction):
         self.put("restate_runs", rows, size=VECTOR_ROWS, space=self.space)
 
     def drop_runs(self, ids: Sequence[str]) -> None:
-        self._lessons.hold_links_to(ids)
-        self.put("drop_runs", self._runs(ids), key="uids")
+        uids = self._runs(ids)
+        # Lessons are linked to runs that are stored again in this write.
+        for lesson_uid, run_uid, reward, words in self.run("lessons_tied_to", uids=uids):
+            sources = [{"run_uid": run_uid, "reward": reward, "words": words}]
+            self._held_links.append({"lesson_uid": lesson_uid, "sources": sources})
+        self.put("drop_runs", uids, key="uids")
 
     # Counts
 
@@ -428,18 +454,13 @@ class Neo4jTransaction(Sender, Transaction):
 
     def _link_states(self, states: Mapping[str, StateMove]) -> None:
         """Link states, by uid, to the tools of their moves, and keep each move within its bound."""
-        after: list[dict[str, object]] = []
-        before: list[dict[str, object]] = []
+        rows: list[dict[str, object]] = []
         grown: set[str] = set()
         for name, move in states.items():
-            for tool in move.sources:
-                after.append({"state": name, "tool": self._tool(tool)})
-            for tool in move.targets:
-                before.append({"state": name, "tool": self._tool(tool)})
+            # A state is found from the tools on both sides of its move.
+            rows.append({"uid": name, "after": self._tools(move.sources), "before": self._tools(move.targets)})
             grown.add(move_uid(self.space, move))
-        # A state is found from the tools on both sides of its move.
-        self.put("link_after", after)
-        self.put("link_before", before)
+        self.put("link_states", rows)
         if self.ask("keep_bound", sorted(grown), key="moves", bound=self.header.states_per_move):
             self.rewritten = True
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hepm.errors import InputError, LocalServerError
-from hepm.user_cache import user_cache
+from hepm.graph.open_store import user_cache
 
 if TYPE_CHECKING:
     from jgo.maven import MavenContext

@@ -32,8 +32,8 @@ _ERROR_PREFIX: Final = re.compile(r"^.* ERROR +|(Caused by: |Exception in thread
 _started: Final[list[subprocess.Popen[bytes]]] = []  # Python complains of a running one without a reference
 
 
-def spawn(command: Sequence[str | Path], *, log: Path, folder: Path, environment: Mapping[str, str]) -> int:
-    """Start a process that outlives this one and its terminal; returns its pid."""
+def spawn(command: Sequence[str | Path], *, log: Path, folder: Path, environment: Mapping[str, str]) -> psutil.Process:
+    """Start a process that outlives this one and its terminal."""
     flags = 0
     if sys.platform == "win32":
         flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
@@ -50,70 +50,50 @@ def spawn(command: Sequence[str | Path], *, log: Path, folder: Path, environment
             umask=0o077,
         )
     _started.append(child)
-    return child.pid
+    return psutil.Process(child.pid)
 
 
-def find(mark: str, pid: int | None = None) -> int | None:
-    """The pid of the running process that has `mark` among its arguments, or None.
-
-    All are searched if `pid` is not the one: the system reuses pids, and a start may be killed before it notes one.
-    """
-    candidates = psutil.pids()
-    if pid is not None:
-        # Most likely: looked at before all others.
-        candidates.insert(0, pid)
-    for candidate in candidates:
-        if is_alive(candidate, mark):
-            return candidate
+def find(mark: str) -> psutil.Process | None:
+    """The running process that has `mark` among its arguments."""
+    for process in psutil.process_iter(["cmdline"]):
+        if mark in (process.info["cmdline"] or ()):  # a zombie has none
+            return process
     return None
 
 
-def is_alive(pid: int, mark: str) -> bool:
-    """Whether the process with this pid is running and has `mark` among its arguments."""
+def runs(process: psutil.Process) -> bool:
+    """Whether a process has not ended. Its first thread ends before the others, and only the last one frees files."""
     with contextlib.suppress(psutil.Error):
-        return mark in psutil.Process(pid).cmdline()  # a zombie has none
+        return process.is_running() and (process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1)
     return False
 
 
-def listens(pid: int, ports: Collection[int]) -> bool:
-    """Whether the process listens on all of these ports."""
+def listens(process: psutil.Process, ports: Collection[int]) -> bool:
+    """Whether a process listens on all of these ports."""
     with contextlib.suppress(psutil.Error):
-        open_ports: set[int] = set()
-        for connection in psutil.Process(pid).net_connections("tcp"):
-            if connection.status == psutil.CONN_LISTEN:
-                open_ports.add(connection.laddr.port)
-        return open_ports.issuperset(ports)
+        listening = [one for one in process.net_connections("tcp") if one.status == psutil.CONN_LISTEN]
+        return {one.laddr.port for one in listening}.issuperset(ports)
     return False
 
 
-def end(pid: int, mark: str, *, timeout_s: float) -> bool:
+def end(process: psutil.Process, *, timeout_s: float) -> bool:
     """Terminate a process, and kill it after `timeout_s`; returns False if it was killed."""
     with contextlib.suppress(psutil.NoSuchProcess):
-        process = psutil.Process(pid)
-        if is_alive(pid, mark):
-            process.terminate()
-            if not _ended(process, timeout_s):
-                process.kill()
-                _ended(process, 30)
-                return False
+        process.terminate()
+        if not _ended(process, timeout_s):
+            process.kill()
+            _ended(process, 30)
+            return False
     return True
 
 
 def _ended(process: psutil.Process, timeout_s: float) -> bool:
     until = time.monotonic() + timeout_s
-    with contextlib.suppress(psutil.Error):
-        while _runs(process):
-            if time.monotonic() > until:
-                return False
-            time.sleep(0.05)
+    while runs(process):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.05)
     return True
-
-
-def _runs(process: psutil.Process) -> bool:
-    if not process.is_running():
-        return False
-    # The first thread ends before the others, and only the last one releases files and locks.
-    return process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1
 
 
 def last_error(log: Path, *, since: int = 0) -> str | None:
@@ -200,7 +180,6 @@ class LocalServer:
         self._mark = f"--home-dir={self._folder}"  # no other process has this argument
         self._password_file = self._folder / "password"
         self._settings_file = self._folder / "settings.json"
-        self._pid_file = self._folder / "run" / "server.pid"
         self._java_arguments = self._folder / "run" / "java.args"
         self._neo4j_log = self._folder / "logs" / "neo4j.log"
         self._java_log = self._folder / "logs" / "console.log"
@@ -212,20 +191,20 @@ class LocalServer:
 
     def status(self) -> Status:
         """The state now."""
-        settings, pid = self._settings(), self._pid()
+        settings, process = self._settings(), find(self._mark)
         uri = browser = version = bolt_port = http_port = None
         if settings is not None:
             version = release_of(settings.version).version
             bolt_port, http_port = settings.bolt_port, settings.http_port
-            if pid is not None:
+            if process is not None:
                 uri, browser = f"bolt://{HOST}:{bolt_port}", f"http://{HOST}:{http_port}/browser/"
         return Status(
-            running=pid is not None,
+            running=process is not None,
             version=version,
             folder=self._folder,
             uri=uri,
             browser=browser,
-            pid=pid,
+            pid=process.pid if process is not None else None,
             username=USER,
             password_file=self._password_file,
             bolt_port=bolt_port,
@@ -240,24 +219,20 @@ class LocalServer:
         """
         self._make_folder()
         with self._exclusive():
-            settings, pid = self._settings(), self._pid()
+            settings, process = self._settings(), find(self._mark)
             if settings and self._version not in (None, settings.version):
                 raise LocalServerError(
                     f"{self._folder} holds the data of Neo4j {settings.version}, and {self._version} was asked for:"
                     " name another --folder for it, or leave --version out"
                 )
-            if pid is not None:
+            if process is not None:
                 if settings is None:
                     raise LocalServerError(
-                        f"a Neo4j (process {pid}) runs from {self._folder}, which was removed under it: end it with"
-                        " `hepm neo4j stop`, and start again"
+                        f"a Neo4j (process {process.pid}) runs from {self._folder}, which was removed under it: end it"
+                        " with `hepm neo4j stop`, and start again"
                     )
-                try:
-                    self._await(pid, settings, timeout_s)
-                    return False
-                except LocalServerError:
-                    if is_alive(pid, self._mark):  # else it was about to end
-                        raise
+                self._await(process, settings, timeout_s)
+                return False
             version = self._version or installation.DEFAULT
             if settings is not None:
                 version = settings.version
@@ -270,20 +245,13 @@ class LocalServer:
     def stop(self, *, timeout_s: float = 60) -> bool:
         """Stop the server; returns False if it was not running. It is killed after `timeout_s`: committed data stay."""
         with self._exclusive() if self._settings() else contextlib.nullcontext():
-            pid = self._pid()
-            if pid is not None and not end(pid, self._mark, timeout_s=timeout_s):
+            process = find(self._mark)
+            if process is not None and not end(process, timeout_s=timeout_s):
                 self._say(f"it did not end within {timeout_s:g} s and was killed; committed data are safe")
-            self._pid_file.unlink(missing_ok=True)
-        return pid is not None
+        return process is not None
 
     def _exclusive(self) -> contextlib.AbstractContextManager[None]:
         return exclusive(self._folder / "lock", "another hepm starts or stops it: waiting", self._say)
-
-    def _pid(self) -> int | None:
-        noted = None
-        with contextlib.suppress(OSError, ValueError):
-            noted = int(self._pid_file.read_text("ascii"))
-        return find(self._mark, noted)
 
     def _make_folder(self) -> None:
         try:
@@ -327,12 +295,11 @@ class LocalServer:
         if self._neo4j_log.exists():
             # Do not report an error of an earlier start as one of this start.
             log_bytes = self._neo4j_log.stat().st_size
-        pid = spawn(command, log=self._java_log, folder=self._folder, environment=environment)
+        process = spawn(command, log=self._java_log, folder=self._folder, environment=environment)
         try:
-            self._pid_file.write_text(str(pid), "ascii")
-            self._await(pid, settings, timeout_s, log_bytes)
+            self._await(process, settings, timeout_s, log_bytes)
         except BaseException:
-            end(pid, self._mark, timeout_s=10)
+            end(process, timeout_s=10)
             # The next start must not repeat a heap that was too small.
             self._keep(before or ServerSettings(release.name, settings.bolt_port, settings.http_port))
             raise
@@ -341,8 +308,8 @@ class LocalServer:
         """The settings of this start: what was asked for, else those of last time, with ports that are free."""
         base = before or ServerSettings(release.name)
         bolt, http = self._ports
-        bolt = _choose_port("--bolt-port", bolt, base.bolt_port, taken=http)
-        http = _choose_port("http_port", http, base.http_port, taken=bolt)
+        bolt = _choose_port(bolt, base.bolt_port, taken=http)
+        http = _choose_port(http, base.http_port, taken=bolt)
         if before and self._ports == (None, None) and (bolt, http) != (base.bolt_port, base.http_port):
             self._say(f"ports {base.bolt_port} and {base.http_port} of last time: one is in use, so they changed")
         return ServerSettings(base.version, bolt, http, self._heap or base.heap, base.page_cache)
@@ -373,19 +340,16 @@ class LocalServer:
                     [*admin, f"@{self._password_file}"], env=environment, capture_output=True, check=False, timeout=120
                 )
 
-    def _await(self, pid: int, settings: ServerSettings, timeout_s: float, log_bytes: int = 0) -> None:
+    def _await(self, process: psutil.Process, settings: ServerSettings, timeout_s: float, log_bytes: int = 0) -> None:
         ports, logs = (settings.bolt_port, settings.http_port), self._neo4j_log.parent
         until = time.monotonic() + timeout_s
-        while time.monotonic() < until:
-            # A process that has just been started shows no arguments for some microseconds.
-            time.sleep(0.1)
-            if not is_alive(pid, self._mark):
-                break
+        while runs(process):
             # Another program on the port must not see the password.
-            if listens(pid, ports) and _logs_in(settings.bolt_port, self.password):
+            if listens(process, ports) and _logs_in(settings.bolt_port, self.password):
                 return
-        if is_alive(pid, self._mark):
-            raise LocalServerError(f"Neo4j did not answer within {timeout_s:g} s. Its logs are in {logs}")
+            if time.monotonic() > until:
+                raise LocalServerError(f"Neo4j did not answer within {timeout_s:g} s. Its logs are in {logs}")
+            time.sleep(0.1)
         why = last_error(self._java_log) or last_error(self._neo4j_log, since=log_bytes)
         if why and "already in use" in why:  # "Address already in use", "Address 127.0.0.1:7475 is already in use"
             raise LocalServerError(f"another program took port {ports[0]} or {ports[1]} meanwhile: start it again")
@@ -403,14 +367,14 @@ def _write_private(file: Path, text: str) -> None:
     new.replace(file)
 
 
-def _choose_port(option: str, chosen: int | None, usual: int, *, taken: int | None) -> int:
+def _choose_port(chosen: int | None, usual: int, *, taken: int | None) -> int:
     """The port that was asked for, or else the first free one from the usual one on."""
     candidates = range(usual, 65536) if chosen is None else [chosen]
     for port in candidates:
         if port != taken and _is_free(port):
             return port
     raise LocalServerError(
-        f"port {chosen or usual} of {HOST} is in use: choose another with {option}, or leave it out for a free one"
+        f"port {chosen or usual} of {HOST} is in use: choose another with --bolt-port, or leave it out for a free one"
     )
 
 

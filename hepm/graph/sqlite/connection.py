@@ -18,9 +18,9 @@ from hepm.errors import StoreDamagedError, StoreError, StoreVersionError
 from hepm.graph.rows import check_schema, no_text
 from hepm.graph.stored_vectors import dimensions_of
 
-SCHEMA_VERSION: Final = 15
-_OLDEST_SCHEMA: Final = 12  # that is brought up to date on opening
-_MADE_ANEW: Final = 15
+SCHEMA_VERSION: Final = 16
+_OLDEST_SCHEMA: Final = 13  # that is brought up to date on opening
+MADE_ANEW: Final = 15
 """The latest version that makes every table anew: a new file begins with it."""
 _WHILE_COPIED: Final = "strict_"
 """Before the names of its tables, while rows are copied into them from those of former versions."""
@@ -55,7 +55,7 @@ def run_script(connection: sqlite3.Connection, name: str) -> None:
 
 def _make_tables(connection: sqlite3.Connection) -> None:
     """Make the tables, indexes and triggers of a new file, which has nothing to be copied into them."""
-    for statement in _statements(f"schema_{_MADE_ANEW}.sql"):
+    for statement in _statements(f"schema_{MADE_ANEW}.sql"):
         if _CREATE.search(statement):
             connection.execute(statement.replace(_WHILE_COPIED, ""))
 
@@ -265,7 +265,7 @@ class Connections:
             stored_version = int(connection.execute("PRAGMA user_version").fetchone()[0])
             if not stored_version:
                 _make_tables(connection)
-            for version in range((stored_version or _MADE_ANEW) + 1, SCHEMA_VERSION + 1):
+            for version in range((stored_version or MADE_ANEW) + 1, SCHEMA_VERSION + 1):
                 run_script(connection, f"schema_{version}.sql")
             if stored_version:
                 # Until what derives from the records was looked at (see `Store.settle_upgrade`), whatever ends this.

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Final
 
-from hepm.graph.sqlite.connection import SCHEMA_VERSION, run_script
+from hepm.graph.sqlite.connection import MADE_ANEW, SCHEMA_VERSION, run_script
 
 _MOST: Final = 20  # sentences of SQLite's own check
 
@@ -25,7 +25,10 @@ def damage(db: sqlite3.Connection) -> list[str]:
 
 def mend(db: sqlite3.Connection) -> None:
     """Reset what is damaged: a rebuild makes what derives from records. Records keep what is text in them."""
-    run_script(db, f"schema_{SCHEMA_VERSION}.sql")
+    for (trigger,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+        db.execute(f"DROP TRIGGER {trigger}")
+    for version in range(MADE_ANEW, SCHEMA_VERSION + 1):
+        run_script(db, f"schema_{version}.sql")
     for table, column, broken in _texts(db):
         # OR REPLACE: another row may have the same name by then.
         db.execute(f"UPDATE OR REPLACE {table} SET {column} = whole(CAST({column} AS BLOB)) WHERE {broken}")

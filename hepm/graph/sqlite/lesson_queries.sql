@@ -1,8 +1,5 @@
 -- Every statement of the embedded store on lessons, by name. Values arrive as named parameters only.
 
--- name: revision
-SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'revision';
-
 -- name: count_removal
 -- Mirrors that see this number grow read all lessons again.
 INSERT INTO meta (key, value) VALUES ('lessons_removed', '1')
@@ -72,8 +69,11 @@ DELETE FROM lesson_source WHERE namespace = :namespace AND lesson = :lesson;
 -- name: drop_lesson_showings
 DELETE FROM showing WHERE namespace = :namespace AND lesson = :lesson;
 
--- name: credit_lessons
-UPDATE lesson SET shown = shown + :shown, uses = uses + :uses, successes = successes + :successes, changed = :changed
+-- name: set_uses
+-- Those that a lesson brought along from another store, and those in the runs that it was shown in.
+UPDATE lesson SET (shown, uses, successes, changed) = (
+    SELECT :shown + count(*), :uses + count(success), :successes + ifnull(sum(success), 0), :changed
+    FROM showing s WHERE s.namespace = lesson.namespace AND s.lesson = lesson.id)
 WHERE namespace = :namespace AND id = :lesson;
 
 -- name: showings
@@ -84,7 +84,9 @@ SELECT run, lesson, success FROM showing
 WHERE namespace = :namespace AND run IN (SELECT value FROM json_each(:runs)) ORDER BY run, lesson;
 
 -- name: put_showings
-INSERT OR REPLACE INTO showing (namespace, run, lesson, success) VALUES (:namespace, :run, :lesson, :success);
+-- The uses of lessons follow (see `schema_16.sql`).
+INSERT INTO showing (namespace, run, lesson, success) VALUES (:namespace, :run, :lesson, :success)
+ON CONFLICT (namespace, run, lesson) DO UPDATE SET success = excluded.success;
 
 -- name: drop_showings
 DELETE FROM showing WHERE namespace = :namespace AND run = :run;

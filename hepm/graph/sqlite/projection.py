@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from hepm.cypher.model import EDGE_SUMMARIES, PROPERTIES, TABLES, PropertyType, Table
-from hepm.user_cache import user_cache
+from hepm.graph.open_store import user_cache
 
 if TYPE_CHECKING:
     from hepm.cypher.engines import Projection

@@ -76,14 +76,6 @@ SELECT id FROM trajectory
 WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids))
   AND instr(substr(record, 1, instr(record, '"turns":[')), '"hepm:outcome-by":') > 0;
 
--- name: unlabelled
--- Some runs of unknown outcome, the latest first. A part that is not given matches everything.
-SELECT seq, id, record FROM trajectory
-WHERE namespace = :namespace AND seq < :before AND success IS NULL AND reward IS NULL
-  AND (:environment IS NULL OR environment = :environment)
-  AND (:task IS NULL OR task = :task)
-ORDER BY seq DESC LIMIT :limit;
-
 -- name: add_trajectory
 INSERT INTO trajectory (namespace, id, digest, environment, task, model, user, reward, success, steps, ended_at, source,
                         counted, sequence, said, token, level, arm, trial, refused, record)
@@ -159,12 +151,13 @@ SELECT t.id, t.digest, t.environment, t.task, t.model, t.user, t.reward, t.succe
 FROM trajectory t LEFT JOIN run_vector v ON v.trajectory = t.seq WHERE t.namespace = :namespace ORDER BY t.seq;
 
 -- name: outcomes_by_level
--- Of each level, whether the latest sessions with an outcome succeeded, as one text of 1 (succeeded) and 0.
-SELECT j.value, (SELECT coalesce(group_concat(success, ''), '') FROM (
-    SELECT success FROM trajectory INDEXED BY trajectory_level
+-- Of the latest sessions of each level that have an outcome: how many succeeded, and how many there are.
+SELECT j.value, count(*) FILTER (WHERE t.success = 1), count(t.success)
+FROM json_each(:levels) j LEFT JOIN trajectory t ON t.seq IN (
+    SELECT seq FROM trajectory INDEXED BY trajectory_level
     WHERE namespace = :namespace AND level = j.value AND level <> '' AND success IS NOT NULL
-    ORDER BY seq DESC LIMIT :most))
-FROM json_each(:levels) j;
+    ORDER BY seq DESC LIMIT :most)
+GROUP BY j.value;
 
 -- name: trial_sessions
 -- Sessions of experiments, in order of arrival.
@@ -188,15 +181,16 @@ WHERE namespace = :namespace AND (success IS NOT NULL OR reward IS NOT NULL)
 ORDER BY environment, task, id;
 
 -- name: latest_records
--- Runs stored before a row, the latest first.
-SELECT seq, id, record FROM trajectory WHERE namespace = :namespace AND seq < :before ORDER BY seq DESC LIMIT :limit;
+-- Runs stored before a row, the latest first; maybe only those of unknown outcome. A part that is not given matches everything.
+SELECT seq, id, record FROM trajectory
+WHERE namespace = :namespace AND seq < :before
+  AND (NOT :unlabelled OR success IS NULL AND reward IS NULL)
+  AND (:environment IS NULL OR environment = :environment)
+  AND (:task IS NULL OR task = :task)
+ORDER BY seq DESC LIMIT :limit;
 
 -- name: records_of
 SELECT id, record FROM trajectory WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids));
-
--- name: ends_of
-SELECT id, ended_at FROM trajectory
-WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids)) AND ended_at IS NOT NULL;
 
 -- name: about_runs
 SELECT seq, id, environment, task, model, user, success, steps, ended_at, substr(said, 1, 600) FROM trajectory
@@ -292,9 +286,6 @@ INSERT OR REPLACE INTO run_vector (trajectory, embedding) VALUES (:of, :vector);
 INSERT OR REPLACE INTO run_vector (trajectory, embedding)
 SELECT seq, :said_vector FROM trajectory WHERE seq = :of AND namespace = :namespace;
 
--- name: delete_run_vector
-DELETE FROM run_vector WHERE trajectory = :seq;
-
 -- name: delete_trajectory
 DELETE FROM trajectory WHERE seq = :seq;
 
@@ -351,7 +342,7 @@ DELETE FROM tool_run WHERE trajectory = :seq;
 
 -- name: latest_outcomes
 -- Of each tool, newest first, as one text of 1 (failed) and 0.
-SELECT j.value, (SELECT group_concat(failed, '') FROM (
+SELECT j.value, (SELECT coalesce(group_concat(failed, ''), '') FROM (
     SELECT failed FROM tool_run WHERE namespace = :namespace AND tool = j.value
     ORDER BY ended DESC, trajectory DESC LIMIT :most))
 FROM json_each(:tools) j;
@@ -415,15 +406,6 @@ INSERT INTO passage (namespace, source, target, trajectory) VALUES (:namespace, 
 -- name: delete_run_edges
 DELETE FROM passage WHERE trajectory = :seq;
 
--- name: runs_of_edges
--- As a JSON list, the latest first: it stops at the last one wanted, however many runs took the edge.
-SELECT e.key, (SELECT json_group_array(id) FROM (
-    SELECT t.id FROM passage p CROSS JOIN trajectory t INDEXED BY trajectory_outcome
-        ON t.namespace = p.namespace AND t.success = 1 AND t.seq = p.trajectory
-    WHERE p.namespace = :namespace AND p.source = e.value ->> 0 AND p.target = e.value ->> 1
-    ORDER BY p.trajectory DESC LIMIT :limit))
-FROM json_each(:edges) e;
-
 -- name: states_known
 -- Those of the places [sources, targets, success, key] that are stored; by the number of each in the list.
 SELECT j.key, s.id, s.summary, s.trajectory, s.step, s.seen, s.count, EXISTS (SELECT 1 FROM vector v WHERE v.state = s.id)
@@ -444,9 +426,6 @@ UPDATE state SET count = :count, seen = :seen, trajectory = :trajectory, step = 
 
 -- name: set_text
 UPDATE state SET summary = :summary WHERE id = :state;
-
--- name: add_state_after
-INSERT OR IGNORE INTO state_after (namespace, tool, state) VALUES (:namespace, :tool, :state);
 
 -- name: add_vector
 INSERT OR REPLACE INTO vector (state, embedding) VALUES (:state, :embedding);
@@ -472,36 +451,23 @@ WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND s
 -- name: crowd_state
 UPDATE state SET crowded = 1 WHERE id = :state;
 
--- name: kept_states
--- Of a crowded move.
-SELECT count(*) FROM state INDEXED BY state_crowded
-WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND success = :success
-  AND crowded = 1 AND (summary IS NULL) = 0;
-
 -- name: states_over_bound
 -- The least recent of a crowded move, ties by key: a property of the states themselves, not of the order they came in.
 SELECT id FROM state INDEXED BY state_crowded
 WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND success = :success
   AND crowded = 1 AND (summary IS NULL) = 0
-ORDER BY seen, key LIMIT :excess;
+ORDER BY seen, key LIMIT max(0, (
+    SELECT count(*) FROM state INDEXED BY state_crowded
+    WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND success = :success
+      AND crowded = 1 AND (summary IS NULL) = 0) - :bound);
 
 -- name: drop_text
 UPDATE state SET summary = NULL WHERE id = :state;
-
--- name: drop_vector
-DELETE FROM vector WHERE state = :state;
-
--- name: drop_state_after
-DELETE FROM state_after WHERE namespace = :namespace AND tool = :tool AND state = :state;
 
 -- name: reduce_state
 UPDATE state SET count = count - :count
 WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND success = :success AND key = :key
 RETURNING count, trajectory, summary IS NOT NULL;
-
--- name: find_state
-SELECT id FROM state
-WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND success = :success AND key = :key;
 
 -- name: textless_states
 -- Those without text among the latest of a move (see `states_over_bound`).
@@ -517,7 +483,8 @@ SELECT key, count, trajectory, step FROM (
 ) WHERE summary IS NULL;
 
 -- name: delete_state
-DELETE FROM state WHERE id = :state;
+DELETE FROM state
+WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND success = :success AND key = :key;
 
 -- name: states_after
 -- Of successful runs alone.
@@ -534,11 +501,6 @@ CROSS JOIN state s ON s.namespace = :namespace AND s.sources = j.value ->> '$[0]
     AND s.targets = j.value ->> '$[0][1]' AND s.success = j.value ->> '$[0][2]' AND s.key = j.value ->> '$[1]'
 CROSS JOIN vector v ON v.state = s.id;
 
--- name: states_newer_than
-SELECT s.id, s.sources, s.targets, s.success, s.key, s.count, s.seen, s.trajectory, s.step, '', v.embedding
-FROM state s JOIN vector v ON v.state = s.id
-WHERE s.namespace = :namespace AND s.id > :newer_than AND s.summary IS NOT NULL ORDER BY s.id;
-
 -- name: vectors_of_states
 SELECT s.summary, v.embedding FROM json_each(:ids) j CROSS JOIN state s ON s.id = j.value JOIN vector v ON v.state = s.id
 WHERE s.namespace = :namespace AND s.summary IS NOT NULL;
@@ -553,6 +515,12 @@ SELECT s.id, s.sources, s.targets, s.success, s.key, s.count, s.seen, s.trajecto
 FROM state s LEFT JOIN vector v ON v.state = s.id
 WHERE s.namespace = :namespace AND s.summary IS NOT NULL ORDER BY s.id;
 
+-- name: states_after_tools
+SELECT s.id, s.sources, s.targets, s.success, s.key, s.count, s.seen, s.trajectory, s.step, s.summary
+FROM (SELECT DISTINCT a.state FROM json_each(:tools) j CROSS JOIN state_after a
+      ON a.namespace = :namespace AND a.tool = j.value) a
+CROSS JOIN state s ON s.id = a.state WHERE s.summary IS NOT NULL;
+
 -- name: held_states
 -- NOT INDEXED reads the table in order; through an index, all rows would be sorted.
 SELECT s.id, s.sources, s.targets, s.success, s.key, s.count, s.seen, s.trajectory, s.step, s.summary, v.embedding
@@ -562,20 +530,29 @@ FROM state s NOT INDEXED LEFT JOIN vector v ON v.state = s.id WHERE s.namespace 
 SELECT a.tool, s.sources, s.targets, s.success, s.key FROM state_after a CROSS JOIN state s ON s.id = a.state
 WHERE a.namespace = :namespace;
 
--- name: summaries_of_edges
--- Each state is read once, however many edges leave its tool.
-WITH edge AS MATERIALIZED (SELECT key, value ->> 0 AS source, value ->> 1 AS target FROM json_each(:edges))
-SELECT key, summary FROM (
+-- name: evidence
+-- Of each edge the latest successful runs that took it, and what agents knew then: most often seen first, then latest.
+-- It stops at the last run wanted, however many took the edge; each state is read once, however many edges leave its tool.
+WITH edge AS MATERIALIZED (SELECT key, value ->> 0 AS source, value ->> 1 AS target FROM json_each(:edges)),
+told AS MATERIALIZED (
     SELECT e.key, s.summary, row_number() OVER (
         PARTITION BY e.key ORDER BY sum(s.count) DESC, max(s.seen) DESC, s.summary
     ) AS place
-    FROM (SELECT DISTINCT source FROM edge) o
+    FROM (SELECT DISTINCT source FROM edge WHERE :most_summaries > 0) o
     CROSS JOIN state_after a ON a.namespace = :namespace AND a.tool = o.source
     CROSS JOIN state s ON s.id = a.state AND s.success = 1 AND s.summary IS NOT NULL
     CROSS JOIN json_each(s.targets) t
     CROSS JOIN edge e ON e.source = a.tool AND e.target = t.value
     GROUP BY e.key, s.summary
-) WHERE place <= :limit ORDER BY key, place;
+)
+SELECT e.key, (SELECT json_group_array(id) FROM (
+           SELECT t.id FROM passage p CROSS JOIN trajectory t INDEXED BY trajectory_outcome
+               ON t.namespace = p.namespace AND t.success = 1 AND t.seq = p.trajectory
+           WHERE p.namespace = :namespace AND p.source = e.source AND p.target = e.target
+           ORDER BY p.trajectory DESC LIMIT :most_runs)),
+       (SELECT json_group_array(summary) FROM (
+           SELECT summary FROM told WHERE key = e.key AND place <= :most_summaries ORDER BY place))
+FROM edge e ORDER BY e.key;
 
 -- name: drop_all_vectors
 DELETE FROM vector;
@@ -583,17 +560,11 @@ DELETE FROM vector;
 -- name: drop_all_run_vectors
 DELETE FROM run_vector;
 
--- name: clear_namespace_vectors
-DELETE FROM vector WHERE state IN (SELECT id FROM state WHERE namespace = :namespace);
-
 -- name: clear_namespace_run_vectors
 DELETE FROM run_vector WHERE trajectory IN (SELECT seq FROM trajectory WHERE namespace = :namespace);
 
 -- name: clear_namespace_states
 DELETE FROM state WHERE namespace = :namespace;
-
--- name: clear_namespace_state_after
-DELETE FROM state_after WHERE namespace = :namespace;
 
 -- name: clear_namespace_edges
 DELETE FROM edge WHERE namespace = :namespace;

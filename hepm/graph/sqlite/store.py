@@ -11,7 +11,8 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hepm.errors import StoreDamagedError
-from hepm.graph.delta import Delta, Edge, RunRecord, StateMove, StatePlace, StateSeen, key_texts
+from hepm.graph.delta import Delta, RunRecord, StateMove, StatePlace, StateSeen
+from hepm.graph.lessons.rows import LessonRow, to_record
 from hepm.graph.rows import (
     Counting,
     Float32Array,
@@ -19,17 +20,15 @@ from hepm.graph.rows import (
     StateBatch,
     StoredRun,
     Vectors,
-    call_text,
     check_embedder,
     marks_of,
 )
 from hepm.graph.sqlite.connection import SCHEMA_VERSION, Connections, load_statements
 from hepm.graph.sqlite.damage import damage, mend
-from hepm.graph.sqlite.lessons import SQLiteLessonTransaction
 from hepm.graph.store import Store
 from hepm.graph.stored_vectors import packed, to_bytes
 from hepm.graph.transaction import Transaction
-from hepm.types import START, SUCCESS_FROM, Evidence, ToolName
+from hepm.types import START, SUCCESS_FROM, ToolName
 
 if TYPE_CHECKING:
     from hepm.cypher.model import Result
@@ -39,6 +38,15 @@ T = TypeVar("T")
 FILE_NAME: Final = "memory.hepm"
 
 _json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_ALSO: Final[Mapping[str, tuple[str, ...]]] = {
+    "put_lessons": ("drop_former_lesson_sources", "add_lesson_sources"),
+    "drop_lessons": ("drop_lesson_sources", "drop_lesson_showings"),
+    "drop_showings": ("drop_told_outcomes",),
+    "drop_orphan_answers": ("drop_orphan_showings", "drop_orphan_lesson_sources"),
+}
+"""Further statements that a statement needs, as SQLite runs one at a time."""
+_PACKED: Final = {"put_state_vectors": "vector", "put_run_vectors": "said_vector"}
+"""Parameters of statements that are vectors to pack."""
 
 
 class SQLiteStore(Store):
@@ -59,15 +67,12 @@ class SQLiteStore(Store):
         self._statements = load_statements()
         self._connections = Connections(self.path)
         if not (self._connections.read_only or self.read("meta")):
-            first = {"embedder": "", "dimensions": 0, "revision": 0, "counting": counting or "all"}
+            first: dict[str, object] = {"embedder": "", "dimensions": 0, "revision": 0, "counting": counting or "all"}
             with self._connections.writing() as db:
                 if not db.execute(self._statements["meta"]).fetchall():  # another process may have been first
-                    self._set_meta(db, **first, states_per_move=states_per_move, success_from=SUCCESS_FROM)
+                    first |= {"states_per_move": states_per_move, "success_from": SUCCESS_FROM}
+                    db.executemany(self._statements["set_meta"], _meta_rows(first))
         self._check_counting(counting, str(self.path))
-
-    def _set_meta(self, db: sqlite3.Connection, **values: object) -> None:
-        rows = [{"key": key, "value": str(value)} for key, value in values.items()]
-        db.executemany(self._statements["set_meta"], rows)
 
     @property
     def header(self) -> Header:
@@ -124,11 +129,8 @@ class SQLiteStore(Store):
             return work(SQLiteTransaction(db, self._statements, namespace, header))
 
     def read(self, name: str, /, **values: Any) -> list[tuple[Any, ...]]:
-        parameters: dict[str, Any] = {"start": START}
-        for key, value in values.items():
-            parameters[key] = _json(value) if isinstance(value, list | tuple) else value
         with self._connections.reading() as db:
-            return db.execute(self._statements[name], parameters).fetchall()
+            return db.execute(self._statements[name], {"start": START, **_bound(values)}).fetchall()
 
     def iterate(self, name: str, /, **values: Any) -> Iterator[Sequence[Any]]:
         with self._connections.reading() as db:
@@ -140,43 +142,13 @@ class SQLiteStore(Store):
         with open_copy(self) as copy:
             return copy.ask(text, parameters, timeout_s=timeout_s, limit=limit)
 
-    def set_embedder(self, name: str, dimensions: int) -> None:
-        with self._connections.writing() as db:
-            before = self._header(db.execute(self._statements["meta"]))
-            if (before.embedder, before.dimensions) == (name, dimensions):
-                return
-            for statement in ("drop_all_vectors", "drop_all_run_vectors", "drop_all_lesson_vectors"):
-                db.execute(self._statements[statement])
-            self._set_meta(db, embedder=name, dimensions=dimensions)
-            for (namespace,) in db.execute(self._statements["namespaces"]).fetchall():
-                SQLiteTransaction(db, self._statements, namespace, before).note_change(everything=True)
-
-    def set_success_from(self, reward: float, work: Callable[[Transaction], T]) -> list[T]:
+    def write_all(self, work: Callable[[Callable[[str], Transaction]], T]) -> T:
         with self._connections.writing() as db:
             header = self._header(db.execute(self._statements["meta"]))
-            if header.success_from == reward:
-                return []
-            results: list[T] = []
-            for (namespace,) in db.execute(self._statements["namespaces"]).fetchall():
-                results.append(work(SQLiteTransaction(db, self._statements, namespace, header)))
-            self._set_meta(db, success_from=reward)
-            return results
+            return work(lambda namespace: SQLiteTransaction(db, self._statements, namespace, header))
 
     def states_after(self, tool: ToolName, *, namespace: str, newer_than: int = 0) -> StateBatch:
         return self._batch(self.read("states_after", namespace=namespace, tool=tool, newer_than=newer_than))
-
-    def evidence(self, edges: Sequence[Edge], *, namespace: str, runs: int, summaries: int) -> list[Evidence]:
-        queries = {"namespace": namespace, "edges": list(edges)}
-        # Both statements name an edge by its place in the list.
-        run_ids = dict(self.read("runs_of_edges", **queries, limit=runs))
-        texts = defaultdict[int, list[str]](list)
-        if summaries:
-            for number, text in self.read("summaries_of_edges", **queries, limit=summaries):
-                texts[number].append(text)
-        evidence: list[Evidence] = []
-        for number in range(len(edges)):
-            evidence.append(Evidence(tuple(json.loads(run_ids[number])), tuple(texts[number])))
-        return evidence
 
     def close(self) -> None:
         self._connections.close()
@@ -215,7 +187,6 @@ class SQLiteTransaction(Transaction):
         self.header = header
         self._connection = connection
         self._statements = statements
-        self.lessons = SQLiteLessonTransaction(self.run)
         self.aliases = marks_of(self.run("marked_tools")).aliases
 
     def run(self, name: str, /, **values: object) -> sqlite3.Cursor:
@@ -232,20 +203,41 @@ class SQLiteTransaction(Transaction):
         self.run("add_change", revision=revision, sources=_json(sources), rewritten=rewritten)
         self.run("trim_changes", revision=revision)
 
+    def rows(self, name: str, /, **values: Any) -> list[tuple[Any, ...]]:
+        return self.run(name, **_bound(values)).fetchall()
+
+    def write(self, name: str, /, rows: Iterable[Mapping[str, object]] = ({},)) -> None:
+        changed = self.header.revision + 1  # the one that this transaction makes
+        vector = _PACKED.get(name)
+        for row in rows:
+            values = _bound(row)
+            if vector is not None:
+                values[vector] = packed(values[vector])
+            for statement in (name, *_ALSO.get(name, ())):
+                self.run(statement, **values, changed=changed)
+
+    def set_header(self, **values: object) -> None:
+        self._put("set_meta", _meta_rows(values))
+
+    def put_lessons(self, rows: Sequence[LessonRow], vectors: Mapping[str, Float32Array]) -> None:
+        values: list[dict[str, object]] = []
+        for row in rows:
+            vector = vectors.get(row.text)
+            values.append(
+                {
+                    "lesson": row.id,
+                    "kind": row.kind,
+                    "user": row.user,
+                    "live": row.live,
+                    "record": to_record(row),
+                    "runs": [source.run for source in row.sources],
+                    **row.prior._asdict(),
+                    "vector": None if vector is None else to_bytes(vector),
+                }
+            )
+        self.write("put_lessons", values)
+
     # Runs
-
-    def runs_naming(self, tool: ToolName) -> list[StoredRun]:
-        return self.stored(self.run("runs_naming", text=call_text(tool)))
-
-    def shortest_success(self, environment: str, task: str) -> StoredRun | None:
-        shortest = self.stored(self.run("shortest_success", environment=environment, task=task))
-        if not shortest:
-            return None
-        return shortest[0]
-
-    def runs_holding(self, edge: Edge, keys: Sequence[int]) -> Iterable[tuple[str, float, int, str]]:
-        source, target = edge
-        return self.run("runs_holding", source=source, target=target, texts=_json(key_texts(keys)))
 
     def insert_runs(self, runs: Sequence[RunRecord], vectors: Mapping[str, Float32Array], *, counted: bool) -> None:
         user_vectors: list[dict[str, object]] = []
@@ -265,9 +257,7 @@ class SQLiteTransaction(Transaction):
 
     def drop_runs(self, ids: Sequence[str]) -> None:
         for name in ids:
-            number = self.row_numbers.pop(name)
-            self.run("delete_run_vector", seq=number)
-            self.run("delete_trajectory", seq=number)
+            self.run("delete_trajectory", seq=self.row_numbers.pop(name))
 
     # Counts
 
@@ -322,8 +312,7 @@ class SQLiteTransaction(Transaction):
 
     def drop_states(self, places: Iterable[StatePlace]) -> None:
         for move, key in places:
-            for (state,) in self.run("find_state", **_place(move), key=key).fetchall():
-                self._drop_state("delete_state", state, move)
+            self.run("delete_state", **_place(move), key=key)
 
     def _add_states(
         self, states: Mapping[StateMove, Mapping[int, StateSeen]], vectors: Mapping[str, Float32Array]
@@ -340,7 +329,6 @@ class SQLiteTransaction(Transaction):
         repeated: list[dict[str, object]] = []
         texts: dict[int, str] = {}  # of states that need a vector, by number
         replaced: list[dict[str, object]] = []
-        linked: list[dict[str, object]] = []
         grown = defaultdict[StateMove, list[int]](list)
         for index, (move, key, state) in enumerate(seen):
             self.sources.update(move.sources)
@@ -361,16 +349,12 @@ class SQLiteTransaction(Transaction):
                 new.append({"state": number, "key": key, **places[move], **vars(state)})
                 grown[move].append(number)
             texts[number] = state.summary
-            for tool in move.sources:
-                linked.append({"tool": tool, "state": number})
         self._put("add_state", new)
         self._put("repeat_state", repeated)
         self._put("set_text", replaced)
-        self._put("drop_vector", replaced)
-        self._put("add_state_after", linked)
         self._put("add_vector", _vector_rows(texts, vectors))
         for move, numbers in grown.items():
-            self._keep_bound(move, places[move], numbers)
+            self._keep_bound(places[move], numbers)
 
     def _known_states(
         self, places: Sequence[tuple[Mapping[str, Any], int]]
@@ -385,7 +369,7 @@ class SQLiteTransaction(Transaction):
             known[queries[row][-1]] = number, text, stored, bool(has_vector)
         return known
 
-    def _keep_bound(self, move: StateMove, place: Mapping[str, object], new: Sequence[int]) -> None:
+    def _keep_bound(self, place: Mapping[str, object], new: Sequence[int]) -> None:
         bound = self.header.states_per_move
         if self.run("is_crowded", **place).fetchone()[0]:
             for state in new:
@@ -394,25 +378,31 @@ class SQLiteTransaction(Transaction):
             self.run("crowd_move", **place)
         else:
             return
-        excess = int(self.run("kept_states", **place).fetchone()[0]) - bound
-        if excess > 0:
+        for (state,) in self.run("states_over_bound", bound=bound, **place).fetchall():
             self.rewritten = True
-            for (state,) in self.run("states_over_bound", excess=excess, **place).fetchall():
-                self._drop_state("drop_text", state, move)
-
-    def _drop_state(self, statement: str, state: int, move: StateMove) -> None:
-        self.run("drop_vector", state=state)
-        for tool in move.sources:
-            self.run("drop_state_after", tool=tool, state=state)
-        self.run(statement, state=state)
+            self.run("drop_text", state=state)
 
     def clear(self) -> None:
         self.rewritten = True
-        for verb in ("clear_namespace", "drop_stray"):
-            for table in ("vectors", "run_vectors", "states", "state_after", "edges", "run_edges", "tool_runs"):
-                self.run(f"{verb}_{table}")
+        tables = ("run_vectors", "states", "edges", "run_edges", "tool_runs")
+        for statement in [f"clear_namespace_{table}" for table in tables]:
+            self.run(statement)
+        for statement in [f"drop_stray_{table}" for table in ("vectors", "state_after", *tables)]:
+            self.run(statement)
         self.run("reset_tools")
         self.run("delete_empty_tools")
+
+
+def _bound(values: Mapping[str, object]) -> dict[str, Any]:
+    """Values as SQLite takes them: lists as JSON."""
+    bound: dict[str, Any] = {}
+    for key, value in values.items():
+        bound[key] = _json(value) if isinstance(value, list | tuple) else value
+    return bound
+
+
+def _meta_rows(values: Mapping[str, object]) -> list[dict[str, object]]:
+    return [{"key": key, "value": str(value)} for key, value in values.items()]
 
 
 def _vector_rows(texts: Mapping[int, str], vectors: Mapping[str, Float32Array]) -> Iterator[dict[str, object]]:

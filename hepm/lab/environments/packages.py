@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from hepm.errors import InputError, MissingExtraError
-from hepm.user_cache import user_cache
+from hepm.graph.open_store import user_cache
 
 # Where a virtual environment has its programs.
 _SCRIPTS: Final = "Scripts" if os.name == "nt" else "bin"

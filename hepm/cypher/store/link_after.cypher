@@ -1,7 +1,0 @@
-// Tie states to the tools that were called before.
-// Params:  $rows list of maps {state, tool}
-// Index:   state_uid, tool_uid
-UNWIND $rows AS row
-MATCH (s:State {uid: row.state})
-MATCH (t:Tool {uid: row.tool})
-CREATE (s)-[:AFTER]->(t)

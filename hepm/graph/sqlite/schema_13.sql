@@ -1,1 +1,0 @@
--- Version 13: vectors may be packed (see `hepm.graph.stored_vectors`). Those stored before stay as they are, and are read.
