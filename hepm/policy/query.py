@@ -108,7 +108,7 @@ class Policy(Protocol):
     """Ranks the next tools. Deterministic: equal memory and query give an equal answer, ties by tool name.
 
     It obeys `query.k`, `query.allows` and its floors, and abstains by `nothing_known`. Counts, edges and states are in
-    the mirror; what came of calls in which situations is in `mirror.learned` (`hepm.evidence.upkeep`). A policy with
+    the mirror; what came of calls in which situations is in `hepm.evidence.upkeep.live_evidence`. A policy with
     the attribute `compares_texts = False` gets no vectors: nothing is embedded for it.
     """
 
