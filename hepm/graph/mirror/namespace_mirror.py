@@ -65,12 +65,6 @@ class Follower(Protocol):
         """Note what later revisions changed, for `update`."""
         ...
 
-    def touched_since(self, changes: int) -> set[ToolName] | None:
-        """The tools whose edges or states changed after so many changes; None if any may have."""
-        if changes < self._read_anew:
-            return None
-        return {tool for tool, changed in self._touched.copy().items() if changed > changes}
-
     @property
     def behind(self) -> bool:
         """Whether `update` has anything to do."""
