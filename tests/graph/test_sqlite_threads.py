@@ -1,4 +1,4 @@
-"""Connections of the embedded store: one a thread, for as long as it runs."""
+"""Connections of the embedded store: one for each thread that reads."""
 
 from __future__ import annotations
 
@@ -98,7 +98,8 @@ import threading
 def read():
     try: store.totals(namespace="x")
     except StoreError as error: print(error)
-thread = threading.Thread(target=read); thread.start(); thread.join()
+with store._connections.reading():  # another one reads meanwhile
+    thread = threading.Thread(target=read); thread.start(); thread.join()
 """
     told = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / "runs.hepm")], capture_output=True, text=True, check=True

@@ -8,7 +8,6 @@ import re
 import sqlite3
 import threading
 import time
-import weakref
 from collections.abc import Generator, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
@@ -69,43 +68,8 @@ def _statements(name: str) -> Iterator[str]:
             statement = ""
 
 
-class _Reader:
-    """A thread's own connection: it is closed when the thread has ended."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-        self._lock = threading.RLock()  # a generator may be ended by the collector at any moment
-        self._uses = 0
-        self._closed = False
-
-    @contextlib.contextmanager
-    def used(self) -> Generator[sqlite3.Connection]:
-        """The connection, which stays open until the end of the block."""
-        with self._lock:
-            if self._closed:
-                raise sqlite3.ProgrammingError(_CLOSED)
-            self._uses += 1
-        try:
-            yield self._connection
-        finally:
-            with self._lock:
-                self._uses -= 1
-                if self._closed and not self._uses:
-                    self._connection.close()
-
-    def close(self) -> None:
-        """Close it, at once or when its present uses end: SQLite crashes if it is closed while a thread reads."""
-        with self._lock:
-            self._closed = True
-            if not self._uses:
-                self._connection.close()
-
-    def __del__(self) -> None:
-        self._connection.close()
-
-
 class Connections:
-    """One writing connection, and one reading connection for each thread, on one file.
+    """One writing connection, and as many reading ones as read at once, on one file.
 
     Writers of this process queue on a lock, writers of other processes on SQLite's own (`BEGIN IMMEDIATE`, 60 s).
     Readers see the last commit and never wait (WAL).
@@ -114,9 +78,8 @@ class Connections:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = threading.RLock()
-        self._local = threading.local()
-        self._readers: weakref.WeakSet[_Reader] = weakref.WeakSet()
-        self._making = threading.Lock()
+        self._idle: list[sqlite3.Connection] = []  # readers
+        self._idle_lock = threading.RLock()  # the collector may end a generator that reads at any moment
         self._closed = False
         self.read_only = False
         _create(path)
@@ -150,18 +113,26 @@ class Connections:
 
     @contextlib.contextmanager
     def reading(self) -> Generator[sqlite3.Connection]:
-        """This thread's own connection."""
+        """A connection that nobody else uses until the end of the block."""
         with self.guarded():
-            # A generator that began to read holds on to the reader, whichever thread goes on with it.
-            reader: _Reader | None = getattr(self._local, "reader", None)
-            if reader is None:
-                with self._making:
-                    if self._closed:
-                        raise sqlite3.ProgrammingError(_CLOSED)
-                    reader = self._local.reader = _Reader(self._connect(read_only=True))
-                    self._readers.add(reader)
-            with reader.used() as connection:
+            connection = self._take() or self._connect(read_only=True)
+            try:
                 yield connection
+            finally:
+                self._give_back(connection)
+
+    def _take(self) -> sqlite3.Connection | None:
+        with self._idle_lock:
+            if self._closed:
+                raise sqlite3.ProgrammingError(_CLOSED)
+            return self._idle.pop() if self._idle else None
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        with self._idle_lock:
+            if not self._closed:
+                self._idle.append(connection)
+                return
+        connection.close()
 
     @contextlib.contextmanager
     def checking(self) -> Generator[sqlite3.Connection]:
@@ -184,12 +155,11 @@ class Connections:
             ) from error
 
     def close(self) -> None:
-        """Close all connections; later use is an error."""
-        with self._making:
+        """Close all connections, one that reads when it has ended; later use is an error."""
+        with self._idle_lock:
             self._closed = True
-            readers = list(self._readers)
-        for reader in readers:
-            reader.close()
+            while self._idle:
+                self._idle.pop().close()
         # Last: one that may write clears the log away.
         with self._lock:
             self._writer.close()
