@@ -335,41 +335,41 @@ def _sort_out(
     join: RunJoiner | None,
 ) -> tuple[Added, dict[str, bool | None]]:
     """What happens to each run; and the former labels of those that are stored."""
-    fresh: dict[str, RunRecord] = {}
+    known = write.known([run.id for run in runs])
+    records = _records_to_join(write, runs, known, join)
+    accepted: dict[str, RunRecord] = {}
     duplicates: list[str] = []
     conflicts: list[RunRecord] = []
     joined: list[str] = []
     former: dict[str, bool | None] = {}
-    known = write.known([run.id for run in runs])
-    records = _records_to_join(write, runs, known, join)
+
+    def accept(run: RunRecord) -> None:
+        if run.id in known and run.id not in accepted:
+            former[run.id] = known[run.id].success
+        # The same run later in the batch is compared with this one.
+        accepted[run.id], known[run.id], records[run.id] = run, Known.of(run), run.record
+
     for run in runs:
         before = known.get(run.id)
-        if before is None and run.id in fresh:
-            before = Known.of(fresh[run.id])  # a run may come twice in a batch
-        relabels_by_hand = relabel and (run.success is None or not run.outcome_by)
         if before is None:
             if not relabel:
-                fresh[run.id] = run
-        elif before.digest != run.digest:
-            record = fresh[run.id].record if run.id in fresh else records.get(run.id)
-            whole = _whole(run, before, record, join, replay)
+                accept(run)
+        elif before.digest == run.digest:
+            by_hand = relabel and (run.success is None or not run.outcome_by)
+            if by_hand or replaces(run, before):
+                accept(run)
+            else:
+                duplicates.append(run.id)
+        else:
+            whole = _whole(run, before, records.get(run.id), join, replay)
             if whole is None:  # another run under the same id: the first one stays
                 conflicts.append(run)
             elif whole.digest == before.digest and not replaces(whole, before):
                 duplicates.append(run.id)
             else:
                 joined.append(run.id)
-                fresh[run.id] = whole.graded(write.header.success_from)
-                if known.pop(run.id, None) is not None:
-                    former[run.id] = before.success
-        elif relabels_by_hand or replaces(run, before):
-            # Taken out, so that the same run later in the batch is compared with this one.
-            if known.pop(run.id, None) is not None:
-                former[run.id] = before.success
-            fresh[run.id] = run
-        else:
-            duplicates.append(run.id)
-    return Added(tuple(fresh.values()), tuple(duplicates), tuple(conflicts), tuple(joined)), former
+                accept(whole.graded(write.header.success_from))
+    return Added(tuple(accepted.values()), tuple(duplicates), tuple(conflicts), tuple(joined)), former
 
 
 def _records_to_join(

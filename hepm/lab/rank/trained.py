@@ -14,6 +14,7 @@ from hepm.evals.domains import Domain, DomainRun, by_request, families_of, task_
 from hepm.evals.evaluate import evaluate
 from hepm.evals.methods import FilledMemory, PolicyPredictor
 from hepm.evals.report import EvalOptions, EvalReport
+from hepm.evidence.upkeep import live_evidence
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.lab.rank.train import TrainOptions, build
 from hepm.memory import Memory
@@ -67,7 +68,7 @@ class RankerAlone:
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         """At most k tools, likeliest first, ties by name."""
-        names = [name for name in mirror.learned.latest().support if query.allows(name)]
+        names = [name for name in live_evidence(mirror).latest().support if query.allows(name)]
         chances = np.exp(self._ranker.log_chances(mirror, query, names)).tolist()
         # Rounded: chances that differ in their last bits, as on another machine, are ties.
         ranked = sorted(zip(names, chances, strict=True), key=lambda pair: (-round(pair[1], 6), pair[0]))
