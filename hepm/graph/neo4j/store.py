@@ -103,25 +103,30 @@ class Neo4jStore(Store):
 
     @property
     def header(self) -> Header:
+        """The properties of the node :Memory, read from the member of a cluster that takes the writes."""
         # Of the member that takes the writes: what another process has committed is known here, and in later reads.
         return header_of(self._connection.read("memory", newest=True)[0], self._where)
 
     @property
     def secret(self) -> str:
+        """Kept on the node :Memory."""
         if self._connection.read("secret", newest=True)[0][0] is None:
             self._connection.write(lambda tx: run(tx, "make_secret", secret=secrets.token_hex(16)))
         return str(self._connection.read("secret", newest=True)[0][0])
 
     @property
     def upgraded_from(self) -> int:
+        """The schema version before the migrations that this object ran; 0 if none was missing."""
         return self._upgraded_from
 
     def settle_upgrade(self) -> None:
+        """Forget that migrations ran."""
         self._upgraded_from = 0
 
     def write(
         self, namespace: str, work: Callable[[Transaction], T], *, embedder: str | None = None, vectors: Vectors = ()
     ) -> T:
+        """Run work under the lock of the node :Memory, again after errors that pass; a committed one counts once."""
         attempt, done = secrets.token_hex(8), list[tuple[int, T]]()
 
         def checked(tx: neo4j.ManagedTransaction) -> T:
@@ -136,21 +141,26 @@ class Neo4jStore(Store):
         return self._connection.write(checked)
 
     def read(self, name: str, /, *, namespace: str, **values: Any) -> list[tuple[Any, ...]]:
+        """The rows of `hepm/cypher/store/NAME.cypher`, sorted as an embedded store sorts them."""
         rows = self._connection.read(name, **bound(name, uid(namespace), values))
         if name in _SORTED:
             rows.sort()
         return rows
 
     def iterate(self, name: str, /, *, namespace: str, **values: Any) -> Iterator[Sequence[Any]]:
+        """The same, row by row and in the order of the server."""
         return self._connection.iterate(name, space=uid(namespace), **values)
 
     def ask(self, text: str, parameters: Mapping[str, Any], *, timeout_s: float, limit: int) -> Result:
+        """Run the query on the server, in a transaction that only reads."""
         return self._connection.ask(text, parameters, timeout_s=timeout_s, limit=limit)
 
     def write_all(self, work: Callable[[Callable[[str], Transaction]], T]) -> T:
+        """Run work in one transaction of the server."""
         return self._connection.write(lambda tx: work(partial(Neo4jTransaction, tx)))
 
     def set_embedder(self, name: str, dimensions: int) -> None:
+        """Name the embedder, drop the vectors of the former one, and make the indexes of vectors for its dimensions."""
         header = self.header
         if header.embedder and (header.embedder, header.dimensions) != (name, dimensions):
             # Most of it ahead and piece by piece; a state without a vector only waits for `reembed`.
@@ -159,14 +169,17 @@ class Neo4jStore(Store):
         self._connection.index_vectors(dimensions)
 
     def states_after(self, tool: ToolName, *, namespace: str, newer_than: int = 0) -> StateBatch:
+        """New states are found by an index of ids, all states by the links of the tool."""
         if newer_than:
             return self._batch(self.read("new_states_after", namespace=namespace, tool=tool, newer_than=newer_than))
         return self._batch(self.read("states_after", namespace=namespace, uid=uid(uid(namespace), "tool", tool)))
 
     def close(self) -> None:
+        """Close the driver."""
         self._connection.close()
 
     def near(self, vector: Float32Array, namespace: str, limit: int) -> list[tuple[Any, ...]]:
+        """The nearest states by the index of vectors; all of a namespace that the index gives too few of."""
         # The index knows no namespaces: a small one could be starved by its neighbours. So more are read than wanted,
         # and if too few of them are of the namespace, all of its states are compared.
         rows = self.read("nearest_states", namespace=namespace, vector=to_floats(vector), candidates=20 * limit)
@@ -225,15 +238,18 @@ class Neo4jTransaction(Sender, Transaction):
         self._held_links: list[dict[str, object]] = []
 
     def rows(self, name: str, /, **values: Any) -> list[tuple[Any, ...]]:
+        """The rows of a named statement; nodes are found by hashes of the names in `values`."""
         return self.run(name, **bound(name, self.space, values))
 
     def write(self, name: str, /, rows: Iterable[Mapping[str, object]] = ({},)) -> None:
+        """Send a named statement for some rows at a time, without waiting for the server."""
         keyed = [self._keyed(row) for row in rows]
         size = VECTOR_ROWS if keyed and "vector" in keyed[0] else ROWS
         revision = self.header.revision + 1  # the one that this transaction makes
         self.put(name, keyed, size=size, space=self.space, namespace=self.namespace, changed=revision)
 
     def set_header(self, **values: object) -> None:
+        """Set properties of the node :Memory."""
         self.send("set_header", values=values)
 
     def _keyed(self, row: Mapping[str, Any]) -> dict[str, object]:
@@ -253,6 +269,7 @@ class Neo4jTransaction(Sender, Transaction):
         return keyed
 
     def put_lessons(self, rows: Sequence[LessonRow], vectors: Mapping[str, Float32Array]) -> None:
+        """Write the nodes of lessons, and link them anew to runs, tools, lessons, users and concepts."""
         if not rows:
             return
         known = self.lessons.get(row.id for row in rows)
@@ -278,6 +295,7 @@ class Neo4jTransaction(Sender, Transaction):
         self.write("link_notes", [notes_link_of(row) for row in rows if row.kind == "notes"])
 
     def note_change(self, *, everything: bool = False) -> None:
+        """Write the journal entry and the last row numbers; weigh the edges of the tools that changed."""
         self.put("weigh_edges", self._tools(self.sources), key="sources")
         sources = None if everything else sorted(self.sources)
         self.send(
@@ -300,6 +318,7 @@ class Neo4jTransaction(Sender, Transaction):
     # Runs
 
     def insert_runs(self, runs: Sequence[RunRecord], vectors: Mapping[str, Float32Array], *, counted: bool) -> None:
+        """Create the nodes of runs, numbered here, so that edges and vectors are sent before the server answers."""
         rows: list[dict[str, Any]] = []
         for run in runs:
             self._last_run += 1
@@ -314,6 +333,7 @@ class Neo4jTransaction(Sender, Transaction):
         self._held_links = []
 
     def restate_runs(self, runs: Sequence[tuple[StoredRun, RunRecord]]) -> None:
+        """Set the properties of runs again that derive from their records."""
         rows: list[dict[str, Any]] = []
         for stored, run in runs:
             rows.append(columns_of(run, self.namespace) | {"seq": stored.seq, "counted": True})
@@ -323,6 +343,7 @@ class Neo4jTransaction(Sender, Transaction):
         self.put("restate_runs", rows, size=VECTOR_ROWS, space=self.space)
 
     def drop_runs(self, ids: Sequence[str]) -> None:
+        """Delete the nodes of runs; links of lessons to them are kept for runs stored again in this transaction."""
         uids = self._runs(ids)
         # Lessons are linked to runs that are stored again in this write.
         for lesson_uid, run_uid, reward, words in self.run("lessons_tied_to", uids=uids):
@@ -333,6 +354,7 @@ class Neo4jTransaction(Sender, Transaction):
     # Counts
 
     def apply(self, delta: Delta, vectors: Mapping[str, Float32Array]) -> None:
+        """Add counts and states, and write summaries anew on edges whose support has doubled."""
         stale = self._add_counts(delta)
         self._add_run_edges(delta)
         self._add_states(delta.states, vectors)
@@ -364,6 +386,7 @@ class Neo4jTransaction(Sender, Transaction):
         self.put("add_run_edges", rows)
 
     def drop_counts(self, delta: Delta, ids: Sequence[str]) -> None:
+        """Subtract counts, then delete empty edges, the edges of the runs, and tools that nothing holds."""
         self._add_counts(delta)
         sources: set[ToolName] = set()
         touched = set(delta.tools)
@@ -378,6 +401,7 @@ class Neo4jTransaction(Sender, Transaction):
     def reduce_states(
         self, states: Mapping[StateMove, Mapping[int, StateSeen]]
     ) -> Iterator[tuple[StatePlace, int, str, bool]]:
+        """Subtract from the counts of states in bulk."""
         places: dict[str, StatePlace] = {}
         rows: list[dict[str, object]] = []
         for move, of_move in states.items():
@@ -391,6 +415,7 @@ class Neo4jTransaction(Sender, Transaction):
             yield places[state_id], count, run, bool(kept)
 
     def textless(self, moves: Iterable[StateMove]) -> dict[StatePlace, tuple[int, str, int]]:
+        """The states without a text among the latest of moves, by one statement for all."""
         by_uid = {move_uid(self.space, move): move for move in moves}
         rows = self.ask("textless_states", list(by_uid), key="moves", bound=self.header.states_per_move)
         states: dict[StatePlace, tuple[int, str, int]] = {}
@@ -399,6 +424,7 @@ class Neo4jTransaction(Sender, Transaction):
         return states
 
     def drop_states(self, places: Iterable[StatePlace]) -> None:
+        """Delete the nodes of states with their links."""
         self.put("drop_states", [state_uid(self.space, place) for place in places], key="uids")
 
     def _add_counts(self, delta: Delta) -> list[tuple[Any, ...]]:
@@ -465,6 +491,7 @@ class Neo4jTransaction(Sender, Transaction):
             self.rewritten = True
 
     def clear(self) -> None:
+        """Delete states, edges and what runs took of a namespace; tools stay."""
         self.rewritten = True
         for what in ("clear_states", "clear_edges", "clear_run_edges", "clear_said_vectors"):
             self.send(what, space=self.space)
