@@ -15,8 +15,15 @@ from hepm.ingest.prepare import run_of
 from hepm.ingest.transitions import transitions
 from hepm.types import DEFAULT_NAMESPACE
 
-TO_VERSION_12 = "DROP INDEX trajectory_refused; ALTER TABLE trajectory DROP COLUMN refused; PRAGMA user_version = 12;"
-"""Makes an embedded store one of schema version 12."""
+TRIGGERS = (
+    "whole_header", "showing_added", "showing_settled", "showing_dropped", "state_added", "state_worded", "state_reworded",
+    "state_muted", "state_dropped", "trajectory_dropped",
+)  # fmt: skip
+TO_VERSION_13 = (
+    "".join(f"DROP TRIGGER {name};" for name in TRIGGERS)
+    + "DROP INDEX trajectory_refused; ALTER TABLE trajectory DROP COLUMN refused; PRAGMA user_version = 13;"
+)
+"""Makes an embedded store one of schema version 13."""
 
 
 def trajectory(
