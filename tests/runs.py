@@ -16,8 +16,8 @@ from hepm.ingest.transitions import transitions
 from hepm.types import DEFAULT_NAMESPACE
 
 TRIGGERS = (
-    "whole_header", "showing_added", "showing_settled", "showing_dropped", "state_added", "state_worded", "state_reworded",
-    "state_muted", "state_dropped", "trajectory_dropped",
+    "whole_header", "showing_added", "showing_settled", "showing_dropped", "state_added", "state_worded",
+    "state_reworded", "state_muted", "state_dropped", "trajectory_dropped",
 )  # fmt: skip
 TO_VERSION_13 = (
     "".join(f"DROP TRIGGER {name};" for name in TRIGGERS)
