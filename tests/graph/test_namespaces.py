@@ -159,6 +159,7 @@ OF_THE_WHOLE_STORE = {
     "changes_since",
     "close",
     "write",
+    "write_all",
     "read",
     "iterate",
     "reembed",
