@@ -19,7 +19,6 @@ from neo4j import Driver, GraphDatabase
 from hepm.errors import InputError, LocalServerError
 from hepm.graph.neo4j_local import LocalServer
 from hepm.graph.neo4j_local.installation import RELEASES, find_java
-from tests.conftest import ROOT
 from tests.faults.command import HEPM, hepm, one_sentence, quick
 from tests.faults.places import unwritable
 from tests.neo4j_local.conftest import RELEASE, running
@@ -273,23 +272,3 @@ def test_every_version_starts_beside_the_session_s_on_the_java_that_pip_brings(
         assert row["versions"] == [RELEASES[name].version]
         assert server.status().bolt_port != local.status().bolt_port
         assert server.stop()
-
-
-# These tests themselves
-
-
-def test_a_server_of_tests_that_were_killed_is_killed_too(tmp_path: Path):
-    """What stands in for the server has its mark, the folder among its arguments."""
-    tests = (
-        "import subprocess, sys; from pathlib import Path; from tests.neo4j_server import watch\n"
-        "watching = watch(Path(sys.argv[1]))\n"
-        "command = [sys.executable, '-c', 'import time; time.sleep(600)', f'--home-dir={sys.argv[1]}/server']\n"
-        "print(subprocess.Popen(command, start_new_session=True).pid, flush=True); sys.stdin.read()"
-    )
-    command = [sys.executable, "-c", tests, str(tmp_path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as killed:
-        assert killed.stdout is not None
-        server = psutil.Process(int(killed.stdout.readline()))
-        assert server.is_running()
-        killed.kill()
-    server.wait(timeout=60)
