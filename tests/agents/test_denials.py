@@ -192,22 +192,6 @@ def test_claude_code_is_denied_a_call_before_it_is_made_and_the_denial_is_record
     assert memory.mirror().refused(("mcp__desk__get_order",)) == []
 
 
-def test_claude_code_reads_another_text_at_the_third_failure_of_the_same_call(memory: Memory) -> None:
-    said: list[str] = []
-    with serving(memory) as (_, url):
-        for number in range(3):
-            given = {"tool_name": "Bash", "tool_input": {"command": "pytest -q"}, "tool_use_id": f"t{number}"}
-            for kind, more in (
-                ("PostToolUseFailure", {**given, "error": "Exit code 1"}),
-                ("PostToolBatch", {"tool_calls": [{**given, "tool_response": "Exit code 1"}]}),
-            ):
-                event = {"session_id": "c1", "hook_event_name": kind, **more}
-                answer = httpx2.post(f"{url}/hooks/claude-code", json=event).json()
-            said.append(answer.get("hookSpecificOutput", {}).get("additionalContext", ""))
-    assert said[:2] == ["", ""]
-    assert '- "Bash pytest": the same call failed 3 times in this run' in said[2]
-
-
 def test_an_adapter_reads_why_a_call_is_denied_and_the_denial_alone_is_recorded(memory: Memory) -> None:
     taught(memory)
     memory.deny = False

@@ -16,7 +16,7 @@ from mcp import Client
 from hepm import Memory, Trajectory, from_messages
 from hepm.agents.adapter import AgentRun
 from hepm.agents.runs import LiveRuns
-from hepm.memory.levels import LEVELS, SILENT
+from hepm.memory.levels import SILENT
 from hepm.types import HINT, LEVEL
 from tests.agents.serving import serving
 from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401
@@ -71,23 +71,6 @@ def test_the_proxy_stores_what_its_hint_named_before_a_call(
     assert marks(memory.run("s")) == [((tool,), hinted)]
 
 
-def test_hooks_store_what_their_hints_named_before_a_call(memory: Memory) -> None:  # noqa: F811
-    for number in range(5):
-        messages = asked("mcp__desk__get_order", "mcp__desk__refund", wish=f"Refund parcel {number}, broken glass.")
-        memory.ingest(from_messages(messages, id=f"own-{number}", success=True))
-    with serving(memory) as (_, url):
-        for event in (
-            {"hook_event_name": "UserPromptSubmit", "prompt": "Refund parcel 9, broken glass."},
-            {"hook_event_name": "PostToolBatch", "tool_calls": [_called("mcp__desk__get_order"), _called("Read")]},
-            {"hook_event_name": "PostToolBatch", "tool_calls": [_called("Write")]},
-        ):
-            httpx2.post(f"{url}/hooks/claude-code", json={"session_id": "s", **event})
-        httpx2.post(f"{url}/outcome", json={"session": "s", "success": True})
-    first, second = marks(memory.run("s"))
-    assert first == (("mcp__desk__get_order", "Read"), ("mcp__desk__get_order",))
-    assert second == (("Write",), ("mcp__desk__refund",))
-
-
 def _called(tool: str) -> dict[str, Any]:
     return {"tool_name": tool, "tool_input": {}, "tool_use_id": tool, "tool_response": "ok"}
 
@@ -139,24 +122,3 @@ def test_a_client_stays_at_its_level_through_two_servers_and_a_restart_and_canno
         assert stored.tags[LEVEL] == expected
     guarded.refresh()
     assert guarded.sessions.levels.outcomes()["0.95"].sessions == 1
-
-
-def test_mcp_names_no_tool_in_a_silent_session_under_way(guarded: Memory) -> None:
-    async def talk(url: str, name: str) -> Any:
-        async with Client(f"{url}/mcp") as client:
-            asked = {"session_id": name, "history": ["get_order"], "state": TEXT}
-            before = await client.call_tool("suggest_next_tools", asked)
-            await client.call_tool("summarize_the_task", {"session_id": name, "summary": TEXT})
-            return before, await client.call_tool("suggest_next_tools", asked)
-
-    with serving(guarded) as (_, url):
-        alone, under_way = asyncio.run(talk(url, id_at(guarded, SILENT)))
-    assert alone.structured_content["tools"]  # no session is known yet: `speak` decides
-    assert under_way.structured_content["tools"] == []
-
-
-def test_the_page_says_which_level_is_in_force(guarded: Memory, memory: Memory) -> None:  # noqa: F811
-    for one, sentence in ((guarded, "silent, since no hinted session has an outcome yet"), (memory, "off")):
-        with serving(one) as (_, url):
-            assert httpx2.get(f"{url}/api/now").json()["guard"] == sentence
-    assert set(LEVELS) == set(guarded.sessions.guard().outcomes)

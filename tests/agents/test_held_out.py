@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,7 @@ import pytest
 from mcp import Client
 
 from hepm import Memory
-from hepm.agents.adapter import AgentRun
-from hepm.agents.claude_code import ClaudeCode
 from hepm.agents.guard import Access
-from hepm.agents.runs import LiveRuns
 from hepm.graph.trials import CONTROL, MEMORY, Trial
 from hepm.memory.session import HELD_OUT
 from hepm.types import HINT
@@ -29,7 +26,6 @@ from tests.agents.test_guarded import TEXT, converse
 from tests.agents.test_proxy import WISH
 from tests.agents.test_proxy import memory as told_memory  # noqa: F401
 from tests.loopback import Loopback, completion, tool_call
-from tests.memory.test_session import called
 
 HOLDOUT = 0.5
 ARMS = pytest.mark.parametrize("arm", [CONTROL, MEMORY])
@@ -100,46 +96,6 @@ def test_hooks_tell_a_control_no_lesson_and_no_warning(coding_memory: Memory, ar
     assert (told == 0) == (arm == CONTROL)
 
 
-def test_hooks_note_what_was_told(coding_memory: Memory) -> None:
-    coding_memory.holdout = 0.001
-    hooks = Hooks(coding_memory)
-    shown: set[str] = set()
-    for session in sessions(20, seed=3):
-        texts = [text for *_, text in hooks.play(session)]
-        hooks(session.id, "SessionEnd", reason="other")
-        trial = trial_of(coding_memory, session.id)
-        assert (trial.tokens > 0) == any(texts)
-        shown.update(trial.shown)
-    assert shown
-
-
-def test_a_shadow_session_of_hooks_is_told_nothing_and_notes_what_it_would_have_been_told(
-    coding_memory: Memory,
-) -> None:
-    coding_memory.holdout = 1.0
-    hooks = Hooks(coding_memory)
-    tokens = 0
-    for session in sessions(8, seed=2):
-        assert not any(text for *_, text in hooks.play(session))
-        hooks(session.id, "SessionEnd", reason="other")
-        tokens += trial_of(coding_memory, session.id).tokens
-    assert tokens > 0
-
-
-@ARMS
-def test_the_hooks_of_the_claude_agent_sdk_draw_the_same_arm(memory: Memory, arm: str) -> None:
-    """Its adapter answers by the same class, without a server."""
-    for number in range(5):
-        with memory.session(id=f"own-{number}", holdout=0) as session:
-            session.say("user", f"Refund parcel {number}, the glass is broken.")
-            session.record("mcp__desk__get_order", {}, "delivered")
-            session.finish(success=True)
-    name = id_in(memory, arm)
-    event = {"session_id": name, "hook_event_name": "UserPromptSubmit", "prompt": TEXT}
-    answer = ClaudeCode(LiveRuns(memory)).answer(event, "default")
-    assert (HINT in str(answer)) == (arm == MEMORY)
-
-
 async def _talk(url: str, name: str) -> dict[str, Any]:
     async with Client(f"{url}/mcp") as client:
         asked = {"session_id": name, "history": ["get_order"], "state": TEXT}
@@ -172,22 +128,6 @@ def test_no_tool_of_mcp_tells_a_control_anything(memory: Memory, arm: str) -> No
     assert got["nameless"].is_error  # who does not say who it is has no arm
     trial = trial_of(memory, name)
     assert (trial.arm, trial.tokens > 0) == (arm, told)
-
-
-@ARMS
-def test_an_adapter_tells_a_control_nothing(memory: Memory, arm: str) -> None:
-    said: list[tuple[str, str]] = []
-    name = id_in(memory, arm)
-    run = AgentRun(LiveRuns(memory), id=name)
-    calls = called("get_order")
-    put: Callable[[str, str], None] = lambda stable, present: said.append((stable, present))  # noqa: E731
-    run.hinted(None, lambda: [WISH], put)
-    run.replied(lambda: calls[:1])
-    run.hinted(None, lambda: [WISH, *calls], put)
-    run.finish(lambda: True)
-    assert [HINT in present for _, present in said] == [arm == MEMORY] * 2
-    assert (said == [("", "")] * 2) == (arm == CONTROL)
-    assert trial_of(memory, name).arm == arm
 
 
 def test_in_an_experiment_a_token_that_only_reads_is_told_nothing(memory: Memory) -> None:

@@ -185,16 +185,6 @@ def test_a_call_that_failed_in_like_runs_is_denied_where_the_agent_goes_on_witho
     ]
 
 
-def test_an_event_that_gemini_would_not_read_an_answer_to_uses_up_no_advice(memory: Memory) -> None:
-    with memory.session(id="before") as session:
-        session.say("user", WISH)
-    before = gemini_cli("before", "cat b.txt")
-    with serving(memory) as (_, url):
-        for _ in range(3):
-            httpx2.post(f"{url}/hooks/gemini-cli", json=gemini_cli("failed", "cat b.txt", NO_FILE))
-            assert httpx2.post(f"{url}/hooks/gemini-cli", json=before).json() == {}
-
-
 def test_an_event_of_odd_values_is_recorded_or_refused_with_what_is_wrong(memory: Memory) -> None:
     digits = "9" * 5_000
     deep: Any = "end"
@@ -222,26 +212,6 @@ def test_an_event_of_odd_values_is_recorded_or_refused_with_what_is_wrong(memory
     stored = memory.run("s")
     assert stored is not None
     assert [(call.name, call.error) for call in stored.calls()] == [expected for _, expected in events]
-
-
-def test_what_a_tool_prints_of_exit_codes_is_no_failure_where_it_is_no_shell(memory: Memory) -> None:
-    event = gemini_cli("failed", "cat b.txt", NO_FILE)
-    strange = {"llmContent": [{"text": "a"}, {"text": "b"}], "error": {"message": "too large", "type": "read"}}
-    with serving(memory) as (_, url):
-        for about in ({"tool_name": "read_file"}, {"tool_name": "write_file", "tool_response": strange}):
-            assert httpx2.post(f"{url}/hooks/gemini-cli", json=event | about).status_code == 200
-        for broken in ({"tool_name": 7}, {"tool_name": ""}, {"session_id": None}, {"session_id": ["s"]}):
-            assert httpx2.post(f"{url}/hooks/gemini-cli", json=event | broken).status_code == 400
-        assert httpx2.post(f"{url}/hooks/gemini-cli", json=gemini_cli("over")).json() == {}
-        unknown = httpx2.post(f"{url}/hooks/emacs", json=event)
-    assert unknown.status_code == 404
-    assert "but of claude-code, cline, copilot, gemini-cli, opencode, qwen-code" in unknown.text
-    stored = memory.run("s")
-    assert stored is not None
-    assert [(call.name, call.error, call.result) for call in stored.calls()] == [
-        ("read_file", False, f"Output: {NO_FILE}\nExit Code: 1"),
-        ("write_file", True, "too large"),
-    ]
 
 
 DRIVER: Final = """\

@@ -9,18 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 
 from hepm import Memory
 from hepm.agents.loop import Agent, Done
-from hepm.agents.toolbox import Toolbox
-from hepm.errors import AnswerError, EndpointError, InputError, MissingExtraError
-from hepm.experience.experiences import Experiences
-from hepm.experience.lessons import Experience
+from hepm.errors import AnswerError, EndpointError, InputError
 from hepm.experience.prompt import PromptOptions
-from hepm.experience.transcript import moves_of
-from hepm.graph.lessons.transaction import LessonChange
 from hepm.llm import Endpoint
 from tests.agents.serving import serving
 from tests.agents.tasks import TaskBoard
@@ -216,22 +210,6 @@ def test_tools_may_change_between_steps(memory: Memory, loopback: Loopback) -> N
     assert "Suggested next tools: get_users" in done.steps[0].hint
 
 
-def test_of_equally_similar_experiences_the_one_of_this_part_of_the_run_is_shown(
-    tmp_path: Path, loopback: Loopback
-) -> None:
-    wish = 'Create the task "Pay rent" for Ada.'
-    made = [
-        Experience(f"User {json.dumps(wish)}", "Called get_users().", "", lesson, "golden", stage, 1.0)
-        for stage, lesson in (("exploration", "look at the start"), ("completion", "check at the end"))
-    ]
-    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
-        memory.lessons.change(LessonChange(put=[one.row() for one in made], imported=True))
-        options = PromptOptions(suggestions=0, principles=0, recalled=0, notes=False, experiences=1)
-        done, _ = work(memory, loopback, [USERS, USERS, USERS, DONE], wish, max_turns=4, prompt_options=options)
-    assert ["at the start" in step.hint for step in done.steps] == [True, True, True, False]
-    assert "at the end" in done.steps[3].hint
-
-
 def without_chances(text: str) -> str:
     return re.sub(r" \(right in \d+ of \d+ such cases\)", "", text)
 
@@ -255,66 +233,6 @@ def test_each_request_ends_with_what_memory_says_now_and_the_run_is_stored_witho
     assert (done.text, done.ended, done.turns) == ("Done.", "answered", len(done.messages) // 2)
     [state] = memory.search("Ada is user_1, and her task is not created yet.", k=1)
     assert (state.summary == "Ada is user_1, and her task is not created yet.") == bool(summaries)
-
-
-@pytest.mark.parametrize("strategy", ["implicit", "explicit", "hybrid"])
-def test_with_memory_off_the_model_is_sent_the_same_without_what_memory_says(
-    memory: Memory, loopback: Loopback, strategy: str
-) -> None:
-    done, _ = work(memory, loopback, STEPS[strategy], strategy=strategy, prompt_options=SILENT)
-    assert sent(loopback, done) == HINTS.sub("", SENT[strategy])
-
-
-def go_on(*calls: str, summary: str = "") -> list[Reply]:
-    """A run that calls tools, and summarises its state before the last one."""
-    *first, last = [tool_call(call, {"user_id": "user_1"} if call == "create_task" else {}) for call in calls]
-    return [*first, *([tool_call("summarize_the_task", {"summary": summary})] if summary else []), last, DONE]
-
-
-def test_a_summary_is_stale_once_the_user_has_written_again(tmp_path: Path, loopback: Loopback) -> None:
-    options = PromptOptions(policy="adaptive", experiences=0, principles=0, recalled=0, notes=False)
-    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
-        for number, tool in enumerate(["create_task"] * 4 + ["update_task_status"] * 3):
-            work(memory, loopback, go_on("get_users", tool), "A task.", id=f"plain-{number}", outcome=True)
-        summaries = {"transfer_to_human_agents": 2, "update_task_status": 1}
-        for tool, count in summaries.items():
-            for number in range(count):
-                played = go_on("get_users", tool, summary=KNOWN)
-                work(memory, loopback, played, "A task.", id=f"{tool}-{number}", strategy="implicit", outcome=True)
-        replies = [NO, USERS, YES, completion(KNOWN), completion("For whom?"), NO, DONE]
-        heard = iter(["For Ada."])
-        done, _ = work(
-            memory,
-            loopback,
-            replies,
-            strategy="explicit",
-            prompt_options=options,
-            answer=lambda text: next(heard, None),
-        )
-    hints = [step.hint.removeprefix("Suggested next tools: ") for step in done.steps]
-    assert hints[1:] == ["update_task_status, transfer_to_human_agents", "create_task, update_task_status"]
-
-
-def test_summaries_that_the_conversation_does_not_contain_are_no_turns(
-    memory: Memory, loopback: Loopback, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[int] = []
-    search = Experiences.search
-
-    def noted(*given: Any, turn: int, **about: Any) -> Any:
-        seen.append(turn)
-        return search(*given, turn=turn, **about)
-
-    monkeypatch.setattr(Experiences, "search", noted)
-    yes = [YES, completion(KNOWN)]
-    replies = [*yes, USERS, NO, USERS, *yes, USERS, *yes, create("user_1"), NO, DONE]
-    done, _ = work(memory, loopback, replies, strategy="explicit")
-    stored = memory.run("now")
-    assert stored is not None
-    assert seen == [1, 2, 3, 4, 5]
-    assert stored.steps == done.turns == 5
-    assert [turn.hidden for turn in stored.turns if turn.role == "assistant"].count(True) == 3
-    assert [move.turn for move in moves_of(stored)] == [1, 2, 3, 4]
 
 
 PLACED = {
@@ -486,37 +404,3 @@ def test_the_agent_in_the_docs_runs_as_written(
     assert capsys.readouterr().out == "Done.\n"
     with Memory.open("agent.hepm", speak="weighed") as memory:
         assert [one.tool for one in memory.suggest(after="get_order")] == ["refund"]
-
-
-def test_a_hook_gives_no_lesson_twice_as_claude_code_keeps_it(memory: Memory) -> None:
-    for tool in memory.tools.list():
-        memory.tools.rename(tool.name, f"mcp__tasks__{tool.name}")
-    with serving(memory) as (_, url):
-
-        def fire(kind: str, **more: Any) -> str:
-            event = {"session_id": "s", "hook_event_name": kind, **more}
-            answer = httpx2.post(f"{url}/hooks/claude-code", json=event).json()
-            return answer.get("hookSpecificOutput", {}).get("additionalContext", "")
-
-        def call(name: str) -> str:
-            return fire("PostToolBatch", tool_calls=[{"tool_name": name, "tool_input": {}, "tool_response": "{}"}])
-
-        hints = [fire("UserPromptSubmit", prompt='Create the task "Pay rent" for Ada.')]
-        hints += [
-            call(name) for name in ("mcp__tasks__get_users", "mcp__tasks__get_users", "Read", "mcp__tasks__get_users")
-        ]
-    again = "Suggested next tools: create_task"
-    plain = [without_chances(text).replace("mcp__tasks__", "") for text in hints]
-    assert plain == [
-        "Suggested next tools: get_users",
-        again,
-        "",
-        "",
-        again,
-    ]
-
-
-def test_tools_without_pydantic_are_an_error_that_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hepm.agents.toolbox.find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"pydantic: pip install 'hepm\[llm\]'"):
-        Toolbox([])

@@ -37,11 +37,6 @@ def test_a_run_that_rests_is_labelled_by_its_tests_and_counts(tmp_path: Any) -> 
         assert memory.totals().successes == 1
 
 
-def test_rules_can_be_turned_off(tmp_path: Any) -> None:
-    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
-        assert rested(memory, outcome_by=())[1] is None
-
-
 def test_an_outcome_that_comes_late_replaces_that_of_the_rules_and_counts(tmp_path: Any) -> None:
     with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         runs, _ = rested(memory)

@@ -219,15 +219,6 @@ def test_a_request_that_waits_for_a_run_that_ends_is_recorded_once(memory: Memor
     assert list(itertools.chain(*texts(memory))) == [WISH["content"], SAID_SO["content"]] * 2
 
 
-def test_what_follows_a_run_that_rested_and_then_got_its_outcome_is_a_run_of_its_own(memory: Memory) -> None:
-    runs = LiveRuns(memory)
-    runs.rest(turned(runs, [WISH]))
-    runs.finish("s", namespace="default", success=True, reward=None)
-    turned(runs, [WISH, SAID_SO, WISH])
-    runs.finish("s", namespace="default", success=False, reward=None)
-    assert texts(memory) == [[WISH["content"], SAID_SO["content"]]] * 2
-
-
 # The client
 
 
@@ -251,52 +242,6 @@ def test_the_endpoint_is_free_again_when_the_client_goes(memory: Memory, endpoin
             while not endpoint.taken:
                 time.sleep(0.01)
         assert left.wait(10)
-
-
-def test_slow_and_huge_clients_neither_hold_others_up_nor_fill_the_memory(
-    memory: Memory, endpoint: RawEndpoint, capfd: pytest.CaptureFixture[str]
-) -> None:
-    sent: list[int] = []
-
-    def answer(connection: socket.socket, request: Taken) -> None:
-        if b"x-endless" not in request.head:
-            connection.sendall(WHOLE)
-            return
-        connection.sendall(STREAM)
-        noise = b"data: " + b"x" * 65_500 + b"\n\n"
-        while True:
-            connection.sendall(b"%x\r\n%b\r\n" % (len(noise), noise))
-            sent.append(len(noise))
-
-    endpoint.answer = answer
-    whole = request_bytes("/v1/chat/completions", RAW)
-    slow = [whole[:30], whole[:-20], request_bytes("/v1/chat/completions", RAW, "x-endless: 1")]
-    with serving(memory, upstream=endpoint.url, max_body_bytes=1 << 20) as (_, url):
-        held = [(connected(url), one) for one in slow for _ in range(15)]
-        for connection, one in held:
-            connection.sendall(one)
-        too_much = request_bytes("/v1/files", b"x" * (3 << 20))
-        chunked = too_much.replace(b"content-length: 3145728", b"transfer-encoding: chunked")
-        head, _, body = chunked.partition(b"\r\n\r\n")
-        chunked = head + b"\r\n\r\n" + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
-        took: list[float] = []
-        for number in range(10):
-            started = time.monotonic()
-            assert post(url).status_code == 200
-            took.append(time.monotonic() - started)
-            huge = chunked if number % 2 else too_much
-            with connected(url, 5) as connection:
-                try:
-                    connection.sendall(huge)
-                except OSError:
-                    continue  # the server has answered and closed before all was sent
-                answer_bytes = connection.recv(65_536)
-            assert status_of(answer_bytes) in (413, 0), answer_bytes
-        for connection, _ in held:
-            connection.close()
-    assert sorted(took)[5] < 1, took
-    assert sum(sent) < 15 * (16 << 20), "an endless stream is read faster than its client reads"
-    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_a_head_without_an_end_fills_no_memory_and_a_long_one_passes(memory: Memory, endpoint: RawEndpoint) -> None:
@@ -350,19 +295,6 @@ def test_a_request_whose_hint_comes_late_leaves_its_run_waiting_for_no_reply(
             assert post(url, body=CHAT, **named).status_code == 200
         assert server.runs.counts["late_hints", "default"] == 1
         assert until(lambda: run.waiting == 0)
-
-
-def test_requests_pass_when_sessions_cannot_be_kept(
-    memory: Memory, endpoint: RawEndpoint, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / "m.hepm-sessions"
-    folder.write_text("a file where the folder should be")
-    endpoint.answer = WHOLE
-    with serving(memory, upstream=endpoint.url) as (_, url):
-        sessions = [post(url).headers["x-hepm-session"] for _ in range(2)]
-        answers = [post(url, "/outcome", {"session": one, "success": True}).status_code for one in sessions]
-    assert answers == [200, 200]
-    assert [run is not None for run in map(memory.run, sessions)] == [True, True]
 
 
 def test_runs_on_a_full_disk_are_stored_whole_once_there_is_room_and_the_log_says_it_once(

@@ -17,8 +17,7 @@ import pytest
 from hepm import Memory, from_messages
 from hepm.agents import guard
 from hepm.agents.guard import Access
-from hepm.errors import InputError
-from hepm.web.server import ServeOptions, Server
+from hepm.web.server import Server
 from tests.agents.raw import RawEndpoint, answer_to, connected, request_bytes, status_of
 from tests.agents.serving import serving
 from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401
@@ -141,11 +140,6 @@ def test_the_runs_of_a_distrusted_token_never_count_and_it_labels_no_others(
     assert sorted(memory.forget(token="eve")) == ["e", "rests"]
 
 
-def test_an_unknown_name_to_distrust_is_refused(memory: Memory) -> None:
-    with pytest.raises(InputError, match="no token is called 'evil'; there are ann, eve"):
-        ServeOptions(tokens=NAMED, distrust=("evil",))
-
-
 # Namespaces
 
 
@@ -208,22 +202,6 @@ def test_the_tools_of_mcp_read_the_namespace_of_the_token_alone(two: Memory) -> 
     stored = two.run(f"{SECRET}-1", namespace="shop")
     assert stored is not None
     assert stored.outcome.success is True
-
-
-def test_the_same_session_id_is_another_run_in_each_namespace(two: Memory, endpoint: RawEndpoint) -> None:
-    with serving(two, upstream=endpoint.url, tokens=TOKENS) as (_, url):
-        for namespace, said in (("desk", "of the desk"), ("shop", "of the shop")):
-            body = CHAT | {"messages": [{"role": "user", "content": said}]}
-            for _ in range(2):
-                ask(url, f"/{namespace}/v1/chat/completions", "POST", body, x_hepm_token=ALL, x_hepm_session="same")
-        outcome = {"session": "same", "success": True}
-        assert ask(url, "/desk/outcome", "POST", outcome, x_hepm_token=DESK).status_code == 200
-        assert ask(url, "/shop/outcome", "POST", outcome, x_hepm_token=DESK).status_code == 403
-        shop = two.run("same", namespace="shop")
-        assert shop is None or shop.outcome.success is None
-    desk = two.run("same", namespace="desk")
-    assert desk is not None
-    assert [turn.text for turn in desk.turns] == ["of the desk"]
 
 
 def test_metrics_tell_a_token_of_its_own_namespaces_and_names_cannot_forge_lines(

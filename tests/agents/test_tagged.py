@@ -79,11 +79,6 @@ def test_the_first_action_outside_of_thoughts_is_taken_and_the_text_ends_with_it
         assert read_action(text + dropped)[:3] == (text, action, query)
 
 
-def test_a_tag_that_a_stop_sequence_cut_off_is_closed() -> None:
-    cut = "<search_experience>a query"
-    assert read_action(cut)[:3] == (f"{cut}</search_experience>", "search_experience", "a query")
-
-
 def test_principles_come_with_type_score_and_description_and_are_credited(memory: Memory, loopback: Loopback) -> None:
     done, run = work(memory, loopback, [ASK, ANSWER])
     read = loopback.requests[-1].body["messages"][-1]["content"]
@@ -125,19 +120,6 @@ def test_one_search_tool_takes_the_query_and_other_tools_are_called_by_name(memo
     assert [call.error for call in run.calls()] == [False, False, True]
     assert done.malformed == 1
     assert "names no tool; there are search, add" in done.messages[-2]["content"]
-
-
-def test_texts_without_an_action_are_counted_and_the_limit_of_turns_ends_them(
-    memory: Memory, loopback: Loopback
-) -> None:
-    done, run = work(memory, loopback, ["Well.", "I do not know."], max_turns=2)
-    assert (done.ended, done.turns, done.malformed) == ("turns", 2, 2)
-    assert [turn.text for turn in run.turns if turn.role != "system"] == [
-        "Which city is the capital?",
-        "Well.",
-        "I do not know.",
-    ]
-    assert not any("tools" in request.body for request in loopback.requests)
 
 
 @pytest.mark.parametrize("absorb", [False, True])

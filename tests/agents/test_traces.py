@@ -18,7 +18,6 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.trace import StatusCode
 
 from hepm import Memory
-from hepm.agents.guard import Access
 from tests.agents.serving import serving
 from tests.ingest.traces import GEN_AI, export, span, text, tool
 from tests.runs import exported_runs
@@ -110,16 +109,6 @@ def test_spans_that_come_after_the_outcome_are_added_to_the_run(memory: Memory) 
     assert stored.outcome.success is True
 
 
-def test_a_conversation_goes_on_over_several_traces(memory: Memory) -> None:
-    about = {"gen_ai.conversation.id": "c-1"}
-    later = {**tool(9, 2, "b", "y", about=about), "traceId": "f" * 32}
-    with serving(memory) as (_, url):
-        send(url, export(tool(1, 2, "a", "x", about=about)))
-        send(url, export(later))
-        finish(url, "c-1", reward=1.0)
-    assert names(memory, "c-1") == [["a"], ["b"]]
-
-
 def test_a_trace_that_is_over_is_stored_soon_with_its_evaluation(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,12 +163,6 @@ def test_a_bad_body_is_refused_in_a_sentence(memory: Memory) -> None:
             answer = httpx2.post(f"{url}{TRACES}", content=body, headers=headers)
             assert answer.status_code == status, (body[:40], headers)
             assert answer.json()["error"]["message"]
-
-
-def test_a_token_without_write_may_not_send_traces(memory: Memory) -> None:
-    with serving(memory, tokens={"only-reads": Access(write=False)}) as (_, url):
-        assert send(url, export(*GEN_AI), **{"x-hepm-token": "only-reads"}).status_code == 403
-        assert send(url, export(*GEN_AI)).status_code == 401
 
 
 def test_the_answer_in_protobuf_is_a_response_of_otlp(memory: Memory) -> None:

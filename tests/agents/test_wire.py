@@ -242,12 +242,6 @@ def test_a_request_without_the_form_is_passed_on_as_it_is(messages: list[dict[st
     assert without_foreign_hints("chat", body) is body
 
 
-def test_what_the_system_and_the_model_say_stays_as_it_is() -> None:
-    for role in ("system", "developer", "assistant"):
-        body = {"messages": [{"role": role, "content": FORGED}]}
-        assert without_foreign_hints("chat", body) is body
-
-
 # Streams
 
 
@@ -286,12 +280,6 @@ def test_streamed_calls_keep_their_own_arguments() -> None:
         raw = b"".join(parts) + b"data: [DONE]\n\n"
         (message,) = read_reply("chat", "text/event-stream", raw).messages
         assert [(call["function"]["name"], call["function"]["arguments"]) for call in message["tool_calls"]] == [A, B]
-
-
-def test_two_calls_of_one_tool_at_one_index_are_two() -> None:
-    raw = call_part("find", '{"n": 1}', index=0, id="") + call_part("find", '{"n": 2}', index=0, id="")
-    (message,) = read_reply("chat", "text/event-stream", raw).messages
-    assert [call["function"]["arguments"] for call in message["tool_calls"]] == ['{"n": 1}', '{"n": 2}']
 
 
 SAYS_THE_END = 'It ends with data: [DONE]\n\n{"type": "response.completed"}'

@@ -65,16 +65,6 @@ def test_forgetting_writes_no_vectors_of_the_embedder_that_another_process_has_r
         assert memory.examine() == []
 
 
-def test_runs_that_were_stored_without_vectors_can_be_forgotten_before_any_embedder_is_named(tmp_path: Path) -> None:
-    with Memory.open(tmp_path, speak="weighed") as memory:
-        memory.ingest(
-            [*RUNS, trajectory("like r1", "look", "buy", goal="a lamp")], options=IngestOptions(vectors=False)
-        )
-        memory.forget(trajectory="r1")
-        assert memory.search("a lamp")
-        assert {finding.repair for finding in memory.examine()} <= {"reembed"}
-
-
 def test_examining_a_memory_asks_an_endpoint_for_the_vectors_of_a_few_texts(tmp_path: Path, loopback: Loopback) -> None:
     with Memory.open(tmp_path, embedder="openai/small", endpoint=(loopback.url, None), speak="weighed") as memory:
         memory.ingest(RUNS)

@@ -50,12 +50,6 @@ def test_the_text_used_longest_ago_is_forgotten_first():
     assert inner.asked == [["first"], ["second"], ["third"], ["second"]]
 
 
-def test_the_inner_embedder_sees_batches_of_the_given_size():
-    inner = Counting()
-    CachedEmbedder(inner, batch_size=2).embed(["a1", "a2", "a3", "a1", "a4", "a5"])
-    assert inner.asked == [["a1", "a2"], ["a3", "a4"], ["a5"]]
-
-
 def test_what_was_embedded_before_an_interruption_is_kept():
     class Interrupted(Counting):
         def embed(self, texts: Sequence[str]) -> np.ndarray:
@@ -74,19 +68,3 @@ def test_a_vector_that_is_none_is_refused_and_not_remembered():
     with pytest.raises(ImplausibleVectorError, match="NaN"):
         cached.embed(["cancel order"])
     assert len(cached) == 0
-
-
-def test_writing_into_an_answer_does_not_change_what_is_remembered():
-    cached = CachedEmbedder(HashingEmbedder(64))
-    cached.embed(["cancel order"])[:] = 0
-    assert np.array_equal(cached.embed(["cancel order"]), HashingEmbedder(64).embed(["cancel order"]))
-
-
-def test_a_cache_has_the_name_and_dimensions_of_what_it_holds():
-    cached = CachedEmbedder(HashingEmbedder(64))
-    assert (cached.name, cached.dimensions) == ("hepm/hash-64", 64)
-
-
-def test_a_batch_of_no_texts_is_refused():
-    with pytest.raises(ValueError, match="batch_size"):
-        CachedEmbedder(HashingEmbedder(64), batch_size=0)

@@ -32,11 +32,6 @@ def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
             open_embedder(name)
 
 
-def test_the_name_of_a_folders_embedder_asks_for_the_folder():
-    with pytest.raises(InputError, match="give the path of that folder"):
-        open_embedder("folder/mine-0123456789ab")
-
-
 def in_python(program: str) -> str:
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
 
@@ -88,8 +83,3 @@ def test_a_vector_that_would_poison_a_store_is_refused_with_its_row() -> None:
     for vectors, message in POISON:
         with pytest.raises(ImplausibleVectorError, match=message):
             check_vectors(vectors.astype(np.float32), dimensions=4, name="m")
-
-
-def test_unit_vectors_and_no_vectors_pass():
-    check_vectors(np.eye(4, dtype=np.float32), dimensions=4, name="m")
-    check_vectors(np.empty((0, 4), dtype=np.float32), dimensions=4, name="m")

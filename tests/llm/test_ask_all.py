@@ -7,13 +7,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
 import pytest
 
-from hepm.errors import AnswerError, BudgetSpentError, EndpointError, InputError
+from hepm.errors import AnswerError, BudgetSpentError
 from hepm.llm import Answered, Budget, Client, Failed, MemoryLedger, Question
 from tests.faults.command import interruptible
 from tests.llm.conftest import lesson_question, text_question
@@ -35,14 +35,6 @@ def wait_until(true: Callable[[], bool], timeout_s: float = 120) -> None:
 
 def own_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith("hepm-llm")]
-
-
-def test_each_question_comes_back_once_with_its_own_answer(server: Loopback, client: Client):
-    server.script = lambda request: completion(request.said.removeprefix("Say something on ").removesuffix("."))
-    results = list(client.ask_all(questions(30), concurrency=4))
-    assert all(isinstance(one, Answered) and one.value == one.question.subject for one in results)
-    assert {one.question.subject for one in results} == {f"run-{place}" for place in range(30)}
-    assert server.most_at_once <= 4
 
 
 def test_results_come_as_they_finish_and_not_as_they_were_asked(server: Loopback, client: Client):
@@ -83,16 +75,6 @@ def test_endless_questions_are_taken_only_as_answers_are_wanted(server: Loopback
     assert next(taken) <= 5 + 3 + 1
 
 
-def test_no_question_asks_nothing(server: Loopback, client: Client):
-    assert list(client.ask_all([])) == []
-    assert server.connections == 0
-
-
-def test_less_than_one_at_once_is_an_error(client: Client):
-    with pytest.raises(InputError):
-        list(client.ask_all([], concurrency=0))
-
-
 def test_twins_in_flight_are_asked_once(server: Loopback, client: Client):
     server.script = lambda _: completion("same").after(0.1)
     twins = [text_question("run-1", step="a"), text_question("run-1", step="b"), text_question("run-1", step="a")]
@@ -102,34 +84,6 @@ def test_twins_in_flight_are_asked_once(server: Loopback, client: Client):
     assert sorted(one.question.step for one in results) == ["a", "a", "b"]
     assert len(server.requests) == 1
     assert (client.budget.used.calls, client.budget.paid_before) == (1, 2)
-
-
-def test_twins_from_different_threads_are_asked_once(server: Loopback, client: Client):
-    server.script = lambda _: completion("same").after(0.2)
-    found: list[str] = []
-    threads = [threading.Thread(target=lambda: found.append(client.ask(text_question()))) for _ in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (found, len(server.requests)) == (["same"] * 5, 1)
-
-
-def test_a_twin_that_is_still_wanted_is_asked_when_nobody_waits_for_the_first_any_more(
-    server: Loopback, client: Client
-):
-    busy = iter([Reply({}, 503)])  # names no wait, so that a pause of half a second follows
-    server.script = lambda request: next(busy, completion()) if "run-1" in request.said else completion().after(0.1)
-    leaving = client.ask_all(questions(2), concurrency=2)
-    next(leaving)
-    wait_until(lambda: len(server.requests) == 2)
-    found: list[str] = []
-    twin = threading.Thread(target=lambda: found.append(client.ask(text_question("run-1"))))
-    twin.start()
-    time.sleep(0.1)
-    leaving.close()
-    twin.join(120)
-    assert (found, len(server.requests)) == (["ok"], 3)
 
 
 def test_leaving_early_begins_no_request_keeps_what_runs_and_leaves_no_thread(server: Loopback, client: Client):
@@ -157,26 +111,6 @@ def test_leaving_early_begins_no_request_keeps_what_runs_and_leaves_no_thread(se
     assert (again, len(server.requests)) == (["ok"] * begun, begun)
 
 
-def test_leaving_early_makes_no_further_attempt(server: Loopback, client: Client):
-    server.script = lambda request: completion() if "run-0" in request.said else error(503, retry_after_s=2)
-    answers = client.ask_all(questions(3), concurrency=2)
-    assert next(answers).question.subject == "run-0"
-    wait_until(lambda: len(server.requests) >= 2)
-    answers.close()
-    assert own_threads() == []
-    assert len(server.requests) <= 3
-
-
-def test_an_error_among_the_questions_comes_out_and_leaves_no_thread(client: Client):
-    def failing() -> Iterator[Question[str]]:
-        yield from questions(3)
-        raise RuntimeError("the reader broke")
-
-    with pytest.raises(RuntimeError, match="the reader broke"):
-        list(client.ask_all(failing(), concurrency=2))
-    assert own_threads() == []
-
-
 def test_a_ledger_that_cannot_write_stops_everything(server: Loopback, open_client: Callable[..., Client]):
     class Full(MemoryLedger):
         def put(self, key: str, answer: object) -> None:
@@ -194,18 +128,6 @@ def test_what_the_budget_has_no_room_for_is_unasked_and_no_error(server: Loopbac
     assert str(unasked[0]) == "the budget of 3 calls is spent"
 
 
-def test_answers_that_were_paid_for_come_even_when_the_budget_is_spent(open_client: Callable[..., Client]):
-    ledger = MemoryLedger()
-    list(open_client(ledger=ledger).ask_all(questions(3)))
-    results = list(open_client(ledger=ledger, budget=Budget(calls=0)).ask_all(questions(4)))
-    assert [isinstance(one, Answered) for one in results] == [True] * 3 + [False]
-
-
-def test_one_question_beyond_the_budget_is_an_error(open_client: Callable[..., Client]):
-    with pytest.raises(BudgetSpentError, match="0 calls"):
-        open_client(budget=Budget(calls=0)).ask(text_question())
-
-
 @pytest.mark.parametrize("concurrency", [1, 8])
 def test_a_budget_of_tokens_is_not_overrun_by_what_runs_side_by_side(
     server: Loopback, open_client: Callable[..., Client], concurrency: int
@@ -220,24 +142,6 @@ def test_a_budget_of_tokens_is_not_overrun_by_what_runs_side_by_side(
     assert client.budget.used.tokens <= 1_000
     assert sum(isinstance(one, Answered) for one in results) == 1_000 // (each + 150)
     assert budget.used.tokens == client.budget.used.tokens
-
-
-def test_what_is_held_back_and_not_used_is_there_for_others(server: Loopback, open_client: Callable[..., Client]):
-    server.script = lambda _: completion("x", usage=(10, 10)).after(0.01)
-    client = open_client(budget=Budget(tokens=1_000))
-    asked = [text_question(f"run-{place}", max_output_tokens=600) for place in range(12)]
-    # Only one may run at a time; once settled, most of what it held is free again.
-    results = list(client.ask_all(asked, concurrency=4))
-    assert all(isinstance(one, Answered) for one in results)
-    assert server.most_at_once == 1
-
-
-def test_a_request_that_failed_gives_back_what_it_held(server: Loopback, open_client: Callable[..., Client]):
-    server.replies = [error(400, "odd"), refused(), completion()]
-    client = open_client(budget=Budget(calls=2))
-    results = client.ask_all(questions(4), concurrency=1)
-    kinds = [type(one.error) if isinstance(one, Failed) else Answered for one in results]
-    assert kinds == [EndpointError, AnswerError, Answered, BudgetSpentError]  # what the model refused was paid for
 
 
 def test_a_repair_beyond_the_budget_is_not_begun(server: Loopback, open_client: Callable[..., Client]):

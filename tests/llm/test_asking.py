@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from hepm.errors import AnswerError, EndpointError, EndpointRefusedError, InputError
-from hepm.llm import Client, Endpoint, Message, Prices, Question
+from hepm.llm import Client, Endpoint, Prices
 from tests.llm.conftest import KEY, LESSON, Lesson, lesson_question, text_question
 from tests.loopback import (
     Loopback,
@@ -34,12 +33,6 @@ def test_an_answer_comes_back_in_the_form_of_the_question(server: Loopback, clie
     assert (request.body["model"], request.body["temperature"], request.body["max_tokens"]) == ("small", 0.2, 2000)
     assert request.body["response_format"]["json_schema"]["name"] == "distill"
     assert request.body["response_format"]["json_schema"]["strict"] is True
-
-
-def test_a_question_for_text_asks_for_no_format_and_no_temperature(server: Loopback, client: Client):
-    server.replies = [completion("  plain — 你好 🎉 \n")]
-    assert client.ask(text_question()) == "plain — 你好 🎉"
-    assert not {"response_format", "temperature"} & server.requests[0].body.keys()
 
 
 @pytest.mark.parametrize(
@@ -120,12 +113,6 @@ def test_an_answer_that_is_none_is_a_clear_error_and_no_repair_is_tried(
     assert len(server.requests) == 1
 
 
-def test_a_repair_that_is_refused_is_a_refusal(server: Loopback, client: Client):
-    server.replies = [completion("?"), refused("no")]
-    with pytest.raises(AnswerError, match="the model refused: no"):
-        client.ask(lesson_question())
-
-
 @pytest.mark.parametrize(
     ("formats", "tried"),
     [
@@ -144,23 +131,6 @@ def test_a_format_that_the_server_refuses_is_put_down_once_and_the_schema_goes_i
     assert asked == [*tried, tried[-1]]
     for request, kind in zip(server.requests, asked, strict=True):
         assert ('"cautionary"' in request.said) is (kind != "json_schema")
-
-
-def test_a_text_question_meanwhile_does_not_bring_back_a_format_that_was_put_down(server: Loopback, client: Client):
-    server.rules.formats, server.rules.limits = ("text", "json_object"), ("max_completion_tokens",)
-    slow, quick = completion("ok").after(0.3), completion(LESSON)
-    server.script = lambda request: slow if "something" in request.said else quick
-    list(client.ask_all([text_question("b"), lesson_question("a", temperature=0.5)], concurrency=2))
-    before = len(server.requests)
-    client.ask(lesson_question("d"))
-    assert len(server.requests) == before + 1
-
-
-def test_a_repair_after_a_fallback_shows_the_schema_once(server: Loopback, client: Client):
-    server.rules.formats = ("text",)
-    server.script = lambda request: completion(LESSON if len(request.body["messages"]) > 2 else "?")
-    client.ask(lesson_question())
-    assert server.requests[-1].said.count('"cautionary"') == 1
 
 
 def test_a_request_that_is_refused_for_another_reason_is_an_error_that_says_so_and_puts_no_format_down(
@@ -191,11 +161,6 @@ def test_limits_and_temperatures_are_named_as_the_server_wants_them(server: Loop
     last = server.requests[-1].body
     assert (last[limit], "temperature" in last, last["response_format"]["type"]) == (77, False, "json_schema")
     assert len(server.requests) == (3 if limit == "max_tokens" else 4)
-
-
-def test_a_text_that_has_no_utf8_is_sent_with_a_mark_in_its_place(server: Loopback, client: Client):
-    client.ask(Question("reflect", "u", (Message("user", "order \ud800 cancelled \x00"),), str))
-    assert server.requests[0].said == "order ? cancelled \x00"
 
 
 @pytest.mark.parametrize("secret", [error(401, f"Incorrect API key provided: {KEY}."), error(400, f"{KEY} is odd"),
@@ -229,19 +194,6 @@ def test_a_server_that_is_not_there_is_an_error_that_says_where():
         pytest.raises(EndpointRefusedError, match=r"reached at http://127\.0\.0\.1:9:"),
     ):
         client.ask(text_question())
-
-
-def test_an_answer_that_takes_too_long_is_an_error(server: Loopback, open_client: Callable[..., Client]):
-    server.replies = [completion().after(60)]
-    with pytest.raises(EndpointError, match="timed out"):
-        open_client(timeout_s=0.1, retries=0).ask(text_question())
-
-
-def test_a_closed_client_opens_new_connections_when_it_is_asked_again(server: Loopback, client: Client):
-    client.ask(text_question("a"))
-    client.close()
-    client.ask(text_question("b"))
-    assert server.connections == 2
 
 
 def test_usage_that_makes_no_sense_is_estimated_instead(server: Loopback, client: Client):

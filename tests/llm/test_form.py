@@ -43,12 +43,6 @@ def test_the_schema_of_a_form_is_one_for_strict_output(form: type):
     assert schema["type"] == "object"
 
 
-def test_fields_may_be_called_like_the_words_of_a_schema():
-    schema = Question("s", "u", (Message("user", "x"),), Principle).schema
-    assert schema is not None
-    assert list(schema["$defs"]["Triple"]["properties"]) == ["subject", "title", "default"]
-
-
 def test_equal_questions_have_equal_keys_and_step_subject_and_limit_make_no_difference():
     key = lesson_question().key("small")
     assert key == lesson_question().key("small")

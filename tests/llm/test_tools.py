@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from hepm.errors import AnswerError, EndpointError
+from hepm.errors import AnswerError
 from hepm.llm import Client, MemoryLedger, Message, OfferedTool, Question, ToolsCalled
-from tests.llm.conftest import text_question
-from tests.loopback import Loopback, Reply, completion, cut_off, error, refused
+from tests.loopback import Loopback, Reply, completion
 
 ONE = OfferedTool("ask_first", "Ask before you buy.")
 TWO = OfferedTool("wait", "Wait.")
@@ -31,12 +30,6 @@ def test_the_tools_called_are_the_answer_in_the_order_of_the_calls(server: Loopb
     assert "response_format" not in server.requests[0].body
 
 
-@pytest.mark.parametrize("text", ["None applies.", "", None])
-def test_no_call_is_an_answer_too(server: Loopback, client: Client, text: str | None):
-    server.replies = [completion(text)]
-    assert client.ask(choice()).names == ()
-
-
 def test_a_choice_is_paid_for_once_and_other_tools_make_another_question(
     server: Loopback, open_client: Callable[..., Client]
 ):
@@ -49,33 +42,9 @@ def test_a_choice_is_paid_for_once_and_other_tools_make_another_question(
     assert len(server.requests) == 4
 
 
-@pytest.mark.parametrize("reply", [refused(), cut_off()])
-def test_a_refusal_is_no_choice_of_nothing(server: Loopback, client: Client, reply: Reply):
-    server.replies = [reply]
-    with pytest.raises(AnswerError):
-        client.ask(choice())
-
-
 def test_calls_that_cannot_be_read_are_an_error(server: Loopback, client: Client):
     body = completion(None, tool_calls=[("wait", {})]).body
     body["choices"][0]["message"]["tool_calls"] = [{"function": None}]
     server.replies = [Reply(body)]
     with pytest.raises(AnswerError, match="not in the OpenAI format"):
         client.ask(choice())
-
-
-def test_a_question_without_tools_does_not_mind_calls_beside_its_text(server: Loopback, client: Client):
-    body = completion("fine", tool_calls=[("wait", {})]).body
-    body["choices"][0]["message"]["tool_calls"] = "odd"
-    server.replies = [Reply(body)]
-    assert client.ask(text_question()) == "fine"
-
-
-def test_an_endpoint_without_tools_is_an_error_of_this_question(server: Loopback, client: Client):
-    server.replies = [error(400, '"auto" tool choice requires --enable-auto-tool-choice to be set')]
-    with pytest.raises(EndpointError, match="tool choice"):
-        client.ask(choice())
-
-
-def test_tools_count_in_the_estimate():
-    assert choice().input_tokens() > choice(ONE).input_tokens() > text_question().input_tokens()

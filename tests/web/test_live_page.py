@@ -11,8 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from hepm import Memory, Outcome, ToolCall, Trajectory, Turn, from_messages
-from hepm.agents.guard import Access
+from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.experience.lessons import Principle
 from hepm.experience.prompt import PromptOptions
 from hepm.graph.lessons.rows import Parent, Source, Triple
@@ -313,41 +312,6 @@ def test_a_key_approves_the_pending_lesson_in_focus_and_another_one_rejects_it(
         assert stored == {RULE.text: "superseded", texts[0]: "", texts[1]: "pending", texts[2]: "deleted"}
 
 
-@pytest.mark.exhaustive
-def test_a_token_is_asked_for_and_opens_its_namespaces_alone(chromium: Any, sheet: Callable[..., Any], tmp_path: Path):
-    del chromium
-    tokens = {"sesame-desk": Access(frozenset({"desk"}), write=False), "sesame-all": Access()}
-    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
-        for name in ("desk", "other"):
-            memory.ingest([run_of(n, f"{name}_tool") for n in range(2)], namespace=name)
-        memory.lessons.change(
-            LessonChange(put=[principle("Call desk_tool.", "desk_tool", "desk_tool").row()]), namespace="desk"
-        )
-        with serving(memory, tokens=tokens) as (_, url):
-            page = sheet(url, "lessons")
-            page.locator("#ask[open]").wait_for()
-            page.fill("#token", "sesame-wrong")
-            page.keyboard.press("Enter")
-            page.get_by_text("The server does not know this token.").wait_for()
-            page.fill("#token", "sesame-desk")
-            page.keyboard.press("Enter")
-            page.get_by_text("Call desk_tool.").wait_for()
-            assert page.locator("#namespace option").all_inner_texts() == ["desk"]
-            assert page.get_by_role("button", name="Retire").count() == 0
-            page.evaluate("sessionStorage.setItem('hepm-token', 'sesame-all')")
-            page.reload()
-            page.get_by_role("button", name="Retire").wait_for()
-            assert page.locator("#namespace option").all_inner_texts() == ["desk", "other"]
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("view", ["graph", "hints", "lessons"])
-def test_a_narrow_window_needs_no_scrolling_sideways(live: Live, sheet: Callable[..., Any], view: str):
-    page = sheet(live.url, view, width=360, scheme="dark")
-    page.wait_for_function("() => document.querySelectorAll('#namespace option').length === 3")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
-
-
 def test_the_document_holds_no_data_and_its_policy_allows_its_own_scripts_alone(live: Live):
     answer = httpx2.get(live.url)
     assert "refund" not in answer.text
@@ -396,24 +360,3 @@ def test_a_change_that_is_not_the_pages_own_is_refused(live: Live, headers: dict
     given = {"content-type": "application/json", **headers}
     answer = httpx2.post(f"{live.url}/api/lessons", content=json.dumps(body), headers=given)
     assert answer.status_code == status, answer.text
-
-
-def test_runs_without_an_outcome_are_counted_in_both_views_with_the_ways_to_label_them(
-    live: Live, sheet: Callable[..., Any]
-):
-    for number in range(3):
-        live.play(f"{number}", "get_order", success=None, namespace="new")
-    live.memory.ingest(
-        from_messages([{"role": "user", "content": WISH}, {"role": "assistant", "content": "Yes."}]), namespace="new"
-    )
-    graph, hints = sheet(live.url, namespace="new"), sheet(live.url, "hints", namespace="new")
-    sentence = "4 runs have no outcome yet and teach nothing: label them."
-    graph.locator("#nothing", has_text=sentence).wait_for()
-    hints.locator("#unlabelled", has_text=sentence).wait_for()
-    for way in ("POST /outcome", "the buttons", "`hepm label`"):
-        assert way in hints.inner_text("#unlabelled")
-    for number in range(3):
-        httpx2.post(
-            f"{live.url}/outcome", json={"session": f"{number}", "success": True}, headers={"x-hepm-namespace": "new"}
-        )
-    hints.locator("#unlabelled", has_text="1 run has no outcome yet and teaches nothing: label it.").wait_for()
