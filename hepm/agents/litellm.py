@@ -105,25 +105,20 @@ class HepmLogger(CustomLogger):
             said, messages = messages, own["messages"]
             metadata = {**(about.get("litellm_metadata") or {}), **(about.get("metadata") or {})}
             given = {**about, **sent, "metadata": metadata}
-            tools = wire.tools_of(given)
-            if not tools:
+            if not wire.tools_of(given):
                 return messages
-            run = self.runs.continued(
-                [dict(message) for message in said],
+            run = self.runs.of_request(
+                "chat",
+                {**given, "messages": [dict(message) for message in said]},
                 id=wire.session_id_of(given) or str(given.get("litellm_session_id") or ""),
-                sequel="",
-                group=wire.group_of(given),
                 namespace=self._namespace,
                 door="litellm",
-                user=wire.user_of(given),
                 model=str(given.get("model") or ""),
-                tools=tools,
                 **self._about,
             )
             self._calls[call] = run, len(run.messages)
             prompt = self.runs.prompt(run)
-            shown = {"stable": run.stable, "present": prompt.present}
-            return wire.with_hint("chat", own, **shown, placement=wire.placement_for(str(given.get("model"))))[
-                "messages"
-            ]
+            placement = wire.placement_for(str(given.get("model")))
+            hinted = wire.with_hint("chat", own, stable=run.stable, present=prompt.present, placement=placement)
+            return hinted["messages"]
         return messages

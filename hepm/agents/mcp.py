@@ -50,6 +50,8 @@ _REMOVES = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempote
 
 SessionId = Annotated[str, Field(description="Any id, the same throughout one task", min_length=1, max_length=200)]
 
+TaskId = Annotated[str, Field(description="The id of this task, as for the other tools", max_length=200)]
+
 History = Annotated[list[str], Field(description="Names of the tools called so far, oldest first")]
 
 Known = Annotated[str, Field(description="What is known now, in a few lines")]
@@ -418,9 +420,7 @@ class _Tools:
         self,
         query: Annotated[str, Field(description="The situation, in a few words", min_length=1)],
         k: Annotated[int, Field(ge=1, le=20)] = 5,
-        session_id: Annotated[
-            str, Field(description="The id of this task, as for the other tools", max_length=200)
-        ] = "",
+        session_id: TaskId = "",
     ) -> EarlierRuns:
         """Find the situations of earlier runs most similar to this one, what was called there, and lessons from it."""
         memory, namespace = self._runs.memory, NAMESPACE.get()
@@ -459,9 +459,7 @@ class _Tools:
             list[str] | None, Field(description="Names of the tools you have; null for all that runs had")
         ] = None,
         k: Annotated[int, Field(ge=1, le=50)] = 10,
-        session_id: Annotated[
-            str, Field(description="The id of this task, as for the other tools", max_length=200)
-        ] = "",
+        session_id: TaskId = "",
     ) -> ToolsFound:
         """Find the tools for a task by words, and by what earlier runs of like tasks called."""
         if not self._may_search(session_id):

@@ -156,28 +156,22 @@ class Proxy:
         raw, headers = exchange.content, exchange.client.headers
         try:
             body = wire.read_body(api, raw)
-            tools = wire.tools_of(body)
             model = wire.model_of(path, body)
             environment = headers.get("x-hepm-environment", "").strip()
             if headers.get("user-agent", "").startswith(_CLAUDE_CODE):
-                if not tools:  # it asks for a title, or for a summary of a page: that is no conversation
+                if not wire.tools_of(body):  # it asks for a title, or for a summary of a page: that is no conversation
                     return _without_hint(exchange, api)
                 environment = environment or "claude-code"
-            sequel = ""  # id of the reply that this request continues: then it does not repeat the history
-            if api == "responses":
-                sequel = wire.continued(body)
-            run = self._runs.continued(
-                wire.messages_of(api, body),
-                id=_session_in(headers) or wire.session_id_of(body),
-                sequel=sequel,
-                group=wire.group_of(body),
+            run = self._runs.of_request(
+                api,
+                body,
+                id=_session_in(headers),
                 namespace=namespace,
                 door="proxy",
-                user=headers.get("x-hepm-user", "").strip() or wire.user_of(body),
+                user=headers.get("x-hepm-user", "").strip(),
                 task=headers.get("x-hepm-task", "").strip(),
                 environment=environment,
                 model=model,
-                tools=tools or None,
             )
             prompt = self._runs.prompt(run, keep=run.behind)
             # A web page or a mail among the results may imitate memory's words.

@@ -13,6 +13,7 @@ from threading import RLock
 from typing import Any, Final
 from uuid import uuid4
 
+from hepm.agents import wire
 from hepm.agents.bounds import Bounded
 from hepm.agents.live_run import (
     OTLP_DOOR,
@@ -27,7 +28,7 @@ from hepm.agents.live_run import (
 )
 from hepm.agents.replies import Reply
 from hepm.agents.resumable import ResumableRuns
-from hepm.agents.wire import Object, objects
+from hepm.agents.wire import Api, Object, objects
 from hepm.errors import ConflictError, HepmError, InputError, NotFoundError, StoreError, StoreUnavailableError
 from hepm.experience.prompt import Prompt, PromptOptions
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
@@ -201,6 +202,15 @@ class LiveRuns:
             longest_alias = aliases_of(run.opening, run.marks)[-1:]
             run.session.aliases = (*run.sequel, *longest_alias)
         return run
+
+    def of_request(self, api: Api, body: Object, *, id: str = "", user: str = "", **about: Any) -> LiveRun:
+        """The run that a request to a model belongs to, as `continued`; `id` and `user` if not the body names them."""
+        sequel = ""  # id of the reply that this request continues: then it does not repeat the history
+        if api == "responses":
+            sequel = wire.continued(body)
+        known = {"user": user or wire.user_of(body), "tools": wire.tools_of(body) or None, **about}
+        id = id or wire.session_id_of(body)
+        return self.continued(wire.messages_of(api, body), id=id, sequel=sequel, group=wire.group_of(body), **known)
 
     def _recognised(self, namespace: str, id: str, sequel: str, opening: str, marks: Sequence[str]) -> LiveRun | None:
         """The run under way that a request continues; None if there is none. For the arguments see `continued`."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final
 
 from hepm.text import count_of
 from hepm.uplift.sequence import Effect
@@ -21,7 +22,8 @@ DIFFERENCES: Final = (0.05, 0.1)
 _WORDS: Final = {1: "raised", -1: "lowered"}
 
 
-class MeasuredInBothArms(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class MeasuredInBothArms:
     """A measure in both arms.
 
     Attributes:
@@ -60,7 +62,7 @@ def _signed(figure: str) -> str:
 
 def figures(effect: Effect, *, share: bool = True) -> tuple[str, str, str]:
     """The difference and the ends of its interval, rounded alike; shares in points."""
-    values = list(effect[:3])
+    values = [effect.value, effect.low, effect.high]
     if share:
         values = [100 * max(-1.0, min(1.0, value)) for value in values]  # an interval may reach beyond all shares
     digits = _digits_for([abs(value) for value in values])
@@ -138,7 +140,8 @@ def _rounded(number: int) -> int:
     return round(number / scale) * scale
 
 
-class PlotPoint(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PlotPoint:
     """A difference as it was known after so many sessions; `at` is when the last of them ended, in Unix seconds."""
 
     sessions: int

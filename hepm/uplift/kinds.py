@@ -36,12 +36,9 @@ def kinds_of(sessions: Sequence[TrialSession], before: Sequence[tuple[int, str, 
     Args:
         before: Runs of no experiment (`Store.requests_before`).
     """
-    requests: list[RunRequest] = []
-    for seq, environment, task, request in before:
-        # Cut as the requests of sessions are when they are stored, so that like texts stay alike.
-        requests.append(RunRequest(seq, environment, task, request[:REQUEST_CHARS]))
-    for session in sessions:
-        requests.append(RunRequest(session.seq, session.environment, session.task, session.request))
+    # Cut as the requests of sessions are when they are stored, so that like texts stay alike.
+    requests = [RunRequest(*of_run, request[:REQUEST_CHARS]) for *of_run, request in before]
+    requests += [RunRequest(one.seq, one.environment, one.task, one.request) for one in sessions]
     # The sessions are the last of `requests`; the runs before the experiment only serve to recognise them.
     names = _kind_names(requests)[len(before) :]
     numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -32,7 +32,8 @@ PLOT_POINTS: Final = 120
 NO_TRIAL: Final = "No session was held out yet, so that nobody knows what memory does here: `hepm serve --holdout 0.1`."
 
 
-class ShadowLevel(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ShadowLevel:
     """What hints would have named from a chance on.
 
     Attributes:
@@ -128,26 +129,12 @@ class UpliftReport:
 
     def to_json(self) -> Object:
         """In values that JSON can hold."""
-        # asdict leaves NamedTuples as they are: JSON would write them as lists without names.
         values = asdict(self) | {"sentence": self.sentence}
-        values["without_outcome"] = dict(self.without_outcome)
-        values["measures"] = [_measured_json(measure) for measure in self.measures]
-        values["success"] = _effect_json(self.success)
-        values["points"] = [point._asdict() for point in self.points]
+        for measure, of_measure in zip(self.measures, values["measures"], strict=True):
+            of_measure["cells"] = measure.cells
         if self.shadow is not None:
-            levels = [level._asdict() for level in self.shadow.levels]
-            values["shadow"] = {**asdict(self.shadow), "levels": levels, "sentence": self.shadow.sentence}
+            values["shadow"]["sentence"] = self.shadow.sentence
         return values
-
-
-def _effect_json(effect: Effect | None) -> Object | None:
-    if effect is None:
-        return None
-    return effect._asdict()
-
-
-def _measured_json(measure: MeasuredInBothArms) -> Object:
-    return {**measure._asdict(), "effect": _effect_json(measure.effect), "cells": measure.cells}
 
 
 def uplift_of(

@@ -27,6 +27,7 @@ few outcomes that are all the same do not look certain. benchmarks/uplift.py mea
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -49,7 +50,8 @@ _OF_KIND, _OF_ARM, _OF_ALL = 3.0, 20.0, 2.0
 _POWER: Final = 0.8416  # standard deviations: the share of .8 of a normal distribution lies below
 
 
-class Effect(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Effect:
     """A difference between two arms: with memory less without it.
 
     Attributes:

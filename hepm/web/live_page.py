@@ -216,22 +216,13 @@ class _Page:
     def _uplift(self, namespace: str) -> Object:
         """What memory does here, and how that became known."""
         uplift = self._memory.sessions.trials.lately(namespace=namespace)
-        success, shadow = uplift.success, uplift.shadow
-        rows: list[Sequence[str]] = []
-        if uplift.sessions:
-            rows = [measure.cells for measure in uplift.measures]
+        success = uplift.success
         return {
-            "sentence": uplift.sentence,
-            "success": success and success._asdict(),
+            **uplift.to_json(),
             "sure": success.sure if success else 0,
             "figures": success and figures(success),
-            "sessions": uplift.sessions,
-            "controls": uplift.controls,
-            "rows": rows,
             "columns": COLUMNS,
             "adjusted": ADJUSTED,
-            "points": [point._asdict() for point in uplift.points],
-            "shadow": shadow and shadow.sentence,
             "holdout": self._memory.holdout,
         }
 

@@ -60,7 +60,6 @@ _log = logging.getLogger("hepm")
 _NO_CHECK: Final = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # the guard checks it
 _SWEEP_S: Final = 30.0
 _PROBE_S: Final = 1.0
-_SHOWN_KEYS: Final = 8
 _SHOWN_KEY: Final = 40  # characters
 _METHODS: Final = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 _STATUSES: Final = {StoreError: 503, NotFoundError: 404, ConflictError: 409, InputError: 400, MissingExtraError: 501}
@@ -319,22 +318,10 @@ def serve(memory: Memory, options: ServeOptions, on_start: Callable[[str], objec
         # Connections that may wait to be accepted; a burst of agents fills the usual 128.
         listening.listen(2_048)
         host, port = listening.getsockname()[:2]
-        _open_more_files()
         on_start(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
         # uvicorn raises the signal again when all is answered: without a handler the memory would not be closed.
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
         uvicorn.Server(uvicorn_config(Server(memory, options).app, options)).run(sockets=[listening])
-
-
-def _open_more_files() -> None:
-    """Two sockets for each request under way soon pass the 256 or 1,024 files that systems allow by default."""
-    with contextlib.suppress(ImportError, ValueError, OSError):  # not on Windows
-        import resource
-
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        most = 65_536 if hard == resource.RLIM_INFINITY else min(hard, 65_536)
-        if soft != resource.RLIM_INFINITY and soft < most:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def uvicorn_config(app: ASGIApp, options: ServeOptions) -> uvicorn.Config:

@@ -36,9 +36,6 @@ def post(url: str, path: str, content: bytes, **headers: str) -> httpx2.Response
     return CLIENT.post(url + path, content=content, headers=named)
 
 
-# Sizes
-
-
 # Pages
 
 

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
 from itertools import count
-from pathlib import Path
 
 import pytest
 
 from hepm.errors import AnswerError, BudgetSpentError
 from hepm.llm import Answered, Budget, Client, Failed, MemoryLedger, Question
-from tests.faults.command import interruptible
 from tests.llm.conftest import lesson_question, text_question
 from tests.loopback import Loopback, Reply, Request, completion, error, refused
-
-PROGRAM = Path(__file__).with_name("resumed.py")
 
 
 def questions(number: int) -> list[Question[str]]:
@@ -150,26 +143,3 @@ def test_a_repair_beyond_the_budget_is_not_begun(server: Loopback, open_client: 
     assert isinstance(result, Failed)
     assert "the budget of 1 call is spent" in str(result.error)
     assert len(server.requests) == 1
-
-
-def test_ctrl_c_begins_no_request_keeps_what_runs_and_ends_at_once(server: Loopback, tmp_path: Path):
-    interrupted = threading.Event()
-
-    def script(_: Request) -> Reply:
-        if len(server.requests) > 2:  # three at once: all that run are held
-            interrupted.wait(240)
-        return completion().after(0.3)
-
-    server.script = script
-    ledger = tmp_path / "ledger.jsonl"
-    child = subprocess.Popen(
-        [sys.executable, str(PROGRAM), server.url, str(ledger), "50"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        preexec_fn=interruptible,  # noqa: PLW1509
-    )  # fmt: skip
-    wait_until(lambda: len(server.requests) >= 3)
-    child.send_signal(signal.SIGINT)
-    interrupted.set()
-    _, errors = child.communicate(timeout=240)
-    assert "KeyboardInterrupt" in errors
-    assert len(ledger.read_text("utf-8").splitlines()) == len(server.requests) < 20

@@ -34,10 +34,10 @@ function fillUplift(uplift) {
   const plot = document.getElementById("uplift-plot");
   const more = document.getElementById("uplift-more");
   plot.hidden = uplift.points.length < 2;
-  more.hidden = !uplift.rows.length;
+  more.hidden = !uplift.measures.length;
   if (!plot.hidden) plot.replaceChildren(upliftPlot(uplift), make("figcaption", {}, "Points of success more with memory, by sessions with an outcome; the band is right 95 % of the time at every look."));
   const head = make("tr", {}, make("th", {}, ""), ...uplift.columns.map((name) => make("th", {}, name)));
-  document.getElementById("uplift-table").replaceChildren(make("caption", {}, uplift.adjusted), head, ...uplift.rows.map((row) => make("tr", {}, ...row.map((cell) => make("td", {}, cell)))));
+  document.getElementById("uplift-table").replaceChildren(make("caption", {}, uplift.adjusted), head, ...uplift.measures.map(({ cells }) => make("tr", {}, ...cells.map((cell) => make("td", {}, cell)))));
 }
 
 /** The difference with its band, session by session. */
