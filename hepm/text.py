@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 CUT: Final = "…"
 NAME_CHARS: Final = 400
 """Maximum length of a quoted tool name in a prompt."""
 
+_PLACE_CHARS: Final = 80
 _NEARLY_SURE: Final = 0.95
 _TOOL_NAME: Final = re.compile(r"[\w./-]{1,128}")
 # What models' chat templates read as the end of a text or the start of a message.
@@ -129,3 +133,13 @@ def day_of(ended_at: float | None) -> str | None:
         return datetime.fromtimestamp(ended_at, UTC).date().isoformat()
     except (OverflowError, OSError, ValueError):
         return None
+
+
+def what_is_wrong(error: ValidationError, most: int = 10) -> str:
+    """The first things that are wrong in values, each with its place."""
+    wrong: list[str] = []
+    # Without the values: they may be private, and errors end up in logs.
+    for one in error.errors(include_url=False, include_context=False, include_input=False)[:most]:
+        where = ".".join(map(str, one["loc"])) or "the object"
+        wrong.append(f"{where[:_PLACE_CHARS]}: {one['msg']}")
+    return "; ".join(wrong)

@@ -25,6 +25,7 @@ from hepm.agents.live_run import TOKEN
 from hepm.agents.wire import api_of, check_density, parsed
 from hepm.errors import InputError
 from hepm.ingest.fields import is_object
+from hepm.text import what_is_wrong
 from hepm.types import DEFAULT_NAMESPACE, Object
 
 LOCAL: Final = ("127.0.0.1", "localhost", "::1")
@@ -36,8 +37,6 @@ GUESSES: Final = 20
 """Wrong tokens that an address may send in `GUESSES_S` seconds."""
 GUESSES_S: Final = 100.0
 _CLIENTS: Final = 10_000
-_SHOWN_ERRORS: Final = 3
-_SHOWN_CHARS: Final = 80
 _UNASKED: Final = frozenset({"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"})
 """Content types that a page may send to any server without asking it first (CORS)."""
 
@@ -84,10 +83,9 @@ def read_tokens(path: Path) -> dict[str, Access]:
     except OSError as error:
         raise InputError(f"the tokens in {path} cannot be read: {error.strerror}") from error
     except ValidationError as error:
-        (problem, *_) = error.errors(include_url=False, include_input=False, include_context=False)
-        where = ".".join(map(str, problem["loc"][1:]))  # the first is the token
         form = '{"TOKEN": {"namespaces": ["desk"], "write": true}}'
-        raise InputError(f"{path} holds no tokens ({where} {problem['msg'].lower()}): write {form}") from None
+        problem = what_is_wrong(error, 1).partition(".")[2].lower()  # without the token
+        raise InputError(f"{path} holds no tokens ({problem}): write {form}") from None
     for token in tokens:
         check_token(token)
     return tokens
@@ -111,15 +109,6 @@ async def json_object(request: Request) -> Object | None:
     check_density(raw)
     body = parsed(raw)
     return body if is_object(body) else None
-
-
-def what_is_wrong(error: ValidationError) -> str:
-    """The first things that are wrong in the values that a client sent, each with its place."""
-    wrong: list[str] = []
-    for one in error.errors(include_url=False, include_context=False, include_input=False)[:_SHOWN_ERRORS]:
-        where = ".".join(map(str, one["loc"])) or "arguments"
-        wrong.append(f"{where[:_SHOWN_CHARS]}: {one['msg'].lower()}")
-    return "; ".join(wrong)
 
 
 def refused(status: int, message: str, **more: Any) -> Response:

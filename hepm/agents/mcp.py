@@ -18,7 +18,7 @@ from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from hepm.agents.bounds import Bounded
-from hepm.agents.guard import NAMESPACE, WRITES, what_is_wrong
+from hepm.agents.guard import NAMESPACE, WRITES
 from hepm.agents.live_run import MCP_DOOR, TOKEN, LiveRun, only_summarised
 from hepm.agents.runs import MOST, LiveRuns, check_own
 from hepm.errors import HepmError, InputError, NotFoundError
@@ -35,6 +35,7 @@ from hepm.ingest.records import MAX_LABEL, without_surrogates
 from hepm.ingest.transitions import own_tool
 from hepm.memory.levels import CHANCES, at_level
 from hepm.memory.session import HELD_OUT
+from hepm.text import what_is_wrong
 from hepm.types import RECORDED_BY, START, SUMMARY_TOOL, FailedWay, Object, Suggestions, ToolName
 
 _SEARCHED: Final = 50  # situations, among which many go on in the same way
@@ -162,7 +163,9 @@ class _Server(MCPServer[Any]):
             cause = error.__cause__
             if not isinstance(cause, ValidationError):
                 raise
-            raise ToolError(f"{name} was not called: {what_is_wrong(cause)}. Call it again with that changed") from None
+            raise ToolError(
+                f"{name} was not called: {what_is_wrong(cause, 3).lower()}. Call it again with that changed"
+            ) from None
 
 
 def mcp_server(runs: LiveRuns) -> MCPServer[Any]:

@@ -12,6 +12,7 @@ from hepm.agents.wire import object_in
 from hepm.errors import InputError, MissingExtraError
 from hepm.ingest.fields import is_object
 from hepm.ingest.formats.turns import RAW
+from hepm.text import what_is_wrong
 from hepm.types import Object
 
 AnyTool: TypeAlias = Callable[..., object] | Mapping[str, Any]
@@ -60,9 +61,7 @@ class Toolbox:
         try:
             result = self._calls[name](given)
         except ValidationError as error:
-            problems = error.errors(include_url=False, include_input=False, include_context=False)
-            lines = [f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in problems]
-            return given, f"Error: {'; '.join(lines)}", True
+            return given, f"Error: {what_is_wrong(error)}", True
         except Exception as error:  # the model reads it, and may do better
             return given, f"Error: {error or type(error).__name__}", True
         if not isinstance(result, str):

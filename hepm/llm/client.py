@@ -1,4 +1,4 @@
-"""The client: asks a model concurrently, within a budget, and never pays for an answer twice."""
+"""The client: asks a model concurrently, within a budget, and keeps what was paid for."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import time
 from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
 from dataclasses import dataclass, replace
-from threading import Event, Lock, local
+from threading import Lock
 from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
-from weakref import WeakValueDictionary
 
 from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, InputError, LlmError
 from hepm.llm.endpoint import OPENAI_URL, Endpoint, complaint
@@ -74,15 +73,13 @@ class Client:
         self.budget = budget or Budget()
         self._ledger: Ledger = MemoryLedger() if ledger is None else ledger
         self._prices = prices
-        self._options: Object = {"retries": retries, "timeout_s": timeout_s, "before": self._before_attempt}
+        self._options: Object = {"retries": retries, "timeout_s": timeout_s}
         self._opened: Any = None
         self._answered = False
         # Options that the endpoint refuses: "schema", "temperature", and one of the two names of the limit of tokens.
         # OpenAI's reasoning models know the longer name alone, old servers the shorter one.
         self._refused = frozenset({"max_tokens" if endpoint.base_url == OPENAI_URL else "max_completion_tokens"})
         self._lock = Lock()  # held while the ledger or what is known of the endpoint is used
-        self._asking: WeakValueDictionary[str, Lock] = WeakValueDictionary()  # one held per question being asked
-        self._thread = local()
 
     def __enter__(self) -> Self:
         return self
@@ -105,7 +102,7 @@ class Client:
             EndpointError: none came.
             BudgetSpentError: the budget has no room for it.
         """
-        result = self._result(question, Event())
+        result = self._result(question)
         if isinstance(result, Failed):
             raise result.error
         return result.value
@@ -113,26 +110,22 @@ class Client:
     def ask_all(self, questions: Iterable[Question[T]], *, concurrency: int = 4) -> Generator[AnswerOrFailure[T]]:
         """The result of each question, as they finish; EndpointRefusedError if the endpoint will answer none.
 
-        Questions are read one by one, and may be endless. Leaving early, by `break` or Ctrl-C, waits for the requests
-        under way, keeps their answers, and begins no further one.
+        Questions are read one by one, and may be endless. Leaving early, by `break` or Ctrl-C, waits for the questions
+        under way, keeps their answers, and asks no further one.
         """
         if concurrency < 1:
             raise InputError(f"concurrency is {concurrency}: it must be 1 or more.")
-        stop = Event()
         running: set[Future[AnswerOrFailure[T]]] = set()
         with ThreadPoolExecutor(concurrency, thread_name_prefix="hepm-llm") as pool:
-            try:
-                for question in questions:
-                    running.add(pool.submit(self._result, question, stop))
-                    # Only with all threads busy does it wait, so that no more questions are read than are asked.
-                    timeout_s = 0 if len(running) < concurrency else None
-                    done, running = wait(running, timeout_s, FIRST_COMPLETED)
-                    for future in done:
-                        yield future.result()
-                for future in as_completed(running):
+            for question in questions:
+                running.add(pool.submit(self._result, question))
+                # Only with all threads busy does it wait, so that no more questions are read than are asked.
+                timeout_s = 0 if len(running) < concurrency else None
+                done, running = wait(running, timeout_s, FIRST_COMPLETED)
+                for future in done:
                     yield future.result()
-            finally:
-                stop.set()
+            for future in as_completed(running):
+                yield future.result()
 
     def estimate(self, questions: Iterable[Question[Any]]) -> Estimate:
         """Estimate the cost of questions; opens no connection and needs no key. Equal questions count once."""
@@ -159,33 +152,29 @@ class Client:
         except ValueError:  # its check has become stricter since
             return None
 
-    def _result(self, question: Question[T], stop: Event) -> AnswerOrFailure[T]:
-        """Find the answer, or ask. Of equal questions one is asked; the others find its answer."""
-        key = question.key(self.endpoint.model)
+    def _result(self, question: Question[T]) -> AnswerOrFailure[T]:
+        """Find the answer, or ask."""
+        paid_before = self._find(question)
+        if paid_before:
+            self.budget.add_paid_before()
+            return paid_before
+        try:
+            value, paid = self._ask(question)
+        except EndpointRefusedError:  # it will answer no other question either
+            raise
+        except LlmError as error:
+            return Failed(question, error)
         with self._lock:
-            asking = self._asking.setdefault(key, Lock())
-        with asking:
-            paid_before = self._find(question)
-            if paid_before:
-                self.budget.add_paid_before()
-                return paid_before
-            try:
-                value, paid = self._ask(question, stop)
-            except EndpointRefusedError:  # it will answer no other question either
-                raise
-            except LlmError as error:
-                return Failed(question, error)
-            with self._lock:
-                self._ledger.put(key, paid)
-            return Answered(question, value, paid_before=False)
+            self._ledger.put(question.key(self.endpoint.model), paid)
+        return Answered(question, value, paid_before=False)
 
-    def _ask(self, question: Question[T], stop: Event) -> tuple[T, PaidAnswer]:
+    def _ask(self, question: Question[T]) -> tuple[T, PaidAnswer]:
         messages = question.messages
         total = Usage()
         problem = ""
         for repair in (False, True):
             try:
-                text, used = self._exchange(question, messages, stop, schema_shown=repair)
+                text, used = self._exchange(question, messages, schema_shown=repair)
             except BudgetSpentError as short:
                 if repair:
                     raise self._useless(question, f"{problem}; and {short}") from None
@@ -204,7 +193,7 @@ class Client:
         raise self._useless(question, f"it cannot be used, after a repair too: {problem}")
 
     def _exchange(
-        self, question: Question[Any], messages: Sequence[Message], stop: Event, *, schema_shown: bool
+        self, question: Question[Any], messages: Sequence[Message], *, schema_shown: bool
     ) -> tuple[str, Usage]:
         """One request: its text and what it took, within the budget."""
         most = self._most(question, messages)
@@ -212,7 +201,7 @@ class Client:
         self.budget.hold(most)
         try:
             started = time.perf_counter()
-            text, problem, reported = self._send(question, messages, stop, schema_shown=schema_shown)
+            text, problem, reported = self._send(question, messages, schema_shown=schema_shown)
             used = reported or Usage(1, most.input_tokens, 0, estimate_tokens(text), estimated=True)
             used = replace(used, seconds=time.perf_counter() - started, cost_usd=self._cost_usd(used))
         finally:
@@ -235,7 +224,7 @@ class Client:
         return AnswerError(f"no answer to step {question.step!r} for {question.subject!r}: {reason}")
 
     def _send(
-        self, question: Question[Any], messages: Sequence[Message], stop: Event, *, schema_shown: bool
+        self, question: Question[Any], messages: Sequence[Message], *, schema_shown: bool
     ) -> tuple[str, str, Usage | None]:
         """Text, problem ("" if there is none) and reported usage of a reply.
 
@@ -248,7 +237,6 @@ class Client:
             refused_before = self._refused
         import openai
 
-        self._thread.stop = stop  # for `_before_attempt`, which the openai package calls in this thread
         refused = refused_before
         tried = {refused}
         first_error: openai.OpenAIError | None = None
@@ -278,12 +266,6 @@ class Client:
                     self._refused = (self._refused - (refused_before - refused)) | (refused - refused_before)
                     self._answered = True
                 return _read(completion, tools=bool(question.tools))
-
-    def _before_attempt(self, request: object) -> None:
-        if self._thread.stop.is_set():
-            from openai import OpenAIError
-
-            raise OpenAIError("asking was stopped")
 
 
 def schema_note(question: Question[Any]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
@@ -83,8 +82,8 @@ class Endpoint:
             return text
         return text.replace(self.api_key, "***")
 
-    def open(self, *, timeout_s: float, retries: int, before: Callable[[object], None] | None = None) -> Any:
-        """An `openai.OpenAI` client, which retries and waits as the server asks; `before` runs before each attempt."""
+    def open(self, *, timeout_s: float, retries: int) -> Any:
+        """An `openai.OpenAI` client, which retries and waits as the server asks."""
         if self.base_url == OPENAI_URL and not self.api_key:
             raise InputError(
                 f"the model {self.model!r} at {self.where} needs a key: set OPENAI_API_KEY, "
@@ -97,7 +96,6 @@ class Endpoint:
             api_key=self.api_key or "none",  # always given, so that the client does not look for one itself
             timeout=openai.Timeout(timeout_s, connect=min(10.0, timeout_s)),
             max_retries=retries,
-            http_client=openai.DefaultHttpxClient(event_hooks={"request": [before] if before else []}),
         )
 
     def problem(self, error: Any, *, answered: bool) -> EndpointError:

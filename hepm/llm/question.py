@@ -16,6 +16,7 @@ from typing import Any, Final, Generic, Literal, Protocol, TypeVar, cast
 
 from hepm.errors import MissingExtraError
 from hepm.llm.usage import Usage, estimate_tokens
+from hepm.text import what_is_wrong
 from hepm.types import Object
 
 T = TypeVar("T")
@@ -140,13 +141,7 @@ def read_answer(form: type[T], text: str) -> T:
     try:
         return _adapter(form).validate_json(answer[start:end], strict=True, extra="forbid")
     except ValidationError as error:
-        # Without the values: they may be private, and errors end up in logs.
-        problems = error.errors(include_url=False, include_input=False, include_context=False)
-        lines: list[str] = []
-        for problem in problems[:10]:
-            place = ".".join(map(str, problem["loc"])) or "the object"
-            lines.append(f"{place}: {problem['msg']}")
-        raise ValueError("; ".join(lines)) from None
+        raise ValueError(what_is_wrong(error)) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 import hepm
-from hepm.agents.guard import OPEN, access_of, json_object, what_is_wrong
+from hepm.agents.guard import OPEN, access_of, json_object
 from hepm.errors import InputError
+from hepm.text import what_is_wrong
 from hepm.types import Object
 
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
@@ -113,7 +114,7 @@ async def _read(request: Request, adapter: TypeAdapter[Any]) -> Any:
             return adapter.validate_strings(dict(request.query_params), strict=True)
         return adapter.validate_python(await body_of(request), strict=True)
     except ValidationError as error:
-        raise InputError(what_is_wrong(error)) from error
+        raise InputError(what_is_wrong(error, 3).lower()) from error
 
 
 async def body_of(request: Request) -> Object:

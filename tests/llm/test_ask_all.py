@@ -68,17 +68,6 @@ def test_endless_questions_are_taken_only_as_answers_are_wanted(server: Loopback
     assert next(taken) <= 5 + 3 + 1
 
 
-def test_twins_in_flight_are_asked_once(server: Loopback, client: Client):
-    server.script = lambda _: completion("same").after(0.1)
-    twins = [text_question("run-1", step="a"), text_question("run-1", step="b"), text_question("run-1", step="a")]
-    results = [one for one in client.ask_all(twins, concurrency=3) if isinstance(one, Answered)]
-    assert [one.value for one in results] == ["same"] * 3
-    assert sorted(one.paid_before for one in results) == [False, True, True]
-    assert sorted(one.question.step for one in results) == ["a", "a", "b"]
-    assert len(server.requests) == 1
-    assert (client.budget.used.calls, client.budget.paid_before) == (1, 2)
-
-
 def test_leaving_early_begins_no_request_keeps_what_runs_and_leaves_no_thread(server: Loopback, client: Client):
     first_came = threading.Event()
 
