@@ -107,10 +107,7 @@ class SentenceEmbedder:
 
     def _load(self) -> Any:
         library = import_module("sentence_transformers")
-        quiet = import_module("transformers.utils.logging")
         source = self._packaged() or self._source
-        shows_progress = quiet.is_progress_bar_enabled()
-        quiet.disable_progress_bar()  # "Loading weights: 100%" says nothing to our caller
         try:
             # From this machine first: else the library asks the hub even about files that it has.
             try:
@@ -125,9 +122,6 @@ class SentenceEmbedder:
                 f"{source!r} is no usable sentence-transformers model here or on the hub: {why}. Give the folder of a "
                 "saved model, or use 'hash-512', which needs no model."
             ) from error
-        finally:
-            if shows_progress:
-                quiet.enable_progress_bar()
 
     def _packaged(self) -> str | None:
         """Folder of the default model from its PyPI package, if that is installed."""
