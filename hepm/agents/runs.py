@@ -208,7 +208,7 @@ class LiveRuns:
         sequel = ""  # id of the reply that this request continues: then it does not repeat the history
         if api == "responses":
             sequel = wire.continued(body)
-        known = {"user": user or wire.user_of(body), "tools": wire.tools_of(body) or None, **about}
+        known: Object = {"user": user or wire.user_of(body), "tools": wire.tools_of(body) or None, **about}
         id = id or wire.session_id_of(body)
         return self.continued(wire.messages_of(api, body), id=id, sequel=sequel, group=wire.group_of(body), **known)
 

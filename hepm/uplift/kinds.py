@@ -37,7 +37,7 @@ def kinds_of(sessions: Sequence[TrialSession], before: Sequence[tuple[int, str, 
         before: Runs of no experiment (`Store.requests_before`).
     """
     # Cut as the requests of sessions are when they are stored, so that like texts stay alike.
-    requests = [RunRequest(*of_run, request[:REQUEST_CHARS]) for *of_run, request in before]
+    requests = [RunRequest(seq, place, task, request[:REQUEST_CHARS]) for seq, place, task, request in before]
     requests += [RunRequest(one.seq, one.environment, one.task, one.request) for one in sessions]
     # The sessions are the last of `requests`; the runs before the experiment only serve to recognise them.
     names = _kind_names(requests)[len(before) :]

@@ -129,7 +129,7 @@ class UpliftReport:
 
     def to_json(self) -> Object:
         """In values that JSON can hold."""
-        values = asdict(self) | {"sentence": self.sentence}
+        values: Object = {**asdict(self), "sentence": self.sentence}
         for measure, of_measure in zip(self.measures, values["measures"], strict=True):
             of_measure["cells"] = measure.cells
         if self.shadow is not None:

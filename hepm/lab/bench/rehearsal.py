@@ -11,9 +11,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
-from threading import Event, Lock
+from threading import Lock
 from typing import Any, Final, Self, TypeVar, cast
-from weakref import WeakValueDictionary
 
 from hepm.agents.loop import Complete
 from hepm.agents.wire import Object
@@ -116,9 +115,8 @@ class RehearsingClient(Client):
         self.budget = Budget()
         self._ledger = ledger
         self._lock = Lock()
-        self._asking = WeakValueDictionary()
 
-    def _ask(self, question: Question[_T], stop: Event) -> tuple[_T, PaidAnswer]:
+    def _ask(self, question: Question[_T]) -> tuple[_T, PaidAnswer]:
         text = _plain_answer(question)
         usage = Usage(1, question.input_tokens(), 0, ANSWER_TOKENS)
         paid = PaidAnswer(question.subject, question.step, text, usage)
