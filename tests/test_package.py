@@ -197,8 +197,6 @@ def test_a_base_install_runs_what_the_readme_shows(install: Install) -> None:
     assert "drawn in graph.html" in base.said("view")
     assert "report written to report.html" in base.said("report", "--html", "report.html")
     assert (base.folder / "graph.html").stat().st_size > 10_000
-    base.said("report", "--html", "report.html")
-    assert (base.folder / "report.html").stat().st_size > 10_000
     assert "pip install 'hepm[cypher]'" in base.said("cypher", "first_tools")
 
 
