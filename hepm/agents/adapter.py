@@ -151,10 +151,11 @@ class AgentRun:
         with fail_open("is not stored"), self._lock:
             if verdict is None:
                 runs.rest(live)
-                return
-            named = "success" if isinstance(verdict, bool) else "reward"
-            about: Object = {"success": None, "reward": None, named: verdict}
-            runs.finish(live.id, namespace=live.namespace, **about)
+            else:
+                named = "success" if isinstance(verdict, bool) else "reward"
+                about: Object = {"success": None, "reward": None, named: verdict}
+                runs.finish(live.id, namespace=live.namespace, **about)
+            runs.sweep()  # streams that their readers left
 
     def _with_error(self, message: Object) -> Object:
         """A message; the result of a known call with whether it failed."""
