@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from hepm.errors import FormatError, InputError
-from hepm.ingest.files.sources import SourceFile, open_source
+from hepm.ingest.files.sources import Opened, SourceFile, open_source
 from hepm.ingest.formats import (
     agentdojo,
     atif,
@@ -76,48 +76,28 @@ def read_runs(
     """
     options = options or ReadOptions()
     readers = _chosen(options.format)
-
     if isinstance(sources, str | os.PathLike):
         sources = [sources]
+    # All names at once: a wrong type is an error before anything is read.
+    return _read_all([os.fspath(source) for source in sources], readers, options, limit)
 
-    def read() -> Iterator[tuple[str, Item]]:
-        # All names at once: a wrong type is an error before anything is read.
-        for source in [os.fspath(source) for source in sources]:
-            empty: tuple[str, Item] | None = None
-            found = False
-            for name, item in _read_source(source, readers, options, limit):
+
+def _read_all(
+    sources: Sequence[str], readers: Sequence[Reader], options: ReadOptions, limit: int
+) -> Iterator[tuple[str, Item]]:
+    for source in sources:
+        empty: list[tuple[str, Item]] = []
+        found = False
+        for opened in open_source(source):
+            for name, item in _read_one(opened, readers, options, limit):
                 if isinstance(item, Remark) and not item.kinds:
-                    empty = name, item
+                    empty = [(name, item)]
                 else:
                     found = True
                     yield name, item
-            # That a file holds no run is only said where no file of the source holds anything.
-            if empty is not None and not found:
-                yield empty
-
-    return read()
-
-
-def _read_source(
-    source: str, readers: Sequence[Reader], options: ReadOptions, limit: int
-) -> Iterator[tuple[str, Item]]:
-    for opened in open_source(source):
-        if isinstance(opened, Rejection):
-            yield _UNKNOWN, opened
-        else:
-            yield from _read_one(opened, readers, options, limit)
-
-
-def _reader_of(document: Document, readers: Sequence[Reader]) -> Reader | None:
-    """The first reader that recognises a document, by its first record or a later one."""
-
-    def first_that_recognises(document: Document) -> Reader | None:
-        for reader in readers:
-            if reader.recognises(document):
-                return reader
-        return None
-
-    return document.recognised(first_that_recognises)
+        # That a file holds no run is only said where no file of the source holds anything.
+        if not found:
+            yield from empty
 
 
 def read_value(value: object, number: int, options: ReadOptions) -> Iterator[tuple[str, Item]]:
@@ -178,17 +158,20 @@ def _chosen(format_name: str) -> Sequence[Reader]:
 
 
 def _read_one(
-    source: SourceFile, readers: Sequence[Reader], options: ReadOptions, limit: int
+    source: Opened, readers: Sequence[Reader], options: ReadOptions, limit: int
 ) -> Iterator[tuple[str, Item]]:
+    if isinstance(source, Rejection):
+        yield _UNKNOWN, source
+        return
     options = replace(options, unread=Counter())
     try:
         document = Document(source, options, limit=limit)
     except UnreadableError as error:
         yield _UNKNOWN, Rejection(source.name, None, str(error))
         return
-    reader = _reader_of(document, readers)
+    reader = document.reader_among(readers)
     if reader is None and document.unwrap():
-        reader = _reader_of(document, readers)
+        reader = document.reader_among(readers)
     if reader is None and document.is_empty:
         yield _UNKNOWN, document.rejected(None, _appearance(document))
         return

@@ -9,10 +9,10 @@ import codecs
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from hepm.ingest.fields import as_object, is_list, is_object, kind_of, value_at
 from hepm.ingest.files.compression import STREAM_ERRORS
@@ -51,7 +51,6 @@ _WRAPPERS: Final = (
 """Keys under which APIs and exports list what a bare list would hold, too."""
 
 Build: TypeAlias = Callable[[Object], Trajectory]
-Match = TypeVar("Match")
 
 
 class UnreadableError(RecordError):
@@ -165,7 +164,7 @@ class Document(RunOrigin):
         keys: Keys of its outermost object, or of the first record in its list or lines, or of that one's first element.
         is_list: Whether it is one JSON list.
         is_lines: Whether it is JSON lines.
-        first: The first record. It and `keys` are of a later record if `recognised` found one there.
+        first: The first record. It and `keys` are of a later record if `reader_among` found a reader there.
     """
 
     def __init__(self, source: SourceFile, options: ReadOptions | None = None, *, limit: int = RECORD_LIMIT) -> None:
@@ -208,17 +207,14 @@ class Document(RunOrigin):
         """Whether it is an empty list or object."""
         return self._value in ([], {})
 
-    def recognised(self, find: Callable[[Document], Match | None]) -> Match | None:
-        """What `find` returns for the first record, or else for one of the `LOOKED_AT` first ones; None for none."""
-        match = find(self)
-        if match is not None:
-            return match
+    def reader_among(self, readers: Sequence[Reader]) -> Reader | None:
+        """The first one that recognises the first record, or else one of the `LOOKED_AT` first ones; None for none."""
         keys, first = self.keys, self.first
-        for record in self.first_records():
+        for record in chain([first], self.first_records()):
             self._notice(record)
-            match = find(self)
-            if match is not None:
-                return match
+            for reader in readers:
+                if reader.recognises(self):
+                    return reader
         self.keys, self.first = keys, first
         return None
 
