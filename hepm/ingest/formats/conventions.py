@@ -11,16 +11,18 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from hepm.ingest.fields import (
     Objects,
+    as_list,
+    as_object,
     as_text,
     is_list,
     is_object,
-    object_at,
+    list_at,
     parsed_json,
     plain_text,
     text_at,
@@ -35,19 +37,16 @@ from hepm.types import Object
 
 Kind: TypeAlias = Literal["model", "tool", "other"]
 
-_KINDS: Final[dict[str, dict[str, Kind]]] = {
-    "openinference.span.kind": {"LLM": "model", "TOOL": "tool"},
-    "gen_ai.operation.name": {
-        "CHAT": "model", "TEXT_COMPLETION": "model", "GENERATE_CONTENT": "model", "EXECUTE_TOOL": "tool",
-    },
-    "ai.operationId": {
-        "AI.GENERATETEXT.DOGENERATE": "model", "AI.STREAMTEXT.DOSTREAM": "model", "AI.TOOLCALL": "tool",
-        "AI.GENERATEOBJECT.DOGENERATE": "model", "AI.STREAMOBJECT.DOSTREAM": "model",
-    },
-    "traceloop.span.kind": {"TOOL": "tool"},
-    "llm.request.type": {"CHAT": "model", "COMPLETION": "model"},
-}  # fmt: skip
-"""Attributes that say what a span is of, surest first; any other value is none of a model and none of a tool."""
+_KIND_NAMES: Final = (
+    "openinference.span.kind", "gen_ai.operation.name", "ai.operationId", "traceloop.span.kind", "llm.request.type",
+)  # fmt: skip
+"""Attributes that say what a span is of, surest first; a value that is not in `_KINDS` is neither."""
+_KINDS: Final[dict[str, Kind]] = {
+    **dict.fromkeys(("TOOL", "EXECUTE_TOOL", "AI.TOOLCALL"), "tool"),
+    **dict.fromkeys(("LLM", "CHAT", "COMPLETION", "TEXT_COMPLETION", "GENERATE_CONTENT"), "model"),
+    **dict.fromkeys(("AI.GENERATETEXT.DOGENERATE", "AI.STREAMTEXT.DOSTREAM"), "model"),
+    **dict.fromkeys(("AI.GENERATEOBJECT.DOGENERATE", "AI.STREAMOBJECT.DOSTREAM"), "model"),
+}
 _TOOL_NAMES: Final = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "traceloop.entity.name")
 _ARGUMENTS: Final = (
     "gen_ai.tool.call.arguments", "tool_call.function.arguments", "tool.parameters", "ai.toolCall.args",
@@ -89,6 +88,47 @@ _NO_SERVICE: Final = "unknown_service"
 _READ_AS_PYTHON: Final = 100_000  # characters
 
 
+_VALUES: Final = {"string": str, "int": int, "double": float, "bool": bool, "bytes": str}
+_LONGEST_NAME: Final = 200  # characters of an attribute's name that is put together
+
+
+def attributes_of(given: Any) -> Object:
+    """The attributes of a span or a resource by name, of an object or a list of pairs."""
+    given = parsed_json(given)
+    by_name: Object = {}
+    if is_object(given):
+        _add_nested(by_name, "", given)
+        return by_name
+    for pair in as_list(given or [], "'attributes'"):
+        attribute = as_object(pair, "an attribute")
+        by_name[text_at(attribute, "key")] = otlp_value(attribute.get("value"))
+    return by_name
+
+
+def _add_nested(by_name: Object, prefix: str, given: Object) -> None:
+    """Take attributes, also by the whole names that some stores take apart: {"llm": {"model_name": …}}."""
+    for key, value in given.items():
+        by_name[prefix + key] = value
+        if is_object(value) and len(prefix) + len(key) < _LONGEST_NAME:
+            _add_nested(by_name, f"{prefix}{key}.", value)
+
+
+def otlp_value(value: Any) -> Any:
+    """The value inside {"stringValue": …} or {"string_value": …}; integers are texts in OTLP."""
+    if not is_object(value):
+        return value
+    for key, inner in value.items():
+        kind = key.removesuffix("Value").removesuffix("_value")
+        if kind in _VALUES:
+            with suppress(TypeError, ValueError):
+                return _VALUES[kind](inner)
+        elif kind == "array":
+            return list(map(otlp_value, list_at(as_object(inner, "a list"), "values")))
+        elif kind == "kvlist":
+            return attributes_of(list_at(as_object(inner, "an object"), "values"))
+    return None
+
+
 def read_span(
     span: TraceSpan, about: Object, events: Iterable[tuple[str, Object]], resource: Object, options: ReadOptions
 ) -> TraceSpan:
@@ -126,9 +166,9 @@ def read_span(
 
 def _kind_of(span: TraceSpan, about: Object) -> Kind:
     kind: Kind | None = None
-    for key, kinds in _KINDS.items():
+    for key in _KIND_NAMES:
         if kind is None and about.get(key):
-            kind = kinds.get(str(about[key]).upper(), "other")
+            kind = _KINDS.get(str(about[key]).upper(), "other")
     named = _text(about, *_TOOL_NAMES[:3])
     output = parsed_json(about.get("output.value"))
     if kind is None and (named or _text(about, *_CALL_IDS)):
@@ -350,12 +390,13 @@ def messages_in(value: Any, role: str, unread: Unread) -> Objects:
     return messages
 
 
-@dataclass(frozen=True, slots=True)
-class SpanLayout:
+class SpanLayout(NamedTuple):
     """Where the records of a tracer keep what a span has: paths of keys, as `value_at` reads them.
 
     Attributes:
+        start, end: Times in any unit; of a key that names nanoseconds, in those.
         kind, kinds: Where its type is, and what OpenInference calls the types; others have their own name, "" none.
+        status, failed: Where it says how it ended, and what it says of one that failed.
         attributes: By the names of conventions.
         more: Where the attributes are that a span came to the tracer with.
     """
@@ -363,47 +404,70 @@ class SpanLayout:
     trace: str = "trace_id"
     id: str = "id"
     parent: str = ""
-    session: str = ""
+    session: str = "-"
     start: str = "start_time"
     end: str = "end_time"
     name: str = "name"
-    kind: str = ""
-    kinds: Mapping[str, str] = field(default_factory=dict[str, str])
-    attributes: Mapping[str, str] = field(default_factory=dict[str, str])
-    more: str = ""
-    service: str = ""
+    kind: str = "-"
+    kinds: Mapping[str, str] = {}
+    status: str = "level"
+    failed: Container[str] = ("ERROR",)
+    attributes: Mapping[str, str] = {}
+    more: str = "-"
+    service: str = "-"
 
-    def read(self, record: Object, options: ReadOptions) -> TraceSpan:
-        """The span of a record; RecordError if it has no id."""
-        about: Object = {**object_at({"attributes": parsed_json(value_at(record, self.more))}, "attributes")}
+    def read(
+        self,
+        record: Object,
+        options: ReadOptions,
+        events: Sequence[tuple[str, Object]] = (),
+        resource: Object | None = None,
+    ) -> TraceSpan:
+        """The span of a record with its `events`, and the attributes of its `resource`; RecordError if it has no id."""
+        about = attributes_of(value_at(record, self.more))
         for name, path in self.attributes.items():
             value = parsed_json(value_at(record, path))
             if value is not None:
                 about[name] = value
-        kind = _id_at(record, self.kind)
-        about["openinference.span.kind"] = self.kinds.get(kind, kind)
+        kind = text_of(record, self.kind)
+        if kind:
+            about["openinference.span.kind"] = self.kinds.get(kind, kind)
         span = TraceSpan(
-            _id_at(record, self.trace),
-            _id_at(record, self.id),
-            _id_at(record, self.parent),
-            _id_at(record, self.session),
-            unix_time(value_at(record, self.start)) or 0.0,
-            unix_time(value_at(record, self.end)),
-            name=_id_at(record, self.name),
+            text_of(record, self.trace),
+            text_of(record, self.id),
+            text_of(record, self.parent),
+            text_of(record, self.session),
+            time_at(record, self.start) or 0.0,
+            time_at(record, self.end),
+            name=text_of(record, self.name),
         )
         if not span.trace or not span.id:
             raise RecordError("a span has no id, or none of its trace")
-        failed = record.get("level") == "ERROR" or bool(record.get("error"))
+        status = str(value_at(record, self.status) or about.get("otel.status_code")).upper()
+        failed = status in self.failed or bool(record.get("error")) or about.get("error") is True
         if failed or span.end is not None or about.get("output.value") is not None:
             span.error = failed  # of one that is under way nothing is known
-        service = _id_at(record, self.service)
+        service = text_of(record, self.service)
         if service == "default":  # what tracers write where none is set
             service = ""
-        read_span(span, about, (), {"service.name": service}, options)
+        read_span(span, about, events, resource or {"service.name": service}, options)
         if kind.lower() == "agent":
             span.about["agent"] = span.name
         return span
 
 
-def _id_at(record: Object, path: str) -> str:
-    return text_at({"value": value_at(record, path)}, "value")
+def text_of(record: Object, path: str) -> str:
+    """The text or number at a path; "" if there is none."""
+    return text_at({path: value_at(record, path)}, path)
+
+
+def time_at(record: Object, path: str) -> float | None:
+    """Unix seconds of the time at a path, in the unit that its key names, or any; None without one."""
+    for name in path.split("|"):
+        value = value_at(record, name)
+        if value is not None and "nano" in name.lower():
+            with suppress(TypeError, ValueError, OverflowError):
+                return int(value) / 1e9 or None  # 0 stands for an absent one in protobuf
+        elif value is not None:
+            return unix_time(value)
+    return None
