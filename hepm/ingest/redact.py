@@ -87,7 +87,8 @@ class Redactor:
         self.rules = tuple([rule if isinstance(rule, Rule) else _compiled(*rule) for rule in rules])
         self._finder = _finder_of(self.rules)
         self.hook = hook
-        # Texts without secrets, and what the hook made of those, by the texts as they came.
+        # Texts without secrets; what is left of others; and what the hook made of both.
+        self._plain: set[str] = set()
         self._clean: dict[str, str] = {}
         self._hooked: dict[str, str] = {}
         self._characters = 0
@@ -116,7 +117,7 @@ class Redactor:
     def _turn(self, turn: Turn) -> Turn:
         turn = with_calls(turn, self._call)
         text, read = self._kept(turn.text), self._kept(turn.read)
-        if text == turn.text and read == turn.read:
+        if text is turn.text and read is turn.read:
             return turn
         return replace(turn, text=text, read=read)
 
@@ -125,7 +126,7 @@ class Redactor:
         if result is not None:
             result = self._kept(result)
         arguments = _rewritten(call.arguments, self._kept, self._kind)
-        if result == call.result and arguments == call.arguments:
+        if result is call.result and arguments is call.arguments:
             return call
         return ToolCall(call.name, arguments, result, call.error, call.latency_s, call.refused)
 
@@ -140,12 +141,18 @@ class Redactor:
 
     def _remembered(self, text: str) -> str:
         """What `without_secrets` makes of a text: an environment returns the same ones again and again."""
+        if text in self._plain:
+            return text
         clean = self._clean.get(text)
         if clean is None:
             if self._characters > _REMEMBERED:
-                self._clean, self._hooked, self._characters = {}, {}, 0
-            clean = self._clean[text] = self.without_secrets(text)
+                self._plain, self._clean, self._hooked, self._characters = set(), {}, {}, 0
             self._characters += len(text)
+            clean = self.without_secrets(text)
+            if clean == text:
+                self._plain.add(text)
+                return text
+            self._clean[text] = clean
         return clean
 
     def text(self, text: str) -> str:
@@ -216,9 +223,10 @@ def _rewritten(value: Any, text: Callable[[str], str], kind: Callable[[str, Any]
     """`value` with every text inside changed, and what is secret by its name replaced."""
     if isinstance(value, str):
         return text(value)
-    if not isinstance(value, Mapping | list | tuple):
+    if not isinstance(value, (dict, list, tuple, Mapping)):  # in this order, as the last one is slow to ask
         return value
     members: list[Any] = []
+    changed = False
     for name, member in _named_members(value):
         secret_kind = kind(name, member)
         # Neither null nor "" nor a truth value tells anything: {"token": null, "use_password": true}.
@@ -226,6 +234,9 @@ def _rewritten(value: Any, text: Callable[[str], str], kind: Callable[[str, Any]
             members.append(_rewritten(member, text, kind))
         else:
             members.append(f"[redacted:{secret_kind}]")
+        changed = changed or members[-1] is not member
+    if not changed:
+        return cast("Any", value)
     if isinstance(value, Mapping):
         return dict(zip(cast("Mapping[str, Any]", value), members, strict=True))
     return members
