@@ -134,7 +134,9 @@ class PapersCommand:
             rest = replace(rest, cost_usd=prices.cost_usd(rest))
         spent = about_usage(budget.used, prices and prices.cost_usd(budget.used)).removeprefix("about ")
         takes = about_usage(rest, prices and rest.cost_usd)
-        anew = f", with {count_of(again, 'run')} that broke off before and are made anew" if again else ""
+        anew = ""
+        if again:
+            anew = f", with {count_of(again, 'run')} that broke off before and are made anew"
         remark(f"the pilot asked {spent}; the rest takes {takes}{anew}")
         if budget.shortage(budget.used + rest):
             raise BudgetSpentError(
@@ -209,8 +211,10 @@ class PapersCommand:
                 if key == "model":
                     # Of a bench of another model where none is asked: the same one plays it.
                     text = text or str(self.choice.model)
-                if one is not None and text:
-                    words += [text] if key == "env" else [f"--{key.replace('_', '-')}", text]
+                if key == "env":
+                    words.append(text)
+                elif one is not None and text:
+                    words += [f"--{key.replace('_', '-')}", text]
         return words
 
     def _print_estimate(self, outcomes: Mapping[str, PlayOutcome], shared: Shared, *, as_json: bool) -> None:

@@ -91,7 +91,9 @@ class BenchKind(ABC, Generic[PlayedEnvironment, MadeBench]):
         self.check()
         only_asks = self.dry_run or self.shared.piloting
         # What a dry run or pilot of several benches puts in place of a memory is no setting.
-        settings = {} if only_asks and self.shared.many else self.settings() | self._common_settings()
+        settings: Object = {}
+        if not (only_asks and self.shared.many):
+            settings = self.settings() | self._common_settings()
         made = self.made(self.opened(self.place, settings))
         if only_asks:
             try:
@@ -160,7 +162,9 @@ class BenchKind(ABC, Generic[PlayedEnvironment, MadeBench]):
     def played(self, made: MadeBench, what: str) -> Exception | None:
         """Open the models and play; the error that ended it early, to be raised after the report."""
         budget, prices = self.shared.limits
-        judge = replace(self.endpoint, model=self.shared.judge) if self.shared.judge else None
+        judge = None
+        if self.shared.judge:
+            judge = replace(self.endpoint, model=self.shared.judge)
         about: Object = {"budget": budget, "prices": prices, "environment": self.environment, "judge": judge}
         again = _failed_before(made.folder, made.waiting())
         if again:

@@ -251,7 +251,9 @@ class KnownMemory(Memory):
 
     def about(self, request: str, digests: Digests) -> str:
         """What the model drew from the runs that help with a request, as text for a system prompt."""
-        return self._digested[digests].about(request) if digests in self._digested else ""
+        if digests not in self._digested:
+            return ""
+        return self._digested[digests].about(request)
 
     def similar(self, request: str, k: int) -> str:
         """The k successful runs of other requests whose request is most similar, as text for a system prompt."""

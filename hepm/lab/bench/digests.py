@@ -106,7 +106,10 @@ class DigestedRuns:
 
     def about(self, request: str) -> str:
         """What helps with a request, as text for a system prompt; "" if nothing is known."""
-        found = self._vectors.nearest(request, 1 if self._digests == "reasoningbank" else USED_EXPERIENCES)
+        most = 1
+        if self._digests == "agentevolver":
+            most = USED_EXPERIENCES
+        found = self._vectors.nearest(request, most)
         if not found:
             return ""
         lines = [f"Drawn from earlier runs of other tasks. {RECORD_IS_DATA}"]

@@ -133,8 +133,11 @@ class Exploration:
 
     def waiting(self) -> list[Key]:
         """The runs of unfinished rounds that are not there yet."""
-        rounds = [keys for number, keys in enumerate(self.plan, 1) if self.folder.note(f"round {number}") is None]
-        return [key for keys in rounds for key in keys if key not in self.ended]
+        waiting: list[Key] = []
+        for number, keys in enumerate(self.plan, 1):
+            if self.folder.note(f"round {number}") is None:
+                waiting += [key for key in keys if key not in self.ended]
+        return waiting
 
     def play(
         self,
@@ -285,7 +288,9 @@ class Exploration:
         return {name: fmean(one[name] for one in counts) for name in counts[0]}
 
     def _quality(self, memory: KnownMemory) -> dict[int, Mapping[str, float]]:
-        round_of = {self._id(str(key)): number for number, keys in enumerate(self.plan, 1) for key in keys}
+        round_of: dict[str, int] = {}
+        for number, keys in enumerate(self.plan, 1):
+            round_of |= dict.fromkeys([self._id(str(key)) for key in keys], number)
         taught: defaultdict[int, list[Uses]] = defaultdict(list)
         for principle in memory.lessons.list("principle", namespace=memory.namespace):
             first = min((round_of.get(run, 0) for run in principle.row.run_ids), default=0)

@@ -57,7 +57,9 @@ class SmallBench(Bench):
 
     def training_tasks(self) -> Sequence[Task]:
         tasks = super().training_tasks()
-        return tasks if tasks is self.tested else self._some(tasks)
+        if tasks is self.tested:
+            return tasks
+        return self._some(tasks)
 
 
 def small_users(bench: UserBench, folder: Folder, most: Callable[[int], int] = eighth) -> UserBench:
@@ -80,12 +82,12 @@ def small_exploration(exploration: Exploration, folder: Folder) -> Exploration:
 
 def runs_alike(whole: PilotedBench, small: PilotedBench) -> list[Key]:
     """The runs of a small bench that the whole one makes alike: those that no other memory would change."""
-    if isinstance(small, Exploration):
+    if isinstance(whole, Exploration):
         # In a first round no lesson is known.
-        return [key for key in small.ended if key in whole.plan[0]] if isinstance(whole, Exploration) else []
-    if isinstance(small, UserBench):
+        return [key for key in small.ended if key in whole.plan[0]]
+    if isinstance(whole, UserBench) or whole.learns_online:
         return [*small.ended]
-    return [key for key in small.ended if small.learns_online or not ARMS[key.arm].remembers]
+    return [key for key in small.ended if not ARMS[key.arm].remembers]
 
 
 def rest_of(whole: PilotedBench, small: PilotedBench, known: Sequence[Key] = ()) -> Usage:
@@ -117,9 +119,12 @@ def _by_arm_and_step(whole: Bench, small: Bench, waiting: Sequence[Key]) -> Usag
         total += _times(sum(took, Usage()), number / len(alike))
     for step, took in by_step.items():
         if step in _OF_RUNS:
-            number, of = (sum(bool(_OF_RUNS[step](key)) for key in keys) for keys in (waiting, made))
+            asks = _OF_RUNS[step]
+            number, of = sum(bool(asks(key)) for key in waiting), sum(bool(asks(key)) for key in made)
         else:
-            number, of = _learned(whole) if {*whole.plan()[1]} & {*waiting} else 0, _learned(small)
+            number, of = 0, _learned(small)
+            if {*whole.plan()[1]} & {*waiting}:
+                number = _learned(whole)
         total += _times(took, number / max(of, 1))
     return total
 

@@ -97,7 +97,9 @@ class PlanGraph:
         self._embedder = embedder
         described = {tool.name: tool.description for tool in mirror.store.tools(namespace=mirror.name)}
         vectors_TD = tool_vectors(self.names, described, embedder)
-        pairs = [(source, target) for source, targets in self.follows.items() for target in targets]
+        pairs: list[tuple[int, int]] = []
+        for source, targets in self.follows.items():
+            pairs += [(source, target) for target in targets]
         ends_2E: NDArray[np.int64] = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
         self._tools_TD = sgc.smoothed(vectors_TD, ends_2E)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import product
 from threading import Lock
 from typing import Any, Literal, TypeAlias
 
@@ -146,7 +147,10 @@ class Bench:
     def _keys(self, arms: Sequence[str], tasks: Sequence[Task], times: int = 0) -> list[Key]:
         """Task by task, so that a bench that is stopped has finished the first tasks in all arms."""
         trials = range(times or self.options.trials)
-        return [Key(arm, task.id, trial) for task in tasks for trial in trials for arm in arms]
+        keys: list[Key] = []
+        for task, trial in product(tasks, trials):
+            keys += [Key(arm, task.id, trial) for arm in arms]
+        return keys
 
     def play(self, model: Model) -> None:
         """Make the runs that are not there yet.
@@ -185,14 +189,18 @@ class Bench:
 
     def waiting(self) -> list[Key]:
         """The runs that are not there yet."""
-        return [key for keys in self.plan() for key in keys if key not in self.ended]
+        first, second = self.plan()
+        return [key for key in (*first, *second) if key not in self.ended]
 
     def _streams(self, keys: Sequence[Key], memory: Callable[[Key], KnownMemory]) -> list[_Stream]:
         """Each run by itself, but trials of a task in order where an arm reflects on the one before."""
         # Runs of one chain follow each other; chains run side by side.
         chains: defaultdict[object, list[Key]] = defaultdict(list)
         for key in keys:
-            chains[(key.arm, key.task) if ARMS[key.arm].reflects else key].append(key)
+            chain: object = key
+            if ARMS[key.arm].reflects:
+                chain = key.arm, key.task
+            chains[chain].append(key)
         return [_Stream(chain, memory(chain[0])) for chain in chains.values()]
 
     def _memories(self, stack: ExitStack) -> Callable[[Key], KnownMemory]:
@@ -201,7 +209,9 @@ class Bench:
         if given is not None:
             return lambda key: given
         apart = self.training_tasks() is self.tested
-        fold_of_task = self._folds() if apart else dict.fromkeys(self.tasks, 0)
+        fold_of_task = dict.fromkeys(self.tasks, 0)
+        if apart:
+            fold_of_task = self._folds()
         made: dict[tuple[str, int], KnownMemory] = {}
         remembering = [arm for arm in self.options.arms if arm.remembers]
         for source in dict.fromkeys(arm.learns_from for arm in remembering):
@@ -272,8 +282,9 @@ class Bench:
                 return
             except Exception as error:  # the other runs go on; an environment may raise anything
                 _log.debug("the run %s broke off", key, exc_info=True)
-                kind = "" if isinstance(error, HepmError) else f"{type(error).__name__}: "
-                self.failed[key] = f"{kind}{error}"
+                self.failed[key] = str(error)
+                if not isinstance(error, HepmError):
+                    self.failed[key] = f"{type(error).__name__}: {error}"
                 return  # what follows in this stream depends on it
             with self._lock:
                 self.ended[key] = ended

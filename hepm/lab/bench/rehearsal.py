@@ -74,9 +74,13 @@ class UserRehearsal(UserBench):
     def of(cls, bench: UserBench, folder: Folder) -> UserBench:
         """The first users of a bench."""
         client = RehearsingClient(bench.endpoint, folder)
+        users = [*bench.users[:_USERS]]
+        for place, user in enumerate(users):
+            if isinstance(user, ModelUser):
+                users[place] = replace(user, client=client)
         return cls(
             bench.environment,
-            [replace(user, client=client) if isinstance(user, ModelUser) else user for user in bench.users[:_USERS]],
+            users,
             folder,
             bench.endpoint,
             arms=bench.arms,
@@ -173,7 +177,9 @@ class _UntilGoldEnds:
         """What the user says; None to the last text."""
         heard = self._episode.answer(text)
         self._left -= 1
-        return heard if self._left else None
+        if not self._left:
+            return None
+        return heard
 
 
 def _played(task: Task | None) -> Complete:

@@ -44,7 +44,7 @@ class HintedPoint:
 
     def memory_text(self, arm: str) -> str:
         """What memory says in an arm; "" for nothing."""
-        return self.prompts[arm].text if arm in self.prompts else ""
+        return self.prompts.get(arm, Prompt()).text
 
     def body(self, endpoint: Endpoint, options: Mapping[str, Any], arm: str = OFF) -> Object:
         """The request for the next call, with what memory says in an arm."""
@@ -206,7 +206,9 @@ class ReplayBench:
 
 def _asked(hinted: HintedPoint, arm: str) -> str:
     """The arm whose request it is: where memory is silent, that of "off", whose answer is not paid for twice."""
-    return arm if hinted.memory_text(arm) else OFF
+    if hinted.memory_text(arm):
+        return arm
+    return OFF
 
 
 def point_arms(names: Sequence[str]) -> list[Arm]:

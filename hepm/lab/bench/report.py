@@ -14,7 +14,7 @@ from rich.text import Text
 from hepm.evals.metrics import Bootstrap
 from hepm.evals.report import MethodDifference, bare_table, table_of
 from hepm.lab.bench.arms import OFF
-from hepm.lab.bench.folder import Ended, Key
+from hepm.lab.bench.folder import Ended, Facts, Key
 from hepm.lab.bench.scores import (
     AROUND,
     EFFORT,
@@ -65,20 +65,29 @@ def report_on(
     """
     every = [*product(arms, range(trials))]
     finished = [task for task in tasks if all(Key(arm, task, trial) in ended for arm, trial in every)]
-    runs = {arm: [[ended[Key(arm, task, n)].facts for n in range(trials)] for task in finished] for arm in arms}
-    reference = OFF if OFF in arms else arms[0]
+    runs: dict[str, list[list[Facts]]] = {}
+    for arm in arms:
+        runs[arm] = [_trials_of(ended, arm, task, trials) for task in finished]
+    reference = arms[0]
+    if OFF in arms:
+        reference = OFF
     scores: dict[str, ArmScores] = {}
     sentences: list[str] = []
     if finished:
         drawn = [(families or {}).get(task, task) for task in finished]
         bootstrap = Bootstrap(drawn, seed=seed)  # one for all arms: they are compared on the same draws
         for arm in arms:
-            others = None if arm == reference else runs[reference]
-            scores[arm] = Compared(finished, drawn, runs[arm], others, bootstrap).scores(sessions=sessions)
+            others = None
+            if arm != reference:
+                others = runs[reference]
+            compared = Compared(finished, drawn, runs[arm], others, bootstrap)
+            scores[arm] = compared.scores(sessions=trials * sessions)
         for arm in arms:
             if arm != reference and arm not in without_memory:
-                say = _effort if sessions else _sentence
-                sentences.append(say(arm, scores[arm], reference, scores[reference], len(finished)))
+                sentence = _sentence
+                if sessions:
+                    sentence = _effort
+                sentences.append(sentence(arm, scores[arm], reference, scores[reference], len(finished)))
     return BenchReport(
         environment,
         model,
@@ -96,6 +105,10 @@ def report_on(
     )
 
 
+def _trials_of(ended: Mapping[Key, Ended], arm: str, task: str, trials: int) -> list[Facts]:
+    return [ended[Key(arm, task, trial)].facts for trial in range(trials)]
+
+
 def _sentence(arm: str, scores: ArmScores, reference: str, without: ArmScores, tasks: int) -> str:
     """What memory did to success."""
     # No task came out otherwise: there is no difference to weigh.
@@ -105,7 +118,9 @@ def _sentence(arm: str, scores: ArmScores, reference: str, without: ArmScores, t
         return (
             f"With {arm} no task was solved, as with {reference}: too hard for this model, or its limits are too low."
         )
-    effect = _effect(scores.difference["success"], tasks) if tasks >= FEWEST_TASKS else None
+    effect = None
+    if tasks >= FEWEST_TASKS:
+        effect = _effect(scores.difference["success"], tasks)
     gain = effect_sentence(effect, tasks, of="task")
     won = count_of(len(scores.won), "task")
     changed = f"It solved {won} that failed with {reference}, and failed {len(scores.lost):,} that were solved."
@@ -122,8 +137,11 @@ def _effort(arm: str, scores: ArmScores, reference: str, without: ArmScores, use
     gain = scores.difference[EFFORT]
     low, high = gain.interval
     # Less effort is better: a difference below 0 is a gain.
-    which = "less" if high < 0 else "more"
-    verdict = "no more than chance explains" if low <= 0 <= high else f"{which}, by more than chance explains"
+    verdict = "no more than chance explains"
+    if high < 0:
+        verdict = "less, by more than chance explains"
+    elif low > 0:
+        verdict = "more, by more than chance explains"
     if users < FEWEST_TASKS:
         verdict = "too few users to say more"
     return (
@@ -187,7 +205,9 @@ def _differences(report: BenchReport) -> Iterator[Table]:
     title = f"memory beside {report.reference}; adjusted: paired by task, turns and calls where both arms solved it"
     table = table_of(title, "arm", *COLUMNS, "won", "lost")
     without = report.arms[report.reference].means
-    shares = ["success", *(["reward"] if report.is_graded else []), *report.judged]
+    shares = ["success", *report.judged]
+    if report.is_graded:
+        shares.insert(1, "reward")
     names = [*shares, "calls", "tokens"]
     if report.has_sessions:
         names, shares = [*SESSION_MEASURES], ["success"]
@@ -198,8 +218,10 @@ def _differences(report: BenchReport) -> Iterator[Table]:
                 continue
             effect = _effect(scores.difference[name], report.tasks)
             measured = MeasuredInBothArms(f"{arm}: {name}", other, mean, effect, share=name in shares)
-            counts = [str(len(tasks)) if name == "success" else "" for tasks in (scores.won, scores.lost)]
-            table.add_row(*measured.cells, *counts)
+            won_and_lost = ("", "")
+            if name == "success":
+                won_and_lost = (str(len(scores.won)), str(len(scores.lost)))
+            table.add_row(*measured.cells, *won_and_lost)
     yield table
 
 
@@ -210,10 +232,11 @@ def _sessions(report: BenchReport) -> Iterator[Table | Text]:
     title = "by session, with 95 % intervals over users"
     table = table_of(title, "arm", "session", *[name.replace("_", " ") for name in SESSION_MEASURES])
     for arm, scores in report.arms.items():
+        named = arm
         for number, means in enumerate(scores.sessions, 1):
-            # Named once, above its sessions.
-            named = arm if number == 1 else ""
             table.add_row(named, str(number), *[_with_interval(means[measure]) for measure in SESSION_MEASURES])
+            # Named once, above its sessions.
+            named = ""
     yield table
     if report.unreflected:
         sessions = count_of(report.unreflected, "session")
@@ -245,14 +268,18 @@ def _side_by_side(reference: str, arm: str, what: str, change: ChangedTask) -> T
     for pair in list(zip_longest(*sides, fillvalue=""))[:_SHOWN_STEPS]:
         # Text, not str: brackets in a call would be read as markup.
         table.add_row(*[Text(_cut(step)) for step in pair])
-    if any(len(moves) > _SHOWN_STEPS for moves in sides):
-        table.add_row(*[CUT if len(moves) > _SHOWN_STEPS else "" for moves in sides])
+    # Empty for a side that ends before.
+    cut = [CUT * (len(moves) > _SHOWN_STEPS) for moves in sides]
+    if any(cut):
+        table.add_row(*cut)
     return table
 
 
 def _cut(text: str) -> str:
     line = on_one_line(" ".join(text.split()))
-    return line if len(line) <= _CHARS else line[: _CHARS - 1] + CUT
+    if len(line) <= _CHARS:
+        return line
+    return line[: _CHARS - 1] + CUT
 
 
 def _endings(report: BenchReport) -> Iterator[Text]:

@@ -201,12 +201,14 @@ class Compared:
         if not both:
             return None
         values_T = np.array(differences)
+        bootstrap = self.bootstrap
         # Of other tasks than all, the draws of all do not fit.
-        bootstrap = self.bootstrap if len(both) == len(self.drawn) else Bootstrap(both)
+        if len(both) < len(self.drawn):
+            bootstrap = Bootstrap(both)
         return MethodDifference(float(values_T.mean()), interval(bootstrap.means(values_T)))
 
-    def scores(self, *, sessions: bool) -> ArmScores:
-        """The scores of the arm; `sessions` says whether trials are sessions of a user."""
+    def scores(self, *, sessions: int = 0) -> ArmScores:
+        """The scores of the arm, and of so many sessions of a user, where trials are such."""
         every = list(chain.from_iterable(self.runs))
         measures = _measures_of(every)
         differences = {name: self.difference(measure) for name, measure in measures.items()}
@@ -225,7 +227,7 @@ class Compared:
             cost_usd=None if None in costs else sum(cost or 0.0 for cost in costs),
             won=[change for better, change in changes if better],
             lost=[change for better, change in changes if not better],
-            sessions=[self._session(trial) for trial in range(len(self.runs[0]))] if sessions else (),
+            sessions=[self._session(trial) for trial in range(sessions)],
         )
 
     def _session(self, trial: int) -> Mapping[str, SessionMean]:
@@ -262,7 +264,9 @@ def _measures_of(runs: Sequence[Facts]) -> dict[str, Measure]:
 
 def _mean(runs: Iterable[Facts], measure: Measure) -> float | None:
     values = [value for value in map(measure, runs) if value is not None]
-    return fmean(values) if values else None
+    if not values:
+        return None
+    return fmean(values)
 
 
 def _pass_k(runs: Runs) -> list[float]:
@@ -292,5 +296,7 @@ def entropies(runs: Sequence[Facts]) -> dict[str, float]:
 
 def _first_difference(moves: Sequence[str], others: Sequence[str]) -> int:
     """The first step at which two runs differ; one that goes on where the other ended differs there."""
-    differ = [move != other for move, other in zip_longest(moves, others)]
-    return differ.index(True) if True in differ else len(moves)
+    for step, (move, other) in enumerate(zip_longest(moves, others)):
+        if move != other:
+            return step
+    return len(moves)

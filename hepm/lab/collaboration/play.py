@@ -184,8 +184,11 @@ class UserBench:
 
     def waiting(self) -> list[Key]:
         """The sessions that are not there yet."""
-        keys = [Key(arm, user.name, number) for user, arm in self._begun() for number in range(self.sessions)]
-        return [key for key in keys if key not in self.ended]
+        waiting: list[Key] = []
+        for user, arm in self._begun():
+            keys = [Key(arm, user.name, number) for number in range(self.sessions)]
+            waiting += [key for key in keys if key not in self.ended]
+        return waiting
 
     def _begun(self) -> list[tuple[User, str]]:
         """Each user in each arm, in the order in which they begin."""
