@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from statistics import fmean
 from typing import Any, Final
 
+from hepm.agents.wire import appended, tagged
 from hepm.lab.desks import service_desk
 from hepm.lab.desks.environment import DeskEnvironment
 from hepm.lab.desks.service_desk import DeskRun as Trouble
@@ -27,7 +28,18 @@ from hepm.lab.rl.sft import example_of, example_spans
 from hepm.lab.rl.spans import Row, row_of
 from hepm.lab.rl.trl import MemoryRollouts, environment_reward
 from hepm.llm.dialect import Framed, ModelReply
-from hepm.types import BLOCK_END, BLOCK_START, FAILED_HINT, SUMMARY_TOOL, Outcome, ToolCall, ToolName, Trajectory, Turn
+from hepm.types import (
+    BLOCK_END,
+    BLOCK_START,
+    FAILED_HINT,
+    HINT,
+    SUMMARY_TOOL,
+    Outcome,
+    ToolCall,
+    ToolName,
+    Trajectory,
+    Turn,
+)  # fmt: skip
 
 _SPECIAL: Final = ("<pad>", "<unk>", "<end>", "<user>", "<tool>", "<agent>", BLOCK_START, BLOCK_END)
 _TOOLS: Final = sorted(
@@ -214,9 +226,25 @@ def _work(
     return [*turns, Turn("assistant", "done", hinted=ignored)], trouble.kind.outcome(calls) is True
 
 
-def rows_of(runs: Iterable[Trajectory], *, hints: bool = True) -> list[Row]:
-    """Runs as rows in words."""
-    return [row_of(example_spans(example_of(run, hints=hints), WordDialect())) for run in runs]
+def rows_of(runs: Iterable[Trajectory]) -> list[Row]:
+    """Runs as rows in words, with the hints that their agents read."""
+    return [row_of(example_spans(example_of(with_hints(run)), WordDialect())) for run in runs]
+
+
+def with_hints(run: Trajectory) -> Trajectory:
+    """The run with each hint where its agent read it: behind the turn before the one that notes it as `hinted`."""
+    turns: list[Turn] = []
+    for turn in run.turns:
+        if turn.hinted and turns:
+            line = tagged(HINT + ", ".join(turn.hinted))
+            before = turns[-1]
+            if before.calls:
+                last = replace(before.calls[-1], result=appended(before.calls[-1].result, line))
+                turns[-1] = replace(before, calls=(*before.calls[:-1], last))
+            else:
+                turns[-1] = replace(before, text=appended(before.text, line))
+        turns.append(turn)
+    return replace(run, turns=tuple(turns))
 
 
 # The model
