@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from functools import lru_cache
+from typing import Any, Final
 
 from hepm.ingest.fields import value_at
 from hepm.types import ToolName
-
-if TYPE_CHECKING:
-    from hepm.ingest.redact import Redactor
 
 _GATEWAY: Final = re.compile(
     r"(?:.*(?:__|[./:]))?(?:(?:call|execute|invoke|run|use)_?(?:mcp_?)?(?:tool|action)|mcp_?(?:tool_?)?(?:call|execute|run)"
@@ -44,12 +41,14 @@ def called_name(name: ToolName, arguments: Mapping[str, Any]) -> ToolName:
     """The name of a call in the graph: "execute-tool weather/forecast" for a gateway, else the tool's own."""
     if not is_gateway(name):
         return name
+    from hepm.ingest.redact import default_redactor
+
     inner = value_at(arguments, _rules.get(name, _TOOL))
     server = value_at(arguments, _SERVER)
     if isinstance(server, str) and server and isinstance(inner, str):
         inner = f"{server}/{inner}"
     # Names of tools are stored as they are: no text that a model wrote, and no secret.
-    if not isinstance(inner, str) or not _NAME.fullmatch(inner) or _redactor().text(inner) != inner:
+    if not isinstance(inner, str) or not _NAME.fullmatch(inner) or default_redactor().text(inner) != inner:
         return name
     return f"{name} {inner}"
 
@@ -70,10 +69,3 @@ def is_gateway(name: ToolName) -> bool:
 @lru_cache(maxsize=4096)
 def _is_known_gateway(name: ToolName) -> bool:
     return _GATEWAY.fullmatch(name[:200].replace("-", "_")) is not None
-
-
-@cache
-def _redactor() -> Redactor:
-    from hepm.ingest.redact import Redactor
-
-    return Redactor()

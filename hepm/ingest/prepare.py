@@ -326,7 +326,9 @@ def _shorter_turn(turn: Turn) -> Turn:
     limit = SYSTEM_CHARS if turn.role == "system" else TEXT_CHARS
     turn = with_calls(turn, _shorter_call)
     text = _cut(turn.text, limit, hinted=True)
-    return turn if text is turn.text else replace(turn, text=text)
+    if text is turn.text:
+        return turn
+    return replace(turn, text=text)
 
 
 def _shorter_call(call: ToolCall) -> ToolCall:

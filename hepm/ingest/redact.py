@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any, Final, TypeAlias, cast
 
 from hepm.errors import InputError
@@ -312,6 +312,12 @@ def _without_secret_columns(text: str) -> str:
                 secret_columns = {column: kind for column, kind in kinds if kind is not None}
                 width = len(headings)
     return "".join(parts)
+
+
+@cache
+def default_redactor() -> Redactor:
+    """One with the default rules, for names and other short texts."""
+    return Redactor()
 
 
 class _Finder:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import astuple
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -70,7 +71,7 @@ class SeenFiles:
     ) -> tuple[list[Path], Counter[str]]:
         """The files to read; and of those that are as they were, and whose runs are all `known`, the runs by format."""
         stored: set[str] = set()
-        for ids in batches((id for seen in self._seen.values() for id in seen.ids), 1_000):
+        for ids in batches(chain.from_iterable([seen.ids for seen in self._seen.values()]), 1_000):
             stored.update(known(ids))
         fresh: list[Path] = []
         unchanged: Counter[str] = Counter()

@@ -60,12 +60,14 @@ class UnreadableError(RecordError):
 def _values_in(text: str) -> list[Any]:
     """The JSON values in a text, one after another; else UnreadableError."""
     values: list[Any] = []
-    position = 0
+    position = len(text) - len(text.lstrip())
     try:
-        while text[position:].strip():
-            start = _SPACE.match(text, position)
-            value, position = DECODER.raw_decode(text, start.end() if start else position)
+        while position < len(text):
+            value, position = DECODER.raw_decode(text, position)
             values.append(value)
+            space = _SPACE.match(text, position)
+            if space:
+                position = space.end()
     except (ValueError, RecursionError, MemoryError) as error:
         reason = why_undecoded(error)
         if isinstance(error, json.JSONDecodeError) and (
@@ -286,8 +288,10 @@ class Document(RunOrigin):
             raise UnreadableError(f"it holds {kind_of(value)}, not runs")
         self.is_list = is_list(value)
         self._value = value
-        self._records = value if is_list(value) else [value]
-        self._notice(self._records[0] if self._records else value)
+        self._records = [value]
+        if is_list(value):
+            self._records = value
+        self._notice(next(iter(self._records), value))
 
     def _decode_long(self, opening: bytes) -> None:
         """Decode a document that has no lines and is long, holds several values, or is damaged, which is an error."""

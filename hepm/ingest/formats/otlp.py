@@ -93,8 +93,9 @@ def _span(record: Object, resource: Object, options: ReadOptions) -> TraceSpan |
         record.setdefault("parentSpanId", reference.get("spanID"))
     for key, paths in _IDS.items():
         record[key] = _hex(value_at(record, paths), repr(key))
-    if not record["traceId"] or not record["spanId"]:
-        raise RecordError(f"a span has no {'spanId' if record['traceId'] else 'traceId'!r}")
+    for key in ("traceId", "spanId"):
+        if not record[key]:
+            raise RecordError(f"a span has no {key!r}")
     if "body" in record:
         return _event(record, options)
     duration = record.get("duration")

@@ -67,7 +67,9 @@ def _read(document: Document) -> Items:
         except RecordError as error:
             yield document.rejected("info", str(error))
         runs = value.get("simulations", [])
-        for run_number, run in enumerate(runs if is_list(runs) else [runs], 1):
+        if not is_list(runs):
+            runs = [runs]
+        for run_number, run in enumerate(runs, 1):
             yield document.built(run_number, run, build)
 
 

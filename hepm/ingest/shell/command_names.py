@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import re
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import dropwhile
 from typing import Final
 
 from hepm.ingest.records import with_calls, with_turns
-from hepm.ingest.redact import Redactor
+from hepm.ingest.redact import default_redactor
 from hepm.ingest.shell.parser import SHELL_PROGRAMS, SHELLS, command_of, script_of, simple_commands
 from hepm.types import ToolCall, ToolName, Trajectory
 
@@ -53,7 +53,7 @@ def command_name(name: ToolName, arguments: object) -> ToolName:
         command = command.replace("\\", "/")
     program = _program(command)
     # Names of tools are stored as they are, and some people type a password where a command is due.
-    if not program or _redactor().text(program) != program:
+    if not program or default_redactor().text(program) != program:
         return name
     return f"{name} {program}"
 
@@ -67,11 +67,6 @@ def _with_name(call: ToolCall) -> ToolCall:
     if call.name not in SHELLS:
         return call
     return replace(call, name=command_name(call.name, call.arguments))
-
-
-@cache
-def _redactor() -> Redactor:
-    return Redactor()
 
 
 @lru_cache(maxsize=4096)

@@ -128,7 +128,9 @@ def events_of(call: ToolCall) -> Iterator[FileChange | TestRun]:
         if isinstance(event, FileChange):
             yield event
         elif is_shell(call.name):
-            yield event if _claims(command) else _with_verdict(event, call)
+            if not _claims(command):
+                event = _with_verdict(event, call)  # noqa: PLW2901
+            yield event
 
 
 def _claims(command: str) -> bool:
