@@ -129,20 +129,20 @@ class Experiences:
             # A model says what applies, also where the words differ.
             floor=-1.0 if model and floor is None else floor,
         )
-        candidates: list[tuple[float, FoundExperience]] = []
+        found: list[FoundExperience] = []
         for stored, cosine in similar:
             experience = Experience.of(stored.row)
-            if keep is not None and not keep(experience):
-                continue
-            aligned = stage is None or stage in experience.stages
+            if keep is None or keep(experience):
+                aligned = stage is None or stage in experience.stages
+                found.append(FoundExperience(stored.row.id, experience, cosine, aligned, stored.uses))
+
+        def order(one: FoundExperience) -> tuple[float, bool]:
             # The cosine itself is given to the caller: only the order changes.
-            nearness = cosine
-            if here is not None and here.concerns(experience):
-                nearness += ABOUT_HERE
-            candidates.append((nearness, FoundExperience(stored.row.id, experience, cosine, aligned, stored.uses)))
-        # Rounded: the stage decides where the wording hardly differs.
-        candidates.sort(key=lambda pair: (-round(pair[0], 3), not pair[1].aligned))
-        found = [experience for _, experience in candidates]
+            about_here = here is not None and here.concerns(one.experience)
+            # Rounded: the stage decides where the wording hardly differs.
+            return -round(one.similarity + ABOUT_HERE * about_here, 3), not one.aligned
+
+        found.sort(key=order)
         # Without a candidate there is nothing to ask about.
         if model is None or not found:
             return found[:k]

@@ -171,7 +171,9 @@ def forks_of(rules: Iterable[ToolRule], store: Store, *, namespace: str) -> tupl
             kept.append(rule)
             covered |= lost
     kept = sorted(kept, key=lambda rule: -rule.lost.number)[:MOST_FORKS]
-    named = {run for rule in kept for tool in rule.runs for run in _runs_to_show(rule, tool)}
+    named: set[str] = set()
+    for rule in kept:
+        named.update(*(_runs_to_show(rule, tool) for tool in rule.runs))
     about = store.about_runs(sorted(named), namespace=namespace)
     return tuple(_fork(rule, about) for rule in kept)
 

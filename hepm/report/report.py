@@ -98,10 +98,13 @@ class Report:
     @property
     def named_runs(self) -> list[str]:
         """Every run that is named as one to open, once."""
+        named: list[str] = []
         tallies = chain.from_iterable((*fork.mistakes, *fork.ways) for fork in self.forks)
-        rows = (*self.waste.repeated, *self.waste.left_out, *self.waste.errors)
-        shown = [run.id for row in (*tallies, *self.requests) for run in row.shown]
-        return list(dict.fromkeys((*shown, *chain.from_iterable(row.shown for row in rows))))
+        for row in (*tallies, *self.requests):
+            named += [run.id for run in row.shown]
+        for row in (*self.waste.repeated, *self.waste.left_out, *self.waste.errors):
+            named += row.shown
+        return list(dict.fromkeys(named))
 
 
 def report_of(
@@ -160,6 +163,8 @@ def _months(by_day: Mapping[int, tuple[int, int]]) -> tuple[float | None, float 
 
 
 def _weeks(by_day: Mapping[int, tuple[int, int]]) -> tuple[WeekOutcomes, ...]:
-    days = groupby(sorted(by_day), key=lambda day: week_of(day * _DAY_S))
-    weeks = [(week, [by_day[day] for day in of_week]) for week, of_week in days]
-    return tuple(WeekOutcomes(monday_of(week), *map(sum, zip(*outcomes, strict=True))) for week, outcomes in weeks)
+    weeks: list[WeekOutcomes] = []
+    for week, days in groupby(sorted(by_day), key=lambda day: week_of(day * _DAY_S)):
+        succeeded, failed = zip(*(by_day[day] for day in days), strict=True)
+        weeks.append(WeekOutcomes(monday_of(week), sum(succeeded), sum(failed)))
+    return tuple(weeks)
