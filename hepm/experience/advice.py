@@ -5,10 +5,10 @@ A *place* is the tools of a run's last turn; at the start of a run there are non
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Principle
+from hepm.experience.lessons import Experience, Principle, next_calls
 from hepm.experience.transcript import listed
 from hepm.graph.tool_life import ToolNames
 from hepm.types import START, Suggestions, ToolName
@@ -60,15 +60,12 @@ class AdviceHere:
 
     def advice_of(self, lesson: Principle | Experience) -> Advice:
         """What a lesson says to call here, and what not; nothing if it is about another place, or words alone."""
-        if isinstance(lesson, Experience):
-            return Advice()
-        return Advice(self._targets(lesson, FOLLOWED_BY), self._targets(lesson, FAILS_AFTER))
-
-    def _targets(self, principle: Principle, predicate: str) -> frozenset[ToolName]:
-        """The next tools that a principle names after the last ones."""
-        shown = self.names.shown
-        here = [target for source, target in _moves(principle, predicate) if shown(source) in self._last]
-        return frozenset(map(shown, here))
+        said: dict[bool, set[ToolName]] = {True: set(), False: set()}
+        if isinstance(lesson, Principle):
+            for call in next_calls(lesson.triples):
+                if self.names.shown(call.after) in self._last:
+                    said[call.advised].add(self.names.shown(call.tool))
+        return Advice(frozenset(said[True]), frozenset(said[False]))
 
     def concerns(self, lesson: Experience) -> bool:
         """Whether an experience may be about what comes next: it names a tool of the last turn, or the start."""
@@ -84,17 +81,14 @@ class AdviceHere:
             needed = named
         else:
             recommends = lesson.kind == "guiding"
-            predicate = FOLLOWED_BY if recommends else FAILS_AFTER
-            needed = {target for _, target in _moves(lesson, predicate)}
+            needed = {call.tool for call in next_calls(lesson.triples) if call.advised is recommends}
             named |= needed
         own = self.names.own
         if recommends and not self.names.retired.isdisjoint(map(own, named)):
             return False
         # An agent that did not say which tools it has may have any.
         offered = self.names.offered
-        if not offered or not needed:
-            return True
-        return not offered.isdisjoint(map(own, needed))
+        return not offered or not needed or not offered.isdisjoint(map(own, needed))
 
     def agrees(self, lesson: Principle | Experience, suggestions: Suggestions) -> bool:
         """Whether a lesson may stand beside what the evidence says here; where they disagree, the evidence stays.
@@ -130,17 +124,4 @@ def _likely(advice: Advice, chances: Mapping[ToolName, float]) -> bool:
 
 def places_of(principle: Principle) -> set[ToolName]:
     """Tools after which it says something."""
-    moves = (*_moves(principle, FOLLOWED_BY), *_moves(principle, FAILS_AFTER))
-    return {source for source, _ in moves}
-
-
-def _moves(principle: Principle, predicate: str) -> Iterator[tuple[ToolName, ToolName]]:
-    """The calls that a principle advises or warns of, each with the tool before."""
-    for triple in principle.triples:
-        if triple.predicate != predicate:
-            continue
-        # (a, followed_by, b) and (b, fails_after, a): both are about b after a.
-        if predicate == FOLLOWED_BY:
-            yield triple.subject, triple.object
-        else:
-            yield triple.object, triple.subject
+    return {call.after for call in next_calls(principle.triples)}

@@ -21,7 +21,7 @@ from hepm.experience.comparison import says_nothing
 from hepm.experience.conditions import ALWAYS, Conditions, FactCondition
 from hepm.experience.equal_lessons import EqualLessons, equal_lessons
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, FOLLOWED_BY, HAND, Experience, Principle
+from hepm.experience.lessons import EXTRACTIVE, HAND, Experience, Principle, next_calls
 from hepm.experience.principles import let_down
 from hepm.graph.lessons.rows import PENDING, UNUSED, Kind, LessonRow, Parent, StoredLesson
 from hepm.graph.lessons.transaction import LessonChange
@@ -141,11 +141,11 @@ class Claim(NamedTuple):
     def of(cls, row: LessonRow) -> Self | None:
         """Of a lesson; None if it makes none, or is for one user."""
         conditions = Conditions.read(row.properties) if row.kind == "principle" else ALWAYS
-        better = [triple.object for triple in row.triples if triple.predicate == FOLLOWED_BY]
-        worse = [triple.subject for triple in row.triples if triple.predicate == FAILS_AFTER]
-        if conditions.user or not conditions.after or not (better or worse):
+        calls = list(next_calls(row.triples))
+        if conditions.user or not conditions.after or not calls:
             return None
-        return cls(conditions, tuple(better), tuple(worse))
+        better = tuple(call.tool for call in calls if call.advised)
+        return cls(conditions, better, tuple(call.tool for call in calls if not call.advised))
 
     @property
     def text(self) -> str:

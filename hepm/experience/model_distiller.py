@@ -18,7 +18,7 @@ from hepm.experience.comparison import RunComparison, compare_runs, lesson_of
 from hepm.experience.credit import CreditMethod
 from hepm.experience.distilling import Distilled
 from hepm.experience.lesson_bank import LessonBank, TaskRuns
-from hepm.experience.lessons import CONTENT, FAILS_AFTER, FOLLOWED_BY, Experience, Principle
+from hepm.experience.lessons import CONTENT, Experience, Principle, next_calls
 from hepm.experience.transcript import Move, plain, situation_text
 from hepm.experience.zones import zone_of
 from hepm.graph.lessons.rows import Kind, Source, Triple
@@ -261,17 +261,15 @@ def check_triples(triples: Iterable[Triple], comparison: RunComparison) -> None:
         # What the runs beside it did better, or worse, may be claimed of a run.
         followed |= set(product(contrast.after or (START,), contrast.better))
         failed |= set(product(contrast.after or (START,), contrast.worse))
-    for subject, predicate, object in triples:
-        before, after = (object, subject) if predicate == FAILS_AFTER else (subject, object)
-        if predicate not in (FOLLOWED_BY, FAILS_AFTER) or (predicate == FAILS_AFTER and (before, after) in failed):
-            continue
-        why_not = ""
-        if predicate == FAILS_AFTER and comparison.well:
-            why_not = "the run succeeded"
-        elif (before, after) not in followed:
-            why_not = f"{after} was not called right after {before}"
-        if why_not:
-            raise ValueError(f"({subject}, {predicate}, {object}) is not what the run shows: {why_not}")
+    for triple in triples:
+        for before, after, advised in next_calls([triple]):
+            why_not = ""
+            if not advised and (before, after) not in failed and comparison.well:
+                why_not = "the run succeeded"
+            elif (before, after) not in (followed if advised else followed | failed):
+                why_not = f"{after} was not called right after {before}"
+            if why_not:
+                raise ValueError(f"({', '.join(triple)}) is not what the run shows: {why_not}")
 
 
 def written_preconditions(written: Iterable[str]) -> tuple[str, ...]:
