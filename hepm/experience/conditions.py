@@ -138,20 +138,17 @@ class Conditions:
     @property
     def when(self) -> str:
         """In a few words: 'when the user says "cancel" and get_order says status is shipped'; "" if it always holds."""
-        when = ""
-        parts = self._parts()
-        if parts:
-            when = f"when {' and '.join(parts)}"
+        parts: list[str] = []
         # "after get_order" goes without saying where get_order is said to have returned something.
         named = {fact.test.source for fact in self.facts}
-        if not self.after or named.intersection(self.after):
-            return when
-        place = f"after {listed(sorted(self.after))}"
         if START in self.after:
-            place = "at the start"
-        if not when:
-            return place
-        return f"{place}, {when}"
+            parts.append("at the start")
+        elif self.after and named.isdisjoint(self.after):
+            parts.append(f"after {listed(sorted(self.after))}")
+        deciding = self._parts()
+        if deciding:
+            parts.append(f"when {' and '.join(deciding)}")
+        return ", ".join(parts)
 
     def _parts(self) -> list[str]:
         """What decides, in words: "it is for ann", 'the user says "cancel"', "get_order says status is shipped"."""
@@ -159,10 +156,8 @@ class Conditions:
         if self.user:
             parts.append(f"it is for {plain(self.user, _NAME_CHARS)}")
         if self.says:
-            words = [f'"{plain(word, _NAME_CHARS)}"' for word in self.says[:WORDS_SHOWN]]
-            if len(words) > 1:
-                words = [", ".join(words[:-1]), words[-1]]
-            parts.append(f"the user says {' or '.join(words)}")
+            *words, last = [f'"{plain(word, _NAME_CHARS)}"' for word in self.says[:WORDS_SHOWN]]
+            parts.append(f"the user says {', '.join(words)} or {last}" if words else f"the user says {last}")
         of_anyone = self.without_users.facts
         if of_anyone != self.facts:  # their names are not for other users
             parts.append("it is for most users")

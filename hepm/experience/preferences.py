@@ -215,9 +215,8 @@ class Preferences:
         _check_user(user)
         # Before its lines are compared: long ones are cut, equal ones are one.
         lines = lines_of(text[:_MOST_READ])
-        length = len(text) if len(text) > _MOST_READ else len(text_of(lines))
-        if length > NOTES_CHARS:
-            raise InputError(f"the notes have {length:,} characters; at most {NOTES_CHARS:,} are kept.")
+        if len(text) > _MOST_READ or len(text_of(lines)) > NOTES_CHARS:
+            raise InputError(f"the notes are too long; at most {NOTES_CHARS:,} characters are kept.")
 
         def make(before: Sequence[str], newest: int) -> Sequence[str]:
             if version not in (None, newest):

@@ -85,15 +85,9 @@ class ToolTally:
         """Runs that were lost by it, or with it."""
         return self.called - self.worked
 
-    @property
-    def as_mistake(self) -> str:
-        """Such as "refund failed in 39 of 59"."""
-        return f"{self.tool} failed in {self.failed:,} of {self.called:,}"
-
-    @property
-    def as_way(self) -> str:
-        """Such as "check_policy worked in 19 of 20"."""
-        return f"{self.tool} worked in {self.worked:,} of {self.called:,}"
+    def of_called(self, runs: int) -> str:
+        """Such as "39 of 59"."""
+        return f"{runs:,} of {self.called:,}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,18 +138,20 @@ class Fork:
     @property
     def sentence(self) -> str:
         """What goes wrong and what worked: "After get_order, …: refund failed in 39 of 59; check_policy worked …"."""
-        mistakes = ", ".join(mistake.as_mistake for mistake in self.mistakes)
-        return f"{self.where[:1].upper()}{self.where[1:]}: {mistakes}; {self.worked_instead}"
+        return f"{self.where[:1].upper()}{self.where[1:]}: {self.counts}"
 
     @property
-    def worked_instead(self) -> str:
-        """What worked, in words."""
-        if self.instead is not None:
-            return self.instead.as_way
-        if self.others:
-            ways = ", ".join(other.as_way for other in self.others)
-            return f"no single way stands out ({ways})"
-        return "other calls failed less often, and none of them stands out"
+    def counts(self) -> str:
+        """What failed and what worked, in words."""
+        mistakes = ", ".join(
+            f"{mistake.tool} failed in {mistake.of_called(mistake.failed)}" for mistake in self.mistakes
+        )
+        worked = ", ".join(f"{way.tool} worked in {way.of_called(way.worked)}" for way in self.ways)
+        if not worked:
+            worked = "other calls failed less often, and none of them stands out"
+        elif self.instead is None:
+            worked = f"no single way stands out ({worked})"
+        return f"{mistakes}; {worked}"
 
 
 def forks_of(rules: Iterable[ToolRule], store: Store, *, namespace: str) -> tuple[Fork, ...]:

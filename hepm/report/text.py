@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from hepm.report.forks import Fork, ShownRun
+from hepm.report.forks import Fork
 from hepm.report.receipts import MemoryReceipts
 from hepm.report.report import Report
 from hepm.report.requests import HardRequests
@@ -87,15 +87,15 @@ def markdown_lines(report: Report, *, every: bool = False) -> Iterator[str]:
 
 
 def _fork_row(fork: Fork) -> list[str]:
-    mistakes = ", ".join(mistake.as_mistake for mistake in fork.mistakes)
-    rows = [f"{fork.lost} lost {fork.where}", f"{mistakes}; {fork.worked_instead}", fork.answer]
+    rows = [f"{fork.lost} lost {fork.where}", fork.counts, fork.answer]
     since = ""
     if fork.since is not None:
         since = f"since {day_of(fork.since)}"
         if day_of(fork.latest) != day_of(fork.since):
             since += f", last on {day_of(fork.latest)}"
     models = f"of {', '.join(fork.models[:_MODELS])}" if fork.models else ""
-    rows.append("; ".join(filter(None, (since, models, *([] if fork.steps else _runs_of(fork))))))
+    shown = [] if fork.steps else _runs_of(fork)
+    rows.append("; ".join(filter(None, (since, models, *shown))))
     for side, step in zip(("failed", "worked"), fork.steps, strict=False):
         before = f"{step.before} → " if step.before else ""
         request = f', "{cut(step.run.request, _REQUEST_CHARS)}"' if step.run.request else ""
@@ -103,14 +103,10 @@ def _fork_row(fork: Fork) -> list[str]:
     return [row for row in rows if row]
 
 
-def _runs_of(fork: Fork) -> Iterator[str]:
-    for side, tallies in (("failed", fork.mistakes), ("worked", fork.ways)):
-        if tallies and tallies[0].shown:
-            yield _run(side, tallies[0].shown)
-
-
-def _run(side: str, runs: Sequence[ShownRun]) -> str:
-    return f"{side}: {_short(runs[0].id)}"
+def _runs_of(fork: Fork) -> list[str]:
+    """The first run of either side."""
+    sides = (("failed", fork.mistakes), ("worked", fork.ways))
+    return [f"{side}: {_short(of_side[0].shown[0].id)}" for side, of_side in sides if of_side and of_side[0].shown]
 
 
 def _short(id: str) -> str:
@@ -127,7 +123,7 @@ def _requests_row(kind: HardRequests) -> list[str]:
     if kind.shown:
         # A run may have no words of a user.
         quoted = [f'"{run.request}"; ' for run in kind.shown if run.request]
-        rows.append("".join(quoted[:1]) + _run("failed", kind.shown))
+        rows.append("".join(quoted[:1]) + f"failed: {_short(kind.shown[0].id)}")
     return rows
 
 
