@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from hepm import Outcome, ToolCall, Trajectory, Turn
 from hepm.experience.distilling import DistillReport, distill_into
-from hepm.experience.lesson_bank import LessonBank, StoreLedger
+from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Principle
 from hepm.experience.model_distiller import ModelDistiller
 from hepm.graph.lessons.rows import Kind
-from hepm.llm import Client, Endpoint
-from tests.experience.shelves import NS, open_bank, remember
+from hepm.llm import Client
+from tests.experience.shelves import NS, remember
 from tests.loopback import Loopback, completion
 
 ORDER = '{"order_id": "ORD-77", "status": "shipped", "total": 120}'
@@ -42,26 +40,17 @@ def principle(*triples: tuple[str, str, str]) -> str:
 
 
 @pytest.fixture
-def bank(tmp_path: Path) -> Iterator[LessonBank]:
-    made = open_bank(tmp_path / "runs.hepm")
-    remember(made, shop_run())
-    yield made
-    made.store.close()
-
-
-@pytest.fixture
-def distill(loopback: Loopback, bank: LessonBank) -> Iterator[Callable[..., DistillReport]]:
+def distill(loopback: Loopback, bank: LessonBank, open_client: Callable[..., Client]) -> Callable[..., DistillReport]:
     """Distills with a model that gives these answers in turn, the last one again and again."""
-    with ExitStack() as opened:
-        ledger = StoreLedger(bank.store.lessons, NS, "run")
-        client = opened.enter_context(Client(Endpoint("small", loopback.url), ledger=ledger))
+    remember(bank, shop_run())
+    client = open_client()
 
-        def run(*answers: str, kind: Kind = "principle") -> DistillReport:
-            left = [*answers]
-            loopback.script = lambda _: completion(left.pop(0) if len(left) > 1 else left[0])
-            return distill_into(bank, ModelDistiller(client, kind), namespace=NS)
+    def run(*answers: str, kind: Kind = "principle") -> DistillReport:
+        left = [*answers]
+        loopback.script = lambda _: completion(left.pop(0) if len(left) > 1 else left[0])
+        return distill_into(bank, ModelDistiller(client, kind), namespace=NS)
 
-        yield run
+    return run
 
 
 def stored(bank: LessonBank) -> list[Principle]:

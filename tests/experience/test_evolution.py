@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,12 +13,12 @@ from hepm.errors import EndpointRefusedError, InputError
 from hepm.experience.conditions import Conditions
 from hepm.experience.evolution import EvolutionReport, EvolutionSettings, EvolutionStep
 from hepm.experience.experiences import Experiences
-from hepm.experience.lesson_bank import LessonBank, StoreLedger
+from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Experience
 from hepm.graph.lessons.rows import Parent, Source, StoredLesson
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.llm import Budget, Client, Endpoint
-from tests.experience.shelves import NS, forget, open_bank, remember
+from hepm.llm import Budget, Client
+from tests.experience.shelves import NS, forget, remember
 from tests.loopback import Loopback, Reply, Request, completion, error
 from tests.runs import trajectory
 
@@ -102,24 +100,10 @@ def server(loopback: Loopback) -> Loopback:
 
 
 @pytest.fixture
-def bench(server: Loopback, tmp_path: Path) -> Iterator[Bench]:
-    bank = open_bank(tmp_path / "runs.hepm")
+def bench(server: Loopback, bank: LessonBank, open_client: Callable[..., Client]) -> Bench:
     remember(bank, trajectory("r0", "look", "buy", task="r"), trajectory("r1", "look", "buy", task="s"))
     remember(bank, *WON, *LOST, *AWAY)
-    with Client(Endpoint("small", server.url), ledger=StoreLedger(bank.store.lessons, NS, "run")) as model:
-        yield Bench(bank, model)
-    bank.store.close()
-
-
-@pytest.fixture
-def open_client(server: Loopback, bench: Bench) -> Iterator[Callable[..., Client]]:
-    with ExitStack() as opened:
-
-        def client(**more: Any) -> Client:
-            ledger = StoreLedger(bench.bank.store.lessons, NS, "run")
-            return opened.enter_context(Client(Endpoint("small", server.url), ledger=ledger, **more))
-
-        yield client
+    return Bench(bank, open_client())
 
 
 def one_step(report: EvolutionReport) -> EvolutionStep:

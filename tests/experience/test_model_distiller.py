@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -14,11 +13,11 @@ import pytest
 from hepm import ToolCall, Trajectory, Turn
 from hepm.experience.comparison import compare_runs, distill
 from hepm.experience.distilling import DistillReport, distill_into
-from hepm.experience.lesson_bank import LessonBank, StoreLedger
+from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Experience, Principle
 from hepm.experience.model_distiller import RUN_CHARS, ModelDistiller, quoted_run
 from hepm.graph.lessons.rows import Kind, Triple
-from hepm.llm import Budget, Client, Endpoint
+from hepm.llm import Budget, Client
 from tests.experience.shelves import NS, forget, remember
 from tests.loopback import Loopback, Reply, Request, completion
 from tests.runs import trajectory
@@ -64,18 +63,6 @@ def alike(*runs: Trajectory) -> list[Trajectory]:
 def server(loopback: Loopback) -> Loopback:
     loopback.script = answer
     return loopback
-
-
-@pytest.fixture
-def open_client(server: Loopback, bank: LessonBank) -> Iterator[Callable[..., Client]]:
-    """Clients that keep their answers in the store."""
-    with ExitStack() as opened:
-
-        def client(**more: Any) -> Client:
-            ledger = StoreLedger(bank.store.lessons, NS, "run")
-            return opened.enter_context(Client(Endpoint("small", server.url), ledger=ledger, **more))
-
-        yield client
 
 
 def run(bank: LessonBank, client: Client, kind: Kind = "experience", **more: Any) -> DistillReport:
