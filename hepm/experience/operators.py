@@ -157,9 +157,8 @@ def reworded(operator: str, parents: Sequence[Member], written: RewordedExperien
     else:
         conditions = joined(experiences[0].conditions, experiences[-1].conditions)
     every = list(chain.from_iterable(parent.sources for parent in experiences))
-    sources = {source.run: source for source in every}
-    # A run that gave words to one parent gave them to the child.
-    sources |= {source.run: source for source in every if source.words}
+    # The last one counts: a run that gave words to one parent gave them to the child.
+    sources = {source.run: source for source in sorted(every, key=lambda source: source.words)}
     outcomes = dict.fromkeys(parent.outcome for parent in experiences)
     child = replace(
         experiences[0],
