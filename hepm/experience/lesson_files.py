@@ -23,7 +23,7 @@ from hepm.experience.equal_lessons import EqualLessons, equal_lessons
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, HAND, Experience, Principle, next_calls
 from hepm.experience.principles import let_down
-from hepm.graph.lessons.rows import PENDING, UNUSED, Kind, LessonRow, Parent, StoredLesson
+from hepm.graph.lessons.rows import PENDING, UNUSED, LessonRow, Parent, StoredLesson
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.text import CUT, count_of, in_markdown, quoted
 
@@ -86,7 +86,6 @@ def lessons_for_file(
     bank: LessonBank,
     *,
     namespace: str,
-    kinds: Sequence[Kind] = ("principle",),
     every: bool = False,
     pending: bool = False,
 ) -> Chosen:
@@ -96,12 +95,11 @@ def lessons_for_file(
     where a word is said, which their readers distrust, and what a person deleted or edited before.
 
     Args:
-        kinds: Notes are not written: they are about one user.
         every: Include what no prompt shows.
         pending: Include what waits for approval, which who merges the file gives (see `approved_in`).
     """
-    equal = _equal(bank, kinds, namespace, ("", PENDING) if pending else ("",))
-    refused = {lessons.key for lessons in _equal(bank, kinds, namespace, ("deleted", "superseded"))}
+    equal = _equal(bank, namespace, ("", PENDING) if pending else ("",))
+    refused = {lessons.key for lessons in _equal(bank, namespace, ("deleted", "superseded"))}
     able = [lessons for lessons in equal if lessons.key not in refused or _by_hand(lessons)]
     kept = [lessons for lessons in able if every or _is_told(lessons)]
     # Not by evidence: with each new run, lines of a file under version control would move.
@@ -109,21 +107,15 @@ def lessons_for_file(
     return Chosen(kept, len(able) - len(kept))
 
 
-def _equal(bank: LessonBank, kinds: Sequence[Kind], namespace: str, states: Sequence[str]) -> list[EqualLessons]:
-    """The lessons in some states that a file may get: those that a person deleted come back in no other words."""
+def _equal(bank: LessonBank, namespace: str, states: Sequence[str]) -> list[EqualLessons]:
+    """The principles in some states that a file may get: those that a person deleted come back in no other words."""
     tells = bank.told_to("").tells(namespace)  # a file is for all
     kept: list[StoredLesson] = []
-    for kind in kinds:
-        for stored in bank.list(kind, namespace=namespace, retired=True):
-            row = stored.row
-            of_one_user = row.kind == "notes" or row.properties.get("only_user")
-            if (
-                row.retired in states
-                and not of_one_user
-                and not says_nothing(row)
-                and (row.is_retired or tells(stored))
-            ):
-                kept.append(stored)
+    for stored in bank.list("principle", namespace=namespace, retired=True):
+        row = stored.row
+        of_all = not row.properties.get("only_user") and not says_nothing(row)
+        if row.retired in states and of_all and (row.is_retired or tells(stored)):
+            kept.append(stored)
     return equal_lessons(kept)
 
 

@@ -160,7 +160,7 @@ class Principle(_Taught):
         """A hash of its words and environments."""
         return _id("p", self.kind, self.text, *self.conditions.environments)
 
-    def row(self, *, prior: Uses = UNUSED) -> LessonRow:
+    def row(self) -> LessonRow:
         """The row that stores keep."""
         return LessonRow(
             kind="principle",
@@ -170,7 +170,6 @@ class Principle(_Taught):
             sources=self.sources,
             tools=self.tools,
             triples=self.triples,
-            prior=prior,
         )
 
     @classmethod
