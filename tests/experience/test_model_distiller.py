@@ -59,7 +59,7 @@ def alike(*runs: Trajectory) -> list[Trajectory]:
     return [replace(run, turns=(*run.turns, said)) for run in runs]
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def server(loopback: Loopback) -> Loopback:
     loopback.script = answer
     return loopback
