@@ -31,6 +31,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from parts.measured import about, options
 from parts.worlds.agents import Agent, Heard, Run
 from parts.worlds.asked import Answers, answers_from_logs, calibration_error, warned_of_right
+from parts.worlds.depot import DEPOT
 from parts.worlds.office import OFFICE
 from parts.worlds.online import ARMS, DENY_ARMS, LEVEL_ARMS, learn_online
 from parts.worlds.rental import RENTAL
@@ -39,7 +40,7 @@ from parts.worlds.shop import SHOP
 from parts.worlds.workflows import WORKFLOWS
 from parts.worlds.world import DONE
 
-WORLDS = {world.name: world for world in (SHOP, WORKFLOWS, OFFICE, RENTAL, REPLIES)}
+WORLDS = {world.name: world for world in (SHOP, WORKFLOWS, OFFICE, RENTAL, DEPOT, REPLIES)}
 ALL_ARMS = ARMS | DENY_ARMS | LEVEL_ARMS
 PARTS = (10, 20, 30, 40)  # runs, one after another; the last part also has all further ones
 EACH = 50  # runs, by which successes are summed up

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.evidence.decisions import BoolArray, Decision, FactNumbers, Float32Array, IntArray
-from hepm.evidence.facts import Questions, TestedRows, counts_by, tests_of
+from hepm.evidence.facts import FactTest, Questions, TestedRows, counts_by, tests_of
 from hepm.types import RESULTS_OF, USER, Facts, ToolName
 
 TREES: Final = 32
@@ -211,10 +211,12 @@ def grow(
     label_N = 2 * np.array([number[decision.tools[0]] for decision in decisions]) + won_N
     instance_N = np.unique([decision.run.instance for decision in decisions], return_inverse=True)[1]
     fewest = max(2, len(decisions) // _SHARE)
-    others = {RESULTS_OF + tool for decision in decisions for tool in decision.past} - {
-        RESULTS_OF + decisions[0].place.tool
-    }
-    found = tests_of(decisions, numbers, instance_N, fewest=fewest, keep=lambda test: test.source not in others)
+    last = RESULTS_OF + decisions[0].place.tool
+
+    def is_of_place(test: FactTest) -> bool:
+        return test.source == last or not test.source.startswith(RESULTS_OF)
+
+    found = tests_of(decisions, numbers, instance_N, fewest=fewest, keep=is_of_place)
     found = best_tests(found, label_N)
     drawn_NT = _drawn(families.tolist())[family_N]
     drawn_NT[:, drawn_NT.sum(axis=0) < min(_FEWEST_DRAWN, len(decisions))] = 1
