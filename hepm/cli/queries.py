@@ -85,7 +85,7 @@ def suggest(
     as_json: bool,
 ) -> None:
     """Suggest the next tools, or say why there is no opinion.
-    Example: `hepm suggest --after get_order_details --state "wants to return two items" --namespace retail`
+    Example: `hepm suggest --after find_user_id_by_email --state "wants to return two items" --namespace retail`
     """
     with place.open() as memory:
         about: Object = {

@@ -108,9 +108,8 @@ def next_tools(rules: Iterable[ToolRule]) -> Iterator[Principle]:
         behind = list(rule.runs[rule.better].worked[:_SOURCES]) if rule.better else []
         behind += chain.from_iterable(rule.runs[tool].failed[:_SOURCES] for tool in worse)
         counted = rule.runs[rule.better or worse[0]]
-        tried = counted.called if rule.better else counted.tried
         better = list(filter(None, (rule.better,)))
-        yield advising(better, worse, _conditions_of(rule), behind, tried=tried, worked=len(counted.worked))
+        yield advising(better, worse, _conditions_of(rule), behind, tried=counted.called, worked=len(counted.worked))
 
 
 def advising(
