@@ -19,7 +19,7 @@ from itertools import chain, islice
 from typing import Final
 from xml.etree import ElementTree
 
-from hepm.text import FUNCTION_WORDS
+from hepm.text import CUT, FUNCTION_WORDS
 from hepm.types import JSON
 
 MOST_FACTS: Final = 60
@@ -31,7 +31,13 @@ _KEY_CHARS: Final = 40
 _SHORT: Final = 25  # characters of a text that is a value; a longer one is words
 _TEXT_CHARS: Final = 600
 _MOST_NUMBERS: Final = 15  # of one text
-_PARSED_CHARS: Final = 20_000  # a longer result is read as words: parsing it takes milliseconds
+KEPT_CHARS: Final = 600
+"""Characters of a result that are stored, and that facts are read from (see `shorter_result`)."""
+_PARSED_CHARS: Final = 100_000  # a longer result is read as words: parsing it takes milliseconds
+_PRUNED_CHARS: Final = 100  # of a text inside a longer result
+_CLOSES: Final = {"{": "}", "[": "]"}
+# Strings, one that was cut at the end, and the marks of objects and lists.
+_MARK: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'|["\'].*|[{}\[\],]', re.DOTALL)
 # Ids, dates and amounts inside texts: each run has its own, and some are personal.
 _ID: Final = re.compile(r"\d{2}")
 _WORD: Final = re.compile(r"[^\W\d_]{3,}")
@@ -49,12 +55,46 @@ _BARE_ID: Final = re.compile(r"\d{5,}")
 _CODE: Final = re.compile(r"([^\W\d_]{2,6}[-_]?)\d{3,}")  # an id whose letters may say what it is of
 _LINE: Final = re.compile(r"[\s>*+-]*([^\W\d_][\w /-]{0,38}?)[*\s]*[:=][*]*\s+(\S.*)")
 _FEWEST_LINES: Final = 2  # of "key: value": a single one may be prose
+# What names a person decides nothing for others.
+_PERSONAL: Final = re.compile(
+    r"(?i)(?:^|[._\[\]])(?:(?:first|last|full|middle|given|family|sur|user)[ _]?name|e?mail|phone|street|address\d?)$"
+)
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")  # without a time of day: that is when something was written, as a rule
 # Words of three letters and more that every sentence may have.
 _NO_WORD: Final = frozenset(
     {"and", "are", "but", "can", "for", "from", "has", "have", "its", "not", "our", "please", "that", "the", "this"}
     | {"was", "will", "with", "would", "you", "your"}
 )
+
+
+@lru_cache(maxsize=256)  # a session's results are asked for again before each call
+def shorter_result(result: str) -> str:
+    """A result as it is stored and compared: at most `KEPT_CHARS`; of an object or a list as JSON, what tells most.
+
+    What has no parts comes first, lists and texts inside are cut; a list that was cut ends with "…".
+    """
+    if len(result) <= KEPT_CHARS:
+        return result
+    start = result[:40].lstrip()[:1]
+    parsed = _parsed(result.strip()) if start in _CLOSES else None
+    if parsed is not None:
+        result = json.dumps(_pruned(parsed), ensure_ascii=False, separators=(",", ":"), default=str)
+    if len(result) > KEPT_CHARS:
+        result = result[: KEPT_CHARS - 1] + CUT
+    # An escape of half a character is one no more.
+    return result.encode("utf-8", "replace").decode()
+
+
+def _pruned(value: JSON) -> JSON:
+    if isinstance(value, Mapping):
+        keys = sorted(value, key=lambda key: isinstance(value[key], Mapping | list))
+        return {key: _pruned(value[key]) for key in keys}
+    if isinstance(value, list | tuple):
+        items = [_pruned(item) for item in value[:_MOST_ITEMS]]
+        return [*items, CUT] if len(value) > _MOST_ITEMS else items
+    if isinstance(value, str) and len(value) > _PRUNED_CHARS:
+        return value[: _PRUNED_CHARS - 1] + CUT
+    return value
 
 
 @lru_cache(maxsize=4_096)  # runs of one environment repeat each other's results
@@ -101,7 +141,7 @@ def _parsed(text: str) -> JSON:
     if len(text) > _PARSED_CHARS:
         return None
     for parse in _READ_AS.get(text[:1], (_lines,)):
-        with suppress(ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        with suppress(ValueError, SyntaxError, TypeError, IndexError, RecursionError, MemoryError):
             return parse(text)
     return None
 
@@ -109,6 +149,30 @@ def _parsed(text: str) -> JSON:
 def _literal(text: str) -> JSON:
     with warnings.catch_warnings(action="ignore"):  # of backslashes that escape nothing
         return ast.literal_eval(text)
+
+
+def _cut_short(text: str) -> JSON:
+    """What a text held that was cut: without the part that is not whole, and with "…" at the end of cut lists."""
+    if len(text) > KEPT_CHARS:
+        raise ValueError("none that was cut")
+    opened: list[str] = []
+    end, closing = 0, ""
+    for mark in _MARK.finditer(text):
+        if mark[0] in _CLOSES:
+            opened.append(_CLOSES[mark[0]])
+        elif mark[0] in _CLOSES.values():
+            opened.pop()
+        elif mark[0] != ",":
+            continue
+        end = mark.start() if mark[0] == "," else mark.end()
+        closing = "".join(f',"{CUT}"]' if close == "]" else close for close in reversed(opened))
+    if text[end - 1] == "[":
+        closing = closing[1:]
+    whole = text[:end] + closing
+    try:
+        return json.loads(whole)
+    except ValueError:
+        return _literal(whole)
 
 
 def _xml(text: str) -> JSON:
@@ -161,8 +225,8 @@ def _by_key(pairs: Iterable[tuple[str, JSON]]) -> JSON:
 
 
 _READ_AS: Final[Mapping[str, tuple[Callable[[str], JSON], ...]]] = {
-    "{": (json.loads, _literal),
-    "[": (json.loads, _literal),
+    "{": (json.loads, _literal, _cut_short),
+    "[": (json.loads, _literal, _cut_short),
     "<": (_xml,),
     "|": (_table,),
 }
@@ -177,8 +241,10 @@ def _facts_in(value: JSON, path: str, depth: int) -> Iterator[tuple[str, float]]
         for key in sorted(list(value)[:_MOST_KEYS], key=lambda key: isinstance(value[key], Mapping | list)):
             yield from _facts_in(value[key], _below(path, str(key)), depth + 1)
     elif isinstance(value, list | tuple):
-        yield f"{path}[]", len(value)
-        for item in value[:_MOST_ITEMS]:
+        items = [item for item in value if item != CUT]
+        if len(items) == len(value):  # else nobody knows how long it was
+            yield f"{path}[]", len(value)
+        for item in items[:_MOST_ITEMS]:
             yield from _facts_in(item, f"{path}[]", depth + 1)
     elif value is None or isinstance(value, bool):
         yield f"{path}={json.dumps(value)}", 1
@@ -209,6 +275,8 @@ def _facts_in_text(text: str, path: str) -> Iterator[tuple[str, float]]:
             yield _below(path, word), number
         for word in _words(shown):
             yield f"{path}~{word}", 1
+        return
+    if _PERSONAL.search(path):
         return
     text = text.strip()
     quantity, code = _QUANTITY.fullmatch(text), _CODE.fullmatch(text)

@@ -14,6 +14,7 @@ from hepm.errors import InputError
 from hepm.graph.delta import RunRecord
 from hepm.graph.rows import Aliases, no_text
 from hepm.graph.tool_life import with_own_names
+from hepm.ingest.facts import shorter_result
 from hepm.ingest.files.sources import regular_files
 from hepm.ingest.formats.hepm import write_run
 from hepm.ingest.inner_tools import set_inner_tools
@@ -60,9 +61,8 @@ PLAIN_SUFFIXES: Final = (".json", ".jsonl", ".ndjson", ".traj")
 
 SYSTEM_CHARS: Final = 300
 TEXT_CHARS: Final = 1000
-RESULT_CHARS: Final = 600
 ARGUMENT_CHARS: Final = 500
-"""Lengths that texts are cut to: of system prompts, other messages, results, and texts in arguments."""
+"""Lengths that texts are cut to: of system prompts, other messages, and texts in arguments."""
 
 _REMEMBERED_TOOLS: Final = 10_000
 T = TypeVar("T")
@@ -334,7 +334,7 @@ def _shorter_turn(turn: Turn) -> Turn:
 def _shorter_call(call: ToolCall) -> ToolCall:
     result = call.result
     if result is not None:
-        result = _cut(result, RESULT_CHARS)
+        result = shorter_result(result)
     arguments = _shorter(call.arguments)
     if result is call.result and arguments == call.arguments:
         return call

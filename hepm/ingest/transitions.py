@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 from hepm import types
-from hepm.ingest.facts import facts_of_message, facts_of_result
+from hepm.ingest.facts import facts_of_message, facts_of_result, shorter_result
 from hepm.types import (
     SAID,
     SAID_LAST,
@@ -111,9 +111,9 @@ class AgentState:
                 if summary:
                     self._own_summary = summary
             elif call.result:
-                self._result = call.result
+                self._result = shorter_result(call.result)
                 self._failed = call.error is True
-                found[call.name] = facts_of_result(without_hints(call.result))
+                found[call.name] = facts_of_result(without_hints(self._result))
         for tool, facts in found.items():
             # The dictionaries are shared with states: none is changed.
             self.facts = with_result(self.facts, tool, facts)

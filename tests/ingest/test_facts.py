@@ -1,10 +1,11 @@
 """Results and messages taken apart into facts."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 
-from hepm.ingest.facts import MOST_FACTS, facts_of_message, facts_of_result
+from hepm.ingest.facts import KEPT_CHARS, MOST_FACTS, facts_of_message, facts_of_result, shorter_result
 from hepm.ingest.transitions import agent_state, transitions
 from hepm.types import SAID, SAID_LAST, ToolCall, Trajectory, Turn
 
@@ -149,3 +150,51 @@ def test_a_transition_holds_what_was_learned_since_the_turn_before():
 def test_a_hint_in_a_result_is_no_fact():
     block = "<hepm-memory>\nSuggested next tools: refund\n</hepm-memory>"
     assert agent_state([called("look", f"all is well here\n{block}")]).facts["look"] == {"=all is well here": 1}
+
+
+def test_what_names_a_person_is_no_fact() -> None:
+    person = {"first_name": "Ines", "lastName": "Kaya", "surname": "Kaya", "email": "ines@example.com", "tier": "gold"}
+    result = json.dumps({"passengers": [person], "user_name": "ines", "product_name": "lamp"})
+    assert facts_of_result(result).keys() == {"passengers[]", "passengers[].tier=gold", "product_name=lamp"}
+
+
+def order(lines: int) -> dict[str, object]:
+    """An order whose status stands behind a list of lines."""
+    left = [{"sku": f"S-{number}", "left": number} for number in range(lines)]
+    return {"id": "O-12345", "lines": left, "note": "n" * 300, "status": "open"}
+
+
+@pytest.mark.parametrize("write", [json.dumps, repr], ids=["JSON", "printed"])
+def test_of_a_long_result_the_parts_without_parts_are_kept_and_read(write: Callable[[object], str]) -> None:
+    shorter = shorter_result(write(order(200)))
+    assert len(shorter) <= KEPT_CHARS
+    assert shorter_result(shorter) == shorter
+    found = facts_of_result(shorter)
+    assert {"status=open", "lines[].left"} <= found.keys()
+    assert "lines[]" not in found  # how long it was is not known any more
+
+
+def test_an_object_that_is_cut_in_the_middle_is_read_up_to_there() -> None:
+    wide = {f"key{'abcdefghij'[number // 10]}{'abcdefghij'[number % 10]}": {"state": "open"} for number in range(90)}
+    shorter = shorter_result(json.dumps({"status": "open", "codes": [1, 2], "all": wide}))
+    assert {"status=open", "codes[]", "all.keyaa.state=open"} <= facts_of_result(shorter).keys()
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        '{"a": "\\ud800", "b": "' + "x" * 900 + '"}',
+        "{" * 700,
+        "[" * 99_000,
+        '{"a": [' + "1," * 900,
+        "['" + "a" * 900,
+        '{"a": 1e999, "b": "' + "y" * 900 + '"}',
+        "}" * 700,
+        "word " * 300,
+    ],
+)
+def test_a_long_result_of_any_kind_is_cut_so_that_it_can_be_stored(result: str) -> None:
+    shorter = shorter_result(result)
+    assert len(shorter) <= KEPT_CHARS
+    assert shorter.encode()
+    assert len(facts_of_result(shorter)) <= MOST_FACTS

@@ -353,3 +353,22 @@ def test_requests_in_the_same_words_are_cases_of_their_own_if_their_numbers_diff
         memory.ingest(runs)
         [first, *_] = memory.suggest(messages=list(as_messages(runs[2].turns[:-1])), speak="all")
     assert ("get_address says zone is west" in first.reason) is numbered
+
+
+def test_a_word_of_a_result_decides_however_long_the_result_is(tmp_path: Path) -> None:
+    """What is stored of a long result, and what an agent sees of it, are the same facts."""
+
+    def sent(number: int) -> list[Turn]:
+        zone = ("east", "west")[number % 2]
+        lines = [{"sku": f"S-{number}{line}", "left": (number * line) % 7} for line in range(60)]
+        result = json.dumps({"id": f"O-{number}", "lines": lines, "zone": zone})
+        asked = Turn("user", f"{WORDS[number % 14]} {WORDS[number * 5 % 14]} asks about order {number}")
+        looked = Turn("assistant", calls=(ToolCall("get_order", result=result),))
+        return [asked, looked, Turn("assistant", calls=(ToolCall(f"send_{zone}"),))]
+
+    with Memory.open(tmp_path) as memory:
+        memory.ingest([Trajectory(f"run {number}", tuple(sent(number)), Outcome(1, True)) for number in range(80)])
+        for number in (100, 101):
+            [first, *_] = memory.suggest(messages=list(as_messages(sent(number)[:-1])))
+            assert first.tool == ("send_east", "send_west")[number % 2]
+            assert "get_order says zone is" in first.reason
