@@ -34,7 +34,7 @@ from hepm.evidence.facts import FactTest, TestedRows, tests_of
 from hepm.evidence.learning import MOST_DECISIONS, spread
 from hepm.evidence.place import best_tests, grow_small
 from hepm.graph.delta import USER_SPOKE
-from hepm.types import SAID_LAST, ToolName
+from hepm.types import RESULTS_OF, SAID_LAST, ToolName
 
 FEWEST: Final = 3
 """Runs that bear a rule out, below which it is none."""
@@ -497,12 +497,15 @@ class _AtPlace:
         if self._place.failed:
             conditions[FAILED, True] = None
         rows = np.flatnonzero(self._under(path)).tolist()
-        called = {tool for row in rows for tool in self._rows[row].past}
+        called = [Counter(self._rows[row].past) for row in rows]
         for number, answer in path:
             test = self._tests.tests[number]
+            tool = test.source.removeprefix(RESULTS_OF)
             of_tool = not test.source.startswith("<")
-            if of_tool and (self._is_of_each_result(number) if answer else test.source not in called):
-                test = FactTest(CALLED, test.source, 0.5)
+            times = 0.5 if tool == test.source else 1.5  # there are several results of what was called twice
+            never = all(counts[tool] <= times for counts in called)
+            if of_tool and (self._is_of_each_result(number) if answer else never):
+                test = FactTest(CALLED, tool, times)
             conditions[test, answer] = None
         return tuple(conditions)
 

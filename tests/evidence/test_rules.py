@@ -128,6 +128,21 @@ def test_a_tool_is_warned_of_after_several_failures_where_another_one_works(
         assert any("drop" in rule.worse for rule in rules_for(memory, "buy")) == warned
 
 
+def test_a_condition_that_only_tells_how_often_a_tool_was_called_says_that(tmp_path: Path) -> None:
+    """Words of all results of a tool are known once it was called twice."""
+    results = {"test_line": "the signal was weak while the test of the line was running"}
+
+    def run(number: int, *tools: str) -> Trajectory:
+        calls = [Turn("assistant", "", (ToolCall(tool, {}, results.get(tool)),)) for tool in tools]
+        said = Turn("user", f"line {number} of {'abcdefghij'[number % 10] * 4} is down")
+        return Trajectory(f"{number}", (said, *calls), Outcome(1, True), task=f"{number}")
+
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(run(number, "test_line", "reset", "test_line", "replace") for number in range(24))
+        said = [test.in_words(holds=true) for rule in rules_for(memory, "reset") for test, true in rule.conditions]
+    assert said == ["test_line was not called more than once"]
+
+
 def checked(number: int, says: str, *, success: bool, tool: str = "restart", result: str = "") -> Trajectory:
     """A run that restarted what a check reported; the results of no two are equal."""
     turns = (
