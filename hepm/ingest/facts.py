@@ -78,7 +78,7 @@ def shorter_result(result: str) -> str:
     start = result[:40].lstrip()[:1]
     parsed = _parsed(result.strip()) if start in _CLOSES else None
     if parsed is not None:
-        result = json.dumps(_pruned(parsed), ensure_ascii=False, separators=(",", ":"), default=str)
+        result = json.dumps(_pruned(parsed), ensure_ascii=False, default=str)
     if len(result) > KEPT_CHARS:
         result = result[: KEPT_CHARS - 1] + CUT
     # An escape of half a character is one no more.

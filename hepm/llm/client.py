@@ -1,4 +1,4 @@
-"""The client: asks a model concurrently, within a budget, and keeps what was paid for."""
+"""The client: asks a model concurrently, within a budget, and never pays for an answer twice."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_c
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
+from weakref import WeakValueDictionary
 
 from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, InputError, LlmError
 from hepm.llm.endpoint import OPENAI_URL, Endpoint, complaint
@@ -80,6 +81,7 @@ class Client:
         # OpenAI's reasoning models know the longer name alone, old servers the shorter one.
         self._refused = frozenset({"max_tokens" if endpoint.base_url == OPENAI_URL else "max_completion_tokens"})
         self._lock = Lock()  # held while the ledger or what is known of the endpoint is used
+        self._asking: WeakValueDictionary[str, Lock] = WeakValueDictionary()  # one held per question being asked
 
     def __enter__(self) -> Self:
         return self
@@ -153,20 +155,24 @@ class Client:
             return None
 
     def _result(self, question: Question[T]) -> AnswerOrFailure[T]:
-        """Find the answer, or ask."""
-        paid_before = self._find(question)
-        if paid_before:
-            self.budget.add_paid_before()
-            return paid_before
-        try:
-            value, paid = self._ask(question)
-        except EndpointRefusedError:  # it will answer no other question either
-            raise
-        except LlmError as error:
-            return Failed(question, error)
+        """Find the answer, or ask. Of equal questions one is asked; the others find its answer."""
+        key = question.key(self.endpoint.model)
         with self._lock:
-            self._ledger.put(question.key(self.endpoint.model), paid)
-        return Answered(question, value, paid_before=False)
+            asking = self._asking.setdefault(key, Lock())
+        with asking:
+            paid_before = self._find(question)
+            if paid_before:
+                self.budget.add_paid_before()
+                return paid_before
+            try:
+                value, paid = self._ask(question)
+            except EndpointRefusedError:  # it will answer no other question either
+                raise
+            except LlmError as error:
+                return Failed(question, error)
+            with self._lock:
+                self._ledger.put(key, paid)
+            return Answered(question, value, paid_before=False)
 
     def _ask(self, question: Question[T]) -> tuple[T, PaidAnswer]:
         messages = question.messages

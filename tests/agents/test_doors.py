@@ -114,7 +114,7 @@ def test_a_span_whose_operation_is_a_list_is_taken_as_any_other(memory: Memory) 
     spans = [SPAN | {"attributes": [LISTED]}]
     with serving(memory) as (_, url):
         taken = httpx2.post(f"{url}/otlp/v1/traces", json={"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]})
-        odd = httpx2.post(f"{url}/otlp/v1/traces", json={"resourceSpans": [{"scopeSpans": {}}]})
+        odd = httpx2.post(f"{url}/otlp/v1/traces", json={"resourceSpans": [{"scopeSpans": "x"}]})
     assert (taken.status_code, taken.json()) == (200, {})
     assert odd.status_code == 400
 

@@ -30,6 +30,16 @@ def own_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith("hepm-llm")]
 
 
+def test_equal_questions_that_are_asked_at_once_are_paid_for_once(server: Loopback, client: Client):
+    server.script = lambda _: completion("same").after(0.1)
+    twins = [text_question("run-1", step="a"), text_question("run-1", step="b"), text_question("run-1", step="a")]
+    results = [one for one in client.ask_all(twins, concurrency=3) if isinstance(one, Answered)]
+    assert [one.value for one in results] == ["same"] * 3
+    assert sorted(one.paid_before for one in results) == [False, True, True]
+    assert len(server.requests) == 1
+    assert (client.budget.used.calls, client.budget.paid_before) == (1, 2)
+
+
 def test_results_come_as_they_finish_and_not_as_they_were_asked(server: Loopback, client: Client):
     others_came = threading.Event()
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from random import Random
 from threading import Lock
 from typing import Any, Final, Self, TypeVar, cast
+from weakref import WeakValueDictionary
 
 from hepm.agents.loop import Complete
 from hepm.agents.wire import Object
@@ -119,6 +120,7 @@ class RehearsingClient(Client):
         self.budget = Budget()
         self._ledger = ledger
         self._lock = Lock()
+        self._asking = WeakValueDictionary()
 
     def _ask(self, question: Question[_T]) -> tuple[_T, PaidAnswer]:
         text = _plain_answer(question)
