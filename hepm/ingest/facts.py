@@ -19,6 +19,8 @@ from itertools import chain, islice
 from typing import Final
 from xml.etree import ElementTree
 
+from hepm.ingest.fields import as_text
+from hepm.ingest.formats.parts import result_text
 from hepm.text import CUT, FUNCTION_WORDS
 from hepm.types import JSON
 
@@ -71,26 +73,40 @@ _NO_WORD: Final = frozenset(
 def shorter_result(result: str) -> str:
     """A result as it is stored and compared: at most `KEPT_CHARS`; of an object or a list as JSON, what tells most.
 
-    What has no parts comes first, lists and texts inside are cut; a list that was cut ends with "…".
+    What has no parts comes first, lists and texts inside are cut; a list that was cut ends with "…". Of the content
+    parts of the Model Context Protocol the text is kept.
     """
+    if '"text"' in result and '"type"' in result and len(result) <= _PARSED_CHARS:
+        result = _text_of_parts(result)
     if len(result) <= KEPT_CHARS:
         return result
-    start = result[:40].lstrip()[:1]
-    parsed = _parsed(result.strip()) if start in _CLOSES else None
+    parsed = _parsed(result.strip()) if result[:40].lstrip()[:1] in _CLOSES else None
     if parsed is not None:
-        result = json.dumps(_pruned(parsed), ensure_ascii=False, default=str)
+        result = json.dumps(_pruned(parsed, 0), ensure_ascii=False, default=str)
     if len(result) > KEPT_CHARS:
         result = result[: KEPT_CHARS - 1] + CUT
     # An escape of half a character is one no more.
     return result.encode("utf-8", "replace").decode()
 
 
-def _pruned(value: JSON) -> JSON:
+def _text_of_parts(result: str) -> str:
+    """The text of {"content": [{"type": "text", "text": …}]} or of such a list; else the result itself."""
+    with suppress(ValueError, RecursionError):
+        held = json.loads(result)
+        text = result_text(held)
+        if text is not None and text != as_text(held):
+            return text
+    return result
+
+
+def _pruned(value: JSON, depth: int) -> JSON:
+    if isinstance(value, Mapping | list | tuple) and depth > _DEEPEST:
+        return CUT
     if isinstance(value, Mapping):
         keys = sorted(value, key=lambda key: isinstance(value[key], Mapping | list))
-        return {key: _pruned(value[key]) for key in keys}
+        return {key: _pruned(value[key], depth + 1) for key in keys}
     if isinstance(value, list | tuple):
-        items = [_pruned(item) for item in value[:_MOST_ITEMS]]
+        items = [_pruned(item, depth + 1) for item in value[:_MOST_ITEMS]]
         return [*items, CUT] if len(value) > _MOST_ITEMS else items
     if isinstance(value, str) and len(value) > _PRUNED_CHARS:
         return value[: _PRUNED_CHARS - 1] + CUT

@@ -188,6 +188,9 @@ def test_an_object_that_is_cut_in_the_middle_is_read_up_to_there() -> None:
         "[" * 99_000,
         '{"a": [' + "1," * 900,
         "['" + "a" * 900,
+        "[" * 700 + "]" * 700,
+        '{"content": [{"type": "text", "text": "' + "z" * 900 + '"}]}',
+        '{"type": "text", "text": 5, "content": 7, "all": "' + "z" * 900 + '"}',
         '{"a": 1e999, "b": "' + "y" * 900 + '"}',
         "}" * 700,
         "word " * 300,
@@ -198,3 +201,11 @@ def test_a_long_result_of_any_kind_is_cut_so_that_it_can_be_stored(result: str) 
     assert len(shorter) <= KEPT_CHARS
     assert shorter.encode()
     assert len(facts_of_result(shorter)) <= MOST_FACTS
+
+
+@pytest.mark.parametrize("lines", [1, 90])
+@pytest.mark.parametrize("wrapped", [lambda parts: {"content": parts, "isError": False}, lambda parts: parts])
+def test_the_text_of_content_parts_is_what_a_tool_returned(wrapped: Callable[[object], object], lines: int) -> None:
+    held = json.dumps(order(lines))
+    result = json.dumps(wrapped([{"type": "text", "text": held}]))
+    assert shorter_result(result) == shorter_result(held)
