@@ -284,13 +284,18 @@ class Trajectory:
                 yield from turn.ran
 
 
+KEPT_WORDS: Final = 200
+"""Words of all results of a tool that stay known, the latest ones: a coding agent calls its shell hundreds of times."""
+
+
 def with_result(facts: Facts, tool: ToolName, found: Mapping[str, float]) -> Facts:
     """What is known after one more result of a tool: it replaces the latest one, whose words stay known."""
     known = {tool: found}
     if tool in facts:
         words = {name: 1.0 for result in (facts[tool], found) for name in result if "~" in name}
-        if words:
-            known[RESULTS_OF + tool] = {**facts.get(RESULTS_OF + tool, {}), **words}
+        all_words = {**words, **facts.get(RESULTS_OF + tool, {})}
+        if all_words:
+            known[RESULTS_OF + tool] = dict(list(all_words.items())[:KEPT_WORDS])
     return {**facts, **known}
 
 

@@ -71,10 +71,10 @@ _NO_WORD: Final = frozenset(
 
 @lru_cache(maxsize=256)  # a session's results are asked for again before each call
 def shorter_result(result: str) -> str:
-    """A result as it is stored and compared: at most `KEPT_CHARS`; of an object or a list as JSON, what tells most.
+    """A result as it is stored and compared: at most `KEPT_CHARS`; of an object or a list as JSON, its values first.
 
-    What has no parts comes first, lists and texts inside are cut; a list that was cut ends with "…". Of the content
-    parts of the Model Context Protocol the text is kept.
+    Lists and texts inside are cut; a list that was cut ends with "…". Of the content parts of the Model Context
+    Protocol the text is kept.
     """
     if '"text"' in result and '"type"' in result and len(result) <= _PARSED_CHARS:
         result = _text_of_parts(result)
@@ -258,7 +258,7 @@ def _facts_in(value: JSON, path: str, depth: int) -> Iterator[tuple[str, float]]
             yield from _facts_in(value[key], _below(path, str(key)), depth + 1)
     elif isinstance(value, list | tuple):
         items = [item for item in value if item != CUT]
-        if len(items) == len(value):  # else nobody knows how long it was
+        if len(items) == len(value):  # of a list that was cut the length is not known
             yield f"{path}[]", len(value)
         for item in items[:_MOST_ITEMS]:
             yield from _facts_in(item, f"{path}[]", depth + 1)

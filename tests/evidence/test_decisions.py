@@ -17,7 +17,7 @@ from hepm.evidence.decisions import (
     set_families,
 )
 from hepm.graph.delta import request_of, words_of
-from hepm.types import START
+from hepm.types import KEPT_WORDS, START
 from tests.evidence.remembered import decisions_of, filled, run_of, sample_of, situation_after, told
 from tests.runs import trajectory
 
@@ -75,6 +75,20 @@ def test_what_was_known_before_a_stored_call_is_what_the_agent_knew_then(tmp_pat
     assert list(stored.past) == list(lived.past)
     assert stored.facts == lived.facts
     assert (stored.words, stored.again) == (lived.words, lived.again)
+
+
+def test_of_a_tool_that_is_called_again_and_again_the_latest_words_are_known(tmp_path: Path) -> None:
+    letters = "abcdefghij"
+    results = [" ".join(f"{letters[n // 10]}{letters[n % 10]}{letter * 3}" for letter in letters) for n in range(60)]
+    calls = [Turn("assistant", calls=(ToolCall("bash", result=result),)) for result in results]
+    run = Trajectory("shell", (Turn("user", "repair the build"), *calls), Outcome(success=True))
+    with filled(tmp_path, [run]) as memory:
+        stored = Situation.before(decisions_of(memory, "shell")[-1], list(sample_of(memory).numbers))
+    assert stored.facts == situation_after(run.turns[:-1]).facts
+    known = stored.facts["results of bash"]
+    assert len(known) == KEPT_WORDS
+    assert "~fiaaa" in known  # of the last result before it, and none of the first
+    assert "~aaaaa" not in known
 
 
 def test_only_the_latest_result_of_a_tool_is_known(tmp_path: Path) -> None:

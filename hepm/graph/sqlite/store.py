@@ -220,6 +220,7 @@ class SQLiteTransaction(Transaction):
         self._put("set_meta", _meta_rows(values))
 
     def put_lessons(self, rows: Sequence[LessonRow], vectors: Mapping[str, Float32Array]) -> None:
+        """Store lessons, in place of those with their ids; `vectors` are those of their texts."""
         values: list[dict[str, object]] = []
         for row in rows:
             vector = vectors.get(row.text)
