@@ -140,13 +140,13 @@ def write_page(
     """Write the page; returns how many tools and edges it has, and what is left out, in words."""
     from hepm.atomic_file import atomic_file
     from hepm.report.forks import forks_of
-    from hepm.web.graph_page import content_of, left_out_of, render_page
+    from hepm.web.graph_page import content_of, render_page
 
     # The page holds all it shows: it opens without a server or a network.
     rules = memory.evidence(namespace).rules(anew=False)
     forks = forks_of(rules, memory.store, namespace=namespace)
-    content = content_of(memory, namespace, focus=focus, max_tools=_MOST, forks=forks)
-    html = render_page(content, title=title).encode("utf-8")
+    content = content_of(memory, namespace, focus=focus, max_tools=_MOST)
+    html = render_page(content, title=title, forks=forks).encode("utf-8")
     with atomic_file(page, "the page") as file:
         file.write_bytes(html)
-    return count_of(content.tool_count, "tool"), count_of(len(content.edges), "edge"), left_out_of(content)
+    return count_of(content.tool_count, "tool"), count_of(len(content.edges), "edge"), content.omissions

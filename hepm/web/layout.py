@@ -8,30 +8,22 @@ from typing import Any, Final, TypeAlias
 
 import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
 
 from hepm.types import START
 
-FloatArray: TypeAlias = NDArray[np.float64]
 Rows: TypeAlias = Sequence[Mapping[str, Any]]
 
 # Windows and names are wider than high, so the plane is stretched.
 _WIDE: Final = 1.35
-# Room for a part of each name, in the page's own units. Names keep one size on the screen: zooming in makes room.
-_CHARACTER: Final = 4.2
-# Room for an arrow between two dots.
-_GAP: Final = 36.0
-# Share of the plane that boxes cover: denser and arrows vanish, sparser and a window shows only dots.
-_FILLED: Final = 0.34
+_ROOM: Final = 140.0  # page units from a dot to the next, if all lay on a grid
 _START_RADIUS: Final = 16
 _ROUNDS: Final = 100
 
 
 def layout(tools: Rows, edges: Rows, places: Mapping[str, tuple[int, int]] | None = None) -> list[tuple[int, int, int]]:
-    """(x, y, radius) of each tool: linked tools near each other, boxes apart, START on the left. O(n²).
+    """(x, y, radius) of each tool: linked tools near each other, START on the left. O(n²).
 
-    Strong edges pull more (Fruchterman and Reingold 1991, `networkx.spring_layout`). The area of a dot grows with the
-    calls.
+    Strong edges pull more (Jacomy et al. 2014, `networkx.forceatlas2_layout`). The area of a dot grows with the calls.
 
     Args:
         places: Known places by name, which are kept if they are known of all tools.
@@ -42,13 +34,13 @@ def layout(tools: Rows, edges: Rows, places: Mapping[str, tuple[int, int]] | Non
         by_calls = round(9 + 15 * math.sqrt(min(tool["calls"], most) / most))
         radii.append(_START_RADIUS if tool["name"] == START else by_calls)
     if places is None or not all(tool["name"] in places for tool in tools):
-        xy = _drawn(tools, edges, radii)
+        xy = _drawn(tools, edges)
     else:
         xy = [places[tool["name"]] for tool in tools]
     return [(round(x), round(y), radius) for (x, y), radius in zip(xy, radii, strict=True)]
 
 
-def _drawn(tools: Rows, edges: Rows, radii: Sequence[int]) -> list[tuple[float, float]]:
+def _drawn(tools: Rows, edges: Rows) -> list[tuple[float, float]]:
     """The centre of each tool, in the page's units."""
     if len(tools) <= 1:
         return [(0.0, 0.0)] * len(tools)
@@ -58,44 +50,13 @@ def _drawn(tools: Rows, edges: Rows, radii: Sequence[int]) -> list[tuple[float, 
         # A share of one run says less than the same share of many.
         weight = 0.2 + edge["weight"] * (1 - 1 / (2 + edge["support"]))
         graph.add_edge(edge["source"], edge["target"], weight=weight)
-    by_number = nx.spring_layout(graph, iterations=_ROUNDS, seed=1, method="force")
+    by_number = nx.forceatlas2_layout(graph, max_iter=_ROUNDS, weight="weight", seed=1)
     xy = np.array([by_number[number] for number in range(len(tools))])
     xy -= xy.mean(axis=0)
     if tools[0]["name"] == START:
         # Turned so that it points to the left, where reading begins.
         cos, sin = -xy[0] / (float(np.linalg.norm(xy[0])) or 1.0)
         xy = xy @ np.array([[cos, -sin], [sin, cos]])
+    xy *= _ROOM * math.sqrt(len(tools)) / np.ptp(xy, axis=0).max()
     xy[:, 0] *= _WIDE
-
-    # The plane grows until the boxes of names and dots cover `_FILLED` of it.
-    boxes = _boxes(tools, radii)
-    across = np.maximum(np.ptp(xy, axis=0), 0.25)
-    xy = _pushed_apart(xy * math.sqrt(boxes.prod(axis=1).sum() / _FILLED / across.prod()), boxes)
-    return [(float(x), float(y)) for x, y in xy - (xy.max(axis=0) + xy.min(axis=0)) / 2]
-
-
-def _boxes(tools: Rows, radii: Sequence[int]) -> FloatArray:
-    """Width and height that each tool needs for its dot and its name, shape (n, 2)."""
-    boxes: list[tuple[float, float]] = []
-    for tool, radius in zip(tools, radii, strict=True):
-        width = max(_CHARACTER * len(tool["label"]), 2 * radius)
-        boxes.append((width + _GAP, 2 * radius + _GAP))
-    return np.array(boxes)
-
-
-def _pushed_apart(xy: FloatArray, boxes: FloatArray) -> FloatArray:
-    """Boxes that overlap move apart along the shorter way until none does or the rounds are over."""
-    # Two boxes are apart if their centres are, by half of both sizes, on one axis at least.
-    need = (boxes[:, None, :] + boxes[None, :, :]) / 2
-    for _ in range(_ROUNDS):
-        gap = xy[:, None, :] - xy[None, :, :]
-        over = need - abs(gap)
-        hit: NDArray[np.bool_] = np.all(over > 0, axis=-1)
-        np.fill_diagonal(hit, False)
-        if not hit.any():
-            break
-        nearer = np.argmin(over, axis=-1)
-        for axis in (0, 1):
-            push = np.where(hit & (nearer == axis), np.sign(gap[..., axis]) * over[..., axis], 0.0)
-            xy[:, axis] += 0.3 * push.sum(axis=1)
-    return xy
+    return [(float(x), float(y)) for x, y in xy]

@@ -53,7 +53,7 @@ from hepm.web.answers import (
 )
 from hepm.web.document import filled
 from hepm.web.doors import Door, as_json, door
-from hepm.web.graph_page import content_of, counts_of, graph_data, texts_of
+from hepm.web.graph_page import content_of, texts_of
 from hepm.web.transcripts import REQUEST_CHARS, transcript_of
 
 MOST_TOOLS: Final = 200
@@ -244,12 +244,12 @@ class _Page:
         # The report takes seconds: forks are marked once it was looked at.
         report = self._kept.get(("report", namespace))
         forks = () if report is None else report.value.forks
-        content = content_of(self._memory, namespace, focus=tool, max_tools=MOST_TOOLS, evidence=False, forks=forks)
+        content = content_of(self._memory, namespace, focus=tool, max_tools=MOST_TOOLS, evidence=False)
         # Tools stay where they were drawn before, so that the eye finds them again.
         places = None
         if before is not None:
             places = {known["name"]: (known["x"], known["y"]) for known in before["tools"]}
-        return {**graph_data(content, places), "counts": counts_of(content), "others": content.left_out}
+        return {**content.data(places, forks), "counts": content.counts, "others": content.left_out}
 
     def edge(self, request: Request, asked: EdgeQuery) -> Object:
         """Runs and summaries behind the edge between two tools."""

@@ -11,7 +11,7 @@ import pytest
 from hepm import Memory
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.sqlite.connection import load_statements
-from hepm.web.graph_page import left_out_of, read_content
+from hepm.web.graph_page import read_content
 from tests.runs import trajectory
 
 
@@ -62,7 +62,7 @@ def test_of_too_many_edges_each_tool_keeps_its_strongest_and_the_page_says_how_m
         full = read_content(graph, evidence=None, outcomes=(0, 0), max_tools=15)
         assert len(full.edges) == 240  # fifteen of each tool
         assert full.edges_left_out == len(among) ** 2 - 240
-        assert left_out_of(full) == f" (45 more tools and {full.edges_left_out} weaker edges left out)"
+        assert full.omissions == f" (45 more tools and {full.edges_left_out} weaker edges left out)"
         assert {edge["source"] for edge in full.edges} == {edge["target"] for edge in full.edges} == {*range(16)}
 
 
