@@ -82,7 +82,9 @@ def scorer(model: str, seed: int, data) -> Callable[[Situations], np.ndarray]:
         tools_TD = sgc.smoothed(data["tool"].x.numpy(), ends.numpy())
 
         def plain(now: Situations) -> np.ndarray:
-            return sgc.scores(now.state_QD[0], tools_TD, follows[now.before_Q2[0, 0]])
+            found = tools_TD @ now.state_QD[0]
+            found[follows[now.before_Q2[0, 0]]] += 2.0  # before all others: cosines are at most 2 apart
+            return found
 
         return plain
     call, success_R = data["call"], data["run"].success

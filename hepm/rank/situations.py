@@ -13,7 +13,7 @@ from hepm.embed import Embedder
 from hepm.graph.delta import flags_of
 from hepm.graph.rows import Float32Array
 from hepm.policy.query import Query
-from hepm.rank.calls import FLAGS, RankerCalls
+from hepm.rank.calls import RankerCalls
 from hepm.types import START, USER_SIDE, StateSummary, ToolName
 
 _BETWEEN: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[\W_]+")
@@ -79,11 +79,6 @@ def situations_of(
     state[known] = states_SD[call["state"][rows[known]]]
     before = np.stack([call["last"][rows], call["second"][rows]], axis=1)
     return Situations(state, np.where(before >= 0, before, tools), times, distance, call["flags"][rows])
-
-
-def flag_columns(flags_Q: NDArray[Any]) -> Float32Array:
-    """The bits of `Situations.flags_Q`, shape (Q, FLAGS)."""
-    return (flags_Q[:, None] >> np.arange(FLAGS) & 1).astype(np.float32)
 
 
 def tool_vectors(names: Sequence[ToolName], described: Mapping[ToolName, str], embedder: Embedder) -> Float32Array:

@@ -24,10 +24,11 @@ from hepm.graph.rows import Float32Array
 from hepm.lab.rank.data import FEWEST_FAMILIES, graph_data
 from hepm.lab.rank.encoders import Encoder, GatV2, Hetero, Sage
 from hepm.lab.rank.leave_out import without
-from hepm.lab.rank.scorer import AttendedCalls, Batch, Scorer, StateAttention
+from hepm.lab.rank.scorer import Scorer, StateAttention
 from hepm.rank.checkpoint import Checkpoint
 from hepm.rank.ranker import MOST_READ
-from hepm.rank.situations import situations_of
+from hepm.rank.scoring import AttendedCalls
+from hepm.rank.situations import Situations, situations_of
 
 ENCODERS: Final[dict[str, type[Encoder]]] = {"sage": Sage, "gatv2": GatV2, "hetero": Hetero}
 GROUPS: Final = 5
@@ -82,7 +83,7 @@ class GraphRanker(nn.Module):
             self.attention = StateAttention(dimensions)
 
     def forward(
-        self, graph: HeteroData, batch: Batch, memory: AttendedCalls, hidden_QN: Tensor | None = None
+        self, graph: HeteroData, batch: Situations, memory: AttendedCalls, hidden_QN: Tensor | float = 0.0
     ) -> Tensor:
         """Scores of all tools, shape (Q, T); see `StateAttention` for `hidden_QN`."""
         scores = self.scorer(self.encoder(graph), batch)
@@ -192,9 +193,9 @@ class _Examples:
         out_R = torch.from_numpy((self._group_R == group) | (self._group_R == 0))
         return without(self._data, out_R, seed=number).to(str(self._device))
 
-    def _batch(self, rows: NDArray[np.intp]) -> Batch:
+    def _batch(self, rows: NDArray[np.intp]) -> Situations:
         now = situations_of(rows, self._calls, self._data["state"].x.numpy(), self._tools)
-        return Batch(*map(self._tensor, now))
+        return Situations(*map(self._tensor, now))
 
     def _remembered(self, asked: NDArray[np.intp], rng: np.random.Generator) -> tuple[AttendedCalls, Tensor]:
         """What attention reads, and which of it is hidden from each call asked for.
@@ -218,7 +219,7 @@ class _Examples:
     def _tensor(self, values: NDArray[Any]) -> Tensor:
         return torch.from_numpy(values).to(self._device)
 
-    def batches(self, number: int) -> Iterator[tuple[HeteroData, Batch, AttendedCalls, Tensor, Tensor]]:
+    def batches(self, number: int) -> Iterator[tuple[HeteroData, Situations, AttendedCalls, Tensor, Tensor]]:
         """The batches of an epoch: each of one group, with the graph of the others and their calls."""
         rng = np.random.default_rng([self._options.seed, number])
         drawn = rng.permutation(self._learned)[:MOST_CALLS]

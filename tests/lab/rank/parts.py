@@ -6,7 +6,6 @@ from torch_geometric.data import HeteroData
 from benchmarks.parts.gnn4plan import Gnn4Plan, bpr_loss
 from hepm.lab.rank.data import AFTER, BEFORE, NEXT, graph_data
 from hepm.lab.rank.leave_out import without
-from hepm.lab.rank.scorer import AttendedCalls, Batch
 from hepm.lab.rank.train import Epoch, TrainOptions, build, export, train
 
 __all__ = [
@@ -14,8 +13,6 @@ __all__ = [
     "BEFORE",
     "NEXT",
     "QUICK",
-    "AttendedCalls",
-    "Batch",
     "Epoch",
     "Gnn4Plan",
     "HeteroData",

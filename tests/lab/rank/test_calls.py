@@ -45,6 +45,8 @@ def untrained(memory: Memory) -> Ranker:
         "tools": some(len(TOOLS), HIDDEN),
         "scorer.none": some(1, HIDDEN),
         "scorer.state.weight": some(HIDDEN, size),
+        "scorer.state.bias": some(HIDDEN),
+        "scorer.out.bias": some(HIDDEN),
         "scorer.bias": some(HIDDEN),
         "scorer.own": some(3),
         "scorer.flags.weight": some(HIDDEN, 3),

@@ -14,6 +14,7 @@ from hepm.policy import Query
 from hepm.rank.calls import read_calls
 from hepm.rank.checkpoint import Checkpoint
 from hepm.rank.ranker import Ranker
+from hepm.rank.scoring import AttendedCalls
 from hepm.rank.situations import Situations, situations_now, situations_of
 from hepm.types import StateSummary
 from tests.lab.rank.conftest import runs
@@ -21,8 +22,8 @@ from tests.lab.rank.conftest import runs
 pytestmark = pytest.mark.xdist_group("torch")
 
 
-def tensors(of: ModuleType, found: Situations) -> Any:
-    return of.Batch(*map(of.torch.from_numpy, found))
+def tensors(of: ModuleType, found: Situations) -> Situations:
+    return Situations(*map(of.torch.from_numpy, found))
 
 
 @pytest.mark.parametrize("model", ["sage", "gatv2", "hetero"])
@@ -36,7 +37,7 @@ def test_the_ranker_in_numpy_scores_as_the_trained_network(of: ModuleType, model
     call = {name: values.numpy() for name, values in data["call"].items() if name != "num_nodes"}
     about = call, data["state"].x.numpy(), len(data["tool"].name)
     read = tensors(of, situations_of(here.read, *about))
-    remembered = of.AttendedCalls(
+    remembered = AttendedCalls(
         read.state_QD, read.before_Q2, read.flags_Q, of.torch.from_numpy(call["next"][here.read])
     )
     rows = np.flatnonzero(calls.position_N > 0)[::7]
