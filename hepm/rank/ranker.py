@@ -16,7 +16,7 @@ from hepm.graph.rows import Float32Array
 from hepm.policy.query import Query
 from hepm.rank.calls import RankerCalls, read_calls
 from hepm.rank.scoring import SMOOTHING, AttendedCalls, attention, bilinear
-from hepm.rank.situations import Situations, situations_now
+from hepm.rank.situations import Array, Situations, situations_now
 from hepm.types import ToolName
 
 MOST_READ: Final = 2_048
@@ -126,7 +126,7 @@ class Ranker:
         before_N2 = np.stack([calls.last_N[rows], calls.second_N[rows]], axis=1)
         attended = AttendedCalls(calls.states_SD[states], before_N2, calls.flags_N[rows], calls.next_N[rows])
 
-        def summed(share_1N: Float32Array) -> Float32Array:
+        def summed(share_1N: Float32Array) -> Array:
             return np.bincount(attended.next_N, share_1N[0], minlength=len(here.share_K))[None]
 
         about = here.scale_S[states], here.share_K

@@ -6,13 +6,11 @@ Each is one formula, for numpy at work and for torch in training: `xp` is the li
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from hepm.rank.calls import FLAGS
-from hepm.rank.situations import Situations
+from hepm.rank.situations import Array, Situations
 
-Array: TypeAlias = Any
-"""Of numpy or torch, as `xp` says."""
 STATE_SCALE: Final = 3.0  # components of a unit vector of many dimensions are small
 SMOOTHING: Final = 0.1  # calls that every tool has beside its own
 

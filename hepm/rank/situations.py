@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,10 @@ from hepm.types import START, USER_SIDE, StateSummary, ToolName
 _BETWEEN: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[\W_]+")
 
 
+Array: TypeAlias = Any
+"""Of numpy at work, of torch in training."""
+
+
 class Situations(NamedTuple):
     """Q situations among T tools, with states of D dimensions.
 
@@ -30,11 +34,11 @@ class Situations(NamedTuple):
         flags_Q: What happened since the last call, in `FLAGS` bits.
     """
 
-    state_QD: Float32Array
-    before_Q2: NDArray[np.intp]
-    times_QT: Float32Array
-    distance_QT: Float32Array
-    flags_Q: NDArray[Any]
+    state_QD: Array
+    before_Q2: Array
+    times_QT: Array
+    distance_QT: Array
+    flags_Q: Array
 
 
 def situations_now(query: Query, calls: RankerCalls) -> Situations:

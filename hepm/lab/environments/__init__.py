@@ -40,6 +40,8 @@ class Task:
         system: The instructions and policy that the agent works by.
         family: Tasks that share what they are about: they are held apart together.
         split: "train" or "test" as published, "" where nothing is.
+        place: The environment that its runs, and what they teach, are noted under; "" for that of the task. Of several
+            environments as one, so that one memory serves all.
         gold: What the environment's authors give as right between one text of the user and the next: calls, and the
             text that they expect after them, "" where any will do. Empty where they give none.
     """
@@ -49,6 +51,7 @@ class Task:
     system: str = ""
     family: str = ""
     split: str = ""
+    place: str = ""
     gold: tuple[Turn, ...] = ()
 
 
@@ -78,11 +81,10 @@ class Episode(Protocol):
 
     def scores(self) -> Mapping[str, float]:
         """What the environment judges besides, by name, in [0, 1] with 1 the best: "f1" of an answer."""
-        ...
+        return {}
 
     def close(self) -> None:
         """Free what the run holds; it is not used any more."""
-        ...
 
 
 class Environment(Protocol):
@@ -129,15 +131,6 @@ class ScriptedEnvironment(Environment, Protocol):
         ...
 
 
-@runtime_checkable
-class JoinedEnvironment(Environment, Protocol):
-    """Several environments as one, so that one memory serves all."""
-
-    def part_of(self, task: Task) -> str:
-        """The name of the environment that a task is from."""
-        ...
-
-
 def endpoint_of_user(environment: str, does: str) -> Endpoint:
     """The model HEPM_USER_MODEL, at `Endpoint.of_user`; `does` says what the environment needs it for.
 
@@ -165,9 +158,7 @@ def tool_schema(name: str, description: str, properties: Mapping[str, Any]) -> S
 
 def place_of(environment: Environment, task: Task) -> str:
     """The environment that runs of a task, and what they teach, are noted under."""
-    if isinstance(environment, JoinedEnvironment):
-        return environment.part_of(task)
-    return environment.name
+    return task.place or environment.name
 
 
 def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
@@ -190,9 +181,8 @@ def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
     # "service-desk-0" and the next ones.
     for seed in range(desks.DESKS):
         makers[f"service-desk-{seed}"] = partial(desks.bench_desk, seed)
-    for gym in gyms.GYMS:
+    for gym in (*gyms.GYMS, gyms.ALL):
         makers[gym] = partial(gyms.Gym, gym)
-    makers[gyms.ALL] = gyms.AllGyms
     return makers
 
 

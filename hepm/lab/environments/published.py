@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from hepm.lab.environments.packages import Package
-from hepm.lab.environments.worker import JoinedWorkerEnvironment, PlayedWorkerEnvironment, WorkerEnvironment
+from hepm.lab.environments.worker import PlayedWorkerEnvironment, WorkerEnvironment
 
 _TAU2: Final = ("retail", "airline", "telecom", "telecom_full")
 _TOOLSANDBOX_NEEDS: Final = (
@@ -79,9 +79,7 @@ def published(benchmark: str, part: str, source: str = "") -> WorkerEnvironment:
     """The tasks of a part of a benchmark; one that runs from a checkout finds it at `source`."""
     package = replace(BENCHMARKS[benchmark][0], source=source)
     kind = WorkerEnvironment
-    if benchmark == "userrl" and not part:
-        kind = JoinedWorkerEnvironment
-    elif part.endswith("user") or (benchmark == "userrl" and part != "function"):
+    if part.endswith("user") or (benchmark == "userrl" and part != "function"):
         kind = PlayedWorkerEnvironment
     return kind(name_of(benchmark, part), package, f"{benchmark.replace('-', '_')}_backend", part)
 

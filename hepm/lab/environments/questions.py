@@ -138,7 +138,7 @@ class QuestionEnvironment:
             # Questions of files have no known searches: a task without gold calls.
             calls = tuple(ToolCall(SEARCH, {"query": query}) for query in asked.searches)
             gold = (Turn("assistant", asked.answers[0], calls),)
-            tasks.append(Task(asked.id, asked.text, _SYSTEM, asked.kind or asked.id, asked.split, gold))
+            tasks.append(Task(asked.id, asked.text, _SYSTEM, asked.kind or asked.id, asked.split, gold=gold))
         return tasks
 
     def start(self, task: Task, *, seed: int = 0) -> QuestionEpisode:

@@ -205,7 +205,7 @@ class WorkerEnvironment:
             worker = self._take()
         try:
             # Outside the lock: making a state may take seconds.
-            worker.ask("start", self._part, task.id, seed)
+            worker.ask("Episode", self._part, task.id, seed)
         except EpisodeError:
             self._idle.append(worker)
             raise
@@ -253,11 +253,3 @@ class PlayedWorkerEnvironment(WorkerEnvironment):
         """A fresh state; the seed is sent with each request to the model."""
         model = self.user.model
         return super().start(task, seed=seed, ask=lambda body: (ask or self.chat)({"model": model, **body}))
-
-
-class JoinedWorkerEnvironment(PlayedWorkerEnvironment):
-    """All parts of a benchmark: a `hepm.lab.environments.JoinedEnvironment`. Ids of tasks begin with their part."""
-
-    def part_of(self, task: Task) -> str:
-        """The environment of the part: "userrl-turtle" of "turtle-test-3"."""
-        return f"{self.name}-{task.id.partition('-')[0]}"

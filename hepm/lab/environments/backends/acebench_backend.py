@@ -115,18 +115,15 @@ def in_order(ideal: list[Any], made: list[Any]) -> float:
     """Process accuracy n/m: the longest common subsequence of ideal and made calls, by the length of the ideal."""
     if not ideal:
         return 1.0
-    # One row of the table of lengths at a time: row[n] is that for the ideal calls so far and the first n made ones.
-    row = [0] * (len(made) + 1)
+    # before[n] is the length for the ideal calls before this one and the first n made ones.
+    before = [0] * (len(made) + 1)
     for ideal_call in ideal:
-        diagonal = 0  # row[n - 1] of the row before
-        for n, made_call in enumerate(made, 1):
-            above = row[n]
-            if ideal_call == made_call:
-                row[n] = diagonal + 1
-            else:
-                row[n] = max(above, row[n - 1])
-            diagonal = above
-    return row[-1] / len(ideal)
+        lengths = [0]
+        for n, made_call in enumerate(made):
+            longest = before[n] + 1 if ideal_call == made_call else max(before[n + 1], lengths[n])
+            lengths.append(longest)
+        before = lengths
+    return before[-1] / len(ideal)
 
 
 def as_published(ideal: list[Any], made: list[Any]) -> float:
@@ -142,10 +139,12 @@ def as_published(ideal: list[Any], made: list[Any]) -> float:
     return found / len(ideal)
 
 
-class AceBenchEpisode:
+class Episode:
     """A run: instances of the authors' classes, the calls, and the user if a model plays it."""
 
-    def __init__(self, kind: str, mode: str, id: str) -> None:
+    def __init__(self, part: str, id: str, seed: int) -> None:
+        del seed  # nothing is drawn
+        kind, _, mode = part.partition("-")
         self._record = _records(kind)[id]
         self._mode = mode
         self._utils: Any = importlib.import_module(f"model_inference.{kind}.{kind}_utils")
@@ -236,10 +235,3 @@ class AceBenchEpisode:
         for name in list(module):
             if name.startswith(f"hepm_{self._id}_"):
                 del module[name]
-
-
-def start(part: str, task: str, seed: int) -> AceBenchEpisode:
-    """A fresh episode; nothing is drawn."""
-    del seed
-    kind, _, mode = part.partition("-")
-    return AceBenchEpisode(kind, mode, task)

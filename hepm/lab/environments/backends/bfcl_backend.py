@@ -47,13 +47,16 @@ def _lines(path: Any) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-class BfclEpisode:
+class Episode:
     """A run: its calls, and the objects that the package keeps for it by name."""
 
-    def __init__(self, entry: dict[str, Any]) -> None:
-        self._entry = entry
+    def __init__(self, part: str, task: str, seed: int) -> None:
+        del seed  # nothing in BFCL is drawn but from seeds of its own
+        if task not in _entries:
+            tasks(part)
+        self._entry = _entries[task]
         self._name = f"episode{next(_names)}"
-        self._category = entry["id"].rpartition("_")[0]
+        self._category = task.rpartition("_")[0]
         self._turns: list[list[list[str]]] = [[]]  # calls by turn and step
         self._run([])
 
@@ -122,11 +125,3 @@ def _forget(name: str) -> None:
     for kept in dir(_utils):
         if kept.startswith(f"{name}_"):
             delattr(_utils, kept)
-
-
-def start(part: str, task: str, seed: int) -> BfclEpisode:
-    """A fresh episode; nothing in BFCL is drawn but from seeds of its own."""
-    del seed
-    if task not in _entries:
-        tasks(part)
-    return BfclEpisode(_entries[task])

@@ -110,13 +110,14 @@ def _gold(task: Any) -> list[Any]:
     return [[calls, "\n".join(right["communicate_info"] or ())]]
 
 
-class Tau2Episode:
+class Episode:
     """A run: its databases, its messages, and the user if a model plays it."""
 
-    def __init__(self, domain: str, mode: str, task: Any, seed: int) -> None:
+    def __init__(self, part: str, id: str, seed: int) -> None:
+        known, domain, mode = _parts(part)
         self._domain = domain
         self._mode = mode
-        self._task = task
+        self._task = task = _tasks(known)[id]
         self._state = _registry.get_env_constructor(domain)(solo_mode=mode == "solo")
         begin = task.initial_state
         self._state.set_state(
@@ -194,9 +195,3 @@ class Tau2Episode:
             run, self._task, _evaluator.EvaluationType.ALL, self._mode == "solo", self._domain
         )
         return float(judged.reward)
-
-
-def start(part: str, task: str, seed: int) -> Tau2Episode:
-    """A fresh episode; the seed goes to the model that plays the user."""
-    known, domain, mode = _parts(part)
-    return Tau2Episode(domain, mode, _tasks(known)[task], seed)

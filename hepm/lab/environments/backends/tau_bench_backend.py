@@ -47,10 +47,11 @@ def tasks(part: str) -> list[dict[str, Any]]:
     return records
 
 
-class TauBenchEpisode:
+class Episode:
     """A run. Their reward replays the right actions in the same environment: it is taken once, at the end."""
 
-    def __init__(self, task: str) -> None:
+    def __init__(self, part: str, task: str, seed: int) -> None:
+        del part, seed  # nothing is drawn
         split, _, number = task.partition("-")
         self._begun = self._ended = False
         self._reward = 0.0
@@ -89,9 +90,3 @@ class TauBenchEpisode:
     def reward(self) -> float:
         """By the authors' comparison of databases and outputs; 0 before the end, as for a run out of steps."""
         return self._reward
-
-
-def start(part: str, task: str, seed: int) -> TauBenchEpisode:
-    """A fresh episode; nothing in it is drawn."""
-    del part, seed
-    return TauBenchEpisode(task)

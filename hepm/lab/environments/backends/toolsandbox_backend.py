@@ -115,14 +115,15 @@ def _texts(context: Any, sender: Any, recipient: Any) -> list[str]:
     return texts
 
 
-class ToolSandboxEpisode:
+class Episode:
     """A run: the context of a scenario, which the authors' roles read and write."""
 
-    def __init__(self, scenario: Any, mode: str) -> None:
-        self._scenario = scenario
+    def __init__(self, part: str, task: str, seed: int) -> None:
+        del seed  # it is sent to the model that plays the user, by hepm
+        self._scenario = scenario = _scenarios()[task]
         self._calls = 0
         self._user = None
-        if mode:
+        if part:
             self._user = _PlayedUser()
         self._context = copy.deepcopy(scenario.starting_context)
         _context.set_current_context(self._context)
@@ -179,9 +180,3 @@ class ToolSandboxEpisode:
             execution_context=self._context, max_turn_count=self._scenario.max_messages
         )
         return float(judged.similarity)
-
-
-def start(part: str, task: str, seed: int) -> ToolSandboxEpisode:
-    """A fresh episode; the seed is sent to the model that plays the user, by hepm."""
-    del seed
-    return ToolSandboxEpisode(_scenarios()[task], part)

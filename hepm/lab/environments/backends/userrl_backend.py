@@ -75,7 +75,7 @@ def tasks(part: str) -> list[dict[str, Any]]:
             for number, row in enumerate(_rows(gym, split)):
                 system, user = (message["content"] for message in row["prompt"])
                 record = {"id": f"{gym}-{split}-{number}", "request": user, "system": system, "family": gym}
-                records.append({**record, "split": split})
+                records.append({**record, "split": split, "place": f"userrl-{gym}"})
     return records
 
 
@@ -96,16 +96,18 @@ def _package(gym: str) -> Any:
     return package
 
 
-class UserRLEpisode:
+class Episode:
     """A run: an environment of UserRL, of which an agent knows one tool."""
 
-    def __init__(self, gym: str, row: dict[str, Any], seed: int) -> None:
+    def __init__(self, part: str, task: str, seed: int) -> None:
+        del part
+        gym, split, number = task.split("-")
         package = _package(gym)
         self._gym = gym
         self._rewards: list[tuple[str, float]] = []
         self._over = self._begun = False
         config = package.get_default_config()
-        known = row["reward_model"]
+        known = _rows(gym, split)[int(number)]["reward_model"]
         source = str(known.get("id") or known["title"])
         given = {"max_steps": _TURNS, "data_mode": "single", "data_source": source}
         given |= _SETTINGS.get(gym, {})
@@ -183,10 +185,3 @@ class UserRLEpisode:
 @cache
 def _schema() -> dict[str, Any]:
     return _yaml.safe_load((_ROOT / "eval" / "schema" / "interact_tool.yaml").read_text("utf-8"))["tool_schema"]
-
-
-def start(part: str, task: str, seed: int) -> UserRLEpisode:
-    """A fresh episode; the seed is sent to the model that plays the user, by hepm."""
-    del part
-    gym, split, number = task.split("-")
-    return UserRLEpisode(gym, _rows(gym, split)[int(number)], seed)

@@ -26,25 +26,27 @@ CREDIT: Final[Mapping[str, CreditMethod]] = dict.fromkeys(
 class Gym:
     """20 tasks of a gym, of `functions` 20 of each of six kinds; the last fifth of each kind is the test split.
 
+    The name `ALL` is for the eight gyms as one environment, so that one library serves all (PRIME, tables 1 and 2).
     Runs of a task with the same actions are equal.
     """
 
-    def __init__(self, gym: str) -> None:
-        self.name = gym
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def tasks(self) -> Sequence[Task]:
-        """The tasks, in a fixed order; "turtle-7" is the task of line 7."""
+        """The tasks, in a fixed order, gym by gym; "turtle-7" is the task of line 7."""
         tasks: list[Task] = []
-        known = Counter(record["kind"] for record in records(self.name))
-        seen: Counter[str] = Counter()
-        for number, record in enumerate(records(self.name)):
-            kind = record["kind"]
-            # By number, so that the split is the same everywhere.
-            split = "train" if seen[kind] < known[kind] * 4 / 5 else "test"
-            seen[kind] += 1
-            gold = Turn("assistant", "", tuple(ToolCall(*action) for action in record["right"]))
-            system = written("gyms")[self.name]["system"]
-            tasks.append(Task(f"{self.name}-{number}", record["request"], system, kind, split, (gold,)))
+        for gym in GYMS if self.name == ALL else (self.name,):
+            known = Counter(record["kind"] for record in records(gym))
+            seen: Counter[str] = Counter()
+            system = written("gyms")[gym]["system"]
+            for number, record in enumerate(records(gym)):
+                kind = record["kind"]
+                # By number, so that the split is the same everywhere.
+                split = "train" if seen[kind] < known[kind] * 4 / 5 else "test"
+                seen[kind] += 1
+                gold = Turn("assistant", "", tuple(ToolCall(*action) for action in record["right"]))
+                tasks.append(Task(f"{gym}-{number}", record["request"], system, kind, split, gym, (gold,)))
         return tasks
 
     def start(self, task: Task, *, seed: int = 0) -> GymEpisode:
@@ -55,21 +57,3 @@ class Gym:
 
     def close(self) -> None:
         """Nothing is held."""
-
-
-class AllGyms(Gym):
-    """The eight gyms as one environment, so that one library serves all (PRIME, tables 1 and 2)."""
-
-    def __init__(self) -> None:
-        super().__init__(ALL)
-
-    def tasks(self) -> Sequence[Task]:
-        """The tasks of all gyms, gym by gym."""
-        tasks: list[Task] = []
-        for gym in GYMS:
-            tasks += Gym(gym).tasks()
-        return tasks
-
-    def part_of(self, task: Task) -> str:
-        """The gym that a task is from, which its run and its lessons name as their environment."""
-        return task.id.rpartition("-")[0]

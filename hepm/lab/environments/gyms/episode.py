@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from hepm.lab.environments import Schema, ToolFailed, tool_schema
+from hepm.lab.environments import Episode, Schema, ToolFailed, tool_schema
 
 _DATA: Final = Path(__file__).parents[1] / "data"
 _ENDING: Final = ("answer", "finish", "submit")
@@ -42,7 +42,7 @@ def matched(words: str, text: str) -> bool:
     return re.search(rf"\b(?:{words})", text, re.IGNORECASE) is not None
 
 
-class GymEpisode:
+class GymEpisode(Episode):
     """A run of a task. The method `do_NAME` replies to the action NAME; an answer and a finish end the run.
 
     An agent calls actions as tools. It may also write them, as the paper does: "[action] Is it alive?".
@@ -132,10 +132,3 @@ class GymEpisode:
     def reward(self) -> float:
         """Of the run as it is now, in [0, 1]."""
         return self.score
-
-    def scores(self) -> Mapping[str, float]:
-        """Nothing besides the reward."""
-        return {}
-
-    def close(self) -> None:
-        """Nothing is held."""
