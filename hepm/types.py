@@ -104,20 +104,14 @@ def _to_float(owner: object, name: str, what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool as records describe it; `parameters` is the JSON Schema of its arguments, empty if unknown.
-
-    Only exports of hepm hold `aliases`, its other names, and whether it is `retired`, that is never suggested.
-    """
+    """A tool as records describe it; `parameters` is the JSON Schema of its arguments, empty if unknown."""
 
     name: ToolName
     description: str = ""
     parameters: Mapping[str, JSON] = field(default_factory=dict[str, JSON])
-    aliases: tuple[ToolName, ...] = ()
-    retired: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", _tool_name(self.name))
-        object.__setattr__(self, "aliases", tuple(map(_tool_name, self.aliases)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,14 +85,6 @@ class ToolCounts:
     errors: int = 0
 
 
-class Description(NamedTuple):
-    """A tool's description and parameters, as JSON, and when a run had them, Unix seconds; 0 without a description."""
-
-    described_at: float = 0.0
-    description: str = ""
-    parameters: str = "{}"
-
-
 @dataclass
 class StateSeen:
     """A state summary on a move, with its near-identical repeats merged into it.
@@ -312,7 +304,7 @@ class Delta:
 
     Attributes:
         run_edges: Ids of the runs that took each edge.
-        described: The first and last time that runs came with each description of a tool, and its parameters, as JSON.
+        described: By tool, description and parameters, as JSON: the first and the last time that runs came with these.
         outcomes: By tool and run: when the run ended, Unix seconds, 0 if unknown; and whether every call to the tool
             failed of which it is recorded. Tools of which nothing is recorded, and distrusted runs, are left out.
     """
@@ -321,36 +313,40 @@ class Delta:
     tools: defaultdict[ToolName, ToolCounts] = field(default_factory=lambda: defaultdict(ToolCounts))
     states: defaultdict[StateMove, dict[int, StateSeen]] = field(default_factory=lambda: defaultdict(dict))
     run_edges: defaultdict[Edge, set[str]] = field(default_factory=lambda: defaultdict(set))
-    described: defaultdict[ToolName, dict[tuple[str, str], tuple[float, float]]] = field(
-        default_factory=lambda: defaultdict(dict)
+    described: dict[tuple[ToolName, str, str], tuple[float, float]] = field(
+        default_factory=dict[tuple[ToolName, str, str], tuple[float, float]]
     )
     outcomes: dict[tuple[ToolName, str], tuple[float, bool]] = field(
         default_factory=dict[tuple[ToolName, str], tuple[float, bool]]
     )
 
     @classmethod
-    def of(cls, runs: Iterable[RunRecord], *, sign: int = 1, now: float = 0.0) -> Delta:
-        """Count runs. O(calls); no text is embedded here. With sign -1 the counts are negative.
-
-        Args:
-            now: When runs of unknown end described their tools, in Unix seconds.
-        """
+    def of(cls, runs: Iterable[RunRecord], *, sign: int = 1) -> Delta:
+        """Count runs. O(calls); no text is embedded here. With sign -1 the counts are negative."""
         delta = cls()
-        delta.add(runs, sign=sign, now=now)
+        for run in runs:
+            delta._count(run, sign)
         return delta
 
-    def add(self, runs: Iterable[RunRecord], *, sign: int = 1, now: float = 0.0) -> None:
-        """Count further runs, of any order."""
+    def describe_tools(self, runs: Iterable[RunRecord], aliases: Mapping[ToolName, ToolName], *, now: float) -> None:
+        """Add what runs say of their tools, under the tools' own names.
+
+        Args:
+            now: When runs of unknown end described their tools, Unix seconds.
+        """
         # Runs of one file share one list of tools, which is described once.
         spans: dict[int, tuple[tuple[Tool, ...], float, float]] = {}
         for run in runs:
-            self._count(run, sign)
-            if run.tools and sign > 0:
-                ended_at = now if run.ended_at is None else run.ended_at
-                _, first, last = spans.get(id(run.tools), ((), ended_at, ended_at))
-                spans[id(run.tools)] = run.tools, min(first, ended_at), max(last, ended_at)
+            ended_at = now if run.ended_at is None else run.ended_at
+            _, first, last = spans.get(id(run.tools), ((), ended_at, ended_at))
+            spans[id(run.tools)] = run.tools, min(first, ended_at), max(last, ended_at)
         for tools, first, last in spans.values():
-            self.describe(tools, first, last)
+            listed = {tool.name for tool in tools}
+            for tool in tools:
+                own = aliases.get(tool.name, tool.name)
+                # A description under the tool's own name wins over that under an alias.
+                if own == tool.name or own not in listed:
+                    self.describe(Tool(own, tool.description, tool.parameters), first, last)
 
     @property
     def labelled(self) -> bool:
@@ -367,48 +363,33 @@ class Delta:
             touched.add(tool)
         return touched
 
-    def describe(self, tools: Iterable[Tool], *times: float) -> None:
-        """Add descriptions as of some times, in Unix seconds."""
-        for tool in tools:
-            if tool.name == SUMMARY_TOOL:
-                continue
-            _ = self.tools[tool.name]  # a tool without a description is listed, too
-            if tool.description or tool.parameters:
-                text = tool.description, json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False)
-                spans = self.described[tool.name]
-                all_times = (*times, *spans.get(text, ()))
-                spans[text] = min(all_times), max(all_times)
+    def describe(self, tool: Tool, *times: float) -> None:
+        """Add a tool with its description as of some times, Unix seconds; one without a description is listed, too."""
+        if tool.name == SUMMARY_TOOL:
+            return
+        _ = self.tools[tool.name]
+        if tool.description or tool.parameters:
+            parameters = json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False)
+            description = tool.name, tool.description, parameters
+            all_times = (*times, *self.described.get(description, ()))
+            self.described[description] = min(all_times), max(all_times)
 
-    def tool_rows(self) -> Iterator[list[dict[str, Any]]]:
-        """What a store adds to its tools, by name, in lists to write one after the other: counts, then descriptions.
+    def tool_rows(self) -> list[dict[str, Any]]:
+        """What a store adds to its tools, in this order: counts, then descriptions by time, the shorter first."""
+        rows: list[dict[str, Any]] = []
+        for name, counts in sorted(self.tools.items()):
+            rows.append({"name": name, **vars(counts), "described_at": 0.0, "description": "", "parameters": "{}"})
+        descriptions: list[dict[str, Any]] = []
+        for (name, description, parameters), times in self.described.items():
+            for time in set(times):
+                text = {"described_at": time, "description": description, "parameters": parameters}
+                descriptions.append({"name": name, "calls": 0, "errors": 0, **text})
 
-        Of a tool with one description only the last time is given.
-        """
-        remaining = {tool: self._descriptions_of(tool) for tool in sorted(self.tools)}
-        counts: Mapping[ToolName, ToolCounts] = self.tools
-        while remaining:
-            rows: list[dict[str, Any]] = []
-            for tool, descriptions in remaining.items():
-                description = descriptions[0] if descriptions else Description()
-                added = counts.get(tool, ToolCounts())
-                rows.append({"name": tool, **vars(added), **description._asdict()})
-            yield rows
-            remaining = {tool: texts[1:] for tool, texts in remaining.items() if len(texts) > 1}
-            counts = {}  # written with the first description
+        def order(row: dict[str, Any]) -> tuple[Any, ...]:
+            texts = row["description"], row["parameters"]
+            return row["described_at"], *map(len, texts), *texts
 
-    def _descriptions_of(self, tool: ToolName) -> list[Description]:
-        """By time, then the shorter first."""
-        spans = self.described.get(tool, {})
-        descriptions: set[Description] = set()
-        for text, (first, last) in spans.items():
-            if len(spans) > 1:
-                descriptions.add(Description(first, *text))
-            descriptions.add(Description(last, *text))
-
-        def order(text: Description) -> tuple[Any, ...]:
-            return text.described_at, len(text.description), len(text.parameters), text
-
-        return sorted(descriptions, key=order)
+        return rows + sorted(descriptions, key=order)
 
     def _count(self, run: RunRecord, sign: int) -> None:
         edges = run.edges

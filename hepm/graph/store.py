@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -12,8 +13,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from hepm.errors import InputError
 from hepm.graph.backend import Backend
-from hepm.graph.changes import add_runs, described, forget_runs, read_rewards, rebuild
-from hepm.graph.delta import COLUMNS, Edge, RunRecord, StatePlace, request_of
+from hepm.graph.changes import add_runs, forget_runs, read_rewards, rebuild
+from hepm.graph.delta import COLUMNS, Delta, Edge, RunRecord, StatePlace, request_of
 from hepm.graph.drift import MOST_RUNS, Drift, Observation, drift_of, vouched_drift
 from hepm.graph.lessons.rows import HeldLesson, Uses
 from hepm.graph.lessons.store import LessonStore
@@ -106,8 +107,10 @@ class Store(Backend):
         """Set descriptions and parameters, replacing those from the runs so far."""
 
         def work(write: Transaction) -> None:
+            delta = Delta()
             for tool in tools:
-                write.apply(described(replace(tool, name=write.aliases.get(tool.name, tool.name))), {})
+                delta.describe(replace(tool, name=write.aliases.get(tool.name, tool.name)), time.time())
+            write.apply(delta, {})
             write.note_change()
 
         self.write(namespace, work)

@@ -7,7 +7,7 @@ that of runs which always used the tool's own name.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -96,28 +96,6 @@ def _names_any(run: Trajectory, tools: Container[ToolName]) -> bool:
     return False
 
 
-def own_names(runs: Sequence[RunRecord], aliases: Aliases) -> list[RunRecord]:
-    """The runs with the descriptions of tools under their own names; these win over those under an alias."""
-    # Runs of one file share one list of tools.
-    renamed: dict[int, tuple[Tool, ...]] = {}
-    for run in runs:
-        if id(run.tools) not in renamed and any(tool.name in aliases for tool in run.tools):
-            renamed[id(run.tools)] = _under_own_names(run.tools, aliases)
-    return [run._replace(tools=renamed.get(id(run.tools), run.tools)) for run in runs]
-
-
-def _under_own_names(tools: Sequence[Tool], aliases: Aliases) -> tuple[Tool, ...]:
-    listed = {tool.name for tool in tools}
-    kept: list[Tool] = []
-    for tool in tools:
-        own = aliases.get(tool.name, tool.name)
-        if own == tool.name:
-            kept.append(tool)
-        elif own not in listed:
-            kept.append(replace(tool, name=own))
-    return tuple(kept)
-
-
 def add_alias(
     write: Transaction, alias: ToolName, tool: ToolName, replay: RecordParser, *, rename: bool = False
 ) -> None:
@@ -180,7 +158,7 @@ def _merge_tool(write: Transaction, former: ToolRow, own: ToolName, *, rename: b
     """Delete a tool whose runs are counted under another name now; its description is kept there."""
     delta = Delta()
     parameters = cast("Mapping[str, Any]", json.loads(former.parameters))
-    delta.describe([Tool(own, former.description, parameters)], former.described_at)
+    delta.describe(Tool(own, former.description, parameters), former.described_at)
     write.apply(delta, {})
     write.mark_tools([(former.name, False, ())])
     write.drop_tool(former.name)
@@ -248,9 +226,6 @@ def _recount(write: Transaction, names: Iterable[ToolName], after: Aliases, repl
             if stored.counted:
                 counted.append(run)
     write.restate_runs(pairs)
-    for stored, _ in pairs:
-        if not stored.counted:
-            write.set_counted(stored.id, False)  # `restate_runs` lets all of them count
     write.apply(Delta.of(counted), vectors)
     write.lessons.relink({*names, *changed})
     write.note_change(everything=True)
@@ -271,7 +246,8 @@ def _owners_changed(before: Aliases, after: Aliases) -> set[ToolName]:
 def _mark_owners(write: Transaction, tools: Collection[ToolName]) -> None:
     """Set the aliases of tools, of which some may be known by their aliases alone."""
     delta = Delta()
-    delta.describe([Tool(tool) for tool in tools], 0.0)
+    for tool in tools:
+        delta.describe(Tool(tool))
     write.apply(delta, {})
     retired = {row.name: row.retired for row in write.tools()}
     marks: list[tuple[ToolName, bool, list[ToolName]]] = []

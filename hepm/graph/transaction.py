@@ -102,7 +102,7 @@ class Transaction(ABC):
 
     @abstractmethod
     def restate_runs(self, runs: Sequence[tuple[StoredRun, RunRecord]]) -> None:
-        """Set what derives from the records of stored runs; from now on they count."""
+        """Set what derives from the records of stored runs, and whether they count."""
 
     @abstractmethod
     def drop_runs(self, ids: Sequence[str]) -> None:
@@ -168,10 +168,10 @@ class Transaction(ABC):
         """Stored runs that call a tool or list it, by the text of their records."""
         return self.stored(self.rows("runs_naming", text=call_text(tool)))
 
-    def shortest_success(self, environment: str, task: str) -> StoredRun | None:
-        """The successful run of a task with fewest steps, ties by id; None if there is none."""
-        shortest = self.stored(self.rows("shortest_success", environment=environment, task=task))
-        return shortest[0] if shortest else None
+    def shortest_and_counted(self, environment: str, task: str) -> list[StoredRun]:
+        """The shortest successful run of a task, ties by id; then the one that counts, if that is another."""
+        rows = self.rows("shortest_and_counted", environment=environment, task=task)
+        return sorted(self.stored(rows), key=attrgetter("steps", "id"))
 
     def runs_holding(self, edge: Edge, keys: Sequence[int]) -> Iterable[tuple[Any, ...]]:
         """Id, end, outcome and column `sequence` of the labelled, counted runs that took an edge.

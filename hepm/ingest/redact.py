@@ -180,7 +180,7 @@ class Redactor:
         """A tool whose description and parameters hold no secret."""
         # Not by names: a schema names arguments such as "password", which are no secrets.
         parameters = _rewritten(tool.parameters, self.text, lambda _name, _value: None)
-        return Tool(tool.name, self.text(tool.description), parameters, tool.aliases, tool.retired)
+        return Tool(tool.name, self.text(tool.description), parameters)
 
     def _replaced(self, text: str) -> str:
         # Bytes in lower case: `in` and `re` run over them faster than over text.

@@ -130,7 +130,7 @@ def test_the_newest_description_stays_in_whatever_order_runs_come_and_what_chang
     assert what_changed(row) == ""
     fill(store, described("newest", 300.0, old), described("same", 400.0, old))
     (row,) = store.tools(namespace=NS)
-    assert (row.description, row.described_at, row.changed_at) == ("Finds all flights.", 400.0, 400.0)
+    assert (row.description, row.described_at, row.changed_at) == ("Finds all flights.", 400.0, 300.0)
     assert what_changed(row) == "its description is another; removed: day, via"
     fill(store, described("again", None, new), described("undescribed", None, Tool("find")))
     (row,) = store.tools(namespace=NS)

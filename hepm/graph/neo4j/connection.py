@@ -303,7 +303,7 @@ def bound(name: str, space: str, values: Mapping[str, Any]) -> dict[str, Any]:
     if name == "latest_outcomes":
         tools: Sequence[ToolName] = parameters.pop("tools")
         parameters["rows"] = [{"tool": tool, "tool_uid": uid(space, "tool", tool)} for tool in tools]
-    if name == "shortest_success":
+    if name == "shortest_and_counted":
         parameters["task_uid"] = uid(space, parameters.pop("environment"), parameters.pop("task"))
     if name == "runs_holding":
         parameters["edge"] = uid(space, "edge", parameters.pop("source"), parameters.pop("target"))

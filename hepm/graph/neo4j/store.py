@@ -336,7 +336,7 @@ class Neo4jTransaction(Sender, Transaction):
         """Set the properties of runs again that derive from their records."""
         rows: list[dict[str, Any]] = []
         for stored, run in runs:
-            rows.append(columns_of(run, self.namespace) | {"seq": stored.seq, "counted": True})
+            rows.append(columns_of(run, self.namespace) | {"seq": stored.seq, "counted": stored.counted})
             self.row_numbers[run.id] = stored.seq
             # A damaged counter may be behind the runs.
             self._last_run = max(self._last_run, stored.seq)
@@ -431,11 +431,8 @@ class Neo4jTransaction(Sender, Transaction):
         """Ends of the edges whose summaries are out of date."""
         if any(source == START for source, _ in delta.edges):
             _ = delta.tools[START]  # makes an empty row: edges need both of their tools
-        for tool_rows in delta.tool_rows():
-            rows: list[dict[str, object]] = []
-            for row in tool_rows:
-                rows.append({"uid": self._tool(row["name"]), **row})
-            self.put("add_tools", rows, namespace=self.namespace, space=self.space, start=START)
+        tools = [{"uid": self._tool(row["name"]), **row} for row in delta.tool_rows()]
+        self.put("add_tools", tools, namespace=self.namespace, space=self.space, start=START)
         self.sources |= delta.touched_tools
         edges: list[dict[str, object]] = []
         for (source, target), counts in sorted(delta.edges.items()):

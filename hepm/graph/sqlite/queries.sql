@@ -85,7 +85,7 @@ RETURNING seq;
 
 -- name: restate_trajectory
 -- What the record says, said again.
-UPDATE trajectory SET id = :id, digest = :digest, counted = 1, environment = :environment, task = :task, model = :model, user = :user, reward = :reward,
+UPDATE trajectory SET id = :id, digest = :digest, counted = :counted, environment = :environment, task = :task, model = :model, user = :user, reward = :reward,
                       success = :success, steps = :steps, ended_at = :ended_at, source = :source, sequence = :sequence,
                       said = :said, token = :token, level = :level, arm = :arm, trial = :trial, refused = :refused
 WHERE seq = :seq;
@@ -101,11 +101,14 @@ UPDATE trajectory SET record = :record, reward = :reward WHERE namespace = :name
 -- name: set_counted
 UPDATE trajectory SET counted = :counted WHERE namespace = :namespace AND id = :run;
 
--- name: shortest_success
--- Of a task's successful runs the one that counts under "shortest".
+-- name: shortest_and_counted
+-- Of a task's successful runs the one with fewest steps, ties by id, and the one that counts.
 SELECT seq, id, environment, task, success, steps, counted, record FROM trajectory
 WHERE namespace = :namespace AND environment = :environment AND task = :task AND success = 1
-ORDER BY steps, id LIMIT 1;
+  AND (counted = 1 OR seq = (
+      SELECT seq FROM trajectory
+      WHERE namespace = :namespace AND environment = :environment AND task = :task AND success = 1
+      ORDER BY steps, id LIMIT 1));
 
 -- name: select_runs
 -- A part that is not given matches everything. Users, tokens and tasks are found in their indexes.
@@ -406,23 +409,21 @@ INSERT INTO passage (namespace, source, target, trajectory) VALUES (:namespace, 
 -- name: delete_run_edges
 DELETE FROM passage WHERE trajectory = :seq;
 
--- name: states_known
--- Those of the places [sources, targets, success, key] that are stored; by the number of each in the list.
-SELECT j.key, s.id, s.summary, s.trajectory, s.step, s.seen, s.count, EXISTS (SELECT 1 FROM vector v WHERE v.state = s.id)
-FROM json_each(:places) j
-CROSS JOIN state s ON s.namespace = :namespace AND s.sources = j.value ->> '$[0]' AND s.targets = j.value ->> '$[1]'
-    AND s.success = j.value ->> '$[2]' AND s.key = j.value ->> '$[3]';
-
--- name: last_state
-SELECT coalesce(max(id), 0) FROM state;
-
 -- name: add_state
-INSERT INTO state (id, namespace, sources, targets, success, key, count, seen, trajectory, step, summary)
-VALUES (:state, :namespace, :sources, :targets, :success, :key, :count, :seen, :trajectory, :step, :summary);
+INSERT INTO state (namespace, sources, targets, success, key, count, seen, trajectory, step, summary)
+VALUES (:namespace, :sources, :targets, :success, :key, :count, :seen, :trajectory, :step, :summary)
+RETURNING id;
 
 -- name: repeat_state
--- The text is left out: setting it would write the index of states with text.
-UPDATE state SET count = :count, seen = :seen, trajectory = :trajectory, step = :step WHERE id = :state;
+-- Of two wordings the later one stays, ties by run and step. Whether that is this one, with the former text. The text is
+-- left out: setting it would write the index of states with text.
+UPDATE state SET count = count + :count,
+    (seen, trajectory, step) = (
+        SELECT iif(later, :seen, seen), iif(later, :trajectory, trajectory), iif(later, :step, step)
+        FROM (SELECT (:seen, :trajectory, :step) > (seen, trajectory, step) AS later))
+WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND success = :success AND key = :key
+RETURNING id, (seen, trajectory, step) = (:seen, :trajectory, :step), summary,
+    EXISTS (SELECT 1 FROM vector v WHERE v.state = state.id);
 
 -- name: set_text
 UPDATE state SET summary = :summary WHERE id = :state;

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from secrets import token_hex
@@ -253,7 +252,7 @@ class SQLiteTransaction(Transaction):
         for stored, run in runs:
             if stored.id != run.id:
                 self.run("free_id", id=run.id)
-            self.run("restate_trajectory", seq=stored.seq, **run.columns)
+            self.run("restate_trajectory", seq=stored.seq, counted=stored.counted, **run.columns)
             self.row_numbers[run.id] = stored.seq
 
     def drop_runs(self, ids: Sequence[str]) -> None:
@@ -281,8 +280,7 @@ class SQLiteTransaction(Transaction):
         for (source, target), counts in sorted(delta.edges.items()):
             edges.append({"source": source, "target": target, **vars(counts)})
         self._put("add_edge", edges)
-        for rows in delta.tool_rows():
-            self._put("add_tool", rows)
+        self._put("add_tool", delta.tool_rows())
 
     def drop_counts(self, delta: Delta, ids: Sequence[str]) -> None:
         self._add_counts(delta)
@@ -319,56 +317,28 @@ class SQLiteTransaction(Transaction):
         self, states: Mapping[StateMove, Mapping[int, StateSeen]], vectors: Mapping[str, Float32Array]
     ) -> None:
         """Add states, or merge them into equal ones. What stays as it is, is not written: each page counts."""
-        places = {move: _place(move) for move in states}
-        seen: list[tuple[StateMove, int, StateSeen]] = []
         for move, of_move in states.items():
-            for key, state in of_move.items():
-                seen.append((move, key, state))
-        known = self._known_states([(places[move], key) for move, key, _ in seen])
-        last = int(self.run("last_state").fetchone()[0])
-        new: list[dict[str, object]] = []
-        repeated: list[dict[str, object]] = []
-        texts: dict[int, str] = {}  # of states that need a vector, by number
-        replaced: list[dict[str, object]] = []
-        grown = defaultdict[StateMove, list[int]](list)
-        for index, (move, key, state) in enumerate(seen):
             self.sources.update(move.sources)
-            if index in known:
-                number, held, merged, has_vector = known[index]
-                merged.add(state)
-                repeated.append({"state": number, **vars(merged)})
-                if merged.summary == held and (has_vector or held is None):
-                    continue
-                self.rewritten = True
-                replaced.append({"state": number, "summary": merged.summary})
-                if held is not None:
-                    texts[number] = merged.summary
-                    continue
-                _ = grown[move]  # it lost its text to the bound, and has one again
-            else:
-                last = number = last + 1
-                new.append({"state": number, "key": key, **places[move], **vars(state)})
-                grown[move].append(number)
-            texts[number] = state.summary
-        self._put("add_state", new)
-        self._put("repeat_state", repeated)
-        self._put("set_text", replaced)
-        self._put("add_vector", _vector_rows(texts, vectors))
-        for move, numbers in grown.items():
-            self._keep_bound(places[move], numbers)
-
-    def _known_states(
-        self, places: Sequence[tuple[Mapping[str, Any], int]]
-    ) -> dict[int, tuple[int, str | None, StateSeen, bool]]:
-        """Stored states by their number in a list of places: id, text, all of it, and whether it has a vector."""
-        # Looked up in the order of their index, in which neighbours share pages.
-        queries = sorted((*place.values(), key, index) for index, (place, key) in enumerate(places))
-        rows = self.run("states_known", places=_json([query[:-1] for query in queries]))
-        known: dict[int, tuple[int, str | None, StateSeen, bool]] = {}
-        for row, number, text, trajectory, step, latest, count, has_vector in rows:
-            stored = StateSeen(text, trajectory, step, latest, count)
-            known[queries[row][-1]] = number, text, stored, bool(has_vector)
-        return known
+            place = _place(move)
+            with_text: list[int] = []  # states that have a text and had none
+            for key, state in of_move.items():
+                row = {**place, "key": key, **vars(state)}
+                known = self.run("repeat_state", **row).fetchone()
+                if known is None:
+                    number = int(self.run("add_state", **row).fetchone()[0])
+                    with_text.append(number)
+                else:
+                    number, is_latest, text, has_vector = known
+                    if not is_latest or (text == state.summary and has_vector):
+                        continue
+                    self.rewritten = True
+                    self.run("set_text", state=number, summary=state.summary)
+                    if text is None:  # it lost its text to the bound
+                        with_text.append(number)
+                vector = vectors.get(state.summary)
+                if vector is not None:  # else it waits for `reembed`
+                    self.run("add_vector", state=number, embedding=packed(to_bytes(vector)))
+            self._keep_bound(place, with_text)
 
     def _keep_bound(self, place: Mapping[str, object], new: Sequence[int]) -> None:
         bound = self.header.states_per_move
@@ -404,14 +374,6 @@ def _bound(values: Mapping[str, object]) -> dict[str, Any]:
 
 def _meta_rows(values: Mapping[str, object]) -> list[dict[str, object]]:
     return [{"key": key, "value": str(value)} for key, value in values.items()]
-
-
-def _vector_rows(texts: Mapping[int, str], vectors: Mapping[str, Float32Array]) -> Iterator[dict[str, object]]:
-    """Rows for the vectors of states, by the numbers of these; a text without a vector waits for `reembed`."""
-    for number, text in texts.items():
-        vector = vectors.get(text)
-        if vector is not None:
-            yield {"state": number, "embedding": packed(to_bytes(vector))}
 
 
 def _place(move: StateMove) -> dict[str, object]:

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from hepm.graph.lessons.rows import Answer, Exposure, LessonRow, Reported, from_record, to_record
 from hepm.graph.rows import ToolRow
 from hepm.graph.store import Store
-from hepm.ingest.fields import as_object, flag_at, is_object, number_at, string_at
+from hepm.ingest.fields import as_object, flag_at, is_object, list_at, number_at, string_at
 from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.hepm import (
     VERSION,
@@ -24,7 +24,7 @@ from hepm.ingest.formats.hepm import (
     tool_of_record,
 )
 from hepm.ingest.records import Items, RecordError, Rejection
-from hepm.types import Object
+from hepm.types import Object, Tool
 
 Content: TypeAlias = ToolRow | LessonRow | Reported | Exposure | Answer
 
@@ -118,8 +118,8 @@ def _tool(record: Object) -> ToolRow:
         changed_at=number_at(record, "changed_at") or 0.0,
         former_description=string_at(record, "former_description"),
         former_parameters=_parameters(former.parameters),
-        retired=tool.retired,
-        aliases=tuple(sorted(tool.aliases)),
+        retired=flag_at(record, "retired") is True,
+        aliases=tuple(sorted([Tool(name).name for name in list_at(record, "aliases")])),
     )
 
 

@@ -22,7 +22,6 @@ from hepm.ingest.fields import (
     object_at,
     objects_at,
     string_at,
-    text_at,
     texts_in,
 )
 from hepm.ingest.records import DECODER, MAX_NAME, RecordError, check_calls, finite, graded
@@ -101,7 +100,7 @@ def _record(t: Trajectory) -> Object:
 
 
 def _tool_record(tool: Tool) -> Object:
-    return {"name": tool.name} | _given(tool, "description", "parameters", "aliases", "retired")
+    return {"name": tool.name} | _given(tool, "description", "parameters")
 
 
 def _turn_record(turn: Turn) -> Object:
@@ -165,11 +164,8 @@ def _trajectory(record: Object) -> Trajectory:
 
 
 def tool_of_record(record: Object) -> Tool:
-    """A tool with its description, aliases, and whether it is retired; else RecordError or ValueError."""
-    aliases = tuple([text_at({"alias": alias}, "alias") for alias in list_at(record, "aliases")])
-    parameters = object_at(record, "parameters")
-    retired = flag_at(record, "retired") is True
-    return Tool(string_at(record, "name"), string_at(record, "description"), parameters, aliases, retired)
+    """A tool with its description; else RecordError or ValueError."""
+    return Tool(string_at(record, "name"), string_at(record, "description"), object_at(record, "parameters"))
 
 
 def _turn(record: Object) -> Turn:
