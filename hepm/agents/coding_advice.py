@@ -10,12 +10,11 @@ from typing import Any, Final
 
 from hepm.agents.live_run import LiveRun
 from hepm.experience.actions import ACTION_CHARS, may_be_told
-from hepm.experience.content import ContentHere, Where
-from hepm.experience.lessons import EXTRACTIVE, SOLVED_BY, counted_runs, read_lesson
+from hepm.experience.content import Where
+from hepm.experience.lessons import EXTRACTIVE, SOLVED_BY, Principle, counted_runs
 from hepm.experience.principles import Principles
 from hepm.experience.prompt import repeated_failure
 from hepm.experience.recipes import ERROR_CHARS, step_of
-from hepm.graph.lessons.rows import LessonRow, StoredLesson
 from hepm.ingest.shell.command_names import command_name
 from hepm.ingest.transitions import agent_state
 from hepm.memory import Memory
@@ -49,50 +48,40 @@ class CodingAdvice:
         repeated = repeated_failure(run.session.so_far.turns)
         if repeated is not None and not run.session.is_shadow:
             return _block([repeated.named])
-        where = _where(run)
-        content = self._content(run)
-        lessons: list[StoredLesson] = []
+        where = Where(run.session.environment, run.session.project)
+        principles = Principles(self._memory.lessons.told_to(run.session.token))
+        lessons: list[Principle] = []
         for call in calls:
-            lessons += content.recipes(step_of(call, where.project), where)
+            lessons += principles.repairs(step_of(call, where.project), where, namespace=run.namespace)
         return self._told(run, lessons)
 
-    def _content(self, run: LiveRun) -> ContentHere:
-        lessons = self._memory.lessons.told_to(run.session.token)
-        return Principles(lessons).content(namespace=run.namespace)
-
-    def _told(self, run: LiveRun, lessons: Iterable[StoredLesson]) -> str:
+    def _told(self, run: LiveRun, lessons: Iterable[Principle]) -> str:
         """The text of lessons that the session has not read yet; as in prompts, they do not depend on its level."""
-        unread = [lesson for lesson in lessons if lesson.row.id not in run.said]
-        fresh: dict[str, StoredLesson] = {}
+        unread = [lesson for lesson in lessons if lesson.id not in run.said]
+        fresh: dict[str, Principle] = {}
         for lesson in unread[:_MOST]:
-            fresh[lesson.row.id] = lesson
-            run.said[lesson.row.id] = lesson.row.text
-        return run.session.tell_lessons(list(fresh), _block([_quoted_line(lesson.row) for lesson in fresh.values()]))
+            fresh[lesson.id] = lesson
+            run.said[lesson.id] = lesson.text
+        return run.session.tell_lessons(list(fresh), _block(map(_quoted_line, fresh.values())))
 
 
 def _block(lines: Iterable[str]) -> str:
     return "\n".join([BLOCK_START, _INTRODUCTION, *[f"- {line}" for line in lines], BLOCK_END])
 
 
-def _quoted_line(row: LessonRow) -> str:
+def _quoted_line(lesson: Principle) -> str:
     """A lesson with its evidence, in which the text of an error is quoted, and a lesson in others' words whole.
 
     Commands stand as they ran: what has the form of a message or a tag is never learned (see `may_be_told`).
     """
-    own_words = row.text
-    shown = row.text
-    for subject, predicate, _ in row.triples:
+    own_words = shown = lesson.text
+    for subject, predicate, _ in lesson.triples:
         error = subject.partition(": ")[2]
         if predicate == SOLVED_BY and f"{error} → " in own_words:
             before, _, after = own_words.partition(f"{error} → ")
             own_words = f"{before}→ {after}"
             shown = f"{before}{quoted(error, ERROR_CHARS)} → {after}"
-    by_counting = row.properties["distilled_by"] == EXTRACTIVE
-    if not by_counting or len(own_words) > _LINE_CHARS or not may_be_told(own_words):
-        shown = quoted(row.text, _LINE_CHARS)
-    counted = counted_runs(read_lesson(row))
+    if lesson.distilled_by != EXTRACTIVE or len(own_words) > _LINE_CHARS or not may_be_told(own_words):
+        shown = quoted(lesson.text, _LINE_CHARS)
+    counted = counted_runs(lesson)
     return f"{shown} ({counted})" if counted else shown
-
-
-def _where(run: LiveRun) -> Where:
-    return Where(run.session.environment, run.session.project)

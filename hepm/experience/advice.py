@@ -120,8 +120,3 @@ def _likely(advice: Advice, chances: Mapping[ToolName, float]) -> bool:
     better = max((chances[tool] for tool in advice.better if tool in chances), default=1.0)
     least = max((chances.get(tool, 0.0) for tool in advice.worse), default=UNLIKELY_WAY)
     return better >= max(UNLIKELY, least)
-
-
-def places_of(principle: Principle) -> set[ToolName]:
-    """Tools after which it says something."""
-    return {call.after for call in next_calls(principle.triples)}

@@ -6,7 +6,6 @@ The place where the values of most calls stood is what a lesson names.
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from collections import Counter, defaultdict
@@ -17,6 +16,8 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from hepm.experience.transcript import went_wrong
+from hepm.ingest.facts import parsed_result
+from hepm.text import CUT
 from hepm.types import JSON, SUMMARY_TOOL, ToolCall, ToolName, Trajectory
 
 # Bounds of what is read of one result, so that a large one costs a run no more than milliseconds.
@@ -24,25 +25,14 @@ _MOST_LEAVES: Final = 400
 _MOST_ITEMS: Final = 40  # of an object or a list
 _DEEPEST: Final = 6
 _VALUE_CHARS: Final = 200
-_PARSED_CHARS: Final = 60_000
-_LINES: Final = 60
 
 # A key with two digits is an id, as in {"HAT041": {"in_stock": true}}: its path is "*", so that all such keys are one.
 _ID_KEY: Final = re.compile(r"\d{2}")
 # From 1e15 on ids that differ would be equal floats.
 _NUMBER: Final = re.compile(r"-?\d{1,15}(?:\.\d+)?")
-# "  - Flight number: HAT041": an optional bullet, a key and a value.
-_LINE: Final = re.compile(r"\s*(?:-\s+)?([A-Za-z_][\w -]{0,39}?):\s*(.*)")
 # Up to white space or brackets: "a@b.org", "#W123", "2024-05-01". `_EDGE` is stripped from both ends.
 _TOKEN: Final = re.compile(r"[^\s,;!?()\[\]{}\"“”]+")
 _EDGE: Final = " .:'’`*<>$€£"
-
-
-class Leaf(NamedTuple):
-    """A value in a result, with its path, such as "items[].id"."""
-
-    path: str
-    value: JSON
 
 
 class ValuePlace(NamedTuple):
@@ -60,7 +50,7 @@ class ValuePlace(NamedTuple):
         if self.path.endswith("*"):
             holder = f"{self.of}.{self.path}".removesuffix(".*")
             return f"a key of {holder}"
-        return f"{self.of}.{self.path.removesuffix(':')}"
+        return f"{self.of}.{self.path}"
 
 
 WORDS: Final = ValuePlace()
@@ -78,28 +68,17 @@ def comparable(value: JSON) -> str:
 
 
 @lru_cache(maxsize=2_048)  # environments return the same texts to many runs
-def leaves_of(result: str) -> tuple[Leaf, ...]:
-    """The values of a result: of JSON scalars, and keys that are ids; of other texts those of "key: value" lines."""
-    parsed = _parsed(result)
-    if isinstance(parsed, str):
-        return tuple(islice(_leaves_in_text(result), _MOST_LEAVES))
+def leaves_of(result: str) -> tuple[tuple[str, JSON], ...]:
+    """The values of a result, and keys that are ids, each after its path, such as "items[].id"; of a line its text."""
+    text = result.strip()
+    parsed = None if text.endswith(CUT) else parsed_result(text)
+    if parsed is None:
+        is_value = 0 < len(text) <= _VALUE_CHARS and "\n" not in text
+        return (("", text),) if is_value else ()
     return tuple(islice(_leaves_in(parsed, "", 0), _MOST_LEAVES))
 
 
-def _parsed(result: str) -> JSON:
-    """A result as JSON, or as Python prints it; the text itself if it is neither."""
-    text = result.strip()
-    if text[:1] not in ("{", "[") or len(text) > _PARSED_CHARS:
-        return result
-    for parse in (json.loads, ast.literal_eval):
-        try:
-            return parse(text)
-        except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
-            continue
-    return result
-
-
-def _leaves_in(value: JSON, path: str, depth: int) -> Iterator[Leaf]:
+def _leaves_in(value: JSON, path: str, depth: int) -> Iterator[tuple[str, JSON]]:
     """The scalars below a value, and keys that are ids."""
     if depth > _DEEPEST:
         return
@@ -112,23 +91,11 @@ def _leaves_in(value: JSON, path: str, depth: int) -> Iterator[Leaf]:
             name = str(key)
             key_is_id = _ID_KEY.search(name) is not None
             if key_is_id or depth == 0:
-                yield Leaf(f"{holder}*", name)
+                yield f"{holder}*", name
             below = "*" if key_is_id else name[:_MOST_ITEMS]
             yield from _leaves_in(member, f"{holder}{below}", depth + 1)
     elif value is not None and len(str(value)) <= _VALUE_CHARS:
-        yield Leaf(path, value)
-
-
-def _leaves_in_text(text: str) -> Iterator[Leaf]:
-    """Of "key: value" lines the values; a text of one line is a value, too."""
-    whole = text.strip()
-    if 0 < len(whole) <= _VALUE_CHARS and "\n" not in whole:
-        yield Leaf("", whole)
-    for line in whole.split("\n")[:_LINES]:
-        pair = _LINE.fullmatch(line)
-        if pair is not None and pair[2]:
-            # The colon tells the key of a text from the member of an object.
-            yield Leaf(f"{pair[1].strip()}:", re.sub(r"^(['\"])(.*)\1$", r"\2", pair[2].strip()))
+        yield path, value
 
 
 def _words(text: str) -> str:
@@ -138,16 +105,10 @@ def _words(text: str) -> str:
 
 
 class KnownValues:
-    """What an agent knows at one point of a run; messages and calls are added as they come.
-
-    Attributes:
-        stands: Where values stand in results, by their comparable form.
-        counts: How many different values stand at each place.
-    """
+    """What an agent knows at one point of a run; messages and calls are added as they come."""
 
     def __init__(self) -> None:
-        self.stands: defaultdict[str, set[ValuePlace]] = defaultdict(set)
-        self.counts = Counter[ValuePlace]()
+        self._stands: defaultdict[str, set[ValuePlace]] = defaultdict(set)  # in results, by the comparable form
         self._said: list[str] = []
 
     def say(self, text: str) -> None:
@@ -158,17 +119,15 @@ class KnownValues:
         """Take the results of the calls of a turn."""
         for call in calls:
             if call.result and call.error is not True:
-                for path, value in leaves_of(call.result[: 2 * _PARSED_CHARS]):
-                    place, places = ValuePlace(call.name, path), self.stands[comparable(value)]
-                    self.counts[place] += place not in places
-                    places.add(place)
+                for path, value in leaves_of(call.result):
+                    self._stands[comparable(value)].add(ValuePlace(call.name, path))
 
     def places_of(self, value: JSON) -> set[ValuePlace]:
         """Every place where a value, or all elements of a list, stand."""
         elements = [*value] if isinstance(value, list | tuple) else [value]
         if not elements:
             return set()
-        known = (self.stands.get(comparable(element), set[ValuePlace]()) for element in elements)
+        known = (self._stands.get(comparable(element), set[ValuePlace]()) for element in elements)
         places = set[ValuePlace].intersection(*known)
         if all(self._user_said(str(element)) for element in elements):
             places.add(WORDS)
@@ -202,43 +161,26 @@ class LearnedArgument:
         tasks: The tasks in which it was passed: what held in one may be a property of that task.
         values: How often each value was passed, in its comparable form.
         stood: In how many calls a place held what was passed.
-        beside: How many values stood there in all of these calls.
     """
 
     tasks: set[str] = field(default_factory=set[str])
     values: Counter[str] = field(default_factory=Counter[str])
     stood: Counter[ValuePlace] = field(default_factory=Counter[ValuePlace])
-    beside: Counter[ValuePlace] = field(default_factory=Counter[ValuePlace])
-
-    @property
-    def calls(self) -> int:
-        """Calls that passed it."""
-        return self.values.total()
-
-    def note(self, value: JSON, known: KnownValues) -> None:
-        """Count a value that a call passed, and every place where it stood before."""
-        self.values[comparable(value)] += 1
-        for place in known.places_of(value):
-            self.stood[place] += 1
-            self.beside[place] += known.counts[place]
 
     @property
     def origin(self) -> ValuePlace | None:
         """The place that held most of its values; None if too little was seen, or no place is right often enough."""
-
-        def rank(place: ValuePlace) -> tuple[int, bool, int, ValuePlace]:
-            # What also stands in words may change with them: of equals, a result is the plainer place.
-            return -self.stood[place], place == WORDS, self.beside[place], place
-
+        calls = self.values.total()
+        if calls < FEWEST_CALLS or len(self.tasks) < FEWEST_TASKS:
+            return None
         # A 0 in a result is no reason to believe that the 0 passed came from there.
-        anywhere = 2 * sum(self.values[value] for value in _ANYWHERE) > self.calls
-        place = min((place for place in self.stood if place == WORDS or not anywhere), key=rank, default=None)
-        if place is None or self.calls < FEWEST_CALLS or len(self.tasks) < FEWEST_TASKS:
-            return None
+        anywhere = 2 * sum(self.values[value] for value in _ANYWHERE) > calls
+        places = [place for place in self.stood if place == WORDS or not anywhere]
+        # What also stands in words may change with them: of equals, a result is the plainer place.
+        place = min(places, key=lambda place: (-self.stood[place], place == WORDS, place), default=WORDS)
         # What is always passed is no news, unless it was known before each call.
-        if self.stood[place] < RIGHT_FROM * self.calls or (len(self.values) == 1 and self.stood[place] < self.calls):
-            return None
-        return place
+        least = calls if len(self.values) == 1 else RIGHT_FROM * calls
+        return place if self.stood[place] >= least else None
 
 
 @dataclass(slots=True)
@@ -253,7 +195,7 @@ class ToolArguments:
         """Where the arguments come from that most calls pass, as far as one place is right for most of these."""
         origins: dict[str, ValuePlace] = {}
         for name, argument in self.arguments.items():
-            if 2 * argument.calls > self.calls and argument.origin is not None:
+            if 2 * argument.values.total() > self.calls and argument.origin is not None:
                 origins[name] = argument.origin
         return origins
 
@@ -262,15 +204,18 @@ def learn_arguments(runs: Iterable[Trajectory]) -> dict[ToolName, ToolArguments]
     """The arguments of each tool, learned from the calls without an error of successful runs."""
     learned: defaultdict[ToolName, ToolArguments] = defaultdict(ToolArguments)
     for run in runs:
-        if run.outcome.graded().success is True:
-            task = _task_of(run)
-            for known, call in replay(run):
-                tool = learned[call.name]
-                tool.runs[run.id] = None
-                tool.calls += 1
-                for name, value in call.arguments.items():
-                    tool.arguments[name].tasks.add(task)
-                    tool.arguments[name].note(value, known)
+        if run.outcome.graded().success is not True:
+            continue
+        task = _task_of(run)
+        for known, call in replay(run):
+            tool = learned[call.name]
+            tool.runs[run.id] = None
+            tool.calls += 1
+            for name, value in call.arguments.items():
+                argument = tool.arguments[name]
+                argument.tasks.add(task)
+                argument.values[comparable(value)] += 1
+                argument.stood.update(known.places_of(value))
     return learned
 
 

@@ -112,7 +112,7 @@ class Conditions:
             after: Tools of the last turn; none before the first call.
             environment: "" for any.
         """
-        if environment and self.environments and environment not in self.environments:
+        if not allows(self.environments, environment):
             return False
         if self.user and self.user != user:
             return False
@@ -177,6 +177,11 @@ class Conditions:
         facts = tuple(map(FactCondition.read, record["facts"]))
         plain_fields = {name: record[name] for name in _PLAIN_FIELDS}
         return cls(**plain_fields, facts=facts, user=record["only_user"])
+
+
+def allows(environments: Collection[str], environment: str) -> bool:
+    """Whether what holds in some environments, in all if there are none, may hold in one, "" for any."""
+    return not environment or not environments or environment in environments
 
 
 ALWAYS: Final = Conditions()

@@ -2,24 +2,21 @@
 
 They are learned from the latest labelled runs of a namespace, each environment for itself, and stored like other
 principles: what they say stands in a sentence and in triples, and when they hold in their conditions. Each has its
-moment: before a call, or after an error. `ContentHere` gives those of a moment.
+moment: before a call, or after an error (see `hepm.experience.principles.Principles`).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from copy import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Final
 
 from hepm.experience.arguments import WORDS, ToolArguments, ValuePlace, learn_arguments
-from hepm.experience.comparison import says_nothing
-from hepm.experience.conditions import Conditions
-from hepm.experience.lessons import COMES_FROM, SOLVED_BY, Principle, applies_in, is_content, sources_of
-from hepm.experience.recipes import Step, learn_recipes, tools_of
-from hepm.graph.lessons.rows import LessonRow, StoredLesson, Triple
+from hepm.experience.conditions import Conditions, allows
+from hepm.experience.lessons import COMES_FROM, Principle, sources_of
+from hepm.experience.recipes import learn_recipes
+from hepm.graph.lessons.rows import Triple
 from hepm.ingest.shell.parser import is_shell
 from hepm.llm.usage import estimate_tokens
 from hepm.types import RECORDED_BY, ToolName, Trajectory
@@ -108,51 +105,10 @@ class Where:
     environment: str = ""
     project: str = ""
 
-    def allows(self, row: LessonRow) -> bool:
+    def allows(self, lesson: Principle) -> bool:
         """Whether a lesson holds there."""
-        if not applies_in(row, self.environment):
+        if not allows(lesson.conditions.environments, self.environment):
             return False
         # A lesson of one project is not for another one; of a run whose project is not known, all are.
-        preconditions = Conditions.read(row.properties).preconditions
-        projects = [text for text in preconditions if text.startswith(_IN_PROJECT)]
+        projects = [text for text in lesson.conditions.preconditions if text.startswith(_IN_PROJECT)]
         return not self.project or not projects or f"{_IN_PROJECT}{self.project}" in projects
-
-
-class ContentHere:
-    """Content lessons by their moments; made once for each state of the lessons (see `LessonMirror.cached`)."""
-
-    def __init__(self, lessons: Collection[StoredLesson]) -> None:
-        # By predicate and subject: ("comes_from", "process_return"), ("solved_by", "pytest: Connection refused").
-        self._by: defaultdict[tuple[str, str], dict[str, StoredLesson]] = defaultdict(dict)
-        self._tells: Callable[[StoredLesson], bool] = lambda _: True
-        for stored in lessons:
-            row = stored.row
-            if not (row.live and is_content(row)) or says_nothing(row):
-                continue
-            for subject, predicate, _ in row.triples:
-                about = subject
-                if predicate == COMES_FROM:
-                    about = subject.rpartition(".")[0]  # of "process_return.order_id" the tool
-                self._by[predicate, about][row.id] = stored
-
-    def told(self, tells: Callable[[StoredLesson], bool]) -> ContentHere:
-        """The same lessons without those that are not told to a reader (see `LessonBank.tells`)."""
-        content = copy(self)
-        content._tells = tells
-        return content
-
-    def of_arguments(self, tool: ToolName, where: Where) -> list[StoredLesson]:
-        """Where the arguments of a tool come from."""
-        return self._found(COMES_FROM, tool, where)
-
-    def recipes(self, step: Step, where: Where) -> list[StoredLesson]:
-        """What helps after a call that failed: by the first of its errors that is known."""
-        for error, tool in product(step.errors, tools_of(step)):
-            lessons = self._found(SOLVED_BY, f"{tool}: {error}", where)
-            if lessons:
-                return lessons[:1]
-        return []
-
-    def _found(self, predicate: str, subject: str, where: Where) -> list[StoredLesson]:
-        lessons = self._by.get((predicate, subject), {})
-        return [stored for stored in lessons.values() if where.allows(stored.row) and self._tells(stored)]

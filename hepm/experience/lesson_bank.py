@@ -10,14 +10,15 @@ from copy import copy
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, groupby
 from threading import Lock
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, cast
 
 from hepm.embed import Embedder
 from hepm.errors import StoreError
 from hepm.evidence.rules import ToolRule
 from hepm.evidence.upkeep import live_evidence
 from hepm.experience.comparison import says_nothing
-from hepm.experience.lessons import EXTRACTIVE, HAND, applies_in, lesson_key
+from hepm.experience.conditions import allows
+from hepm.experience.lessons import EXTRACTIVE, HAND, lesson_key
 from hepm.graph.lessons.rows import PENDING, Answer, Kind, LessonRow, StoredLesson
 from hepm.graph.lessons.store import LessonStore
 from hepm.graph.lessons.transaction import Changed, LessonChange
@@ -227,7 +228,8 @@ class LessonBank:
         tells = self.tells(namespace)
 
         def keep(stored: StoredLesson) -> bool:
-            return tells(stored) and applies_in(stored.row, environment) and not says_nothing(stored.row)
+            environments = cast("tuple[str, ...]", stored.row.properties["environments"])
+            return allows(environments, environment) and tells(stored) and not says_nothing(stored.row)
 
         if floor is None:
             floor = self.floor

@@ -295,11 +295,3 @@ def in_own_words(lesson: Principle | Experience) -> str:
     if not lesson.conditions.checked or when.casefold().replace('"', "'") in folded:
         return text
     return f"{when[0].upper()}{when[1:]}: {text}"
-
-
-def applies_in(row: LessonRow, environment: str) -> bool:
-    """Whether an experience or principle holds in an environment, "" for any."""
-    environments = cast("tuple[str, ...]", row.properties["environments"])
-    if not environment or not environments:
-        return True
-    return environment in environments

@@ -5,20 +5,29 @@ A place is the tools just called (see `hepm.experience.advice`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
-from typing import Final, NamedTuple
+from itertools import product
+from typing import Final, NamedTuple, TypeAlias
 
 from hepm.errors import InputError
-from hepm.experience.advice import AdviceHere, places_of
+from hepm.experience.advice import AdviceHere
 from hepm.experience.comparison import says_nothing
-from hepm.experience.content import ContentHere
+from hepm.experience.content import Where
 from hepm.experience.counted import has_grown, learn_by_counting
 from hepm.experience.distilling import Distiller, DistillReport, Progress, distill_into
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lesson_lines import LessonWriter
-from hepm.experience.lessons import Principle, applies_in, counted_runs, in_own_words
+from hepm.experience.lessons import (
+    COMES_FROM,
+    FAILS_AFTER,
+    FOLLOWED_BY,
+    SOLVED_BY,
+    Principle,
+    counted_runs,
+    in_own_words,
+)
 from hepm.experience.matching import (
     NEAREST,
     SENTENCE_CHARS,
@@ -28,6 +37,7 @@ from hepm.experience.matching import (
     ModelJudge,
     judge_literally,
 )
+from hepm.experience.recipes import Step, tools_of
 from hepm.graph.lessons.rows import Source, StoredLesson, Uses
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.tool_life import ToolNames
@@ -142,10 +152,6 @@ class Principles:
         if has_grown(self._bank, namespace=namespace):
             self.count(namespace=namespace, anew=False)
 
-    def content(self, *, namespace: str = DEFAULT_NAMESPACE) -> ContentHere:
-        """What calls need, found by tool and by error."""
-        return self._bank.lessons(namespace).cached(ContentHere, "principle").told(self._bank.tells(namespace))
-
     def estimate(
         self,
         judge: ModelJudge,
@@ -255,14 +261,30 @@ class Principles:
         environment: str = "",
     ) -> list[Principle]:
         """The principles about the next tool after some tools, under any of their names, whether they hold or not."""
-        places = self._bank.lessons(namespace).cached(_Places, "principle")
-        tells = self._bank.tells(namespace)
         found: dict[str, Principle] = {}
-        for name in chain.from_iterable(map(names.spellings, after or (START,))):
-            for stored, principle in places.by_tool.get(name, ()):
-                if applies_in(stored.row, environment) and tells(stored):
+        for tool in after or (START,):
+            for name in names.spellings(tool):
+                for principle in self._said((FOLLOWED_BY, name), Where(environment), namespace):
                     found[principle.id] = principle
         return list(found.values())
+
+    def of_arguments(self, tool: ToolName, where: Where, *, namespace: str) -> Iterator[Principle]:
+        """Where the arguments of a tool come from."""
+        return self._said((COMES_FROM, tool), where, namespace)
+
+    def repairs(self, step: Step, where: Where, *, namespace: str) -> Iterator[Principle]:
+        """What helps after a call that failed: by the first of its errors that is known."""
+        for error, tool in product(step.errors, tools_of(step)):
+            for principle in self._said((SOLVED_BY, f"{tool}: {error}"), where, namespace):
+                yield principle
+                return
+
+    def _said(self, moment: tuple[str, str], where: Where, namespace: str) -> Iterator[Principle]:
+        """The principles that speak at a moment (see `_by_moment`), and that are told to who reads."""
+        tells = self._bank.tells(namespace)
+        for stored, principle in self._bank.lessons(namespace).cached(_by_moment, "principle").get(moment, ()):
+            if where.allows(principle) and tells(stored):
+                yield principle
 
     def prune(
         self,
@@ -286,13 +308,24 @@ class Principles:
         return sorted(low, key=lambda found: (found.score, found.id))
 
 
-class _Places:
-    """Principles by the tools after which they say something."""
+_Moments: TypeAlias = dict[tuple[str, str], list[tuple[StoredLesson, Principle]]]
 
-    def __init__(self, lessons: Collection[StoredLesson]) -> None:
-        self.by_tool: dict[ToolName, list[tuple[StoredLesson, Principle]]] = {}
-        for stored in lessons:
-            if stored.row.live and not says_nothing(stored.row):
-                principle = Principle.of(stored.row)
-                for tool in places_of(principle):
-                    self.by_tool.setdefault(tool, []).append((stored, principle))
+
+def _by_moment(lessons: Collection[StoredLesson]) -> _Moments:
+    """Live principles by when they speak.
+
+    After a call of a tool (`FOLLOWED_BY` and its name), before one (`COMES_FROM`), or after its error (`SOLVED_BY`).
+    """
+    moments: defaultdict[tuple[str, str], dict[str, tuple[StoredLesson, Principle]]] = defaultdict(dict)
+    for stored in lessons:
+        if not stored.row.live or says_nothing(stored.row):
+            continue
+        spoken = stored, Principle.of(stored.row)
+        for subject, predicate, object in stored.row.triples:
+            moment = predicate, subject
+            if predicate == FAILS_AFTER:
+                moment = FOLLOWED_BY, object
+            elif predicate == COMES_FROM:
+                moment = COMES_FROM, subject.rpartition(".")[0]  # of "process_return.order_id" the tool
+            moments[moment][stored.row.id] = spoken
+    return {moment: list(principles.values()) for moment, principles in moments.items()}

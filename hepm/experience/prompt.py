@@ -26,7 +26,6 @@ from hepm.experience.preferences import Preferences
 from hepm.experience.principles import Principles, let_down
 from hepm.experience.recipes import step_of
 from hepm.graph.delta import state_key
-from hepm.graph.lessons.rows import StoredLesson
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.redact import Redactor
@@ -298,17 +297,15 @@ class Recollector:
     def _call_content(self) -> list[Principle]:
         """What helps after the last call, if it failed; and what the calls that are suggested need."""
         now = self.now
-        content = Principles(self.bank).content(namespace=self.namespace)
-        where = Where(self.environment)
-        stored: list[StoredLesson] = []
+        where, principles = Where(self.environment), Principles(self.bank)
+        needed: list[Principle] = []
         if now.state.failed and now.after:
             # The state has the result of the last call alone.
             failed = ToolCall(now.after[-1], result=now.state.result, error=True)
-            stored += content.recipes(step_of(failed), where)
+            needed += principles.repairs(step_of(failed), where, namespace=self.namespace)
         for suggestion in self.suggestions.ranked:
-            stored += content.of_arguments(suggestion.tool, where)
-        needed = [Principle.of(lesson.row) for lesson in stored[:CONTENT]]
-        return list(filter(self._here.applies, needed))
+            needed += principles.of_arguments(suggestion.tool, where, namespace=self.namespace)
+        return list(filter(self._here.applies, needed[:CONTENT]))
 
     def _experiences(self) -> list[Experience]:
         if not self.options.experiences:

@@ -80,7 +80,7 @@ def shorter_result(result: str) -> str:
         result = _text_of_parts(result)
     if len(result) <= KEPT_CHARS:
         return result
-    parsed = _parsed(result.strip()) if result[:40].lstrip()[:1] in _CLOSES else None
+    parsed = parsed_result(result.strip()) if result[:40].lstrip()[:1] in _CLOSES else None
     if parsed is not None:
         result = json.dumps(_pruned(parsed, 0), ensure_ascii=False, default=str)
     if len(result) > KEPT_CHARS:
@@ -146,13 +146,13 @@ def _first(facts: Iterator[tuple[str, float]]) -> dict[str, float]:
 
 def _parsed_facts(result: str) -> Iterator[tuple[str, float]]:
     text = result.strip()
-    parsed = _parsed(text)
+    parsed = parsed_result(text)
     if parsed is None:
         return _facts_in_text(text, "")
     return _facts_in(parsed, "", 0)
 
 
-def _parsed(text: str) -> JSON:
+def parsed_result(text: str) -> JSON:
     """What a text holds as JSON, as Python prints it, as XML, as a table or as lines of "key: value"; else None."""
     if len(text) > _PARSED_CHARS:
         return None
@@ -269,7 +269,7 @@ def _facts_in(value: JSON, path: str, depth: int) -> Iterator[tuple[str, float]]
         if abs(value) < 1e9:
             yield path or "value", value
     elif isinstance(value, str):
-        held = _parsed(value.strip()) if len(value) >= _SHORT else None
+        held = parsed_result(value.strip()) if len(value) >= _SHORT else None
         if held is not None:  # as protocols of tools wrap what a tool returned
             yield from _facts_in(held, "", 0)
         else:

@@ -11,6 +11,7 @@ import pytest
 
 from hepm import Memory
 from hepm.experience.advice import AdviceHere
+from hepm.experience.content import Where
 from hepm.experience.lesson_files import approved_in, edit_lesson, lessons_for_file, section_of
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Principle
 from hepm.experience.prompt import PromptOptions
@@ -174,10 +175,4 @@ def test_a_pending_lesson_is_about_no_place_and_no_content(memory: Memory) -> No
     )
     here = AdviceHere(["get_order"])
     assert memory.principles.about(["get_order"], here.names) == []
-    assert memory.principles.content().of_arguments("wire_money", _anywhere()) == []
-
-
-def _anywhere() -> Any:
-    from hepm.experience.content import Where
-
-    return Where()
+    assert list(memory.principles.of_arguments("wire_money", Where(), namespace="default")) == []
