@@ -10,12 +10,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from importlib.resources import files
 from inspect import getdoc
-from typing import Any, Final, TypeAlias, get_type_hints
+from typing import Any, Final, Literal, TypeAlias, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
@@ -37,56 +36,44 @@ _JSON: Final = "application/json"
 _SCHEMAS: Final = "#/components/schemas/"
 
 
-@dataclass(frozen=True, slots=True)
 class Door:
     """One method of a path.
 
-    Attributes:
-        about: What it does, in a sentence.
-        takes: JSON schema of the query of a GET, else of the body; None for neither.
-        gives: JSON schema of the answer.
-        refuses: Statuses of its own, beside those that every door has.
-    """
-
-    method: str
-    path: str
-    answer: Endpoint
-    about: str
-    takes: Object | None
-    gives: Object
-    refuses: tuple[int, ...] = ()
-
-
-def door(
-    method: str,
-    path: str,
-    work: Callable[..., Any],
-    *,
-    writes: bool = False,
-    refuses: tuple[int, ...] = (),
-    respond: Respond | None = None,
-) -> Door:
-    """A door by the function that does its work, whose docstring begins with what the document says of it.
-
     Args:
-        work: Takes the request, and the query or the body if it has a second parameter; on a thread.
+        work: Takes the request, and the query or the body if it has a second parameter; on a thread. Its docstring
+            begins with what the document says of the door.
         writes: Whether only a token that may write comes in, and no page of another site.
+        refuses: Statuses of its own, beside those that every door has.
         respond: Makes the response of what `work` gives, if that is not all there is to it.
     """
-    types = get_type_hints(work, include_extras=True)
-    gives = TypeAdapter(types.pop("return")).json_schema(mode="serialization")
-    reads = [TypeAdapter(type_) for type_ in list(types.values())[1:]]
-    takes = None
-    if reads:
-        takes = reads[0].json_schema()
 
-    async def answer(request: Request) -> Response:
-        if writes:
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        work: Callable[..., Any],
+        *,
+        writes: bool = False,
+        refuses: tuple[int, ...] = (),
+        respond: Respond | None = None,
+    ) -> None:
+        types = get_type_hints(work, include_extras=True)
+        self.method = method
+        self.path = path
+        self.about = (getdoc(work) or "").partition("\n")[0]
+        self.refuses = refuses
+        self.gives: TypeAdapter[Any] = TypeAdapter(types.pop("return"))
+        self.takes: TypeAdapter[Any] | None = TypeAdapter(types.popitem()[1]) if len(types) > 1 else None
+        self._work = work
+        self._writes = writes
+        self._respond = respond or _respond
+
+    async def answer(self, request: Request) -> Response:
+        """The response to a request."""
+        if self._writes:
             _check_may_write(request)
-        asked = [await _read(request, adapter) for adapter in reads]
-        return await (respond or _respond)(request, partial(work, request, *asked))
-
-    return Door(method, path, answer, (getdoc(work) or "").partition("\n")[0], takes, gives, refuses)
+        asked = [] if self.takes is None else [await _read(request, self.takes)]
+        return await self._respond(request, partial(self._work, request, *asked))
 
 
 async def _respond(request: Request, make: Callable[[], object]) -> Response:
@@ -139,18 +126,26 @@ async def _answer(answers: Mapping[str, Endpoint], request: Request) -> Response
     return await (answers.get(request.method) or answers["GET"])(request)  # HEAD is a GET
 
 
-def document_of(doors: Iterable[Door]) -> Object:
+def document_of(doors: Sequence[Door]) -> Object:
     """The OpenAPI document, with some doors."""
     document: Object = json.loads(files("hepm.web").joinpath("openapi.json").read_bytes())
     document["info"]["version"] = hepm.__version__
-    schemas: Object = document["components"]["schemas"]
+    typed: list[tuple[Door, Literal["validation", "serialization"], TypeAdapter[Any]]] = []
     for one in doors:
-        document["paths"].setdefault(one.path, {})[one.method.lower()] = _operation(one, schemas)
+        typed.append((one, "serialization", one.gives))
+        if one.takes is not None:
+            typed.append((one, "validation", one.takes))
+    by_door, named = TypeAdapter.json_schemas(typed, ref_template=f"{_SCHEMAS}{{model}}")
+    schemas: Object = document["components"]["schemas"]
+    schemas |= named["$defs"]
+    for one in doors:
+        described = _operation(one, by_door.get((one, "validation")), by_door[one, "serialization"], schemas)
+        document["paths"].setdefault(one.path, {})[one.method.lower()] = described
     return document
 
 
-def _operation(one: Door, schemas: Object) -> Object:
-    """A door in the document, to whose schemas it adds its own."""
+def _operation(one: Door, takes: Object | None, gives: Object, schemas: Object) -> Object:
+    """A door in the document, by the schemas of its query or body and of its answer."""
     statuses = {405, *one.refuses}
     parameters: list[Object] = []
     operation: Object = {"summary": one.about, "parameters": parameters}
@@ -159,34 +154,16 @@ def _operation(one: Door, schemas: Object) -> Object:
     else:
         statuses |= {401, 403, 429}
         parameters.append({"$ref": "#/components/parameters/Namespace"})
-    if one.takes is not None:
+    if takes is not None and one.method == "GET":
         statuses.add(400)
-        taken = _named(one.takes, schemas)
-        if one.method == "GET":
-            query = schemas.pop(one.takes["title"])
-            for name, schema in query["properties"].items():
-                required = name in query.get("required", ())
-                parameters.append({"name": name, "in": "query", "required": required, "schema": schema})
-        else:
-            statuses |= {413, 415}
-            operation["requestBody"] = {"required": True, "content": {_JSON: {"schema": taken}}}
-    given = {"description": "The answer", "content": {_JSON: {"schema": _named(one.gives, schemas)}}}
+        query = schemas.pop(takes["$ref"].removeprefix(_SCHEMAS))
+        for name, schema in query["properties"].items():
+            required = name in query.get("required", ())
+            parameters.append({"name": name, "in": "query", "required": required, "schema": schema})
+    elif takes is not None:
+        statuses |= {400, 413, 415}
+        operation["requestBody"] = {"required": True, "content": {_JSON: {"schema": takes}}}
+    given = {"description": "The answer", "content": {_JSON: {"schema": gives}}}
     refusals = {str(status): {"$ref": f"#/components/responses/{status}"} for status in sorted(statuses)}
     operation["responses"] = {"200": given, **refusals}
     return operation
-
-
-def _named(schema: Object, schemas: Object) -> Object:
-    """A reference to a schema, which is added to those that have a name, with what it refers to itself."""
-    if "title" not in schema:  # any object, such as what the page alone reads
-        return schema
-    text = json.dumps(schema).replace("#/$defs/", _SCHEMAS)
-    named: Object = json.loads(text, object_hook=_without_title)
-    schemas |= named.pop("$defs", {})
-    schemas[schema["title"]] = named
-    return {"$ref": f"{_SCHEMAS}{schema['title']}"}
-
-
-def _without_title(schema: Object) -> Object:
-    """A schema without its title, which repeats its name."""
-    return {key: value for key, value in schema.items() if key != "title" or not isinstance(value, str)}

@@ -52,7 +52,7 @@ from hepm.web.answers import (
     Transcript,
 )
 from hepm.web.document import filled
-from hepm.web.doors import Door, as_json, door
+from hepm.web.doors import Door, as_json
 from hepm.web.graph_page import content_of, texts_of
 from hepm.web.transcripts import REQUEST_CHARS, transcript_of
 
@@ -106,10 +106,10 @@ def routes(runs: LiveRuns) -> tuple[Route, list[Door]]:
     page = _Page(runs)
 
     def reads(path: str, work: Callable[..., Any], *refuses: int) -> Door:
-        return door("GET", path, work, refuses=(304, *refuses), respond=page.respond)
+        return Door("GET", path, work, refuses=(304, *refuses), respond=page.respond)
 
     def changes(path: str, work: Callable[..., Any], *refuses: int) -> Door:
-        return door("POST", path, work, writes=True, refuses=refuses, respond=page.respond)
+        return Door("POST", path, work, writes=True, refuses=refuses, respond=page.respond)
 
     return Route("/", page.document), [
         reads("/api/now", page.now),

@@ -49,7 +49,7 @@ from hepm.memory import Memory
 from hepm.types import Object
 from hepm.web import live_page
 from hepm.web.answers import Health
-from hepm.web.doors import document_of, door, routes_of
+from hepm.web.doors import Door, document_of, routes_of
 from hepm.web.session_doors import SessionDoors
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class Server:
         for route in mcp.routes:  # without sessions there is nothing to wait for in the stream that GET opens
             cast(Route, route).methods = {"POST"}
         page, page_doors = live_page.routes(self.runs)
-        self._doors = [door("GET", "/health", self._health), *SessionDoors(self.runs).all, *page_doors]
+        self._doors = [Door("GET", "/health", self._health), *SessionDoors(self.runs).all, *page_doors]
         routes = [
             Route("/v1/{path:path}", self._proxied, methods=_METHODS),  # first, as most requests are the proxy's
             Route("/v1beta/{path:path}", self._proxied, methods=_METHODS),

@@ -18,7 +18,7 @@ from hepm.agents.wire import MOST_MESSAGES, objects, tagged, tools_of
 from hepm.ingest.records import MAX_LABEL
 from hepm.memory.shortlist import Shortlist
 from hepm.types import Object
-from hepm.web.doors import Door, door
+from hepm.web.doors import Door
 
 _DOOR: Final = "api"
 _SHOWN_KEYS: Final = 8
@@ -113,10 +113,10 @@ class SessionDoors:
     def __init__(self, runs: LiveRuns) -> None:
         self._runs = runs
         self.all: list[Door] = [
-            door("POST", "/outcome", self._outcome, writes=True, refuses=(404, 409, 503)),
-            door("POST", "/api/hint", self._hint, writes=True, refuses=(409,)),
-            door("POST", "/api/record", self._record, writes=True, refuses=(409, 503)),
-            door("POST", "/shortlist", self._shortlist, refuses=(503,)),
+            Door("POST", "/outcome", self._outcome, writes=True, refuses=(404, 409, 503)),
+            Door("POST", "/api/hint", self._hint, writes=True, refuses=(409,)),
+            Door("POST", "/api/record", self._record, writes=True, refuses=(409, 503)),
+            Door("POST", "/shortlist", self._shortlist, refuses=(503,)),
         ]
 
     def _outcome(self, request: Request, ending: Ending) -> OutcomeKept:
