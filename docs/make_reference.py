@@ -10,12 +10,13 @@ from typing import Any
 import click
 
 from hepm.cli.commands import command, find_command
-from hepm.cli.config import TABLES, VARIABLES, ConfigFile, settings_of
+from hepm.cli.config import TABLES, VARIABLES, ConfigFile
 from hepm.cli.model import dry_run_option, model_options
 from hepm.cli.options import json_option, place_options, yes_option
 from hepm.cypher import NamedQuery, questions
 from hepm.lab.bench.arms import ARMS
 from hepm.lab.papers import PAPERS, STATES, find_paper
+from hepm.settings import settings_of
 
 DOCS = Path(__file__).parent
 PAGES = (

@@ -12,7 +12,8 @@ from typing import Any
 from hepm import Memory
 from hepm.agents.mcp import mcp_server
 from hepm.agents.runs import LiveRuns
-from hepm.web.server import ServeOptions, Server
+from hepm.web.options import ServeOptions
+from hepm.web.server import Server
 
 TARGET = Path(__file__).parent / "src" / "api.ts"
 HEAD = """\
@@ -34,7 +35,7 @@ NAME = re.compile(r"[A-Za-z_]\w*")
 def made() -> str:
     """The module, of a server with an empty memory."""
     with tempfile.TemporaryDirectory() as folder, Memory.open(Path(folder) / "none.hepm") as memory:
-        document = Server(memory, ServeOptions()).document
+        document = Server(LiveRuns(memory), ServeOptions()).document
         tools = asyncio.run(mcp_server(LiveRuns(memory)).list_tools())
     named: dict[str, Any] = document["components"]["schemas"]
     operations: list[str] = []

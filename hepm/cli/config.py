@@ -6,20 +6,20 @@ of the file and docs/reference/settings.md are made from it.
 
 from __future__ import annotations
 
-import math
 import os
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from hepm.errors import InputError
+from hepm.settings import Setting, setting, settings_of
 from hepm.types import Object
+from hepm.web.options import ServeOptions
 
 if TYPE_CHECKING:
     from hepm.ingest.redact import Redactor, Rule
-    from hepm.types import Speak
 
 FILE_NAME: Final = "hepm.toml"
 VARIABLES: Final = {
@@ -34,123 +34,6 @@ VARIABLES: Final = {
     "HEPM_NEO4J_CACHE": "The folder where `hepm neo4j start` keeps its downloads.",
 }
 """Every environment variable of hepm's own that it reads."""
-
-_WORDS: Final = {
-    str: "a string",
-    Path: "a path as a string",
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    tuple: "a list of strings",
-    dict: "a table of strings",
-}
-"""The types of settings, in words."""
-_IN_TOML: Final[Mapping[type[Any], type[Any]]] = {Path: str, tuple: list}  # types that TOML has under another name
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What a key of `hepm.toml` means, and what it may be.
-
-    Attributes:
-        kind: One of `_WORDS`; the type of the default, unless that is None.
-    """
-
-    help: str
-    kind: type[Any]
-    least: float
-    most: float
-    one_of: tuple[str, ...]
-
-    @property
-    def allowed(self) -> str:
-        """What it takes, in words: "a number from 0 to 1"."""
-        if self.one_of:
-            return "one of " + ", ".join(map(repr, self.one_of))
-        words = _WORDS[self.kind]
-        if self.most < math.inf:
-            return f"{words} from {self.least:g} to {self.most:.0f}"
-        if self.least > -math.inf:
-            return f"{words} from {self.least:g} on"
-        return words
-
-    def read(self, value: Any) -> Any:
-        """A value of TOML as one of this setting; else ValueError."""
-        of_kind: Callable[[Any], Any] = self.kind
-        # A whole number serves as a number, but true is none.
-        if self.kind is float and type(value) is int:
-            value = float(value)
-        is_right = type(value) in (self.kind, _IN_TOML.get(self.kind))
-        if self.kind in (int, float):
-            is_right = is_right and self.least <= value <= self.most
-        elif self.one_of:
-            is_right = value in self.one_of
-        elif is_right and self.kind in (tuple, dict):
-            parts = dict(value).values() if self.kind is dict else value
-            is_right = all(isinstance(part, str) for part in parts)
-        if not is_right:
-            raise ValueError(value)
-        if self.kind is Path:
-            return Path(value).expanduser()
-        return of_kind(value)
-
-
-def setting(
-    default: Any,
-    help: str,
-    *,
-    kind: type[Any] | None = None,
-    least: float = -math.inf,
-    most: float = math.inf,
-    one_of: tuple[str, ...] = (),
-) -> Any:
-    """A field of a table."""
-    described = Setting(help, kind or cast(Any, type(default)), least, most, one_of)
-    return field(default_factory=lambda: default, metadata={"setting": described})
-
-
-@dataclass(frozen=True, slots=True)
-class ServeTable:
-    """The table `[serve]`: how `hepm serve` and `hepm mcp` behave."""
-
-    host: str = setting("127.0.0.1", "Address to listen on; others than this machine need a token.")
-    port: int = setting(8765, "Port; 0 for any free one.", least=0, most=65_535)
-    upstream: str = setting("https://api.openai.com/v1", "The endpoint behind the proxy, with its /v1.")
-    tokens: Path | None = setting(
-        None, 'JSON file of tokens: {"TOKEN": {"name": "ann", "namespaces": ["desk"], "write": true}}.', kind=Path
-    )
-    distrust: tuple[str, ...] = setting(
-        (), "Names of tokens whose runs are stored, while nothing is learned from them."
-    )
-    placement: Any = setting(
-        "auto",
-        "Where a hint goes: behind the results, in the last message, in the system's, or in its own.",
-        one_of=("auto", "behind", "tail", "system", "message"),
-    )
-    speak: Speak | None = setting(
-        None,
-        "What hints name, as in `hepm suggest`, in place of the guard's level.",
-        kind=str,
-        one_of=("sure", "weighed", "all"),
-    )
-    guard: bool = setting(True, "Let outcomes decide from which chance on hints name tools.")
-    holdout: float = setting(0.0, "Share of sessions, drawn by chance, that get nothing from memory.", least=0, most=1)
-    deny: bool = setting(
-        False, "Deny calls that failed in nearly all like runs, where another tool worked; once a place."
-    )
-    shortlist: int = setting(
-        0,
-        "Shorten lists of tools in requests without streaming: how many tools their words choose; 0 for all.",
-        least=0,
-    )
-    idle_s: float = setting(1_800.0, "Seconds after which a resting run is stored.", least=1)
-    hint_timeout_s: float = setting(1.0, "Seconds that a request waits for a hint.", least=0.001)
-    sessions: Path | None = setting(
-        None,
-        "Folder for runs under way; beside the file, or hepm-sessions for a server, if it is not given.",
-        kind=Path,
-    )
-    max_body_bytes: int = setting(64 << 20, "Size limit of a request.", least=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +112,7 @@ class ConfigFile:
     ingest: IngestTable = field(default_factory=IngestTable)
     lessons: LessonsTable = field(default_factory=LessonsTable)
     model: ModelTable = field(default_factory=ModelTable)
-    serve: ServeTable = field(default_factory=ServeTable)
+    serve: ServeOptions = field(default_factory=ServeOptions)
     redaction: RedactionTable = field(default_factory=RedactionTable)
     path: Path | None = None
 
@@ -242,7 +125,7 @@ class ConfigFile:
 
 
 TABLES: Final = {
-    "ingest": IngestTable, "lessons": LessonsTable, "model": ModelTable, "serve": ServeTable,
+    "ingest": IngestTable, "lessons": LessonsTable, "model": ModelTable, "serve": ServeOptions,
     "redaction": RedactionTable,
 }  # fmt: skip
 
@@ -305,11 +188,6 @@ def _check_rules(config: ConfigFile) -> None:
             check_rules(config.outcome_by)
         except InputError as error:
             raise InputError(f"{config.path}: outcome_by: {error}") from error
-
-
-def settings_of(table: type[Any]) -> dict[str, Setting]:
-    """The settings of a table; of the file, those outside of tables."""
-    return {each.name: each.metadata["setting"] for each in fields(table) if each.metadata}
 
 
 def setting_at(key: str) -> tuple[Any, Setting]:

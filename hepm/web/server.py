@@ -11,8 +11,8 @@ import socket
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, cast
 
 from mcp.server.transport_security import TransportSecuritySettings
@@ -41,15 +41,12 @@ from hepm.agents.mcp import mcp_server
 from hepm.agents.proxy import Proxy
 from hepm.agents.runs import LiveRuns
 from hepm.agents.traces import Traces
-from hepm.agents.wire import Placement
 from hepm.errors import ConflictError, HepmError, InputError, MissingExtraError, NotFoundError, StoreError
-from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
-from hepm.ingest.redact import Redactor
-from hepm.memory import Memory
 from hepm.types import Object
 from hepm.web import live_page
 from hepm.web.answers import Health
 from hepm.web.doors import Door, document_of, routes_of
+from hepm.web.options import ServeOptions
 from hepm.web.session_doors import SessionDoors
 
 if TYPE_CHECKING:
@@ -65,66 +62,30 @@ _METHODS: Final = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 _STATUSES: Final = {StoreError: 503, NotFoundError: 404, ConflictError: 409, InputError: 400, MissingExtraError: 501}
 
 
-@dataclass(frozen=True, slots=True)
-class ServeOptions:
-    """How the server behaves.
+class Server:
+    """The application and what it holds.
 
-    Attributes:
-        upstream: Base URL of the endpoint behind the proxy, with its `/v1`.
+    Args:
+        tokens: What each bearer token allows; empty lets every client in, from this machine alone.
         upstream_key: The endpoint's key, for clients whose key is a token of hepm or missing.
-        hint_timeout_s: Seconds that a request waits for memory; after them it goes on without a hint.
-        idle_s: A run that rests for so long is stored; a rule may label it.
-        outcome_by: Rules for runs without an outcome (see `IngestOptions`).
-        max_body_bytes: Bytes of a request's body.
-        tokens: What each bearer token allows; empty on loopback lets every client in.
-        distrust: Names of tokens whose runs are stored and never count.
-        redactor: Makes what removes secrets from a run, or None to keep them.
-        shortlist: How many tools the words of a request choose (docs/use/shortlist.md); 0 sends all.
+    Raises:
+        InputError: options and tokens do not fit each other.
     """
 
-    host: str = "127.0.0.1"
-    port: int = 8765
-    upstream: str = "https://api.openai.com/v1"
-    upstream_key: str = field(default="", repr=False)
-    placement: Placement = "auto"
-    hint_timeout_s: float = 1.0
-    idle_s: float = 1_800.0
-    outcome_by: tuple[str, ...] = OUTCOME_BY_DEFAULT
-    max_body_bytes: int = 64 << 20
-    tokens: Mapping[str, Access] = field(default_factory=dict[str, Access], repr=False)
-    distrust: tuple[str, ...] = ()
-    redactor: Callable[[], Redactor | None] = Redactor
-    shortlist: int = 0
-
-    def __post_init__(self) -> None:
-        names = sorted(access.name or name_of_token(token) for token, access in self.tokens.items())
-        unknown = [name for name in self.distrust if name not in names]
-        if unknown:
-            raise InputError(f"no token is called {unknown[0]!r}; there are {', '.join(names) or 'none'}.")
-        if self.host not in LOCAL and not self.tokens:
-            raise InputError(
-                f"{self.host} can be reached by others: set HEPM_TOKEN (or serve.tokens in hepm.toml), or bind to "
-                "127.0.0.1."
-            )
-        for token in self.tokens:
-            check_token(token)
-        if not self.upstream.startswith(("http://", "https://")):
-            raise InputError(f"the upstream {self.upstream!r} is no URL: write it as https://host/v1")
-
-
-class Server:
-    """The application and what it holds."""
-
-    def __init__(self, memory: Memory, options: ServeOptions) -> None:
-        self.memory = memory
+    def __init__(
+        self,
+        runs: LiveRuns,
+        options: ServeOptions,
+        *,
+        tokens: Mapping[str, Access] = MappingProxyType({}),
+        upstream_key: str = "",
+    ) -> None:
+        _check(options, tokens)
+        self.runs = runs
+        self.memory = runs.memory
         self.options = options
-        self.runs = LiveRuns(
-            memory,
-            idle_s=options.idle_s,
-            outcome_by=options.outcome_by,
-            distrust=options.distrust,
-            redactor=options.redactor,
-        )
+        self.tokens = tokens
+        self._upstream_key = upstream_key
         self.started = time.monotonic()
         self._sessions = "ok"
         self._probe_at = 0.0
@@ -151,18 +112,17 @@ class Server:
         ]
         # The guard is outside: nothing that it refuses reaches a route.
         inner = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=_HANDLERS)
-        self.app: ASGIApp = Guard(inner, host=options.host, tokens=options.tokens, max_body=options.max_body_bytes)
+        self.app: ASGIApp = Guard(inner, host=options.host, tokens=tokens, max_body=options.max_body_bytes)
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncGenerator[None]:
         del app
         options = self.options
-        tokens = frozenset(options.tokens)
         self._proxy = Proxy(
             self.runs,
             options.upstream,
-            key=options.upstream_key,
-            own_tokens=tokens,
+            key=self._upstream_key,
+            own_tokens=frozenset(self.tokens),
             placement=options.placement,
             hint_s=options.hint_timeout_s,
             shortlist=options.shortlist,
@@ -206,7 +166,7 @@ class Server:
             "sessions": self._sessions,
             "uptime_s": round(time.monotonic() - self.started),
         }
-        if not self.options.tokens:  # else it is for those who have one to know
+        if not self.tokens:  # else it is for those who have one to know
             health["open_runs"] = len(self.runs)
             health["shortlists_off"] = self.memory.shortlists.off()
         return health
@@ -262,6 +222,22 @@ class Server:
         return await self._proxy.handle(request, request.path_params["path"], namespace_of(request))
 
 
+def _check(options: ServeOptions, tokens: Mapping[str, Access]) -> None:
+    names = sorted(access.name or name_of_token(token) for token, access in tokens.items())
+    unknown = [name for name in options.distrust if name not in names]
+    if unknown:
+        raise InputError(f"no token is called {unknown[0]!r}; there are {', '.join(names) or 'none'}.")
+    if options.host not in LOCAL and not tokens:
+        raise InputError(
+            f"{options.host} can be reached by others: set HEPM_TOKEN (or serve.tokens in hepm.toml), or bind to "
+            "127.0.0.1."
+        )
+    for token in tokens:
+        check_token(token)
+    if not options.upstream.startswith(("http://", "https://")):
+        raise InputError(f"the upstream {options.upstream!r} is no URL: write it as https://host/v1")
+
+
 def _label(name: str) -> str:
     """A name as the value of a label of Prometheus."""
     return name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
@@ -295,8 +271,8 @@ async def _failed(request: Request, error: Exception) -> Response:
 _HANDLERS: Final = {HepmError: _explained, HTTPException: _unrouted, Exception: _failed}
 
 
-def serve(memory: Memory, options: ServeOptions, on_start: Callable[[str], object] = lambda address: None) -> None:
-    """Serve a memory until the process gets a signal to stop. Requests under way are answered, and runs stay on disk.
+def serve(server: Server, on_start: Callable[[str], object] = lambda address: None) -> None:
+    """Serve until the process gets a signal to stop. Requests under way are answered, and runs stay on disk.
 
     Args:
         on_start: Called with the address once the port is open.
@@ -305,6 +281,7 @@ def serve(memory: Memory, options: ServeOptions, on_start: Callable[[str], objec
     """
     import uvicorn
 
+    options = server.options
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     # With the protocol: asyncio sends small parts at once (TCP_NODELAY) only on sockets that name it.
     with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
@@ -321,7 +298,7 @@ def serve(memory: Memory, options: ServeOptions, on_start: Callable[[str], objec
         on_start(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
         # uvicorn raises the signal again when all is answered: without a handler the memory would not be closed.
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
-        uvicorn.Server(uvicorn_config(Server(memory, options).app, options)).run(sockets=[listening])
+        uvicorn.Server(uvicorn_config(server.app, options)).run(sockets=[listening])
 
 
 def uvicorn_config(app: ASGIApp, options: ServeOptions) -> uvicorn.Config:

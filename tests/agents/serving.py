@@ -6,23 +6,29 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import uvicorn
 
 from hepm import Memory
-from hepm.web.server import ServeOptions, Server, uvicorn_config
+from hepm.agents.guard import Access
+from hepm.agents.runs import LiveRuns
+from hepm.web.options import ServeOptions
+from hepm.web.server import Server, uvicorn_config
 
 
 @contextlib.contextmanager
-def serving(memory: Memory, **options: Any) -> Iterator[tuple[Server, str]]:
+def serving(
+    memory: Memory, *, tokens: Mapping[str, Access] | None = None, upstream_key: str = "", **options: Any
+) -> Iterator[tuple[Server, str]]:
     """A server and its address."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
     chosen = ServeOptions(port=port, **{"hint_timeout_s": 60.0, **options})
-    server = Server(memory, chosen)
+    runs = LiveRuns(memory, idle_s=chosen.idle_s, distrust=chosen.distrust)
+    server = Server(runs, chosen, tokens=tokens or {}, upstream_key=upstream_key)
     running = uvicorn.Server(uvicorn_config(server.app, chosen))
     thread = threading.Thread(target=running.run)
     thread.start()

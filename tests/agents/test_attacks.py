@@ -18,8 +18,10 @@ import pytest
 from hepm import Memory, from_messages
 from hepm.agents import runs
 from hepm.agents.guard import Access
+from hepm.agents.runs import LiveRuns
 from hepm.errors import InputError
-from hepm.web.server import ServeOptions
+from hepm.web.options import ServeOptions
+from hepm.web.server import Server
 from tests.agents.raw import RawEndpoint, answer_to, request_bytes, status_of
 from tests.agents.serving import serving, until
 from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401
@@ -242,10 +244,10 @@ DESK, SHOP = "desk-token-1", "shop-token-1"
 TOKENS = {DESK: Access(frozenset({"desk"})), SHOP: Access(frozenset({"shop"}))}
 
 
-def test_a_short_or_odd_token_is_refused_at_the_start() -> None:
+def test_a_short_or_odd_token_is_refused_at_the_start(memory: Memory) -> None:
     for token in ("a", "1234567", " padded-token ", "tökens-of-hepm", "token\nof-hepm"):
         with pytest.raises(InputError, match="at least 8 ASCII characters"):
-            ServeOptions(host="0.0.0.0", tokens={token: Access()})
+            Server(LiveRuns(memory), ServeOptions(host="0.0.0.0"), tokens={token: Access()})
 
 
 def test_an_address_that_tries_tokens_is_stopped_and_known_agents_there_go_on(memory: Memory) -> None:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import asdict, fields
 from pathlib import Path
 
 import click
 import pytest
 
-from hepm import Memory
 from hepm.cli.commands import find_command
-from hepm.cli.config import TABLES, ConfigFile, ServeTable, settings_of
+from hepm.cli.config import TABLES, ConfigFile
+from hepm.settings import settings_of
 from hepm.types import Trajectory, Turn
-from hepm.web.server import ServeOptions
+from hepm.web.server import Server
 from tests.cli.chats import chat, chats, write
 from tests.faults.command import Answer, one_sentence, quick
 
@@ -131,12 +130,12 @@ def test_secrets_are_kept_where_the_file_says_so(folder: Path) -> None:
 def test_a_server_goes_by_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = "port = 0\nidle_s = 60\nsessions = 'under-way'\nspeak = 'weighed'\n[redaction.rules]\nticket = 'T-[0-9]+'\n"
     configure(folder, f"store = 'served.hepm'\noutcome_by = []\n[serve]\n{lines}")
-    began: list[ServeOptions] = []
+    began: list[Server] = []
 
-    def serve(memory: Memory, options: ServeOptions, say: Callable[[str], object]) -> None:
-        began.append(options)
-        assert memory.speak == "weighed"
-        with memory.session(task="solve T-17") as session:
+    def serve(server: Server, say: Callable[[str], object]) -> None:
+        began.append(server)
+        assert server.memory.speak == "weighed"
+        with server.memory.session(task="solve T-17") as session:
             session.record("look", {}, "see T-17")
             assert [file for file in (folder / "under-way").rglob("*") if file.is_file()]
         say("http://127.0.0.1:1")
@@ -146,19 +145,12 @@ def test_a_server_goes_by_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch
     assert answer.err == (
         "hepm serves served.hepm (upstream https://api.openai.com/v1, by hepm.toml) at http://127.0.0.1:1\n"
     )
-    [options] = began
-    redactor = options.redactor()
-    assert redactor is not None
-    [turn] = redactor(Trajectory("a", (Turn("user", "see T-17"),))).turns
+    [server] = began
+    ingest = server.runs.ingest_options()
+    assert ingest.redactor is not None
+    [turn] = ingest.redactor(Trajectory("a", (Turn("user", "see T-17"),))).turns
     assert "T-17" not in turn.text
-    assert (options.port, options.idle_s, options.outcome_by) == (0, 60.0, ())
-
-
-def test_what_the_file_and_the_server_call_the_same_has_the_same_default() -> None:
-    settings, options = asdict(ServeTable()), ServeOptions()
-    same = {each.name for each in fields(ServeOptions)} & settings.keys() - {"tokens"}
-    assert {"port", "placement", "hint_timeout_s", "max_body_bytes", "shortlist"} <= same
-    assert {name: getattr(options, name) for name in same} == {name: settings[name] for name in same}
+    assert (server.options.port, server.runs.idle_s, ingest.outcome_by) == (0, 60.0, ())
 
 
 def test_every_setting_has_a_meaning_and_a_default_within_what_is_allowed() -> None:
