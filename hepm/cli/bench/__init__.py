@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
@@ -20,7 +21,7 @@ from hepm.cli.options import json_option
 from hepm.errors import InputError
 
 if TYPE_CHECKING:
-    from hepm.cli.bench.kind import BenchKind
+    from hepm.lab.bench.play import Bench
     from hepm.lab.environments import Environment
 
 
@@ -65,8 +66,7 @@ def bench(
             scratch = stack.enter_context(TemporaryDirectory(prefix="hepm-bench-"))
             shared = Shared(choice.limits(agent.prices), Path(scratch))
         environment = _opened_environment(env, stack, agent.source)
-        kind = _kind_of(environment, rounds=options["rounds"])
-        outcome = kind(environment, endpoint, stack, agent, learning, shared, **options).outcome()
+        outcome = _outcome(environment, endpoint, stack, agent, learning, shared, **options)
         if not shared.many:
             print_outcome(outcome, as_json=as_json)
         return outcome
@@ -94,17 +94,20 @@ def _opened_environment(name: str, stack: ExitStack, source: str) -> Environment
     return environment
 
 
-def _kind_of(environment: Environment, *, rounds: int) -> type[BenchKind[Any, Any]]:
-    """Users, points of recorded runs, or tasks, in rounds or not."""
-    from hepm.cli.bench.recorded import RecordedKind
-    from hepm.cli.bench.rounds import RoundsKind
-    from hepm.cli.bench.tasks import TasksKind
-    from hepm.cli.bench.users import UsersKind
+def _outcome(*about: Any, **options: Any) -> PlayOutcome:
+    """What a bench of users, of points of recorded runs, or of tasks, in rounds or not, comes to."""
+    from hepm.cli.bench.recorded import recorded_bench
+    from hepm.cli.bench.rounds import rounds_bench
+    from hepm.cli.bench.running import BenchCommand
+    from hepm.cli.bench.tasks import tasks_bench
+    from hepm.cli.bench.users import users_bench
     from hepm.lab.collaboration.environment import UsersEnvironment
     from hepm.lab.environments.recorded import RecordedRuns
 
-    if isinstance(environment, UsersEnvironment):
-        return UsersKind
-    if isinstance(environment, RecordedRuns):
-        return RecordedKind
-    return RoundsKind if rounds else TasksKind
+    command = BenchCommand(*about, **options)
+    make: Callable[[BenchCommand], Bench] = rounds_bench if command.rounds else tasks_bench
+    if isinstance(command.environment, UsersEnvironment):
+        make = users_bench
+    elif isinstance(command.environment, RecordedRuns):
+        make = recorded_bench
+    return command.outcome(make(command))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -128,13 +128,13 @@ ROUND_ARMS: Final = (LESSONS, CHOSEN, TAGGED)
 """The arms that an environment can be explored in, round by round."""
 
 
-def find_arms(names: Iterable[str], *, trials: int) -> list[Arm]:
+def find_arms(names: Iterable[str], *, trials: int, known: Mapping[str, Arm] = ARMS) -> list[Arm]:
     """Arms by name, each once; InputError for an unknown one, and for "reflexion" without a second trial."""
     once = list(dict.fromkeys(names))
-    unknown = [name for name in once if name not in ARMS]
+    unknown = [name for name in once if name not in known]
     if unknown:
-        raise InputError(f"no arm is called {', '.join(unknown)}. There are: {', '.join(ARMS)}.")
-    arms = [ARMS[name] for name in once]
+        raise InputError(f"no arm is called {', '.join(unknown)}. There are: {', '.join(known)}.")
+    arms = [known[name] for name in once]
     if trials < 2 and any(arm.reflects for arm in arms):
         raise InputError("reflexion reflects on an earlier trial of the task: give --trials 2 or more.")
     return arms
@@ -169,6 +169,8 @@ class KnownMemory(Memory):
     """What a session went on without a hint for."""
     own_states: bool = False
     """Whether states are the agents' own summaries alone."""
+    says: Callable[[], str] | None = None
+    """What another memory says in the place of this one."""
 
     def __init__(self, *args: Any, **about: Any) -> None:
         # For "weighed" hints the floor is lower than for "sure" ones.
@@ -239,6 +241,8 @@ class KnownMemory(Memory):
     def prompt(self, *args: Any, **about: Any) -> Prompt:
         """As `Memory.prompt`, with a note of what went wrong."""
         try:
+            if self.says is not None:
+                return Prompt(present=self.says())
             return super().prompt(*args, **about)
         except Exception as error:
             self.problem = error

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from functools import partial
 from itertools import chain
 from random import Random
 from statistics import fmean
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal, Self
 
 import numpy as np
 from rich.table import Table
@@ -29,15 +29,15 @@ from hepm.experience.matching import ModelJudge
 from hepm.experience.model_distiller import ModelDistiller
 from hepm.graph.lessons.rows import Uses
 from hepm.lab.bench.arms import KnownMemory
-from hepm.lab.bench.folder import Ended, Key
+from hepm.lab.bench.folder import Ended, Folder, Key
 from hepm.lab.bench.models import Model
-from hepm.lab.bench.play import Bench
+from hepm.lab.bench.play import Bench, Stream, eighth
 from hepm.lab.environments import place_of
 from hepm.lab.environments.gyms import CREDIT
 from hepm.lab.rl.rewards import count_actions
 from hepm.llm import Client
 from hepm.text import count_of, on_one_line
-from hepm.types import Trajectory
+from hepm.types import Object, Trajectory
 
 
 @dataclass(frozen=True)
@@ -75,71 +75,77 @@ class RoundReport:
     actions: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
-class Exploration:
-    """Rounds that are made or known.
+@dataclass(eq=False)
+class Exploration(Bench):
+    """Rounds that are made or known, in the bench's first arm, of so many rollouts in each environment of the tasks.
 
-    Args:
-        bench: Makes the runs, on its tested tasks, in its first arm. "lessons", "chosen": memory says lessons each turn
-            (PRIME).
-            "tagged": the agent searches principles (EvolveR); experiences are then neither distilled nor evolved.
-        episodes: Runs in a round in each environment that the tasks are from.
-        rounds: Rounds of runs, distilling and one iteration of evolution each (PRIME, table 3).
-        prune_below: θ_prune, after each round; see `hepm.experience.principles.Principles.prune`.
+    In the arms "lessons" and "chosen" memory says lessons each turn (PRIME). In "tagged" the agent searches principles
+    (EvolveR); experiences are then neither distilled nor evolved.
 
     Attributes:
-        plan: The runs of each round. Tasks are dealt in an order drawn with the seed, each as often as another.
+        number: Rounds of runs, distilling and one iteration of evolution each (PRIME, table 3).
+        prune_below: θ_prune, after each round; see `hepm.experience.principles.Principles.prune`.
+        deals: The runs of each round. Tasks are dealt in an order drawn with the seed, each as often as another.
         rounds: What is known of finished rounds.
         quality: Of the principles that a round taught first and that are left, by its number: how many, their mean
             score, and in how many runs they were read (EvolveR, table 7).
     """
 
-    def __init__(
-        self, bench: Bench, *, episodes: int, rounds: int = ITERATIONS, prune_below: float | None = None
-    ) -> None:
-        self.bench = bench
-        self.folder = bench.folder
-        self.arm = bench.options.arms[0]
+    _: KW_ONLY
+    number: int = ITERATIONS
+    prune_below: float | None = None
+    each_alike: ClassVar = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.arm = self.options.arms[0]
         self.rounds: list[RoundReport] = []
         self.quality: dict[int, Mapping[str, float]] = {}
-        self.prune_below = prune_below
-        self.plan = self._dealt(episodes, rounds)
+        self.deals = self._dealt(self.options.rollouts)
 
-    def _dealt(self, episodes: int, rounds: int) -> list[list[Key]]:
+    def small(self, folder: Folder, *, most: int = 0) -> Self:
+        """Two rounds of a few episodes: of every second environment, where a round has few of each."""
+        del most
+        places = sorted({place_of(self.environment, task) for task in self.tested})
+        episodes = eighth(len(self.deals[0])) // len(places)
+        if not episodes:
+            places = places[::2]
+        tested = [task for task in self.tested if place_of(self.environment, task) in places]
+        options = replace(self.options, rollouts=max(1, episodes))
+        # One round without lessons, and one with them.
+        number = min(2, self.number)
+        return replace(self, tested=tested, folder=folder, options=options, number=number, training=())
+
+    def alike(self, small: Bench) -> list[Key]:
+        """Those of the first round, in which no lesson is known."""
+        return [key for key in small.ended if key in self.deals[0]]
+
+    def _dealt(self, episodes: int) -> list[list[Key]]:
         """The runs of each round: tasks from a shuffled deck for each environment, shuffled anew when it is empty."""
-        dealer = Random(f"explore {self.bench.options.seed}")
+        dealer = Random(f"explore {self.options.seed}")
         tasks: dict[str, list[str]] = {}
-        for task in self.bench.tested:
-            tasks.setdefault(place_of(self.bench.environment, task), []).append(task.id)
+        for task in self.tested:
+            tasks.setdefault(place_of(self.environment, task), []).append(task.id)
         decks = {place: _deck(dealer, names) for place, names in tasks.items()}
         times: Counter[str] = Counter()
-        plan: list[list[Key]] = []
-        for _ in range(rounds):
-            plan.append([])
+        deals: list[list[Key]] = []
+        for _ in range(self.number):
+            deals.append([])
             for place in sorted([*tasks] * episodes):
                 task = next(decks[place])
-                plan[-1].append(Key(self.arm.name, task, times[task]))
+                deals[-1].append(Key(self.arm.name, task, times[task]))
                 times[task] += 1
-        return plan
-
-    @property
-    def ended(self) -> dict[Key, Ended]:
-        """All finished runs."""
-        return self.bench.ended
-
-    @property
-    def failed(self) -> dict[Key, str]:
-        """Why runs of the last round could not be finished."""
-        return self.bench.failed
+        return deals
 
     def waiting(self) -> list[Key]:
         """The runs of unfinished rounds that are not there yet."""
         waiting: list[Key] = []
-        for number, keys in enumerate(self.plan, 1):
+        for number, keys in enumerate(self.deals, 1):
             if self.folder.note(f"round {number}") is None:
                 waiting += [key for key in keys if key not in self.ended]
         return waiting
 
-    def play(
+    def explore(
         self,
         model: Model,
         memory: KnownMemory,
@@ -154,10 +160,10 @@ class Exploration:
             distiller: Distills and evolves; without it, lessons are found by counting.
         Raises:
             InputError: the store is not the one of this folder.
-            EndpointRefusedError, BudgetSpentError: as in `Bench.play`; a repeated call goes on.
+            EndpointRefusedError, BudgetSpentError: as in `play`; a repeated call goes on.
         """
         self._check(memory)
-        for number, keys in enumerate(self.plan, 1):
+        for number, keys in enumerate(self.deals, 1):
             report = self.folder.note(f"round {number}")
             # A round whose report is noted is not made again.
             if report is None:
@@ -178,8 +184,8 @@ class Exploration:
 
     def _check(self, memory: KnownMemory) -> None:
         """Refuse a store that lacks the rounds of this folder, or that holds those of another."""
-        ended = self._ended_of(self.plan[0])
-        first = self._id(str(ended[0].key if ended else self.plan[0][0]))  # the id of `_stored`
+        ended = self._ended_of(self.deals[0])
+        first = self._id(str(ended[0].key if ended else self.deals[0][0]))  # the id of `_stored`
         is_stored = memory.run(first, namespace=memory.namespace) is not None
         learned = self.folder.note("round 1") is not None
         if learned and not is_stored:
@@ -195,10 +201,10 @@ class Exploration:
             )
 
     def _ended_of(self, keys: Sequence[Key]) -> list[Ended]:
-        return [self.bench.ended[key] for key in keys if key in self.bench.ended]
+        return [self.ended[key] for key in keys if key in self.ended]
 
     def _id(self, key: str) -> str:
-        return f"{self.bench.environment.name}/{self.bench.endpoint.model}/{key}/seed-{self.bench.options.seed}"
+        return f"{self.environment.name}/{self.endpoint.model}/{key}/seed-{self.options.seed}"
 
     def _stored(self, ended: Ended, number: int) -> Trajectory:
         """The run as it is stored."""
@@ -206,12 +212,13 @@ class Exploration:
 
     def _make(self, number: int, keys: Sequence[Key], memory: KnownMemory, model: Model) -> int | None:
         """Make the runs of a round; how many are left out of it, None if it is not complete."""
-        self.bench.failed.clear()
+        self.failed.clear()
         # Runs of a command that was stopped are in the folder.
-        waiting = [key for key in keys if key not in self.bench.ended]
-        self.bench.make(waiting, memory, model, total=sum(map(len, self.plan)))
+        waiting = [key for key in keys if key not in self.ended]
+        self._model = model
+        self._play([Stream([key], memory) for key in waiting], sum(map(len, self.deals)))
         note = f"broke off in round {number}"
-        failed = {str(key) for key in self.bench.failed}
+        failed = {str(key) for key in self.failed}
         failed_before = set(self.folder.note(note) or ())
         if failed - failed_before:  # each run has a second try, when the command is repeated
             self.folder.add_note(note, sorted(failed_before | failed))
@@ -257,7 +264,7 @@ class Exploration:
         zones = Counter(str(experience["zone"]) for experience in experiences)
         by_place: defaultdict[str, list[Ended]] = defaultdict(list)
         for run in ended:
-            by_place[place_of(self.bench.environment, self.bench.tasks[run.key.task])].append(run)
+            by_place[place_of(self.environment, self.tasks[run.key.task])].append(run)
         return RoundReport(
             number,
             episodes=len(ended),
@@ -289,7 +296,7 @@ class Exploration:
 
     def _quality(self, memory: KnownMemory) -> dict[int, Mapping[str, float]]:
         round_of: dict[str, int] = {}
-        for number, keys in enumerate(self.plan, 1):
+        for number, keys in enumerate(self.deals, 1):
             round_of |= dict.fromkeys([self._id(str(key)) for key in keys], number)
         taught: defaultdict[int, list[Uses]] = defaultdict(list)
         for principle in memory.lessons.list("principle", namespace=memory.namespace):
@@ -324,7 +331,7 @@ class Exploration:
             settings=self._evolution_settings(number),
             model=distiller,
         )
-        seed = self.bench.options.seed + number
+        seed = self.options.seed + number
         note = f"evolution {number}"
         planned: Any = self.folder.note(note)
         if planned is None:  # noted first: a repeated evolution would be another one
@@ -340,7 +347,7 @@ class Exploration:
     def _evolution_settings(self, number: int) -> EvolutionSettings:
         """Those of one iteration, as hot as this one is among all rounds, which prunes when it is its turn."""
         whole = EvolutionSettings()
-        hottest = whole.temperature(number, len(self.plan))
+        hottest = whole.temperature(number, len(self.deals))
         prunes = number % whole.prune_every == 0
         return replace(
             whole,
@@ -356,17 +363,17 @@ class Exploration:
                 return True
         return False
 
-    def to_json(self) -> dict[str, Any]:
-        """As `hepm bench --rounds --json` prints it."""
+    def outcome(self) -> tuple[Object, Sequence[Table | Text]]:
+        """See `Bench.outcome`."""
         values = {
-            "environment": self.bench.environment.name,
-            "model": self.bench.endpoint.model,
+            "environment": self.environment.name,
+            "model": self.endpoint.model,
             "arm": self.arm.name,
             "rounds": [asdict(report) | {"quality": self.quality.get(report.number, {})} for report in self.rounds],
-            "failed": {str(key): reason for key, reason in self.bench.failed.items()},
-            "calls": sum(run.facts.usage.calls for run in self.bench.ended.values()),
+            "failed": {str(key): reason for key, reason in self.failed.items()},
+            "calls": sum(run.facts.usage.calls for run in self.ended.values()),
         }
-        return rounded(values)
+        return rounded(values), _tables(self)
 
 
 def _deck(dealer: Random, tasks: Sequence[str]) -> Iterator[str]:
@@ -383,22 +390,23 @@ def _measures(place: str, runs: Sequence[Ended], experiences: Sequence[Mapping[s
     return {"runs": len(runs), **means} | {zone: sum(one["zone"] == zone for one in here) for zone in ZONES}
 
 
-def explore_tables(exploration: Exploration) -> list[Table | Text]:
+def _tables(exploration: Exploration) -> list[Table | Text]:
     """The runs and the library, round by round, and why runs broke off."""
-    bench = exploration.bench
     rounds = exploration.rounds
     parts: list[Table | Text] = []
     if rounds:
-        title = f"{bench.environment.name} with {bench.endpoint.model}: {count_of(len(rounds), 'round')}"
+        title = f"{exploration.environment.name} with {exploration.endpoint.model}: {count_of(len(rounds), 'round')}"
         legend = f"experiences by zone: {', '.join(ZONES)}; by stage: {', '.join(STAGES)}, one of two in both"
-        legend += f"; success: a reward of {bench.options.success_from:g} or more"
+        legend += f"; success: a reward of {exploration.options.success_from:g} or more"
         parts += [rows_table(title, _ROUND_COLUMNS, rounds), _library_by_round(rounds), Text(legend, style="dim")]
     if any(len(report.environments) > 1 for report in rounds):
         parts.append(_by_environment(rounds))
-    if bench.failed:
-        key, reason = next(iter(bench.failed.items()))
+    if exploration.failed:
+        key, reason = next(iter(exploration.failed.items()))
         again = "repeat the command to try them again; those that break off again are left out"
-        parts.append(Text(on_one_line(f"{count_of(len(bench.failed), 'run')} broke off ({key}): {reason}; {again}.")))
+        parts.append(
+            Text(on_one_line(f"{count_of(len(exploration.failed), 'run')} broke off ({key}): {reason}; {again}."))
+        )
     return parts
 
 

@@ -217,8 +217,9 @@ class Folder:
         with self._writing() as db:
             for table in ("answers", "runs"):
                 copy = f"INSERT OR IGNORE INTO {table} SELECT * FROM other.{table}"
-                rows = [*keys, *(key.of_user for key in keys)]
-                db.executemany(f"{copy} WHERE arm = ? AND task = ? AND trial = ?", rows)
+                # "off, user" has the answers of the model that plays the user in the arm "off".
+                rows = [(*key, f"{key.arm}, %") for key in keys]
+                db.executemany(f"{copy} WHERE (arm = ?1 OR arm LIKE ?4) AND task = ?2 AND trial = ?3", rows)
             db.execute("INSERT OR IGNORE INTO questions SELECT * FROM other.questions")
         with self._lock:
             self._db.execute("DETACH DATABASE other")

@@ -40,6 +40,9 @@ class Model:
         client: Asks for reflections and verdicts; None where no model is asked.
         judge: Asks another model for verdicts, where there is one.
         user: Answers the requests of the model that plays the user, where one does.
+        player: Asks that model, where an environment has questions to it.
+        rehearses: Whether it stands in for a model, to say what that would take.
+        most_turns: The most turns of a run, given the limit, the task, and whether the agent notes summaries.
         stop: Set when no further request is to be sent.
         on_run: Called with the number of runs that are there, and of all.
     """
@@ -51,6 +54,9 @@ class Model:
     prices: Prices | None = None
     user: Complete | None = None
     judge: Client | None = None
+    player: Client | None = None
+    rehearses: bool = False
+    most_turns: Callable[[int, Task, bool], int] = lambda limit, task, notes: limit
     stop: Event = field(default_factory=Event)
     on_run: Callable[[int, int], object] = lambda done, total: None
     _longest: int = 0
@@ -147,9 +153,11 @@ def open_model(
     Where a model plays the user of the environment, it is asked within the same budget.
     """
     with ExitStack() as stack:
+        asking: Object = {"ledger": folder, "budget": budget, "prices": prices}
         model = Model(lambda task: _none, folder, budget=budget, prices=prices, on_run=on_run)
         if isinstance(environment, PlayedUser):
             model.user = stack.enter_context(ChatModel(environment.user))
+            model.player = stack.enter_context(Client(environment.user, **asking))
         if endpoint.model == SCRIPTED:
             model.complete = _scripted(environment)
         elif endpoint.model == GOLD:
@@ -157,10 +165,8 @@ def open_model(
         elif endpoint.model != NONE:
             chat = stack.enter_context(ChatModel(endpoint))
             model.complete = lambda task: chat
-            model.client, model.judge = (
-                stack.enter_context(Client(known, ledger=folder, budget=budget, prices=prices))
-                for known in (endpoint, judge or endpoint)
-            )
+            model.client = stack.enter_context(Client(endpoint, **asking))
+            model.judge = stack.enter_context(Client(judge or endpoint, **asking))
         yield model
 
 
@@ -222,7 +228,7 @@ def gold_step(task: Task | None, body: Object, *, others: int = 0) -> Object:
     """The gold action that is due in a conversation, in which `others` of the agent's messages were no gold actions."""
     steps: list[Object] = []
     if task:
-        steps = _gold_steps(task)
+        steps = gold_steps(task)
     done = sum(message["role"] == "assistant" for message in body["messages"]) - others
     step = completion("")
     # Without a search, the answer is all that is left to say.
@@ -235,7 +241,7 @@ def gold_step(task: Task | None, body: Object, *, others: int = 0) -> Object:
     return step
 
 
-def _gold_steps(task: Task) -> list[Object]:
+def gold_steps(task: Task) -> list[Object]:
     """A completion for each gold call, and one for the text that ends a turn."""
     steps: list[Object] = []
     for turn in task.gold:

@@ -10,11 +10,11 @@ import logging
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from itertools import product
 from threading import Lock
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias
 
 from hepm.agents.loop import Agent, Done
 from hepm.agents.searching import SearchingAgent
@@ -29,11 +29,19 @@ from hepm.lab.bench.arms import ARMS, Arm, KnownMemory, advice, reflection_on, s
 from hepm.lab.bench.folder import Ended, Facts, Folder, Key
 from hepm.lab.bench.models import Model, StoppedError
 from hepm.lab.bench.planned import plan_of, steps_in
+from hepm.lab.bench.report import report_on, tables
+from hepm.lab.bench.scores import BenchReport
 from hepm.lab.environments import Environment, Episode, PlayedUser, Task, place_of
 from hepm.llm import Endpoint, Question
 from hepm.types import SUCCESS_FROM, SUMMARY_TOOL, Trajectory
 
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
 _log = logging.getLogger("hepm")
+MOST: Final = 12
+"""Tasks, users, or episodes of a round, of a pilot."""
 
 Learning: TypeAlias = Literal["train", "online"]
 
@@ -70,7 +78,7 @@ class BenchOptions:
 
 
 @dataclass
-class _Stream:
+class Stream:
     """Runs made one after another, with what they share: trials that reflect, or the tasks of an online memory."""
 
     keys: Sequence[Key]
@@ -79,37 +87,39 @@ class _Stream:
     reflections: list[str] = field(default_factory=list[str])
 
 
+@dataclass(eq=False)
 class Bench:
     """Runs that are made or known.
 
-    Args:
+    Attributes:
         tested: The tasks to report on.
         given: A memory to use as it is, instead of learning one.
-
-    Attributes:
+        training: Tasks to learn from: those of the train split; where none is published, the tested ones, whose
+            families are held apart.
         ended: All finished runs, those on tasks of the train split included.
         failed: Why a run could not be finished. Repeating the command tries it again.
+        families: The family of each tested task, where families are resampled in place of tasks.
     """
 
-    def __init__(
-        self,
-        environment: Environment,
-        tested: Sequence[Task],
-        folder: Folder,
-        endpoint: Endpoint,
-        options: BenchOptions,
-        *,
-        given: KnownMemory | None = None,
-    ) -> None:
-        self.environment = environment
-        self.tested = tested
-        self.folder = folder
-        self.endpoint = endpoint
-        self.options = options
-        self.given = given
-        self.tasks = {task.id: task for task in environment.tasks()}
-        self.ended: dict[Key, Ended] = folder.runs()
+    environment: Environment
+    tested: Sequence[Task]
+    folder: Folder
+    endpoint: Endpoint
+    options: BenchOptions
+    _: KW_ONLY
+    given: KnownMemory | None = None
+    training: Sequence[Task] = ()
+    what: ClassVar = "run"
+    each_alike: ClassVar = False
+    """Whether one run is expected to take as much as another."""
+
+    def __post_init__(self) -> None:
+        self.tasks = {task.id: task for task in self.environment.tasks()}
+        if not self.training:
+            self.training = [task for task in self.tasks.values() if task.split == "train"] or self.tested
+        self.ended: dict[Key, Ended] = self.folder.runs()
         self.failed: dict[Key, str] = {}
+        self.families: Mapping[str, str] = {}
         self._lock = Lock()
 
     @property
@@ -126,6 +136,10 @@ class Bench:
         """The names of the arms."""
         return [arm.name for arm in self.options.arms]
 
+    def arm_of(self, key: Key) -> Arm:
+        """The arm of a run, which may be one that only memory learns from."""
+        return next((arm for arm in self.options.arms if arm.name == key.arm), None) or ARMS[key.arm]
+
     def plan(self) -> tuple[list[Key], list[Key]]:
         """The runs without memory, and those with it, in the order they are begun."""
         remembering = [arm for arm in self.options.arms if arm.remembers]
@@ -134,15 +148,10 @@ class Bench:
         if self._learns_before:
             # Arms whose runs are learned from, each once, in order.
             sources = dict.fromkeys(arm.learns_from for arm in remembering)
-            first = self._keys([*sources], self.training_tasks(), self.options.rollouts)
+            first = self._keys([*sources], self.training, self.options.rollouts)
         first += self._keys(plain, self.tested)
         # Where no train split is published, runs without memory are both: learned from, and reported on.
         return list(dict.fromkeys(first)), self._keys([arm.name for arm in remembering], self.tested)
-
-    def training_tasks(self) -> Sequence[Task]:
-        """Tasks of the train split; where none is published, the tested ones, whose families are held apart."""
-        train = [task for task in self.tasks.values() if task.split == "train"]
-        return train or self.tested
 
     def _keys(self, arms: Sequence[str], tasks: Sequence[Task], times: int = 0) -> list[Key]:
         """Task by task, so that a bench that is stopped has finished the first tasks in all arms."""
@@ -151,6 +160,54 @@ class Bench:
         for task, trial in product(tasks, trials):
             keys += [Key(arm, task.id, trial) for arm in arms]
         return keys
+
+    def waiting(self) -> list[Key]:
+        """The runs that are not there yet."""
+        first, second = self.plan()
+        return [key for key in (*first, *second) if key not in self.ended]
+
+    def small(self, folder: Folder, *, most: int = 0) -> Self:
+        """A few tasks of this bench, spread evenly, in one trial each, or two where an arm reflects on the first.
+
+        Args:
+            folder: Of the small bench.
+            most: How many tasks; 0 for an eighth, 1 to `MOST`.
+        """
+        trials = 1 + any(arm.reflects for arm in self.options.arms)
+        options = replace(self.options, trials=trials, rollouts=min(self.options.rollouts, 1))
+        tested = _spread(self.tested, most)
+        training = tested
+        if self.training is not self.tested:
+            training = _spread(self.training, most)
+        if self.learns_online:
+            # Runs online depend on those before them.
+            tested = self.tested[: len(tested)]
+        return replace(self, tested=tested, folder=folder, options=options, training=training)
+
+    def alike(self, small: Bench) -> list[Key]:
+        """The runs of a small bench that this one makes alike: those that no other memory would change."""
+        return [key for key in small.ended if self.learns_online or not self.arm_of(key).remembers]
+
+    def outcome(self) -> tuple[Object, Sequence[Table | Text]]:
+        """What it came to: as `hepm bench --json` prints it, and for people."""
+        report = self.report()
+        return report.to_json(), tables(report)
+
+    def report(self, **about: Any) -> BenchReport:
+        """The comparison of the arms; `about` has further arguments of `report_on`."""
+        return report_on(
+            self.ended,
+            environment=self.environment.name,
+            model=self.endpoint.model,
+            arms=self.arms,
+            tasks=[task.id for task in self.tested],
+            trials=self.options.trials,
+            failed=self.failed,
+            seed=self.options.seed,
+            families=self.families,
+            success_from=self.options.success_from,
+            **about,
+        )
 
     def play(self, model: Model) -> None:
         """Make the runs that are not there yet.
@@ -167,48 +224,38 @@ class Bench:
             self._play(self._streams(first, lambda key: nothing), total)
             if self.failed and self._learns_before:
                 return  # memory would lack runs that it has when the command is repeated
-            streams: list[_Stream] = []
+            streams: list[Stream] = []
             if second and self.learns_online:
                 streams = self._online_streams(second, stack)
             elif second:
                 streams = self._streams(second, self._memories(stack))
             self._play(streams, total)
 
-    def _online_streams(self, keys: Sequence[Key], stack: ExitStack) -> list[_Stream]:
+    def _online_streams(self, keys: Sequence[Key], stack: ExitStack) -> list[Stream]:
         """All tasks of an arm one after another, each trial with a memory of its own."""
         chains: defaultdict[tuple[str, int], list[Key]] = defaultdict(list)
         for key in keys:
             chains[key.arm, key.trial].append(key)
         memories = [self._made(stack, ARMS[arm].learns_from) for arm, _ in chains]
-        return [_Stream(chain, memory, learns=True) for chain, memory in zip(chains.values(), memories, strict=True)]
+        return [Stream(chain, memory, learns=True) for chain, memory in zip(chains.values(), memories, strict=True)]
 
-    def make(self, keys: Sequence[Key], memory: KnownMemory, model: Model, *, total: int) -> None:
-        """Make runs with one memory, which they leave as it is; errors as in `play`."""
-        self._model = model
-        self._play([_Stream([key], memory) for key in keys], total)
-
-    def waiting(self) -> list[Key]:
-        """The runs that are not there yet."""
-        first, second = self.plan()
-        return [key for key in (*first, *second) if key not in self.ended]
-
-    def _streams(self, keys: Sequence[Key], memory: Callable[[Key], KnownMemory]) -> list[_Stream]:
-        """Each run by itself, but trials of a task in order where an arm reflects on the one before."""
-        # Runs of one chain follow each other; chains run side by side.
+    def _streams(self, keys: Sequence[Key], memory: Callable[[Key], KnownMemory]) -> list[Stream]:
+        """Runs of one chain follow each other; chains are made side by side."""
         chains: defaultdict[object, list[Key]] = defaultdict(list)
         for key in keys:
-            chain: object = key
-            if ARMS[key.arm].reflects:
-                chain = key.arm, key.task
-            chains[chain].append(key)
-        return [_Stream(chain, memory(chain[0])) for chain in chains.values()]
+            chains[self._chain_of(key)].append(key)
+        return [Stream(chain, memory(chain[0])) for chain in chains.values()]
+
+    def _chain_of(self, key: Key) -> object:
+        """Each run by itself, but trials of a task in order where an arm reflects on the one before."""
+        return (key.arm, key.task) if self.arm_of(key).reflects else key
 
     def _memories(self, stack: ExitStack) -> Callable[[Key], KnownMemory]:
         """The memory for each run: the given one, one of the train split, or one for each fold of families."""
         given = self.given
         if given is not None:
             return lambda key: given
-        apart = self.training_tasks() is self.tested
+        apart = self.training is self.tested
         fold_of_task = dict.fromkeys(self.tasks, 0)
         if apart:
             fold_of_task = self._folds()
@@ -235,7 +282,7 @@ class Bench:
 
     def _runs_of(self, source: str) -> list[tuple[str, Trajectory]]:
         """The runs that an arm made of the training tasks, each with its task, labelled."""
-        keys = self._keys([source], self.training_tasks(), self.options.rollouts)
+        keys = self._keys([source], self.training, self.options.rollouts)
         return [(key.task, self._labelled(self.ended[key].run)) for key in keys if key in self.ended]
 
     def _made(self, stack: ExitStack, source: str) -> KnownMemory:
@@ -263,19 +310,14 @@ class Bench:
                 return verdict.labelled
         return unlabelled
 
-    def _play(self, streams: Sequence[_Stream], total: int) -> None:
+    def _play(self, streams: Sequence[Stream], total: int) -> None:
         jobs = [partial(self._play_stream, stream, total) for stream in streams]
         deque(self._model.results(jobs, concurrency=self.options.concurrency), maxlen=0)
 
-    def _play_stream(self, stream: _Stream, total: int) -> None:
+    def _play_stream(self, stream: Stream, total: int) -> None:
         for key in stream.keys:
-            arm = ARMS[key.arm]
             try:
-                ended = self.ended.get(key) or self._run(key, stream)
-                if stream.learns:
-                    self._teach(stream.memory, [self._labelled(ended.run)], [arm])
-                if arm.reflects and not ended.facts.success and key != stream.keys[-1]:
-                    stream.reflections += filter(None, [self._asked(reflection_on(ended.run))])
+                ended = self._learned(stream, self._found(key) or self._run(key, stream))
             except (EndpointRefusedError, BudgetSpentError):
                 raise
             except StoppedError:
@@ -287,8 +329,23 @@ class Bench:
                     self.failed[key] = f"{type(error).__name__}: {error}"
                 return  # what follows in this stream depends on it
             with self._lock:
-                self.ended[key] = ended
+                if key not in self.ended:
+                    self.folder.add_run(ended)
+                    self.ended[key] = ended
                 self._model.on_run(len(self.ended), total)
+
+    def _found(self, key: Key) -> Ended | None:
+        """A run that need not be made again."""
+        return self.ended.get(key)
+
+    def _learned(self, stream: Stream, ended: Ended) -> Ended:
+        """The run, once the next ones of its stream know what they are to know of it."""
+        arm = self.arm_of(ended.key)
+        if stream.learns:
+            self._teach(stream.memory, [self._labelled(ended.run)], [arm])
+        if arm.reflects and not ended.facts.success and ended.key != stream.keys[-1]:
+            stream.reflections += filter(None, [self._asked(reflection_on(ended.run))])
+        return ended
 
     def _asked(self, question: Question[str]) -> str:
         """What the model says to a question; "" without a model, or an answer of it."""
@@ -300,23 +357,22 @@ class Bench:
         except AnswerError:
             return ""
 
-    def _run(self, key: Key, stream: _Stream) -> Ended:
-        """Make one run and record it."""
+    def _run(self, key: Key, stream: Stream) -> Ended:
+        """Make one run."""
         task = self.tasks[key.task]
-        episode = self._start(key, task)
+        episode = self._start(key, task, stream)
         try:
             # Where a model plays the user, it begins: an empty answer asks for its first message.
             request = task.request or episode.answer("") or ""
             id = f"{self.environment.name}/{self.endpoint.model}/{key}"
-            agent = self._agent(key, task, request, id, stream, episode)
-            done = agent.run(
+            done = self._agent(key, task, request, id, stream, episode).run(
                 request,
                 answer=episode.answer,
                 outcome=lambda done: float(episode.reward()),
                 id=id,
-                task=task.id,
                 environment=place_of(self.environment, task),
                 namespace=stream.memory.namespace,
+                **self._about(key),
             )
             scores = dict(episode.scores())
         finally:
@@ -325,20 +381,23 @@ class Bench:
         if stream.memory.problem is not None:
             raise stream.memory.problem  # what an agent does without hints is no run of this arm
         run = replace(run, tags={**run.tags, "arm": key.arm, "trial": str(key.trial)})
-        ended = Ended(key, self._facts(key, run, done, shown_lessons, scores), run)
-        self.folder.add_run(ended)
-        return ended
+        return Ended(key, self._facts(key, run, done, shown_lessons, scores), run)
 
-    def _start(self, key: Key, task: Task) -> Episode:
+    def _about(self, key: Key) -> Mapping[str, str]:
+        """The task of a run, as it is stored, and its user."""
+        return {"task": key.task}
+
+    def _start(self, key: Key, task: Task, stream: Stream) -> Episode:
+        del stream
         # The same seed in each arm: arms are compared on the same draws.
         seed = self.options.seed + key.trial
         if isinstance(self.environment, PlayedUser):
             return self.environment.start(task, seed=seed, ask=self._model.recorded_user(key))
         return self.environment.start(task, seed=seed)
 
-    def _agent(self, key: Key, task: Task, request: str, id: str, stream: _Stream, episode: Episode) -> Agent:
+    def _agent(self, key: Key, task: Task, request: str, id: str, stream: Stream, episode: Episode) -> Agent:
         """The agent of an arm, with what its system prompt says of earlier runs."""
-        arm = ARMS[key.arm]
+        arm = self.arm_of(key)
         memory = stream.memory
         prompt = arm.prompt
         if arm.plans:
@@ -346,14 +405,7 @@ class Bench:
             prompt = replace(prompt, policy=memory.plan(id, steps_in(plan)))
         if arm.chooses:
             prompt = replace(prompt, model=self._model.client)
-        # No arm has more than one of the three.
-        if arm.similar:
-            shown = memory.similar(request, arm.similar)
-        elif arm.digests:
-            shown = memory.about(request, arm.digests)
-        else:
-            shown = advice(stream.reflections)
-        system = [part for part in (task.system, arm.instruction, shown) if part]
+        system = [part for part in (task.system, arm.instruction, self._shown(key, request, stream)) if part]
         return _agent_of(arm)(
             endpoint=self.endpoint,
             memory=memory,
@@ -363,11 +415,21 @@ class Bench:
             strategy=arm.strategy,
             placement=arm.placement,
             prompt_options=prompt,
-            max_turns=self.options.max_turns,
+            max_turns=self._model.most_turns(self.options.max_turns, task, arm.strategy == "implicit"),
             options=self.options.options,
             complete=self._model.recorded(key, task),
             reward=episode.reward if self.options.turn_rewards else None,
         )
+
+    def _shown(self, key: Key, request: str, stream: Stream) -> str:
+        """What the system prompt says of earlier runs."""
+        arm = self.arm_of(key)
+        # No arm has more than one of the three.
+        if arm.similar:
+            return stream.memory.similar(request, arm.similar)
+        if arm.digests:
+            return stream.memory.about(request, arm.digests)
+        return advice(stream.reflections)
 
     def _facts(
         self, key: Key, run: Trajectory, done: Done, lessons: tuple[str, ...], scores: Mapping[str, float]
@@ -409,3 +471,13 @@ def move_of(message: Object) -> str:
         function = call["function"]
         calls.append(f"{function['name']}({function['arguments']})")
     return "\n".join(calls) or str(message.get("content") or "")
+
+
+def eighth(number: int) -> int:
+    """How many of so many tasks, users or episodes a pilot takes: an eighth, 1 to `MOST`."""
+    return max(1, min(number // 8, MOST))
+
+
+def _spread(tasks: Sequence[Task], most: int) -> Sequence[Task]:
+    number = min(most or eighth(len(tasks)), len(tasks))
+    return [tasks[place * len(tasks) // number] for place in range(number)]

@@ -9,23 +9,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from random import Random
 from threading import Lock
-from typing import Any, Final, Self, TypeVar, cast
+from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
 from hepm.agents.loop import Complete
 from hepm.agents.wire import Object
 from hepm.errors import AnswerError
-from hepm.lab.bench.folder import Folder, Key
-from hepm.lab.bench.models import Model, completion, gold_step, tool_call
-from hepm.lab.bench.pilot import MOST, SmallBench
-from hepm.lab.bench.play import Bench
-from hepm.lab.collaboration.mem0 import UserFacts
-from hepm.lab.collaboration.play import UserBench
-from hepm.lab.collaboration.simulator import ModelUser
-from hepm.lab.environments import Episode, PlayedUser, Task
+from hepm.lab.bench.folder import Folder
+from hepm.lab.bench.models import Model, completion, gold_step, gold_steps, tool_call
+from hepm.lab.collaboration.environment import UsersEnvironment
+from hepm.lab.environments import Environment, PlayedUser, Task
 from hepm.llm import Budget, Client, Endpoint, PaidAnswer, Question, Usage
 from hepm.types import SUMMARY_TOOL
 
@@ -34,8 +29,6 @@ ANSWER_TOKENS: Final = 200
 """About what a model answers to a question about a run."""
 REPLIES: Final = 7
 """Of an agent in a session: a length of 15 messages (MultiSessionCollab, table 1: 14 to 17 without memory)."""
-_USERS: Final = 2
-"""Users who are rehearsed, with all their sessions."""
 _SUMMARY: Final = (
     "Yes. The user said what is wanted, and for what; the record was found by its number, and holds what the request "
     "names. What is allowed here was checked. Nothing was changed yet; the change itself is still to be made."
@@ -49,66 +42,27 @@ _WORDS: Final = 30
 """In a text of an answer to a question."""
 
 
-def rehearsing_model(endpoint: Endpoint, folder: Folder) -> Model:
+def rehearsing_model(endpoint: Endpoint, folder: Folder, environment: Environment) -> Model:
     """What answers in a rehearsal."""
-    return Model(_played, folder, RehearsingClient(endpoint, folder), user=lambda body: completion(_HEARD))
+    client = RehearsingClient(endpoint, folder)
 
+    def most_turns(limit: int, task: Task, notes: bool) -> int:
+        # A played user is content with the text behind the last gold action; notes of a summary take one turn more.
+        if isinstance(environment, PlayedUser) and task.gold:
+            return min(limit, len(gold_steps(task)) + notes)
+        if isinstance(environment, UsersEnvironment):
+            return min(limit, REPLIES)
+        return limit
 
-class Rehearsal(SmallBench):
-    """At most a dozen tasks."""
-
-    def __init__(self, bench: Bench, folder: Folder) -> None:
-        super().__init__(bench, folder, lambda number: MOST)
-
-    def _start(self, key: Key, task: Task) -> Episode:
-        episode = super()._start(key, task)
-        if isinstance(self.environment, PlayedUser) and task.gold:
-            # The rest of an episode it has from the one it stands for, which a type does not see.
-            return cast("Episode", _UntilGoldEnds(episode, len(task.gold)))
-        return episode
-
-
-class UserRehearsal(UserBench):
-    """Users who are content after `REPLIES`."""
-
-    @classmethod
-    def of(cls, bench: UserBench, folder: Folder) -> UserBench:
-        """The first users of a bench."""
-        client = RehearsingClient(bench.endpoint, folder)
-        users = [*bench.users[:_USERS]]
-        for place, user in enumerate(users):
-            if isinstance(user, ModelUser):
-                users[place] = replace(user, client=client)
-        return cls(
-            bench.environment,
-            users,
-            folder,
-            bench.endpoint,
-            arms=bench.arms,
-            sessions=bench.sessions,
-            max_turns=min(bench.max_turns, REPLIES),
-            options=bench.options,
-        )
-
-    def _facts(self, user: str, place: str) -> UserFacts:
-        return _NoFacts(user, place)
-
-
-class _NoFacts(UserFacts):
-    """Finds nothing; asks for the facts of each turn, in as many tokens as mem0."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-    def recalled(self, messages: object) -> tuple[str, str]:
-        return "", ""
-
-    def add(self, turns: object, complete: Complete) -> None:
-        # Three bytes a token: `tokens_of`.
-        complete({"messages": [{"role": "user", "content": "fact" * (self.PROMPT_TOKENS * 3 // 4)}]})
+    return Model(
+        _played,
+        folder,
+        client,
+        user=lambda body: completion(_HEARD),
+        player=client,
+        rehearses=True,
+        most_turns=most_turns,
+    )
 
 
 class RehearsingClient(Client):
@@ -163,25 +117,6 @@ def _example(schema: Mapping[str, Any], root: Mapping[str, Any], text: str) -> A
         return {name: _example(part, root, text) for name, part in schema["properties"].items()}
     plain: Object = {"string": text, "integer": 1, "number": 0.5, "boolean": False, "array": []}
     return plain.get(schema.get("type", ""), schema.get("const"))
-
-
-class _UntilGoldEnds:
-    """An episode whose user has no player and is content with the text behind the last gold action."""
-
-    def __init__(self, episode: Episode, texts: int) -> None:
-        self._episode = episode
-        self._left = texts + 1  # the user begins
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._episode, name)
-
-    def answer(self, text: str) -> str | None:
-        """What the user says; None to the last text."""
-        heard = self._episode.answer(text)
-        self._left -= 1
-        if not self._left:
-            return None
-        return heard
 
 
 def _played(task: Task | None) -> Complete:

@@ -9,19 +9,18 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from hepm.agents.wire import Object, objects, resolved, with_hint
-from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError, LlmError
+from hepm.errors import InputError
 from hepm.evals.domains import Domain, by_family
 from hepm.experience.prompt import Prompt
 from hepm.lab.bench.arms import OFF, Arm, KnownMemory, find_arms, scratch_memory
-from hepm.lab.bench.folder import Ended, Facts, Folder, Key
-from hepm.lab.bench.models import Model, StoppedError, tokens_of
-from hepm.lab.bench.play import move_of
+from hepm.lab.bench.folder import Ended, Facts, Key
+from hepm.lab.bench.models import tokens_of
+from hepm.lab.bench.play import Bench, Stream, move_of
 from hepm.lab.bench.scores import CHANGED
-from hepm.lab.environments.recorded import Point, RecordedRuns
+from hepm.lab.environments.recorded import Point
 from hepm.llm import Endpoint, Usage
 from hepm.memory.messages import as_messages
 from hepm.types import Outcome, Trajectory, Turn
@@ -97,83 +96,54 @@ def _hinted(point: Point, arms: Sequence[Arm], memory: KnownMemory) -> HintedPoi
 
 
 @dataclass(eq=False)
-class ReplayBench:
+class ReplayBench(Bench):
     """Asks a model at points of recorded runs, in each arm; an arm that says nothing there calls what "off" calls.
 
     Attributes:
-        ended: The answers so far, as runs of a bench.
-        failed: The requests that were refused, and why.
+        points: Those of `tested`, in its order.
     """
 
-    environment: RecordedRuns
-    points: Sequence[HintedPoint]
-    folder: Folder
-    endpoint: Endpoint
     _: KW_ONLY
-    arms: Sequence[str]
-    concurrency: int = 4
-    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    points: Sequence[HintedPoint]
+    what: ClassVar = "point"
 
     def __post_init__(self) -> None:
-        self.ended: dict[Key, Ended] = self.folder.runs()
-        self.failed: dict[Key, str] = {}
+        super().__post_init__()
+        self.families = {task.id: task.family for task in self.tested}
+        self._points = {hinted.point.key: hinted for hinted in self.points}
 
-    @property
-    def families(self) -> Mapping[str, str]:
-        """The family of each point, by task."""
-        return {hinted.point.key: hinted.point.family for hinted in self.points}
+    def plan(self) -> tuple[list[Key], list[Key]]:
+        """Each point in each arm."""
+        return self._keys(self.arms, self.tested), []
 
     def waiting(self) -> list[Key]:
         """The points that lack an answer, each by its first one."""
-        waiting: list[Key] = []
-        for hinted in self.points:
-            keys = [Key(arm, hinted.point.key, 0) for arm in self.arms]
-            waiting += [key for key in keys if key not in self.ended][:1]
-        return waiting
+        first: dict[str, Key] = {}
+        for key in super().waiting():
+            first.setdefault(key.task, key)
+        return [*first.values()]
 
     def estimate(self) -> Usage:
-        """What asking takes that is not in the folder."""
+        """What asking takes that is not in the folder: exact, but for the answers, as all requests are known."""
         usage = Usage(estimated=True)
-        for hinted in self.points:
-            for arm in self.arms:
-                body = hinted.body(self.endpoint, self.options, arm)
-                if _asked(hinted, arm) == arm and self.folder.answer(Key(arm, hinted.point.key, 0), 0, body) is None:
-                    usage += Usage(1, tokens_of(body))
+        for key in self.plan()[0]:
+            hinted = self._points[key.task]
+            body = hinted.body(self.endpoint, self.options.options, key.arm)
+            if _asked(hinted, key.arm) == key.arm and self.folder.answer(key, 0, body) is None:
+                usage += Usage(1, tokens_of(body))
         return usage
 
-    def play(self, model: Model) -> None:
-        """Ask at all points.
+    def _chain_of(self, key: Key) -> object:
+        # A point without memory first: the other arms are compared with that.
+        return key.task
 
-        Raises:
-            BudgetSpentError: or EndpointRefusedError; what was answered is recorded, `ended` has what was finished.
-        """
-        jobs = [partial(self._ask, hinted, model) for hinted in self.points]
-        for number, _ in enumerate(model.results(jobs, concurrency=self.concurrency), 1):
-            model.on_run(number, len(jobs))
-
-    def _ask(self, hinted: HintedPoint, model: Model) -> None:
-        """Ask at one point, without memory first: the other arms are compared with that."""
-        for arm in self.arms:
-            key = Key(arm, hinted.point.key, 0)
-            if key in self.ended:
-                continue
-            try:
-                self._record(key, hinted, model)
-            # These end the command; another error leaves one point out.
-            except (BudgetSpentError, EndpointRefusedError, StoppedError):
-                raise
-            except LlmError as error:
-                self.failed[key] = str(error)
-                # Without its answer the other arms have nothing to be compared with.
-                if arm == OFF:
-                    return
-
-    def _record(self, key: Key, hinted: HintedPoint, model: Model) -> None:
-        """Note the answer in one arm as a run of the folder."""
+    def _run(self, key: Key, stream: Stream) -> Ended:
+        """Ask at one point, and note the answer as a run."""
+        hinted = self._points[key.task]
         point = hinted.point
-        body = hinted.body(self.endpoint, self.options, key.arm)
+        body = hinted.body(self.endpoint, self.options.options, key.arm)
         asked = key._replace(arm=_asked(hinted, key.arm))
-        message = model.recorded(asked, point.task)(body)["choices"][0]["message"]
+        message = self._model.recorded(asked, point.task)(body)["choices"][0]["message"]
         tools = sorted({call["function"]["name"] for call in objects(message.get("tool_calls"))})
         right = not point.right.isdisjoint(tools)
         off = self.ended.get(key._replace(arm=OFF))
@@ -200,8 +170,7 @@ class ReplayBench:
             model=self.endpoint.model,
             tags={"arm": key.arm, "called": json.dumps(tools)},
         )
-        self.ended[key] = Ended(key, facts, run)
-        self.folder.add_run(self.ended[key])
+        return Ended(key, facts, run)
 
 
 def _asked(hinted: HintedPoint, arm: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,7 +33,7 @@ class UserEpisode:
         enforced: The preferences that the user enforced, by message that did so.
         wishes: These messages.
         last: What the user did last.
-        replies: What the agent said, in order.
+        heard: Takes the two messages of a turn, before the user reacts.
     """
 
     # A conversation alone.
@@ -43,7 +43,7 @@ class UserEpisode:
         self.enforced: list[tuple[str, ...]] = []
         self.wishes: list[str] = []
         self.last = UserTurn("")
-        self.replies: list[str] = []
+        self.heard: Callable[[Sequence[Turn]], object] = lambda turns: None
         self._user = user
         self._session = session
         self._turns = [Turn("assistant", GREETING)]
@@ -56,7 +56,7 @@ class UserEpisode:
         """What the user says to a reply; "" asks for the first message. None where the user ends the session."""
         if self._turns[-1].role == "user":
             self._turns.append(Turn("assistant", text))
-            self.replies.append(text)
+            self.heard(self._turns[-2:])
         # The first call comes before any reply: there is nothing to note of the agent then.
         self.last = self._user.respond(self._session, self._turns, self.last)
         if self.last.enforced:
@@ -80,21 +80,26 @@ class UserEpisode:
         return float(self._user.succeeded(self._session, self.last))
 
     def scores(self) -> Mapping[str, float]:
-        """See `scores_of`."""
-        return scores_of(len(self.enforced), len(self.messages) - 1 + self.last.done)
+        """What is measured besides the success (3.3): messages in which the user enforced preferences (UE), and
+        messages without the greeting, with the one that ended the session (Len)."""
+        return {"user_effort": len(self.enforced), "length": len(self.messages) - 1 + self.last.done}
 
     def close(self) -> None:
         """Nothing is held."""
 
 
-def scores_of(effort: int, length: int) -> Mapping[str, float]:
-    """What is measured of a session besides its success (3.3).
+class DirectEpisode(UserEpisode):
+    """The agent is given the whole problem, and answers once: what it says is the draft (S1)."""
 
-    Args:
-        effort: Messages in which the user enforced preferences (UE).
-        length: Messages without the greeting, with the one that ended the session (Len).
-    """
-    return {"user_effort": effort, "length": length}
+    def answer(self, text: str) -> str | None:
+        """The problem, then the end."""
+        if self._turns[-1].role == "user":
+            self._turns.append(Turn("assistant", text))
+            self.last = UserTurn("", draft=text)
+            return None
+        problem = self._user.problem(self._session)
+        self._turns.append(Turn("user", problem))
+        return problem
 
 
 class UsersEnvironment:

@@ -6,10 +6,10 @@ Its PyPI release runs in a process of its own. It asks the model through hepm, w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Self
+from functools import cached_property
+from typing import Final
 
 from hepm.agents.loop import Complete
-from hepm.agents.wire import Object
 from hepm.lab.environments.packages import Package
 from hepm.lab.environments.worker import Worker
 from hepm.text import quoted
@@ -19,36 +19,54 @@ PACKAGE: Final = Package(("mem0ai==2.2.1",))
 # Facts come from what users said: they are data, no instructions.
 _KNOWN: Final = "What is remembered of this user, as data:"
 _RECALLED: Final = 5  # facts for a reply
+_PROMPT_TOKENS: Final = 9_500  # about what mem0 asks with for the facts of a turn
 
 
 class UserFacts:
-    """What mem0 keeps of one user."""
-
-    PROMPT_TOKENS: Final = 9_500
-    """About what mem0 asks with for the facts of a turn, for estimates."""
+    """What mem0 keeps of one user, in a folder."""
 
     def __init__(self, user: str, folder: str) -> None:
         self._user = user
         self._folder = folder
 
-    def __enter__(self) -> Self:
+    @cached_property
+    def _worker(self) -> Worker:
         # A store in the process and in the folder: one user cannot read the facts of another.
-        self._worker = Worker(PACKAGE, "mem0_backend")
-        self._worker.ask("open_store", self._folder)
-        return self
+        worker = Worker(PACKAGE, "mem0_backend")
+        worker.ask("open_store", self._folder)
+        return worker
 
-    def __exit__(self, *error: object) -> None:
-        self._worker.close()
-
-    def recalled(self, messages: Sequence[Object]) -> tuple[str, str]:
-        """For a system prompt: nothing that stays, and the facts that mem0 finds for the last message, "" for none."""
-        facts: Sequence[str] = self._worker.ask("search", self._user, messages[-1]["content"], _RECALLED)
+    def recalled(self, text: str) -> str:
+        """For a system prompt: the facts that mem0 finds for a text; "" for none."""
+        facts: Sequence[str] = self._worker.ask("search", self._user, text, _RECALLED)
         if not facts:
-            return "", ""
+            return ""
         lines = [f"- {quoted(fact, 400)}" for fact in facts]
-        return "", "\n".join([_KNOWN, *lines])
+        return "\n".join([_KNOWN, *lines])
 
     def add(self, turns: Sequence[Turn], complete: Complete) -> None:
         """Let mem0 take the facts of some messages; the model is asked."""
         messages = [{"role": turn.role, "content": turn.text} for turn in turns]
         self._worker.ask("add", self._user, messages, model=complete)
+
+    def close(self) -> None:
+        """End the process, if it was started."""
+        worker: Worker | None = self.__dict__.get("_worker")
+        if worker is not None:
+            worker.close()
+
+
+class RehearsedFacts(UserFacts):
+    """Finds nothing; asks for the facts of each turn, in as many tokens as mem0."""
+
+    def recalled(self, text: str) -> str:
+        """Nothing."""
+        return ""
+
+    def add(self, turns: Sequence[Turn], complete: Complete) -> None:
+        """Ask, and keep nothing."""
+        # Three bytes a token: `hepm.lab.bench.models.tokens_of`.
+        complete({"messages": [{"role": "user", "content": "fact" * (_PROMPT_TOKENS * 3 // 4)}]})
+
+    def close(self) -> None:
+        """Nothing is held."""

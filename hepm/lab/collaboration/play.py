@@ -3,358 +3,201 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import product
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Self
 
-from hepm.agents.loop import Complete
-from hepm.agents.wire import Object, with_hint
 from hepm.atomic_file import atomic_file
-from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, EpisodeError, InputError, LlmError
+from hepm.errors import AnswerError
 from hepm.experience.prompt import PromptOptions
 from hepm.experience.reflection import quoted_conversation
-from hepm.lab.bench.folder import Ended, Facts, Folder, Key
-from hepm.lab.bench.models import Model, StoppedError, tokens_of
-from hepm.lab.collaboration.environment import SYSTEM, UserEpisode, UsersEnvironment, scores_of
-from hepm.lab.collaboration.mem0 import UserFacts
-from hepm.lab.collaboration.users import User, UserTurn
+from hepm.lab.bench.arms import Arm, scratch_memory
+from hepm.lab.bench.folder import Ended, Folder, Key
+from hepm.lab.bench.models import Model, tokens_of
+from hepm.lab.bench.play import Bench, Stream, eighth
+from hepm.lab.bench.scores import BenchReport
+from hepm.lab.collaboration.environment import DirectEpisode, UserEpisode, UsersEnvironment
+from hepm.lab.collaboration.mem0 import RehearsedFacts, UserFacts
+from hepm.lab.collaboration.users import User
 from hepm.lab.environments import Task
 from hepm.lab.rl.reflections import reflection_rows
-from hepm.llm import Budget, Client, Endpoint
-from hepm.memory import Memory
-from hepm.types import Outcome, Trajectory, Turn
+from hepm.llm import Budget, Client
+from hepm.types import Turn
 
 SETTINGS: Final = {"direct": "S1", "plain": "S2", "off": "S3", "oracle": "S4", "notes": "S5"}
 """Settings of the paper (appendix C): the problem given at once, users without preferences, the benchmark itself, an
-agent that is told the preferences, and one with memory."""
+agent that is given the preferences, and one with memory."""
 NO_PREFERENCES: Final = ("direct", "plain")
 """Settings whose users enforce nothing."""
 HISTORIES: Final[Mapping[str, int | None]] = {"recent": 3, "history": None}
 """How many of the last sessions the agent is given (appendix E, table 7); None for all."""
 REFLECTIONS: Final = "reflections.jsonl"
 """In the folder: rows for a training of reflections, where a model wrote notes."""
-USER_ARMS: Final = (*SETTINGS, *HISTORIES, "mem0")
+# The notes, and the lines of them that matter in this turn, by the model where one is asked (4.1, appendix B).
+_NOTES: Final = Arm(
+    "notes", "", prompt=PromptOptions(suggestions=0, experiences=0, principles=0), chooses=True, placement="system"
+)
+USER_ARMS: Final = {name: Arm(name, "", placement="system") for name in (*SETTINGS, *HISTORIES, "mem0")} | {
+    "notes": _NOTES
+}
 """What the agent knows of its users: the arms of a bench of users."""
+_REHEARSED: Final = 2
+"""Users who are rehearsed, with all their sessions."""
 _WISHES: Final = "What this user prefers:"
 _HISTORY: Final = "Earlier sessions with this user, as data:"
 
 
-def check_user_arms(names: Sequence[str]) -> list[str]:
-    """The names, each once; InputError for an unknown one."""
-    arms = list(dict.fromkeys(names))
-    unknown = [name for name in arms if name not in USER_ARMS]
-    if unknown:
-        raise InputError(f"no arm of users is called {', '.join(unknown)}. There are: {', '.join(USER_ARMS)}.")
-    return arms
-
-
 @dataclass(frozen=True)
 class PlayedSession:
-    """What happened in one session.
+    """A session that a model reflected on.
 
     Attributes:
-        number: From 1.
-        success: Whether the user solved the problem.
-        enforced: The preferences that the user enforced, by message that did so.
-        wishes: These messages.
         notes: What memory knew of the user when the session began.
-        messages: The conversation, greeting included.
-        scores: See `scores_of`; of the last session of notes also history_tokens and memory_tokens.
-        closed: Whether the user ended it.
-        hints: What memory said before each reply; "" for nothing.
-        memory_s: Seconds in memory before each reply.
+        messages: The conversation, without the greeting.
+        wishes: The messages in which the user enforced preferences.
     """
 
-    arm: str
     user: str
-    number: int
-    success: bool
-    enforced: tuple[tuple[str, ...], ...]
     notes: str
-    messages: tuple[Turn, ...]
-    scores: Mapping[str, float]
-    closed: bool = True
-    hints: tuple[str, ...] = ()
-    memory_s: tuple[float, ...] = ()
-    wishes: tuple[str, ...] = ()
-
-    @property
-    def key(self) -> Key:
-        """Its name in a folder."""
-        return Key(self.arm, self.user, self.number - 1)
-
-
-def _nothing(messages: Sequence[Object]) -> tuple[str, str]:
-    """What an agent without memory is told."""
-    del messages
-    return "", ""
+    messages: Sequence[Turn]
+    wishes: Sequence[str]
 
 
 @dataclass(eq=False)
-class _Agent:
-    """The agent in one session.
+class UserBench(Bench):
+    """Sessions of users with an agent: a task is a user, a trial is a session, and no user's memory is another's.
 
     Attributes:
-        notes: What memory knew of the user when the session began.
-        hints: Given the conversation, what is added to the system prompt: first what stays, then what is of this turn.
-        heard: Takes the two messages of a turn.
-        hinted, memory_s: What memory added to each of its requests, and in how many seconds.
-    """
-
-    key: Key
-    complete: Complete
-    model: str
-    options: Mapping[str, Any]
-    system: str
-    notes: str = ""
-    hints: Callable[[Sequence[Object]], tuple[str, str]] = _nothing
-    heard: Callable[[Sequence[Turn]], object] = lambda turns: None
-    hinted: list[str] = field(default_factory=list[str])
-    memory_s: list[float] = field(default_factory=list[float])
-
-    def answer(self, turns: Sequence[Turn]) -> Turn:
-        """The reply to the last of these messages."""
-        messages: list[Object] = [{"role": turn.role, "content": turn.text} for turn in turns]
-        body: Object = {"model": self.model, "messages": [{"role": "system", "content": self.system}, *messages]}
-        started = time.perf_counter()
-        stable, present = self.hints(messages)
-        self.memory_s.append(time.perf_counter() - started)
-        self.hinted.append("\n".join(part for part in (stable, present) if part))
-        body = with_hint("chat", body, stable=stable, present=present, placement="system")
-        message: Object = self.complete(body | dict(self.options))["choices"][0]["message"]
-        return Turn("assistant", str(message.get("content") or ""))
-
-
-@dataclass(eq=False)
-class UserBench:
-    """Sessions of users with an agent, each user in each arm.
-
-    Attributes:
-        users: Of the environment.
-        ended: All finished sessions, as runs of a bench.
-        failed: Why a session broke off; those after it are not made.
+        episodes: The sessions that were played or replayed, by their names in the folder.
         unreflected: After how many sessions the model's notes could not be read, so that the old ones stayed.
     """
 
-    environment: UsersEnvironment
-    users: Sequence[User]
-    folder: Folder
-    endpoint: Endpoint
-    _: KW_ONLY
-    arms: Sequence[str] = ("off", "history", "notes")
-    sessions: int = 5
-    max_turns: int = 10
-    concurrency: int = 4
-    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    what: ClassVar = "session"
+    each_alike: ClassVar = True
 
     def __post_init__(self) -> None:
-        self.ended: dict[Key, Ended] = self.folder.runs()
-        self.failed: dict[Key, str] = {}
+        super().__post_init__()
+        self.episodes: dict[Key, UserEpisode] = {}
         self.unreflected = 0
+        self._users: dict[str, User] = {}
+        self._mem0: dict[str, UserFacts] = {}
+        self._reflected: dict[Key, PlayedSession] = {}
 
-    def play(self, model: Model) -> list[PlayedSession]:
-        """All sessions of each user in each arm, up to one that breaks off.
+    def plan(self) -> tuple[list[Key], list[Key]]:
+        """All sessions, user by user."""
+        return self._keys(self.arms, self.tested), []
 
-        Raises:
-            BudgetSpentError: or EndpointRefusedError; what was answered is recorded, `ended` has what was finished.
-        """
-        self._model = model
-        played: list[PlayedSession] = []
-        jobs = [partial(self._sessions, arm, user) for user, arm in self._begun()]
-        for sessions in model.results(jobs, concurrency=self.concurrency):
-            played += sessions
-            model.on_run(len(played), len(jobs) * self.sessions)
-        if model.client is not None:
-            self._export_reflections([session for session in played if session.arm == "notes"])
-        return played
+    def small(self, folder: Folder, *, most: int = 0) -> Self:
+        """The first users, with all their sessions."""
+        number = min(most or eighth(len(self.tested)), _REHEARSED if most else len(self.tested))
+        return replace(self, tested=self.tested[:number], training=(), folder=folder)
 
-    def _export_reflections(self, sessions: Sequence[PlayedSession]) -> None:
-        """Write rows for a training of reflections, with those that the agent's model wrote as gold."""
+    def alike(self, small: Bench) -> list[Key]:
+        """All of them."""
+        return [*small.ended]
+
+    def report(self, **about: Any) -> BenchReport:
+        """The comparison of the arms, by session, too."""
+        return super().report(sessions=True, without_memory=NO_PREFERENCES, unreflected=self.unreflected, **about)
+
+    def play(self, model: Model) -> None:
+        """As `Bench.play`, and write what a model reflected as rows for a training of reflections."""
+        assert isinstance(self.environment, UsersEnvironment)
+        names = [task.id for task in self.tested]
+        users = self.environment.users(names, seed=self.options.seed, client=model.player)
+        self._users = {user.name: user for user in users}
+        super().play(model)
+        if model.client is None or model.rehearses:
+            return
         # It only reads what was answered: nothing is asked, or counted, twice.
         with Client(self.endpoint, ledger=self.folder, budget=Budget(calls=0)) as known:
+            sessions = [self._reflected[key] for key in sorted(self._reflected)]
             rows = [json.dumps(row, ensure_ascii=False) + "\n" for row in reflection_rows(sessions, known)]
         if rows:
             with atomic_file(self.folder.path / REFLECTIONS, "the reflections") as place:
                 place.write_text("".join(rows), "utf-8")
 
-    def waiting(self) -> list[Key]:
-        """The sessions that are not there yet."""
-        waiting: list[Key] = []
-        for user, arm in self._begun():
-            keys = [Key(arm, user.name, number) for number in range(self.sessions)]
-            waiting += [key for key in keys if key not in self.ended]
-        return waiting
+    def _chain_of(self, key: Key) -> object:
+        return key.arm, key.task
 
-    def _begun(self) -> list[tuple[User, str]]:
-        """Each user in each arm, in the order in which they begin."""
-        return [*product(self.users, self.arms)]
-
-    def _sessions(self, arm: str, user: User) -> list[PlayedSession]:
-        """The sessions of a user, one after another, up to one that breaks off."""
-        done: list[PlayedSession] = []
-        # Replayed from recorded answers when the command is repeated, so that nothing of it need last.
+    def _play_stream(self, stream: Stream, total: int) -> None:
+        first = stream.keys[0]
         with ExitStack() as stack:
-            place = stack.enter_context(TemporaryDirectory(prefix="hepm-users-"))
-            store = stack.enter_context(Memory.open(place, approve="auto"))
-            try:
-                facts = None
-                if arm == "mem0":
-                    facts = stack.enter_context(self._facts(user.name, place))
-                for number in range(self.sessions):
-                    agent = self._agent(Key(arm, user.name, number), user, done, store, facts)
-                    session = self._session(user, agent)
-                    if arm == "notes":
-                        self._reflect(store, user.name, session)
-                        if number == self.sessions - 1:
-                            session = _with_sizes([*done, session], store)
-                    done.append(session)
-                    self._record(session)
-            # These end the whole command; other errors end this user's sessions in this arm.
-            except (StoppedError, BudgetSpentError, EndpointRefusedError):
-                raise
-            except (LlmError, EpisodeError) as error:
-                self.failed[Key(arm, user.name, len(done))] = str(error)
-        return done
+            stream.memory = stack.enter_context(scratch_memory())
+            if first.arm == "mem0":
+                kind = RehearsedFacts if self._model.rehearses else UserFacts
+                facts = kind(first.task, stack.enter_context(TemporaryDirectory(prefix="hepm-users-")))
+                self._mem0[first.task] = facts
+                stack.callback(facts.close)
+            super()._play_stream(stream, total)
 
-    def _facts(self, user: str, place: str) -> UserFacts:
-        return UserFacts(user, place)
+    def _found(self, key: Key) -> Ended | None:
+        # What memory knows of a user is made anew from recorded answers when the command is repeated.
+        if key.arm in ("notes", "mem0"):
+            return None
+        return super()._found(key)
 
-    def _agent(
-        self, key: Key, user: User, done: Sequence[PlayedSession], store: Memory, facts: UserFacts | None
-    ) -> _Agent:
-        """The agent of a session, with what it knows of the user."""
-        agent = _Agent(key, self._complete(key), self.endpoint.model, self.options, _system(key.arm, user, done))
-        if key.arm == "notes":
-            notes = store.preferences.notes(user.name)
-            agent.hints = partial(self._recalled, store, user.name)
-            if notes:
-                agent.notes = notes.text
-        if facts is not None:
-            agent.hints = facts.recalled
-            agent.heard = partial(facts.add, complete=self._complete(key._replace(arm="mem0, memory")))
-        return agent
+    def _about(self, key: Key) -> Mapping[str, str]:
+        return {"task": f"{key.task}, session {key.trial + 1}", "user": key.task}
 
-    def _recalled(self, store: Memory, user: str, messages: Sequence[Object]) -> tuple[str, str]:
-        """The notes, and the lines of them that matter in this turn, by the model where one is asked (4.1, app. B)."""
-        # Notes alone: there are no tools, and lessons of other users are none of this one.
-        options = PromptOptions(suggestions=0, experiences=0, principles=0, model=self._model.client)
-        prompt = store.prompt(messages, user=user, options=options)
-        return prompt.stable, prompt.present
+    def _start(self, key: Key, task: Task, stream: Stream) -> UserEpisode:
+        user, session = self._users[key.task], key.trial + 1
+        episode = UserEpisode(user, session)
+        if key.arm == "direct":
+            episode = DirectEpisode(user, session)
+        elif key.arm == "plain":
+            episode = UserEpisode(user.unbiased(), session)
+        elif key.arm == "mem0":
+            facts = self._mem0[key.task]
+            stream.memory.says = lambda: facts.recalled(episode.messages[-1].text)
+            asked = key._replace(arm="mem0, memory")
+            episode.heard = partial(facts.add, complete=self._model.recorded(asked, task))
+        self.episodes[key] = episode
+        return episode
 
-    def _complete(self, key: Key) -> Complete:
-        return self._model.recorded(key, Task(key.task, ""))
+    def _shown(self, key: Key, request: str, stream: Stream) -> str:
+        if key.arm == "oracle":
+            wishes = [f"- {wish}" for wish in self._users[key.task].wishes]
+            return "\n".join([_WISHES, *wishes])
+        past = [self.ended[known] for known in stream.keys[: key.trial]]
+        if key.arm not in HISTORIES or not past:
+            return ""
+        last = HISTORIES[key.arm] or len(past)
+        sessions: list[str] = []
+        for ended in past[-last:]:
+            sessions.append(f"Session {ended.key.trial + 1}:\n{quoted_conversation(_conversation(ended))}")
+        return "\n\n".join([_HISTORY, *sessions])
 
-    def _session(self, user: User, agent: _Agent) -> PlayedSession:
-        """One conversation: it ends when the user ends it, or with the turns."""
-        arm = agent.key.arm
-        number = agent.key.trial + 1
-        if arm == "direct":
-            return self._direct(user, number, agent)
-        if arm == "plain":
-            user = user.unbiased()
-        episode = UserEpisode(user, number)
-        # The user speaks first.
-        message = episode.answer("")
-        turns: list[Turn] = []
-        while message is not None and len(episode.replies) < self.max_turns:
-            if self._model.stop.is_set():
-                raise StoppedError("the command is ending")
-            # The greeting is left out: some chat templates refuse a conversation that the assistant begins.
-            turns.append(Turn("user", message))
-            turns.append(agent.answer(turns))
-            agent.heard(turns[-2:])
-            message = episode.answer(turns[-1].text)
-        return PlayedSession(
-            arm,
-            user.name,
-            number,
-            episode.reward() == 1,
-            tuple(episode.enforced),
-            agent.notes,
-            episode.messages,
-            episode.scores(),
-            closed=episode.last.done,
-            hints=tuple(agent.hinted),
-            memory_s=tuple(agent.memory_s),
-            wishes=tuple(episode.wishes),
-        )
-
-    def _direct(self, user: User, number: int, agent: _Agent) -> PlayedSession:
-        """The agent is given the whole problem, and answers once: what it says is the draft (S1)."""
-        asked = Turn("user", user.problem(number))
-        answer = agent.answer([asked])
-        success = user.succeeded(number, UserTurn("", draft=answer.text))
-        # Nothing is enforced; problem and answer are two messages.
-        return PlayedSession("direct", user.name, number, success, (), "", (asked, answer), scores_of(0, 2))
-
-    def _record(self, session: PlayedSession) -> None:
-        """Note a session as a run of the folder."""
-        key = session.key
-        if key in self.ended:
-            return
-        replies = [turn.text for turn in session.messages[1:] if turn.role == "assistant"]
-        facts = Facts(
-            reward=float(session.success),
-            success=session.success,
-            ended="answered" if session.closed else "turns",
-            turns=len(replies),
-            calls=0,
-            errors=0,
-            moves=tuple(replies),
-            hints=session.hints,
-            memory_s=session.memory_s,
-            usage=self.folder.usage(key),
-            scores=session.scores,
-        )
-        run = Trajectory(
-            f"{self.environment.name}/{self.endpoint.model}/{key}",
-            session.messages,
-            Outcome(facts.reward, facts.success),
-            environment=self.environment.name,
-            task=f"{session.user}, session {session.number}",
-            model=self.endpoint.model,
-            user=session.user,
-            tags={"arm": session.arm, "trial": str(key.trial)},
-        )
-        ended = Ended(key, facts, run)
-        self.folder.add_run(ended)
-        self.ended[key] = ended
-
-    def _reflect(self, store: Memory, user: str, session: PlayedSession) -> None:
-        """Write the notes anew after a session."""
-        conversation = [{"role": turn.role, "content": turn.text} for turn in session.messages]
+    def _learned(self, stream: Stream, ended: Ended) -> Ended:
+        """After a session with notes they are written anew; that of the last one has sizes besides (table 6)."""
+        key = ended.key
+        if key.arm != "notes":
+            return ended
+        preferences = stream.memory.preferences
+        notes, turns = preferences.notes(key.task), _conversation(ended)
+        wishes = self.episodes[key].wishes
+        self._reflected[key] = PlayedSession(key.task, notes.text if notes else "", turns, wishes)
+        conversation = [{"role": turn.role, "content": turn.text} for turn in turns]
         try:
-            store.preferences.reflect(user, conversation, model=self._model.client)
+            preferences.reflect(key.task, conversation, model=self._model.client)
         # The notes that were there stay.
         except AnswerError:
             self.unreflected += 1
+        if key != stream.keys[-1]:
+            return ended
+        runs = [self.ended[known] for known in stream.keys[:-1]]
+        texts = [turn.text for run in (*runs, ended) for turn in _conversation(run)]
+        notes = preferences.notes(key.task)
+        sizes = {"history_tokens": tokens_of(texts), "memory_tokens": tokens_of(notes.text if notes else "")}
+        return replace(ended, facts=replace(ended.facts, scores={**ended.facts.scores, **sizes}))
 
 
-def _with_sizes(sessions: Sequence[PlayedSession], store: Memory) -> PlayedSession:
-    """The last session with the tokens of all of them, and of the notes after them (table 6)."""
-    texts = [turn.text for session in sessions for turn in session.messages]
-    notes = store.preferences.notes(sessions[-1].user)
-    sizes = {"history_tokens": tokens_of(texts), "memory_tokens": tokens_of(notes.text if notes else "")}
-    return replace(sessions[-1], scores={**sessions[-1].scores, **sizes})
-
-
-def _system(arm: str, user: User, done: Sequence[PlayedSession]) -> str:
-    """The system prompt of a session after those that are done."""
-    if arm == "oracle":
-        wishes = [f"- {wish}" for wish in user.wishes]
-        return "\n".join([f"{SYSTEM}\n\n{_WISHES}", *wishes])
-    if arm not in HISTORIES:
-        return SYSTEM
-    past = done
-    last = HISTORIES[arm]
-    if last is not None:
-        past = done[-last:]
-    if not past:
-        return SYSTEM
-    sessions = [f"Session {session.number}:\n{quoted_conversation(session.messages)}" for session in past]
-    return "\n\n".join([SYSTEM, _HISTORY, *sessions])
+def _conversation(ended: Ended) -> Sequence[Turn]:
+    """The messages of a session, without one of the user that was never answered."""
+    turns = [turn for turn in ended.run.turns if turn.role != "system"]
+    if turns[-1].role == "user":
+        turns.pop()
+    return turns

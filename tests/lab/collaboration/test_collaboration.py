@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -14,31 +14,70 @@ from typing import Any
 import pytest
 
 from hepm.experience.stated_preferences import statements_in
-from hepm.lab.bench.folder import Folder
+from hepm.lab.bench.arms import find_arms
+from hepm.lab.bench.folder import Folder, Key
 from hepm.lab.bench.models import Model
-from hepm.lab.collaboration.environment import GREETING, UsersEnvironment
-from hepm.lab.collaboration.play import PlayedSession, UserBench
+from hepm.lab.bench.models import completion as saying
+from hepm.lab.bench.play import BenchOptions
+from hepm.lab.collaboration.environment import GREETING, UserEpisode, UsersEnvironment
+from hepm.lab.collaboration.play import USER_ARMS, UserBench
 from hepm.lab.collaboration.problems import PROBLEMS, is_answered, steps_of
 from hepm.lab.collaboration.rules import CONFLICTS, PREFERENCES
 from hepm.lab.collaboration.script import scripted
 from hepm.lab.collaboration.users import RuleUser, users_of
-from hepm.llm import Endpoint
+from hepm.lab.environments import Task
+from hepm.llm import Client, Endpoint
 from tests.faults.command import quick
 from tests.loopback import Loopback, Reply, Request, completion
 
 ENDPOINT = Endpoint("played", "http://localhost:9/v1")
 
 
+class Known(UsersEnvironment):
+    """These users."""
+
+    def __init__(self, users: Sequence[RuleUser]) -> None:
+        super().__init__()
+        self.known = users
+
+    def tasks(self) -> Sequence[Task]:
+        system = super().tasks()[0].system
+        return [Task(user.name, "", system, family=user.name) for user in self.known]
+
+    def users(self, names: Sequence[str], *, seed: int, client: Client | None = None) -> Sequence[RuleUser]:
+        return [user for user in self.known if user.name in names]
+
+
+def bench_of(
+    users: Sequence[RuleUser], folder: Folder, arms: Sequence[str], *, sessions: int = 3, max_turns: int = 10
+) -> UserBench:
+    environment = Known(users)
+    known = find_arms(arms, trials=2, known=USER_ARMS)
+    options = BenchOptions(arms=known, trials=sessions, max_turns=max_turns)
+    return UserBench(environment, environment.tasks(), folder, ENDPOINT, options)
+
+
 def play(
-    users: list[RuleUser], place: Path, complete: Callable[[Any], Any] = scripted, **options: Any
-) -> list[PlayedSession]:
+    users: Sequence[RuleUser],
+    place: Path,
+    complete: Callable[[Any], Any] = scripted,
+    arms: Sequence[str] = ("off", "history", "notes"),
+    **options: int,
+) -> UserBench:
     with Folder(place, {}) as folder:
-        made = UserBench(UsersEnvironment(), users, folder, ENDPOINT, **{"sessions": 3, **options})
-        return made.play(Model(lambda task: complete, folder))
+        made = bench_of(users, folder, arms, **options)
+        made.play(Model(lambda task: complete, folder))
+    assert made.failed == {}
+    return made
 
 
-def effort(played: list[PlayedSession], arm: str, number: int) -> int:
-    return sum(len(one.enforced) for one in played if (one.arm, one.number) == (arm, number))
+def only(made: UserBench) -> UserEpisode:
+    [episode] = made.episodes.values()
+    return episode
+
+
+def effort(played: UserBench, arm: str, number: int) -> int:
+    return sum(len(one.enforced) for key, one in played.episodes.items() if (key.arm, key.trial + 1) == (arm, number))
 
 
 def message_of(completed: Any) -> str:
@@ -51,15 +90,19 @@ def test_with_notes_user_effort_falls_to_zero_by_the_second_session_and_without_
     assert effort(played, "notes", 2) == effort(played, "notes", 3) == 0
     assert effort(played, "history", 2) == 0
     assert effort(played, "off", 2) == effort(played, "off", 3) == effort(played, "off", 1)
-    assert all(one.success for one in played)
+    assert all(one.facts.success for one in played.ended.values())
 
 
 def test_notes_are_empty_in_the_first_session_and_hold_afterwards_what_was_enforced(tmp_path):
     user = RuleUser("Ada", ("bullets", "no emoji", "no exclamation"))
-    first, second, _ = play([user], tmp_path, arms=["notes"])
-    assert (first.notes, first.enforced) == ("", (("bullets", "no emoji", "no exclamation"),))
+    played = play([user], tmp_path, arms=["notes"])
+    first = played.episodes[Key("notes", "Ada", 0)]
+    assert first.enforced == [("bullets", "no emoji", "no exclamation")]
     [said] = [turn.text for turn in first.messages if turn.role == "user"][1:]
-    assert second.notes.splitlines() == [f"- {one}" for one in re.split(r"(?<=\.) ", said)]
+    hints = [played.ended[Key("notes", "Ada", number)].facts.hints for number in range(3)]
+    assert hints[0] == ("", "")
+    for hint in (*hints[1], *hints[2]):
+        assert all(f'- "{one}"' in hint for one in re.split(r"(?<=\.) ", said))
 
 
 def test_preferences_reach_the_collaborator_through_the_conversation_alone(tmp_path):
@@ -84,7 +127,7 @@ def test_without_memory_every_session_begins_with_the_problem_alone(tmp_path):
     bodies: list[Any] = []
 
     def listening(body: Any) -> Any:
-        bodies.append(body)
+        bodies.append({"messages": [*body["messages"]]})
         return scripted(body)
 
     play(users_of(1), tmp_path, listening, arms=["off"])
@@ -143,18 +186,17 @@ def test_no_problem_gives_its_answer_away():
 
 def test_a_deaf_collaborator_is_enforced_at_every_turn_up_to_the_limit(tmp_path):
     users = [replace(user, preferences=("bullets",)) for user in users_of(1)]
-    deaf = {"choices": [{"message": {"content": "No."}}]}
-    [session] = play(users, tmp_path, lambda body: deaf, arms=["notes"], sessions=1, max_turns=4)
-    assert (session.success, session.enforced) == (False, (("bullets",),) * 4)
+    session = only(play(users, tmp_path, lambda body: saying("No."), arms=["notes"], sessions=1, max_turns=4))
+    assert (session.reward(), session.enforced) == (0, [("bullets",)] * 4)
     assert [turn.role for turn in session.messages] == ["assistant", "user"] * 4 + ["assistant"]
     assert session.messages[0].text == GREETING
 
 
 def test_a_doubted_answer_is_no_preference(tmp_path):
     users = [replace(user, preferences=()) for user in users_of(1)]
-    wrong = {"choices": [{"message": {"content": "It is -1."}}]}
-    played = play(users, tmp_path, lambda body: wrong, arms=["notes"], sessions=2, max_turns=4)
-    assert [(one.success, one.enforced, one.notes) for one in played] == [(False, (), "")] * 2
+    played = play(users, tmp_path, lambda body: saying("It is -1."), arms=["notes"], sessions=2, max_turns=4)
+    assert [(one.reward(), one.enforced) for one in played.episodes.values()] == [(0, [])] * 2
+    assert {hint for one in played.ended.values() for hint in one.facts.hints} == {""}
 
 
 def test_the_command_needs_no_endpoint_and_says_what_notes_spared(tmp_path):
@@ -180,7 +222,7 @@ def test_finished_sessions_are_runs_of_the_folder_that_hepm_can_ingest(tmp_path)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--arms", "off,vectors"], "no arm of users is called vectors. There are: direct, plain, off, oracle, notes,"),
+        (["--arms", "off,vectors"], "no arm is called vectors. There are: direct, plain, off, oracle, notes,"),
         (["--rounds", "2"], "users are remembered by the arms: leave it out"),
         (["--memory", "m.hepm"], "users are remembered by the arms: leave it out"),
     ],
@@ -262,22 +304,23 @@ def test_a_spent_budget_ends_with_a_sentence_and_a_repeated_command_pays_for_the
     dry = quick(*known, *options, "--dry-run")
     assert (dry.code, dry.json["sessions"], len(loopback.requests)) == (0, 3, 3)  # one was finished
     answer = quick(*known, *options)
-    assert (answer.code, answer.json["tasks"], answer.json["paid_before"]) == (0, 1, 3)
+    assert (answer.code, answer.json["tasks"], answer.json["paid_before"]) == (0, 1, 1)
     asked = Counter(json.dumps(request.body, sort_keys=True) for request in loopback.requests)
     assert max(asked.values()) <= 2  # without memory, both sessions of a problem may begin alike
 
 
-def of_setting(played: list[PlayedSession], memory: str) -> list[tuple[int, float]]:
+def of_setting(played: UserBench, memory: str) -> list[tuple[float, float]]:
     """User effort and length of each session."""
-    return [(len(one.enforced), one.scores["length"]) for one in played if one.arm == memory]
+    scores = [played.ended[key].facts.scores for key in sorted(played.ended) if key.arm == memory]
+    return [(one["user_effort"], one["length"]) for one in scores]
 
 
 def test_an_agent_that_violates_three_preferences_costs_one_effort_and_a_length_of_five(tmp_path):
     # By hand: problem, reply, one message that asks for all three, reply that keeps them, farewell.
     user = RuleUser("Ada", ("bullets", "no emoji", "no exclamation"))
-    [session] = play([user], tmp_path, arms=["off"], sessions=1)
-    assert (len(session.enforced), session.scores["length"]) == (1, 5)
-    assert session.enforced == (("bullets", "no emoji", "no exclamation"),)
+    session = only(play([user], tmp_path, arms=["off"], sessions=1))
+    assert session.scores() == {"user_effort": 1, "length": 5}
+    assert session.enforced == [("bullets", "no emoji", "no exclamation")]
 
 
 def test_settings_s1_to_s5_serve_the_same_users_with_the_same_problems(tmp_path):
@@ -288,10 +331,10 @@ def test_settings_s1_to_s5_serve_the_same_users_with_the_same_problems(tmp_path)
     assert of_setting(played, "off") == [(1, 5)] * 4
     assert of_setting(played, "notes") == [(1, 5), (0, 3)] * 2
 
-    def told(memory: str) -> dict[tuple[str, int], str]:
-        return {(one.user, one.number): one.messages[1].text for one in played if one.arm == memory}
+    def told(memory: str) -> dict[Any, str]:
+        return {key[1:]: one.messages[1].text for key, one in played.episodes.items() if key.arm == memory}
 
-    whole = {(one.user, one.number): one.messages[0].text for one in played if one.arm == "direct"}
+    whole = told("direct")
     openings = {key: steps_of(problem)[0] for key, problem in whole.items()}
     assert told("plain") == told("off") == told("oracle") == told("notes") == openings
 
@@ -326,12 +369,12 @@ def test_a_rule_user_tells_the_problem_step_by_step_and_enforces_nothing_while_a
     replies = iter(["What do you know?", "And what else?", "It is 12.", "- It is 12."])
 
     def asking(body: Any) -> Any:
-        return {"choices": [{"message": {"content": next(replies)}}]}
+        return saying(next(replies))
 
-    [session] = play([user], tmp_path, asking, arms=["off"], sessions=1)
+    session = only(play([user], tmp_path, asking, arms=["off"], sessions=1))
     said = [turn.text for turn in session.messages if turn.role == "user"]
     assert said[:3] == ["How many nuts has he?", "Tom has 3 bags.", "Each bag holds 4 nuts."]
-    assert (session.enforced, session.success, session.scores["length"]) == ((("bullets",),), True, 9)
+    assert (session.enforced, session.reward(), session.scores()["length"]) == ([("bullets",)], 1, 9)
 
 
 def test_no_two_problems_of_ours_begin_alike_and_there_are_sixty():

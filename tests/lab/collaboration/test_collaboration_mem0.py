@@ -6,11 +6,9 @@ import pytest
 
 from hepm.lab.bench.folder import Folder
 from hepm.lab.bench.models import Model
-from hepm.lab.collaboration.environment import UsersEnvironment
-from hepm.lab.collaboration.play import UserBench
 from hepm.lab.collaboration.script import scripted
 from hepm.lab.collaboration.users import RuleUser
-from hepm.llm import Endpoint
+from tests.lab.collaboration.test_collaboration import bench_of
 
 
 @pytest.mark.soak
@@ -29,11 +27,10 @@ def test_facts_that_mem0_takes_of_each_turn_reach_the_agent_in_the_next_session_
 
     def efforts() -> list[int]:
         with Folder(tmp_path / "f", {}) as folder:
-            endpoint = Endpoint("small", "http://localhost:9/v1")
-            made = UserBench(UsersEnvironment(), [user], folder, endpoint, arms=["mem0"], sessions=2)
-            played = made.play(Model(lambda task: model, folder))
+            made = bench_of([user], folder, ["mem0"], sessions=2)
+            made.play(Model(lambda task: model, folder))
         assert made.failed == {}
-        return [len(one.enforced) for one in played]
+        return [len(made.episodes[key].enforced) for key in sorted(made.episodes)]
 
     assert efforts() == [1, 0]
     # By hand: two turns in the first session and one in the second; the repeated command takes them from the folder.
