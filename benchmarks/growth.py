@@ -27,7 +27,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parts.archive import Archive, Shape, write
+from parts.archive import Archive, Shape
 
 if TYPE_CHECKING:  # what a process measures includes what it imports
     from hepm import Memory
@@ -87,7 +87,8 @@ def measure(runs: int, arguments: argparse.Namespace) -> Found:
                 continue
             if not archive.exists():
                 unfinished = archive.with_suffix(".unfinished")
-                write(unfinished, Archive(arguments.tools).lines(runs))
+                with unfinished.open("w", encoding="utf-8") as file:
+                    file.writelines(Archive(arguments.tools).lines(runs))
                 unfinished.rename(archive)
             unfinished = store.with_suffix(".unfinished")
             for old in arguments.folder.glob(f"{unfinished.name}*"):

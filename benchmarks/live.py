@@ -1,7 +1,7 @@
 """What a server that learns from each run costs: what it adds to requests, `/outcome`, and its own CPU time.
 
 usage: python benchmarks/live.py [--runs 200 5000 100000] [--sessions 30] [--policy procedural] [--without-lessons]
-       [--stores FOLDER] [--in-process] [--api messages]
+       [--stores FOLDER] [--api messages]
 
 A real `hepm serve` on runs of a generated service desk, none of them in the sessions; upstream, server and client are
 processes of one machine. A session is five chat requests of 20 kB, each also sent to the upstream directly, and then
@@ -12,10 +12,6 @@ time, with all of its threads and until it rests again, per session. With `--pol
 hints, and `--without-lessons` shows and distills none: what is left is the store, the record of runs, and HTTP.
 `--api messages` speaks Anthropic's form.
 
-`--in-process` also measures sessions in an event loop of this process: how long `hint` and `afinish` take, and the
-gaps of a ticker that sleeps 1 ms, beyond that, beside those of an idle loop just before. `own` leaves out what
-neighbours cost: of each gap it counts no more than the CPU time that other threads of this process used in it.
-
 `--stores` keeps the stores of each size for the next call: to make one of 100,000 runs takes a quarter of an hour.
 Prints one JSON line a size, then a table.
 """
@@ -23,9 +19,7 @@ Prints one JSON line a size, then a table.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
-import gc
 import http.client
 import itertools
 import json
@@ -52,8 +46,6 @@ from hepm.types import HINT
 DESK = make_desk(7)
 REQUESTS = 5
 WARM_UP = 3
-_TICK_S = 0.001
-_IDLE_S = 0.5
 _MOST_REST_S = 120.0
 _LATER = 1_000_000  # episodes of the stream after those that a store may hold
 
@@ -66,7 +58,6 @@ def main() -> None:
     parser.add_argument("--policy", default="hybrid")
     parser.add_argument("--without-lessons", action="store_true")
     parser.add_argument("--stores", type=Path)
-    parser.add_argument("--in-process", action="store_true")
     parser.add_argument("--api", choices=("chat", "messages"), default="chat")
     parser.add_argument("--bare", help=argparse.SUPPRESS)
     parser.add_argument("--upstream", action="store_true", help=argparse.SUPPRESS)
@@ -88,8 +79,6 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as folder:
                 store = filled(arguments.stores or Path(folder), count, lessons=not arguments.without_lessons)
                 row = {"runs": count} | served(copied(store, folder), direct, arguments)
-                if arguments.in_process:
-                    row |= in_process(copied(store, folder), arguments)
             rows.append(row)
             print(json.dumps(about("live") | row | {"load": rounded(os.getloadavg()[0])}), flush=True)
     columns = [
@@ -368,74 +357,6 @@ def rested(pid: int) -> None:
         if used - before <= 0.03:
             return
     raise SystemExit(f"the server does not rest in {_MOST_REST_S:g} s")
-
-
-# In process
-
-
-def in_process(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
-    options = prompt_options(arguments)
-    with Memory.open(folder) as memory:
-        memory.prompt([], options=options)  # what an agent's process reads at its start
-        distill = not arguments.without_lessons
-        return asyncio.run(sessions(memory, options, arguments, distill=distill))
-
-
-async def sessions(
-    memory: Memory, options: PromptOptions, arguments: argparse.Namespace, *, distill: bool
-) -> dict[str, Any]:
-    hints: list[float] = []
-    ends: list[float] = []
-    gc.collect()
-    gc.freeze()  # as servers do: a full collection of what was there before blocks every thread, 50 ms at 1,000 runs
-    idle, gaps = Gaps(), Gaps()
-    ticking = asyncio.create_task(idle.tick())
-    await asyncio.sleep(_IDLE_S)
-    ticking.cancel()
-    ticking = asyncio.create_task(gaps.tick())
-    for episode in itertools.islice(episodes(), arguments.sessions):
-        calls, success = DESK.run(episode)
-        messages = episode.messages(calls)
-        session = memory.session(task=episode.name, environment="service desk", distill=distill, prompt_options=options)
-        started = time.perf_counter()
-        await asyncio.to_thread(session.hint, messages)
-        hints.append(time.perf_counter() - started)
-        started = time.perf_counter()
-        await session.afinish(success=success)
-        ends.append(time.perf_counter() - started)
-        await asyncio.sleep(arguments.pause)
-    ticking.cancel()
-    return {"hint": millis(hints), "afinish": millis(ends), "gap": gaps.found(), "idle gap": idle.found()}
-
-
-class Gaps:
-    """How late an event loop wakes a task, and how much of it this process's other threads can account for."""
-
-    def __init__(self) -> None:
-        self.whole: list[float] = []
-        self.own: list[float] = []
-
-    async def tick(self) -> None:
-        while True:
-            started, used = time.perf_counter(), _others_s()
-            await asyncio.sleep(_TICK_S)
-            gap = time.perf_counter() - started - _TICK_S
-            self.whole.append(gap)
-            self.own.append(min(gap, _others_s() - used))
-
-    def found(self) -> dict[str, Any]:
-        most = {"max_ms": round(1e3 * max(self.whole), 1), "own_max_ms": round(1e3 * max(self.own), 1)}
-        over = {"own_over_5_ms": sum(own > 0.005 for own in self.own), "ticks": len(self.own)}
-        return millis(self.whole) | most | {"own_p95_ms": millis(self.own)["p95_ms"]} | over
-
-
-def _others_s() -> float:
-    return time.process_time() - time.thread_time()
-
-
-def millis(seconds: list[float]) -> dict[str, float]:
-    median, late = np.percentile(seconds, [50, 95])
-    return {"median_ms": round(1e3 * float(median), 2), "p95_ms": round(1e3 * float(late), 2)}
 
 
 if __name__ == "__main__":

@@ -2,19 +2,16 @@
 
 usage: python benchmarks/speed.py [RUNS] [--tools 5000] [--edges 200000] [--states 500000] [--part NAME]...
 
-Parts: suggest (procedural against sorting NetworkX's edges; hybrid with 80 candidates), open (against a bare cursor
-over the same rows), ingest (recorded RUNS against decompressing and parsing the same bytes with the standard library),
-lessons (the top 3 of 14,000 principles against a plain product; EvolveR reports 60 ms), start (importing hepm against a
-bare Python), graph (`Memory.graph` at 200 and at --stored runs, the first call, another one and one behind each stored
-run, against a copy by NetworkX; not by default). Prints one JSON line a part; RUNS is $HEPM_RECORDED_RUNS, else
-../shared/data.
+Parts: suggest (procedural against sorting NetworkX's edges), hybrid (in a memory of the recorded RUNS), open (against a
+bare cursor over the same rows), ingest (RUNS against decompressing and parsing the same bytes with the standard
+library), lessons (the top 3 of 14,000 principles against a plain product; EvolveR reports 60 ms), start (importing hepm
+against a bare Python). Prints one JSON line a part; RUNS is $HEPM_RECORDED_RUNS, else ../shared/data.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
-import itertools
 import json
 import lzma
 import os
@@ -25,24 +22,24 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: two threads on a busy machine wait for each other
 
 import networkx as nx
 import numpy as np
-from parts.measured import about, options
+from parts.measured import about, options, read_records
 
-from hepm import Memory, Outcome, StateSummary, ToolCall, Trajectory, Turn
+from hepm import Memory, Turn
 from hepm.experience.lessons import Principle
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.mirror.lesson_mirror import LessonMirror
 from hepm.graph.sqlite import SQLiteStore
 from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.side_by_side import usable_cores
+from hepm.ingest.transitions import agent_state
 from hepm.policy import Episodic, Procedural, Query
-from hepm.policy.hybrid import Hybrid
 from hepm.policy.query import Floors
 
 SEED = 7
@@ -54,10 +51,9 @@ def main() -> None:
     parser.add_argument("--tools", type=int, default=5000)
     parser.add_argument("--edges", type=int, default=200_000)
     parser.add_argument("--states", type=int, default=500_000)
-    parser.add_argument("--stored", type=int, default=100_000)
     parser.add_argument("--part", action="append", choices=PARTS)
     arguments = parser.parse_args()
-    for part in arguments.part or [part for part in PARTS if part != "graph"]:
+    for part in arguments.part or PARTS:
         print(json.dumps(about("speed") | {"part": part, **PARTS[part](arguments)}), flush=True)
 
 
@@ -106,9 +102,6 @@ def big_store(path: Path, arguments: argparse.Namespace) -> None:
                 for row, edge in zip(rows, of, strict=True)
             ],
         )
-        database.executemany(
-            "INSERT INTO state_after VALUES ('big', ?, ?)", [(edge[0], row) for row, edge in zip(rows, of, strict=True)]
-        )
         database.executemany("INSERT INTO vector VALUES (?, ?)", [(row, blobs[row % 1000]) for row in rows])
     database.commit()
     database.close()
@@ -140,37 +133,37 @@ def part_suggest(arguments: argparse.Namespace) -> dict[str, object]:
         "baseline sorted(G[a].items()) by weight": plain,
         "episodic, vector ready": similar | {"states": states},
         "block bytes / vector bytes": round(size, 3),
-        "hybrid, vectors ready": hybrid(),
     }
 
 
-def hybrid(tools: int = 80, states: int = 268, runs: int = 1000) -> dict[str, object]:
-    """A memory of `tools` candidates, with about `states` states after the last tool, three in four of successes."""
-    random = np.random.default_rng(SEED)
-    # Letters alone: states that differ in digits only would be merged.
-    words = ["".join(letters) for letters in itertools.islice(itertools.product("abcdefgh", repeat=4), 400)]
-    chosen = [f"{words[i]}_{words[i + 100]}" for i in range(tools)]
+def part_hybrid(arguments: argparse.Namespace) -> dict[str, object]:
+    """Suggestions in a memory of recorded runs: the first one of a process, further ones, and one from the shell."""
+    records = [run for _, run in read_records(arguments.runs)]
+    asked = [run.turns[:at] for run in records[:: len(records) // 150 or 1] for at in [len(run.turns) // 2] if at]
+    with tempfile.TemporaryDirectory() as folder:
+        with Memory.open(folder) as memory:
+            memory.ingest(records)
+            memory.prepare()
+        started = time.perf_counter()
+        with Memory.open(folder) as memory:
+            suggested = [suggest_after(memory, turns) for turns in asked]
+        command = [sys.executable, "-m", "hepm", "suggest", "--state", "wants a refund", "--store", folder]
+        shell = time.perf_counter()
+        subprocess.run(command, check=True, capture_output=True)
+        ended = time.perf_counter()
+    return {
+        "runs": len(records),
+        "first_s": round(suggested[0] - started, 2),
+        "further_ms": round(1e3 * statistics.median(np.diff(suggested)), 2),
+        "shell_s": round(ended - shell, 2),
+    }
 
-    def run(number: int) -> Trajectory:
-        said = " ".join(random.choice(words, 30))
-        first = chosen[0] if number * states % runs < states else chosen[int(random.integers(1, tools))]
-        names = [first, *random.choice(chosen[1:], 4)]
-        turns = [Turn("user", said)]
-        turns += [Turn("assistant", "", (ToolCall(name, result=" ".join(random.choice(words, 20))),)) for name in names]
-        return Trajectory(f"run{number}", tuple(turns), Outcome(1.0, bool(number % 4)))
 
-    with tempfile.TemporaryDirectory() as folder, Memory.open(folder) as memory:
-        memory.ingest(run(number) for number in range(runs))
-        state = StateSummary(said=(" ".join(words[:30]),), result=" ".join(words[50:70]), tools=(chosen[0],))
-        vectors = memory.embedder.embed([state.text, state.said[0]])
-        query = Query((chosen[0],), (chosen[0],), state, vectors[0])
-        policy, mirror = Hybrid(floors=Floors(chance=0.0)), memory.mirror()
-        policy.suggest(mirror, query)
-        return micros(lambda: policy.suggest(mirror, query)) | {
-            "candidates": tools,
-            "states after the last tool": len(mirror.block(chosen[0])),
-            "runs": runs,
-        }
+def suggest_after(memory: Memory, turns: Sequence[Turn]) -> float:
+    """Ask after these turns; the time when the answer was there."""
+    now = agent_state(turns)
+    memory.suggest(now.last, history=now.history, state=now.state())
+    return time.perf_counter()
 
 
 def part_open(arguments: argparse.Namespace) -> dict[str, object]:
@@ -299,51 +292,13 @@ def part_start(arguments: argparse.Namespace) -> dict[str, object]:
     }
 
 
-def part_graph(arguments: argparse.Namespace) -> dict[str, object]:
-    """Runs that walk over 300 tools, each with six successors, on requests of forty wordings."""
-    random = np.random.default_rng(SEED)
-    after = random.integers(300, size=(300, 6))
-    letters = ["".join(pair) for pair in itertools.product("abcdefgh", repeat=2)]
-
-    def run(number: int) -> Trajectory:
-        here = int(random.integers(20))
-        turns = [Turn("user", f"please {letters[number % 40]} the thing")]
-        for _ in range(4):
-            turns.append(Turn("assistant", "", (ToolCall(f"tool_{here}", result="done"),)))
-            here = int(random.choice(after[here]))
-        return Trajectory(f"run{number}", tuple(turns), Outcome(1.0, bool(number % 4)))
-
-    found: dict[str, object] = {}
-    for stored in (200, arguments.stored):
-        with tempfile.TemporaryDirectory() as folder, Memory.open(folder) as memory:
-            memory.ingest((run(number) for number in range(stored)), options=IngestOptions(vectors=False))
-            for what, labels in (("tools", ["Tool"]), ("tools and states", ["Tool", "State"])):
-                took: dict[str, list[float]] = {"first": [], "again": [], "behind a stored run": [], "a copy": []}
-
-                def ask(when: str, made: Callable[[], nx.DiGraph]) -> nx.DiGraph:
-                    began = time.perf_counter()
-                    graph = made()
-                    took[when].append(1e3 * (time.perf_counter() - began))  # noqa: B023
-                    return graph
-
-                graph = ask("first", lambda: memory.graph(labels=labels))  # noqa: B023
-                for number in range(10):
-                    ask("again", lambda: memory.graph(labels=labels))  # noqa: B023
-                    memory.ingest([run(10**6 + 100 * len(labels) + number)])
-                    graph = ask("behind a stored run", lambda: memory.graph(labels=labels))  # noqa: B023
-                    ask("a copy", lambda: nx.DiGraph(graph))  # noqa: B023
-                medians = {f"{when}_ms": round(statistics.median(times), 2) for when, times in took.items()}
-                found[f"{stored} runs, {what}"] = medians | {"nodes": len(graph), "edges": graph.size()}
-    return found
-
-
 PARTS: dict[str, Callable[[argparse.Namespace], dict[str, object]]] = {
     "suggest": part_suggest,
+    "hybrid": part_hybrid,
     "open": part_open,
     "ingest": part_ingest,
     "lessons": part_lessons,
     "start": part_start,
-    "graph": part_graph,
 }
 
 if __name__ == "__main__":

@@ -6,9 +6,8 @@ usage: python benchmarks/worlds.py [--quick] [--world shop]... [--agent "habit o
 *Online*: each arm begins with an empty memory; every run is hinted by what those before it left there, and stored when
 it ends. Arms of a world, an agent and a seed have the same tasks and draws. *From logs*: a memory of runs of agents
 without hints is asked at branches, along right runs, and in further such runs. Prints one JSON line, or tables.
---show prints each wrong hint and each warning of the right call of an arm. Arms that are not measured by default fix
-one level of the guard for all sessions ("at silent" to "at 0.6"), hold a tenth of them out beside the guard ("guard
-and control"), or deny calls ("deny", "deny alone", "deny at 0.9").
+--show prints each wrong hint and each warning of the right call of an arm. The arms that deny calls are
+not measured by default.
 """
 
 from __future__ import annotations
@@ -33,18 +32,14 @@ from parts.worlds.agents import Agent, Heard, Run
 from parts.worlds.asked import Answers, answers_from_logs, calibration_error, warned_of_right
 from parts.worlds.depot import DEPOT
 from parts.worlds.office import OFFICE
-from parts.worlds.online import ARMS, DENY_ARMS, LEVEL_ARMS, learn_online
+from parts.worlds.online import ARMS, learn_online
 from parts.worlds.rental import RENTAL
 from parts.worlds.replies import REPLIES
 from parts.worlds.shop import SHOP
 from parts.worlds.workflows import WORKFLOWS
-from parts.worlds.world import DONE
 
 WORLDS = {world.name: world for world in (SHOP, WORKFLOWS, OFFICE, RENTAL, DEPOT, REPLIES)}
-ALL_ARMS = ARMS | DENY_ARMS | LEVEL_ARMS
 PARTS = (10, 20, 30, 40)  # runs, one after another; the last part also has all further ones
-EACH = 50  # runs, by which successes are summed up
-LAST = 60  # runs at the end
 
 
 def agents() -> Iterator[Agent]:
@@ -60,7 +55,7 @@ def agents() -> Iterator[Agent]:
 AGENTS = {agent.name: agent for agent in agents()}
 QUICK_AGENT = "habit obeys .8"
 MAIN_AGENTS = (QUICK_AGENT, "habit weighs", "q0.5 obeys", "q0.9 obeys")
-ARMS_ASKED = ("sure", "weighed", "unguarded")
+ARMS_ASKED = ("sure", "weighed")
 
 
 class Job(NamedTuple):
@@ -77,7 +72,7 @@ class Job(NamedTuple):
 
 def online(job: Job) -> list[Run]:
     return learn_online(
-        WORLDS[job.world], AGENTS[job.agent], ALL_ARMS[job.arm], runs=job.runs, seed=job.seed, live=job.live
+        WORLDS[job.world], AGENTS[job.agent], ARMS[job.arm], runs=job.runs, seed=job.seed, live=job.live
     )
 
 
@@ -130,9 +125,7 @@ def online_rows(played: Sequence[tuple[Job, Sequence[Run]]]) -> list[dict[str, A
                 "runs": sum(map(len, of_seeds)),
                 "success": sum(run.success for runs in of_seeds for run in runs),
                 "parts": [sum(parts) for parts in zip(*map(by_parts, of_seeds), strict=True)],
-                "summed": [sum(summed) for summed in zip(*map(summed_up, of_seeds), strict=True)],
                 "denied": dict(sum((run.denied for runs in of_seeds for run in runs), Counter[str]())),
-                "last": [sum(run.success for runs in of_seeds for run in runs[-LAST:]), LAST * len(of_seeds)],
                 "hints": hints,
                 "at_branches": at_branches,
                 "warnings": warnings,
@@ -142,11 +135,6 @@ def online_rows(played: Sequence[tuple[Job, Sequence[Run]]]) -> list[dict[str, A
             }
         )
     return rows
-
-
-def summed_up(runs: Sequence[Run]) -> list[int]:
-    """Successes of the first 50 runs, of the first 100 and so on."""
-    return [sum(run.success for run in runs[:end]) for end in range(EACH, len(runs) + 1, EACH)]
 
 
 def right_of(heard: Sequence[Heard]) -> tuple[int, int]:
@@ -188,7 +176,6 @@ def log_rows(answered: Sequence[tuple[Job, Sequence[Answers]]]) -> list[dict[str
                 "ece_at_branches": calibration_error([one for one in heard if one.branch]),
                 "hints": right_of(heard),
                 "asked": len(heard),
-                "at_end": right_of([one for one in heard if DONE in one.right])[1],
                 "warnings": warnings,
                 "warned_of_right": wrong,
                 "instead": instead_of(heard),
@@ -209,30 +196,29 @@ def online_table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield "Online from an empty memory: successes, in sum and in parts of the runs of each seed; hints at all turns:\n"
     parts = ", ".join(map(str, PARTS))
     warned = "warned of the right call, in successes | before mistakes"
-    yield f"| world | agent | arm | successes | {parts} runs | last {LAST} | hints right | at branches | {warned} |"
-    yield "|---" * 10 + "|"
+    yield f"| world | agent | arm | successes | {parts} runs | hints right | at branches | {warned} |"
+    yield "|---" * 9 + "|"
     for row in rows:
         parts = ", ".join(map(str, row["parts"]))
         shares = (row["hints"], row["at_branches"], (row["warned_of_right"], row["warnings"]), row["before_mistakes"])
         cells = " | ".join(f"{some} of {whole}" for some, whole in shares)
         setting = f"{row['world']} | {row['agent']} | {row['arm']}"
-        last = f"{row['last'][0]} of {row['last'][1]}"
-        yield f"| {setting} | {row['success']} of {row['runs']} | {parts} | {last} | {cells} |"
+        yield f"| {setting} | {row['success']} of {row['runs']} | {parts} | {cells} |"
 
 
 def log_table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     if not rows:
         return
     yield "\nFrom logs: first tools at branches (right / wrong / silent) and along right runs; warnings in successes:\n"
-    measured = "branches | named right | at the end | ECE, at branches | warned of what is right | instead"
+    measured = "branches | named right | ECE, at branches | warned of what is right | instead"
     yield f"| world | arm | runs | {measured} |"
-    yield "|---" * 9 + "|"
+    yield "|---" * 8 + "|"
     for row in rows:
         branches = "; ".join(
             f"{kind} {found['right']} / {found['wrong']} / {found['silent']}" for kind, found in row["branches"].items()
         )
         right, named = row["hints"]
-        hints = f"{right} of {named}, of {row['asked']} | {row['at_end']}"
+        hints = f"{right} of {named}, of {row['asked']}"
         ece = ", ".join("–" if row[name] is None else f"{row[name]:.3f}" for name in ("ece", "ece_at_branches"))
         warned = f"{row['warned_of_right']} of {row['warnings']} | {row['instead'][0]} of {row['instead'][1]}"
         yield f"| {row['world']} | {row['arm']} | {row['logs']} | {branches} | {hints} | {ece} | {warned} |"
@@ -258,7 +244,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--agent", action="append", default=[], choices=AGENTS, help="four by default; the first makes logs"
     )
-    parser.add_argument("--arm", action="append", default=[], choices=ALL_ARMS)
+    parser.add_argument("--arm", action="append", default=[], choices=ARMS)
     parser.add_argument(
         "--runs", type=int, help="of each arm and seed; 100 by default, 60 with --quick; 0 for logs alone"
     )
@@ -274,7 +260,9 @@ def parse() -> argparse.Namespace:
     quick = arguments.quick
     arguments.world = arguments.world or list(WORLDS)
     arguments.agent = arguments.agent or ([QUICK_AGENT] if quick else list(MAIN_AGENTS))
-    arguments.arm = [arguments.show] if arguments.show else arguments.arm or list(ARMS)
+    arguments.arm = (
+        [arguments.show] if arguments.show else arguments.arm or [arm for arm in ARMS if not arm.startswith("deny")]
+    )
     if arguments.runs is None:
         arguments.runs = 60 if quick else 100
     arguments.seeds = arguments.seeds or (1 if quick else 2)

@@ -1,14 +1,10 @@
 """Synthetic archives with the shape of recorded runs, as hepm's own JSON lines.
 
-usage: python benchmarks/parts/archive.py RUNS --out FILE.jsonl[.gz|.zst] [--tools 5000] [--seed 7]
-
 The same seed gives the same runs, and a longer archive begins with the shorter one.
 """
 
 from __future__ import annotations
 
-import argparse
-import gzip
 import itertools
 import json
 import math
@@ -17,7 +13,6 @@ from bisect import bisect
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 
 Lengths = tuple[float, float, int]
 """Of a text: median in characters, deviation of the logarithm, and the most."""
@@ -196,32 +191,3 @@ def _zipf(count: int, exponent: float) -> list[float]:
     """Cumulated probabilities of the ranks, for `bisect`; the last one is above any random number."""
     sums = list(itertools.accumulate(rank**-exponent for rank in range(1, count + 1)))
     return [*(one / sums[-1] for one in sums[:-1]), 1.0]
-
-
-def write(path: Path, lines: Iterator[str]) -> None:
-    """Write lines, compressed if the name says so."""
-    if path.suffix == ".zst":
-        import zstandard
-
-        with zstandard.open(path, "wt", encoding="utf-8") as file:
-            file.writelines(lines)
-    elif path.suffix == ".gz":
-        with gzip.open(path, "wt", encoding="utf-8", compresslevel=3) as file:
-            file.writelines(lines)
-    else:
-        with path.open("w", encoding="utf-8") as file:
-            file.writelines(lines)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("runs", type=int)
-    parser.add_argument("--tools", type=int, default=5000)
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--out", type=Path, required=True)
-    arguments = parser.parse_args()
-    write(arguments.out, Archive(arguments.tools, seed=arguments.seed).lines(arguments.runs))
-
-
-if __name__ == "__main__":
-    main()

@@ -105,10 +105,7 @@ class Asked:
 
     def _advise(self, messages: Sequence[Message]) -> Suggestions:
         session = self.memory.session(environment=self.world.name, tools=self.world.tools, **self.arm.session)
-        if self.arm.policy is None:
-            advice = self.arm.hears(session.prompt(messages, keep=False))
-        else:
-            advice = self.arm.advises(session, messages, memory=self.memory, world=self.world)
+        advice = self.arm.hears(session.prompt(messages, keep=False))
         session.discard()
         return advice
 

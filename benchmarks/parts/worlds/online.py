@@ -10,9 +10,8 @@ from typing import Any
 
 from hepm import Memory
 from hepm.experience.prompt import Prompt, PromptOptions
-from hepm.memory.levels import LEVELS
 from hepm.memory.session import Session
-from hepm.types import LEVEL, Suggestions
+from hepm.types import Suggestions
 
 from .agents import Agent, Message, Run, run, silent
 from .world import World
@@ -44,23 +43,16 @@ class Arm:
     Attributes:
         opened, session: Keywords of `Memory.open` and of `Memory.session`.
         hears: What of a prompt reaches the agent.
-        policy: Asked by itself, without a prompt and the guard; None for the session's prompt.
     """
 
     name: str
     opened: Mapping[str, Any] = field(default_factory=dict[str, Any])
     session: Mapping[str, Any] = field(default_factory=lambda: PLAIN)
     hears: Callable[[Prompt], Suggestions] = everything
-    policy: str | None = None
-
-    def advises(self, session: Session, messages: Sequence[Message], *, memory: Memory, world: World) -> Suggestions:
-        """What an agent hears in a session."""
-        if self.policy is not None:
-            return memory.suggest(messages=messages, tools=world.tools, policy=self.policy)
-        return self.hears(session.prompt(messages))
 
 
 NONE = Arm("none")
+"""Without memory."""
 ARMS = {
     arm.name: arm
     for arm in (
@@ -70,30 +62,12 @@ ARMS = {
         Arm("sure"),
         Arm("weighed", opened={"speak": "weighed"}),
         Arm("lessons", session={}),
-        Arm("unguarded", policy="hybrid"),
-    )
-}
-DENY_ARMS = {
-    arm.name: arm
-    for arm in (
         Arm("deny", opened={"deny": True}),
         Arm("deny alone", opened={"deny": True}, hears=nothing),
-        Arm("deny at 0.9", opened={"deny": True}, session={**PLAIN, "tags": {LEVEL: "0.9"}}),
     )
 }
-"""What memory says as the guard draws it, and denied calls; these alone; and both at one level."""
-
-"""Without memory; warnings alone, hints alone, both as the guard draws them, both as for agents that weigh; both with
-what the lessons of the same runs advise; and both without the guard."""
-
-LEVEL_ARMS = {
-    arm.name: arm
-    for arm in (
-        *(Arm(f"at {level}", session={**PLAIN, "tags": {LEVEL: level}}) for level in LEVELS),
-        Arm("guard and control", opened={"holdout": 0.1}),
-    )
-}
-"""One level of the guard for all sessions; and the guard, with a tenth of the sessions held out."""
+"""Warnings alone, hints alone, both as the guard draws them, both as for agents that weigh; both with what the lessons
+of the same runs advise; both with denied calls, and these alone."""
 
 
 @contextmanager
@@ -117,7 +91,7 @@ def learn_online(world: World, agent: Agent, arm: Arm, *, runs: int, seed: int, 
             session = memory.session(id=task.id, environment=world.name, tools=world.tools, **arm.session)
 
             def advise(messages: Sequence[Message], session: Session = session) -> Suggestions:
-                return arm.advises(session, messages, memory=memory, world=world)
+                return arm.hears(session.prompt(messages))
 
             ended = run(world, task, agent, advise, deny=session.denial)
             session.finish(success=ended.label, messages=ended.messages)

@@ -1,7 +1,5 @@
 """A car rental counter: at each branch one thing decides, most cases need the usual call, and agents mostly make it.
 
-Agents with habits make the usual call in seven of ten cases that need another one.
-
 | branch | decided by |
 |---|---|
 | status | a word of the last result, a JSON object: a car in the garage is exchanged |
@@ -15,69 +13,45 @@ Agents with habits make the usual call in seven of ten cases that need another o
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
 from . import noise
-from .world import Step, Task, World
+from .cases import Case, Rare, world_of
 
 MOST_KM = 15_000
-RARE_CASE = 0.3  # of the tasks of a kind need the unusual call
-HABIT = 0.7
-LOOKUPS = (
-    "find_booking", "get_car", "read_meter", "inspect_car", "get_driver", "list_offers", "quote_price", "charge_card",
-)  # fmt: skip
-ACTS = (
-    "hand_over", "exchange_car", "release_car", "service_car", "clean_car", "book_glazier", "sign_contract",
-    "check_licence", "extend_booking", "end_booking", "send_receipt", "call_desk", "close_case",
-)  # fmt: skip
-# Of each kind: what is looked up before the branch, the usual call, the unusual one.
-_WAYS = {
-    "status": (("find_booking", "get_car"), "hand_over", "exchange_car"),
-    "distance": (("get_car", "read_meter"), "release_car", "service_car"),
-    "report": (("get_car", "inspect_car"), "clean_car", "book_glazier"),
-    "licence": (("get_driver", "list_offers", "quote_price"), "sign_contract", "check_licence"),
-    "words": (("find_booking",), "end_booking", "extend_booking"),
-    "error": (("find_booking", "charge_card"), "send_receipt", "call_desk"),
+CASES = {
+    "status": Case(
+        ("find_booking", "get_car"), "hand_over", "exchange_car",
+        ("{name} is here for {car}", "pick-up of {booking}", "{name} wants to collect the car, {booking}"),
+    ),
+    "distance": Case(
+        ("get_car", "read_meter"), "release_car", "service_car",
+        ("{car} was parked, make it ready", "{car} is back", "the next driver waits for {car}"),
+    ),
+    "report": Case(
+        ("get_car", "inspect_car"), "clean_car", "book_glazier",
+        ("please look over {car}", "{car} was returned by {name}, is all well?", "check the body of {car}"),
+    ),
+    "licence": Case(
+        ("get_driver", "list_offers", "quote_price"), "sign_contract", "check_licence",
+        ("{name} has no booking and wants a small car", "walk-in: {name}", "a car for {name}, from today"),
+    ),
+    "words": Case(
+        ("find_booking",), "end_booking", "extend_booking",
+        ("{name} brings the car of {booking} today", "{booking} is over, {name}", "{name} hands the keys back"),
+        ("{name} keeps the car of {booking} two days longer", "two more days for {booking}", "{booking} goes on"),
+    ),
+    "error": Case(
+        ("find_booking", "charge_card"), "send_receipt", "call_desk",
+        ("{name} pays {booking}", "please take the payment of {booking}", "{booking}: {name} would like to pay"),
+    ),
 }  # fmt: skip
-_REQUESTS = {
-    "status": ("{name} is here for {car}", "pick-up of {booking}", "{name} wants to collect the car, {booking}"),
-    "distance": ("{car} was parked, make it ready", "{car} is back", "the next driver waits for {car}"),
-    "report": ("please look over {car}", "{car} was returned by {name}, is all well?", "check the body of {car}"),
-    "licence": ("{name} has no booking and wants a small car", "walk-in: {name}", "a car for {name}, from today"),
-    "error": ("{name} pays {booking}", "please take the payment of {booking}", "{booking}: {name} would like to pay"),
-}  # fmt: skip
-_ENDING = ("{name} brings the car of {booking} today", "{booking} is over, {name}", "{name} hands the keys back")
-_LONGER = ("{name} keeps the car of {booking} two days longer", "two more days for {booking}", "{booking} goes on")
 
 
-def make(id: str, random: Random) -> Task:
-    kind = random.choice(tuple(_WAYS))
-    rare = random.random() < RARE_CASE
-    facts = {
-        "kind": kind,
-        "rare": rare,
-        "name": noise.person(random),
-        "booking": noise.number(random, "B"),
-        "car": noise.number(random, "K"),
-    }
-    wordings = _REQUESTS.get(kind, _LONGER if rare else _ENDING)
-    request = random.choice(wordings).format(**facts) + random.choice(("", ".", ". Thanks", ", please"))
-    lookups, usual, unusual = _WAYS[kind]
-    decided = Step((unusual if rare else usual,), kind, habit=usual, share=HABIT)
-    steps = (*(Step((lookup,)) for lookup in lookups), decided, Step(("close_case",)))
-    return Task(id, kind, request, steps, facts, aftermath=("close_case",))
-
-
-def show(task: Task, called: Sequence[str], random: Random) -> str:
+def result(tool: str, facts: Mapping[str, Any], rare: Rare, random: Random) -> str:
     """JSON objects, a report in words, and the error of a card."""
-    facts, tool = task.facts, called[-1]
-
-    def rare(kind: str) -> bool:
-        """Whether this is the unusual case of a kind; in tasks of other kinds chance says so."""
-        return bool(facts["rare"]) if facts["kind"] == kind else random.random() < RARE_CASE
-
     if tool == "charge_card" and rare("error"):
         return f"Error: the terminal of {noise.city(random)} does not answer ({noise.number(random, 'E')})"
     if tool == "inspect_car":
@@ -89,7 +63,7 @@ def show(task: Task, called: Sequence[str], random: Random) -> str:
     return json.dumps(about | _details(tool, rare, random))
 
 
-def _details(tool: str, rare: Any, random: Random) -> dict[str, Any]:
+def _details(tool: str, rare: Rare, random: Random) -> dict[str, Any]:
     match tool:
         case "get_car":
             state = "garage" if rare("status") else "ready"
@@ -105,8 +79,19 @@ def _details(tool: str, rare: Any, random: Random) -> dict[str, Any]:
             return {"done": True, "city": noise.city(random)}
 
 
-def about(task: Task, tool: str) -> Mapping[str, Any]:
-    return {"name": task.facts["name"]} if tool == "get_driver" else {"booking": task.facts["booking"]}
-
-
-RENTAL = World("rental", (*LOOKUPS, *ACTS), frozenset(LOOKUPS), tuple(_WAYS), make, show, about)
+RENTAL = world_of(
+    "rental",
+    CASES,
+    lookups=(
+        "find_booking", "get_car", "read_meter", "inspect_car", "get_driver", "list_offers", "quote_price",
+        "charge_card",
+    ),
+    acts=(
+        "hand_over", "exchange_car", "release_car", "service_car", "clean_car", "book_glazier", "sign_contract",
+        "check_licence", "extend_booking", "end_booking", "send_receipt", "call_desk", "close_case",
+    ),
+    facts=lambda random, rare: {"booking": noise.number(random, "B"), "car": noise.number(random, "K")},
+    result=result,
+    about=lambda facts, tool: {"name": facts["name"]} if tool == "get_driver" else {"booking": facts["booking"]},
+    endings=("", ".", ". Thanks", ", please"),
+)  # fmt: skip

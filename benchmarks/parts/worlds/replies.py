@@ -13,22 +13,17 @@ What decides is a plain value, but seldom one of a JSON object. Nothing was tune
 | money | JSON with a sum in a string: "$1,250.00" |
 | largest | a list in which one number above a limit is enough, wherever it stands |
 | code | an id whose letters say of what kind a thing is: "FRZ-12345" |
-
-Agents with habits make the usual call in seven of ten cases that need another one.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
 from . import noise
-from .world import Step, Task, World
-
-RARE_CASE = 0.3  # of the tasks of a kind need the unusual call
-HABIT = 0.7
+from .cases import Case, Rare, world_of
 
 
 def _either(random: Random) -> str:
@@ -87,53 +82,61 @@ def _code(rare: bool, ref: str, random: Random) -> str:
     return json.dumps({"ref": ref, "item": noise.number(random, kind), "pieces": random.randrange(1, 40)})
 
 
-# Of each kind: what is looked up before the branch, the usual call, the unusual one, and the result.
-_WAYS = {
-    "lines": ("show_invoice", "send_receipt", "send_reminder", _lines),
-    "printed": ("show_account", "reset_password", "unlock_account", _printed),
-    "wrapped": ("show_plan", "offer_upgrade", "call_manager", _wrapped),
-    "markup": ("show_ticket", "answer_ticket", "reopen_ticket", _markup),
-    "table": ("show_device", "order_repair", "quote_price", _table),
-    "unit": ("show_parcel", "book_post", "book_courier", _unit),
-    "money": ("show_claim", "pay_claim", "inspect_claim", _money),
-    "largest": ("list_readings", "log_normal", "raise_alarm", _largest),
-    "code": ("show_item", "store_dry", "store_cold", _code),
-}
-_REQUESTS = {
-    "lines": ("about invoice {ref}", "{name} asks what is with {ref}", "invoice {ref} please"),
-    "printed": ("{name} cannot log in", "login of {name} fails", "no access for {name}, {ref}"),
-    "wrapped": ("{name} wants more from the plan", "plan of {name}", "subscription {ref} is too small"),
-    "markup": ("ticket {ref}", "{name} wrote again in {ref}", "look at the ticket of {name}"),
-    "table": ("the device of {name} is broken", "device {ref} does not start", "broken device, {ref}"),
-    "unit": ("ship {ref}", "{name} waits for the parcel {ref}", "parcel for {name}"),
-    "money": ("claim {ref} of {name}", "{name} claims a loss", "loss, claim {ref}"),
-    "largest": ("check the sensor {ref}", "readings of {ref}", "sensor of {name}"),
-    "code": ("goods have come: {ref}", "{name} delivered {ref}", "delivery {ref} to the store"),
-}
-LOOKUPS = tuple(way[0] for way in _WAYS.values())
-ACTS = (*(act for way in _WAYS.values() for act in way[1:3]), "close_case")
+CASES = {
+    "lines": Case(
+        ("show_invoice",), "send_receipt", "send_reminder",
+        ("about invoice {ref}", "{name} asks what is with {ref}", "invoice {ref} please"),
+    ),
+    "printed": Case(
+        ("show_account",), "reset_password", "unlock_account",
+        ("{name} cannot log in", "login of {name} fails", "no access for {name}, {ref}"),
+    ),
+    "wrapped": Case(
+        ("show_plan",), "offer_upgrade", "call_manager",
+        ("{name} wants more from the plan", "plan of {name}", "subscription {ref} is too small"),
+    ),
+    "markup": Case(
+        ("show_ticket",), "answer_ticket", "reopen_ticket",
+        ("ticket {ref}", "{name} wrote again in {ref}", "look at the ticket of {name}"),
+    ),
+    "table": Case(
+        ("show_device",), "order_repair", "quote_price",
+        ("the device of {name} is broken", "device {ref} does not start", "broken device, {ref}"),
+    ),
+    "unit": Case(
+        ("show_parcel",), "book_post", "book_courier",
+        ("ship {ref}", "{name} waits for the parcel {ref}", "parcel for {name}"),
+    ),
+    "money": Case(
+        ("show_claim",), "pay_claim", "inspect_claim",
+        ("claim {ref} of {name}", "{name} claims a loss", "loss, claim {ref}"),
+    ),
+    "largest": Case(
+        ("list_readings",), "log_normal", "raise_alarm",
+        ("check the sensor {ref}", "readings of {ref}", "sensor of {name}"),
+    ),
+    "code": Case(
+        ("show_item",), "store_dry", "store_cold",
+        ("goods have come: {ref}", "{name} delivered {ref}", "delivery {ref} to the store"),
+    ),
+}  # fmt: skip
+_REPLIES = (_lines, _printed, _wrapped, _markup, _table, _unit, _money, _largest, _code)
+_OF_LOOKUP = {case.lookups[0]: (kind, reply) for (kind, case), reply in zip(CASES.items(), _REPLIES, strict=True)}
 
 
-def make(id: str, random: Random) -> Task:
-    kind = random.choice(tuple(_WAYS))
-    rare = random.random() < RARE_CASE
-    facts = {"kind": kind, "rare": rare, "name": noise.person(random), "ref": noise.number(random, "R")}
-    lookup, usual, unusual, _ = _WAYS[kind]
-    step = Step((unusual if rare else usual,), kind, habit=usual, share=HABIT)
-    steps = (Step((lookup,)), step, Step(("close_case",)))
-    return Task(id, kind, random.choice(_REQUESTS[kind]).format(**facts), steps, facts, aftermath=("close_case",))
+def result(tool: str, facts: Mapping[str, Any], rare: Rare, random: Random) -> str:
+    if tool not in _OF_LOOKUP:
+        return json.dumps({"done": True, "at": noise.moment(random)})
+    kind, reply = _OF_LOOKUP[tool]
+    return reply(rare(kind), noise.number(random, "N"), random)
 
 
-def show(task: Task, called: Sequence[str], random: Random) -> str:
-    for kind, (lookup, _, _, result) in _WAYS.items():
-        if lookup == called[-1]:
-            rare = bool(task.facts["rare"]) if task.facts["kind"] == kind else random.random() < RARE_CASE
-            return result(rare, noise.number(random, "N"), random)
-    return json.dumps({"done": True, "at": noise.moment(random)})
-
-
-def about(task: Task, tool: str) -> Mapping[str, Any]:
-    return {"ref": task.facts["ref"]}
-
-
-REPLIES = World("replies", (*LOOKUPS, *ACTS), frozenset(LOOKUPS), tuple(_WAYS), make, show, about)
+REPLIES = world_of(
+    "replies",
+    CASES,
+    lookups=tuple(_OF_LOOKUP),
+    acts=(*(act for case in CASES.values() for act in (case.usual, case.unusual)), "close_case"),
+    facts=lambda random, rare: {"ref": noise.number(random, "R")},
+    result=result,
+    about=lambda facts, tool: {"ref": facts["ref"]},
+)

@@ -27,7 +27,6 @@ class Step:
         branch: What kind of branch it is; "" if nothing is decided here.
         habit: The call that agents with habits make here in a share of runs; it may be right.
         together: Whether the calls are made in one turn.
-        heard: What the user writes before it.
     """
 
     calls: tuple[str, ...]
@@ -35,7 +34,6 @@ class Step:
     habit: str = ""
     share: float = 0.5
     together: bool = False
-    heard: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +102,6 @@ class Progress:
     def __post_init__(self) -> None:
         self._left = list(self.task.steps)
         self.messages.append({"role": "user", "content": self.task.request})
-        self._hear()
 
     @property
     def step(self) -> Step:
@@ -133,7 +130,6 @@ class Progress:
             issued.append({"id": number, "type": "function", "function": {"name": tool, "arguments": given}})
             results.append({"role": "tool", "tool_call_id": number, "content": self._make(tool)})
         self.messages += [{"role": "assistant", "content": None, "tool_calls": issued}, *results]
-        self._hear()
 
     def refuse(self, tool: str, why: str) -> None:
         """Answer a call that is not made."""
@@ -161,17 +157,9 @@ class Progress:
         step = self._left[0]
         rest = Counter(step.calls) - Counter([tool])
         if rest:  # what is left of it is no branch any more
-            self._left[0] = replace(step, calls=tuple(rest.elements()), branch="", habit="", heard="")
+            self._left[0] = replace(step, calls=tuple(rest.elements()), branch="", habit="")
         else:
             del self._left[0]
-
-    def _hear(self) -> None:
-        """What the user writes before the present step."""
-        if self._left and self._left[0].heard:
-            if len(self.messages) > 1:
-                self.messages.append({"role": "assistant", "content": "Anything else that I should know?"})
-            self.messages.append({"role": "user", "content": self._left[0].heard})
-            self._left[0] = replace(self._left[0], heard="")
 
 
 def follow(progress: Progress, *, until: str = "") -> bool:
