@@ -1,16 +1,15 @@
 """Success of a simulated agent in real environments, without memory and with the hints of each policy.
 
 usage: python benchmarks/simulated_agent.py [RUNS] [--environment NAME]... [--policy NAME]... [--follow P]...
-           [--skill Q] [--seen] [--trials 3] [--markdown] [--show TASK]
+           [--skill Q] [--seen] [--trials 3] [--markdown]
 
 The agent's next call is drawn from what recorded runs of other families of tasks did in like situations, mistakes
 included; with probability q it is what is right. Where it calls a tool, it takes the one that the hint names with
 probability p instead; its decision to answer is its own. A call of a tool that is still needed in the user's turn gets
 the right arguments, any other one those of a recorded call. RUNS is a folder of recorded runs, else
 $HEPM_RECORDED_RUNS, else ../shared/data. "oracle" hints the next right call: it is the most that hints of tools can
-bring. "hybrid, sure" is silent below a score of .8. With --seen, memory (not the agent) knows other agents' runs of the
-task too, as where tasks repeat. Prints one JSON line; --show prints the runs of a task side by
-side instead.
+bring. With --seen, memory (not the agent) knows other agents' runs of the task too, as where tasks repeat. Prints one
+JSON line.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
 from random import Random
@@ -55,8 +53,6 @@ FOLLOWS = (0.25, 0.5, 0.75, 1.0)
 FOLDS = 5
 TEMPERATURE = 0.1
 LIKE = (0.5, 0.25, 0.25)  # added to the cosine: same last call, same call before, as many calls in the user's turn
-SURE = 0.8
-MEASURES = ("success", "right calls")
 DONE = "(answer)"
 Hinter = Callable[[AgentState, Sequence[ToolName], "Needed"], ToolName | None]
 
@@ -134,7 +130,6 @@ class Needed:
 
     def __init__(self, task: Task) -> None:
         self._turns = [([*turn.calls], turn.text) for turn in task.gold]
-        self._total, self._made = sum(len(turn.calls) for turn in task.gold), 0
 
     def next(self) -> ToolName | None:
         return self._turns[0][0][0].name if self._turns and self._turns[0][0] else None
@@ -144,13 +139,7 @@ class Needed:
         found = next((call for call in calls if call.name == tool), None)
         if found is not None:
             calls.remove(found)
-            self._made += 1
         return found
-
-    @property
-    def share(self) -> float:
-        """Of the right calls that were made, in [0, 1]."""
-        return self._made / self._total if self._total else 1.0
 
     def answer(self) -> str:
         """The right answer if every right call was made, else an idle one."""
@@ -158,18 +147,11 @@ class Needed:
         return (not calls and text) or "Done."
 
 
-@dataclass
-class Ended:
-    reward: float = 0.0
-    share: float = 0.0
-    steps: list[str] = field(default_factory=list)
-
-
 def play(
     environment: Environment, task: Task, agent: Imitator, hinter: Hinter | None, *, p: float, q: float, seed: str
-) -> Ended:
-    """One run. What is drawn at a step depends on the seed and the step alone, so that runs are paired."""
-    episode, state, needed, ended = environment.start(task), AgentState(), Needed(task), Ended()
+) -> float:
+    """The reward of one run. What a step draws depends on the seed and the step alone, so that runs are paired."""
+    episode, state, needed = environment.start(task), AgentState(), Needed(task)
     state.add(Turn("user", task.request))
     step, limit = 0, 10 + 2 * sum(len(turn.calls) for turn in task.gold)
     for number in range(limit):
@@ -178,15 +160,12 @@ def play(
         tools = [tool["function"]["name"] for tool in episode.tools]
         likeness_E = agent.likeness(state, step)
         action = agent.draw(likeness_E, tools, random) or Situation(DONE, {}, ("", ""), 0)
-        right, note = needed.next() or DONE, ""
         if knows:
-            action = Situation(right, {}, ("", ""), 0)
-        if action.action != DONE and follows and hinter and (hinted := hinter(state, tools, needed)):
-            note = f" hinted {hinted}"
-            if hinted != action.action:
-                drawn = agent.draw(likeness_E, tools, random, only=hinted)
-                action = Situation(hinted, drawn.arguments if drawn else {}, ("", ""), 0)
-        ended.steps.append(f"{action.action}{'' if action.action == right else f' (right: {right})'}{note}")
+            action = Situation(needed.next() or DONE, {}, ("", ""), 0)
+        hinted = hinter(state, tools, needed) if hinter and follows and action.action != DONE else None
+        if hinted and hinted != action.action:
+            drawn = agent.draw(likeness_E, tools, random, only=hinted)
+            action = Situation(hinted, drawn.arguments if drawn else {}, ("", ""), 0)
         if action.action == DONE:
             said = episode.answer(answer := needed.answer())
             state.add(Turn("assistant", answer))
@@ -202,17 +181,17 @@ def play(
             result, failed = str(error), True
         state.add(Turn("assistant", "", (ToolCall(call.name, call.arguments, result, error=failed),)))
         step += 1
-    ended.reward, ended.share = episode.reward(), needed.share
+    reward = episode.reward()
     episode.close()
-    return ended
+    return reward
 
 
 def hinters(memory: Memory, runs: Sequence[DomainRun], names: Sequence[str]) -> dict[str, Hinter]:
-    def of_policy(name: str, namespace: str, speak: Speak = "sure") -> Hinter:
+    def of_policy(name: str, speak: Speak = "sure") -> Hinter:
         def hint(state: AgentState, tools: Sequence[ToolName], _: Needed) -> ToolName | None:
             found = memory.suggest(
                 state.last, history=tuple(state.history), state=state.state(), tools=tools, k=1, policy=name,
-                speak=speak, namespace=namespace,
+                speak=speak,
             )  # fmt: skip
             return found[0].tool if found else None
 
@@ -225,8 +204,8 @@ def hinters(memory: Memory, runs: Sequence[DomainRun], names: Sequence[str]) -> 
     def counts(state: AgentState, tools: Sequence[ToolName], _: Needed) -> ToolName | None:
         return next((tool for tool, _ in after[state.last[-1]].most_common() if tool in tools), None)
 
-    known: dict[str, Hinter] = {name: of_policy(name, "all") for name in POLICIES}
-    known |= {"hybrid, successes": of_policy("hybrid", "won"), "hybrid, weighed": of_policy("hybrid", "all", "weighed")}
+    known: dict[str, Hinter] = {name: of_policy(name) for name in POLICIES}
+    known["hybrid, weighed"] = of_policy("hybrid", "weighed")
     known["counts"] = counts
     known["oracle"] = lambda state, tools, needed: needed.next()
     return {name: known[name] for name in names or known}
@@ -235,8 +214,7 @@ def hinters(memory: Memory, runs: Sequence[DomainRun], names: Sequence[str]) -> 
 @contextmanager
 def remembered(runs: Sequence[DomainRun]) -> Iterator[Memory]:
     with tempfile.TemporaryDirectory() as folder, Memory.open(folder) as memory:
-        memory.ingest([run.trajectory for run in runs], namespace="all")
-        memory.ingest([run.trajectory for run in runs if run.success], namespace="won")
+        memory.ingest([run.trajectory for run in runs])
         yield memory
 
 
@@ -261,11 +239,11 @@ def opened(name: str) -> Environment:
 
 
 Key = tuple[str, float]
-Measured = tuple[str, Key, float, float]
+Measured = tuple[str, Key, float]
 
 
 def measure_fold(job: tuple[argparse.Namespace, str, int]) -> list[Measured]:
-    """Family, setting, reward and share of right calls of every run of the tasks of a fold."""
+    """Family, setting and reward of every run of the tasks of a fold."""
     arguments, name, fold = job
     runs = recorded(str(arguments.runs))[DOMAINS[name]].runs
     learned = [run for run in runs if fold_of(run.family, FOLDS) != fold]
@@ -279,14 +257,10 @@ def measure_fold(job: tuple[argparse.Namespace, str, int]) -> list[Measured]:
             family = family_of(name, task)
             if not task.gold or fold_of(family, FOLDS) != fold or (name.startswith("tau2") and family not in known):
                 continue
-            if arguments.show and arguments.show != task.id:
-                continue
             for trial, (policy, p) in product(range(arguments.trials), settings):
                 seed = f"{task.id}/{trial}"
-                ended = play(environment, task, agent, hints.get(policy), p=p, q=arguments.skill, seed=seed)
-                found.append((family, (policy, p), ended.reward, ended.share))
-                if arguments.show:
-                    print(f"\n{policy}, p = {p:g}, trial {trial}: {ended.reward:g}", *ended.steps, sep="\n  ")
+                reward = play(environment, task, agent, hints.get(policy), p=p, q=arguments.skill, seed=seed)
+                found.append((family, (policy, p), reward))
     return found
 
 
@@ -299,53 +273,43 @@ def main() -> None:
     with ProcessPoolExecutor(arguments.processes) as pool:
         for name in names:
             jobs = [(arguments, name, fold) for fold in range(FOLDS)]
-            found = [one for part in (map if arguments.show else pool.map)(measure_fold, jobs) for one in part]
-            if not arguments.show:
-                report["environments"][name] = summary(found)
+            found = [one for part in pool.map(measure_fold, jobs) for one in part]
+            report["environments"][name] = summary(found)
     report["seconds"] = round(time.perf_counter() - started)
     if arguments.markdown:
         print("\n".join(markdown(report["environments"])))
-    elif not arguments.show:
+    else:
         print(json.dumps(report))
 
 
 def summary(found: Sequence[Measured]) -> dict[str, Any]:
-    """By policy and p, success and share of right calls, and more than without memory.
-
-    Intervals are from resampling families.
-    """
-    by_key: defaultdict[Key, list[tuple[float, float]]] = defaultdict(list)
-    for _, key, *measured in found:
-        by_key[key].append((measured[0], measured[1]))
-    families = [family for family, key, *_ in found if key == ("none", 0.0)]
+    """By policy and p, success, and how much more than without memory, with intervals from resampling families."""
+    by_key: defaultdict[Key, list[float]] = defaultdict(list)
+    for _, key, reward in found:
+        by_key[key].append(reward)
+    families = [family for family, key, _ in found if key == ("none", 0.0)]
     bootstrap, without = Bootstrap(families), np.array(by_key.pop(("none", 0.0)))
-    return {
-        "runs": len(families),
-        "families": len(set(families)),
-        "none": dict(zip(MEASURES, without.mean(axis=0).tolist(), strict=True)),
-        "with": [
-            {"policy": policy, "p": p} | {
-                measure: {
-                    "mean": float(values.mean()),
-                    "more": float((values - base).mean()),
-                    "interval": interval(bootstrap.means(values - base)),
-                }
-                for measure, values, base in zip(MEASURES, np.array(rewards).T, without.T, strict=True)
-            }
-            for (policy, p), rewards in by_key.items()
-        ],
-    }  # fmt: skip
+    rows: list[dict[str, Any]] = []
+    for (policy, p), rewards in by_key.items():
+        more = np.array(rewards) - without
+        about = {
+            "mean": float(np.mean(rewards)),
+            "more": float(more.mean()),
+            "interval": interval(bootstrap.means(more)),
+        }
+        rows.append({"policy": policy, "p": p, **about})
+    return {"runs": len(families), "families": len(set(families)), "none": float(without.mean()), "with": rows}
 
 
 def markdown(environments: Mapping[str, Any]) -> Iterator[str]:
-    for (name, found), measure in product(environments.items(), MEASURES):
+    for name, found in environments.items():
         rows: defaultdict[str, dict[float, str]] = defaultdict(dict)
         for one in found["with"]:
-            (low, high), mean, more = one[measure]["interval"], one[measure]["mean"], one[measure]["more"]
-            rows[one["policy"]][one["p"]] = f"{mean:.3f} ({more:+.3f} [{low:+.3f}, {high:+.3f}])"
+            low, high = one["interval"]
+            rows[one["policy"]][one["p"]] = f"{one['mean']:.3f} ({one['more']:+.3f} [{low:+.3f}, {high:+.3f}])"
         follows = sorted({p for row in rows.values() for p in row})
         about = f"{found['runs']} runs of {found['families']} families"
-        yield f"\n{name}, {measure}: {about}, {found['none'][measure]:.3f} without memory\n"
+        yield f"\n{name}: {about}, {found['none']:.3f} without memory\n"
         yield f"| policy | {' | '.join(f'p = {p:g}' for p in follows)} |"
         yield "|---" * (len(follows) + 1) + "|"
         for policy, row in rows.items():
@@ -362,7 +326,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--trials", type=int, default=3)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--markdown", action="store_true")
-    parser.add_argument("--show", metavar="TASK")
     return parser.parse_args()
 
 

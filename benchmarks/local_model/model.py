@@ -31,9 +31,7 @@ _TOOLS: Final = (
     f'You can call these tools. To call one, answer with {_CALL}\n{{"name": NAME, "arguments": {{...}}}}\n</tool_call>'
 )
 _PACKAGES: Final = ("torch", "transformers", "gguf", "accelerate", "starlette", "uvicorn")
-_NAMES_AT_ONCE: Final = 32
 _TEXT_TOKENS, _VALUE_TOKENS, _ITEMS, _DEPTH = 256, 48, 8, 6
-_AROUND: Final = 8  # tokens that a chat template puts around a message
 
 
 def check_packages() -> None:
@@ -55,8 +53,7 @@ class LocalModel:
     """A causal language model of `transformers` on the CPU. Threads may share it; it answers one request at a time.
 
     Args:
-        context: Tokens of a request and its answer, which has a quarter of them. Longer conversations lose the middle
-            of long messages, then old messages.
+        context: Tokens of a request and its answer, of which the answer has a quarter. Long ones lose their middle.
         force: Call a tool wherever tools are given, unless the request says otherwise.
     """
 
@@ -84,7 +81,6 @@ class LocalModel:
         self._ids: list[int] = []  # tokens in the cache
         self._logits: Any = None  # of the token after them, shape (vocabulary,)
         self._pending = ""  # text to read before the next token
-        self._numeric: list[int] = []  # tokens that a number may begin with
 
     @classmethod
     def load(cls, place: str, *, cache: Path, name: str = "", **options: Any) -> Self:
@@ -212,45 +208,14 @@ class LocalModel:
         return self._tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
     def _prompt(self, messages: Sequence[Object], tools: Mapping[str, Object]) -> tuple[list[int], int]:
-        """The tokens of a request, and how many were cut."""
-        turns = _turns(messages, tools)
+        """The tokens of a request, and how many were cut: of a long one those in the middle."""
+        chat = [{"role": role, "content": text} for role, text in _turns(messages, tools)]
+        ids = self._encode(self._tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True))
         room = self.context - self.context // 4
-        whole_ids = self._templated(turns)
-        if len(whole_ids) <= room:
-            return whole_ids, 0
-        # Messages were cut by the tokens of their texts: the template's may still be too many.
-        ids = self._templated(self._shortened(turns, room))[-room:]
-        return ids, len(whole_ids) - len(ids)
-
-    def _shortened(self, turns: Sequence[tuple[str, str]], room: int) -> list[tuple[str, str]]:
-        """The system's message and the last ones, each without its middle, in so many tokens."""
-        kept: list[tuple[str, str]] = []
-        left = room
-        if turns and turns[0][0] == "system":
-            text = self._cut(turns[0][1], room // 2)
-            kept.append(("system", text))
-            left -= len(self._encode(text)) + _AROUND
-        position = len(kept)  # behind the system's message: later messages are put in first
-        for role, text in reversed(turns[position:]):
-            if left < 4 * _AROUND:
-                break
-            # What is left is for this message, but for some of the one before.
-            short = self._cut(text, max(left // 2, left - 16 * _AROUND) - _AROUND)
-            kept.insert(position, (role, short))
-            left -= len(self._encode(short)) + _AROUND
-        return kept
-
-    def _cut(self, text: str, most: int) -> str:
-        """A text of at most so many tokens, without its middle: hints stand at the end of a message."""
-        ids = self._encode(text)
-        if len(ids) <= most:
-            return text
-        half = max(most - 4, 2) // 2
-        return f"{self._decode(ids[:half])} … {self._decode(ids[-half:])}"
-
-    def _templated(self, turns: Sequence[tuple[str, str]]) -> list[int]:
-        chat = [{"role": role, "content": text} for role, text in turns]
-        return self._encode(self._tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True))
+        if len(ids) <= room:
+            return ids, 0
+        # The system's message begins it; what the model is asked, and a hint, stand at its end.
+        return ids[: room // 3] + ids[room // 3 - room :], len(ids) - room
 
     def _start(self, ids: list[int]) -> int:
         """Read a prompt; what it shares with the one before, so many tokens, is not computed again."""
@@ -282,58 +247,29 @@ class LocalModel:
     def _chances(self, texts: Sequence[str]) -> Any:
         """The probabilities of JSON values as what comes next, shape (values,); a comma ends each, as 1 begins 10.
 
-        Many are computed in one pass, as a tree of their tokens: each token attends to the prompt and to the tokens
-        before it on its own path. The cache is as before afterwards.
+        The cache is as before afterwards.
         """
         import torch
 
-        paths = [tuple(self._encode(f"{self._pending}{text},")) for text in texts]
         scores: list[Any] = []
-        for start in range(0, len(paths), _NAMES_AT_ONCE):
-            batch = paths[start : start + _NAMES_AT_ONCE]
-            past = len(self._ids)
-            # A node is the beginning of a path, and numbers come in order: those of the paths that share it are one.
-            index: dict[tuple[int, ...], int] = {}
-            for path in batch:
-                for end in range(1, len(path)):
-                    index.setdefault(path[:end], len(index))
-            # The most negative number hides a token, 0 shows it.
-            mask = torch.full((1, 1, len(index), past + len(index)), torch.finfo(torch.float32).min)
-            mask[..., :past] = 0
-            for node, row in index.items():
-                own_path = [past + index[node[:end]] for end in range(1, len(node) + 1)]
-                mask[0, 0, row, own_path] = 0
-            output = self._model(
-                torch.tensor([[node[-1] for node in index]]),
-                attention_mask=mask,
-                position_ids=torch.tensor([[past + len(node) - 1 for node in index]]),
-                past_key_values=self._cache,
-                use_cache=True,
-            )
-            self._cache.crop(-len(index))
-            # Row 0 is what comes after the prompt, row n + 1 what comes after node n.
+        for text in texts:
+            path = self._encode(f"{self._pending}{text},")
+            output = self._model(torch.tensor([path]), past_key_values=self._cache, use_cache=True)
+            self._cache.crop(-len(path))
+            # Row 0 is what comes after the prompt, row n + 1 what comes after token n.
             after: Any = torch.cat([self._logits[None], output.logits[0]]).double().log_softmax(-1)
-            for path in batch:
-                rows = [0]
-                for end in range(1, len(path)):
-                    rows.append(index[path[:end]] + 1)
-                scores.append(after[rows, path].sum())
+            scores.append(after[range(len(path)), path].sum())
         return torch.stack(scores).softmax(0)
 
-    def _write(
-        self, most: int, stop: str, draw: Callable[[Any], int], first: Sequence[int] = ()
-    ) -> tuple[str, bool | None]:
-        """A text up to a pattern, and whether that came: False if the model ended, None after so many tokens.
-
-        `first` limits the first token.
-        """
+    def _write(self, most: int, stop: str, draw: Callable[[Any], int]) -> tuple[str, bool | None]:
+        """A text up to a pattern, and whether that came: False if the model ended, None after so many tokens."""
         if self._pending:
             self._read(self._encode(self._pending))
             self._pending = ""
         ids: list[int] = []
         text = ""
         for _ in range(most):
-            token = first[draw(self._logits[first])] if first and not ids else draw(self._logits)
+            token = draw(self._logits)
             if token in self._ends:
                 return text, False
             # All are decoded again: a token alone may be half of a character.
@@ -362,30 +298,23 @@ class LocalModel:
         if depth > _DEPTH:  # a schema may contain itself
             options = [None]
         if options:
-            return self._option(options)
+            texts = [json.dumps(option, ensure_ascii=False) for option in options]
+            likeliest = int(self._chances(texts).argmax())
+            self._pending += texts[likeliest]
+            return options[likeliest]
         if kind == "object":
-            return self._object(schema, root, depth)
+            written: Object = {}
+            for name in schema.get("required") or ():
+                self._pending += f"{', ' if written else '{'}{json.dumps(name, ensure_ascii=False)}: "
+                part = (schema.get("properties") or {}).get(name) or {}
+                written[name] = self._value(part, root, depth + 1)
+            self._pending += "}" if written else "{}"
+            return written
         if kind == "array":
             return self._array(schema, root, depth)
         if kind in ("integer", "number"):
             return self._number(whole=kind == "integer")
         return self._string()
-
-    def _option(self, options: Sequence[Any]) -> Any:
-        texts = [json.dumps(option, ensure_ascii=False) for option in options]
-        likeliest = int(self._chances(texts).argmax())
-        self._pending += texts[likeliest]
-        return options[likeliest]
-
-    def _object(self, schema: Object, root: Object, depth: int) -> Object:
-        properties = schema.get("properties") or {}
-        written: Object = {}
-        for name in schema.get("required") or ():
-            self._pending += ", " if written else "{"
-            self._pending += f"{json.dumps(name, ensure_ascii=False)}: "
-            written[name] = self._value(properties.get(name) or {}, root, depth + 1)
-        self._pending += "}" if written else "{}"
-        return written
 
     def _array(self, schema: Object, root: Object, depth: int) -> list[Any]:
         least = schema.get("minItems", 1)  # an empty list is rarely meant
@@ -409,18 +338,11 @@ class LocalModel:
             return text
 
     def _number(self, *, whole: bool) -> float:
-        if not self._numeric:
-            every_token = range(len(self._tokenizer))
-            self._numeric = [token for token in every_token if re.fullmatch(r"-?\d+", self._decode([token]))]
-        behind = r"[^-\d]" if whole else r"[^-\d.]"
-        text, _ = self._write(_VALUE_TOKENS // 4, behind, _greedy, self._numeric)
+        """A number; 0 where the model writes something else."""
+        text, _ = self._write(_VALUE_TOKENS // 4, r"[^-\d.]", _greedy)
         match = re.match(r"-?\d+(\.\d+)?", text)
-        if not match:
-            return 0
-        value = float(match[0])
-        if value.is_integer():
-            return int(value)
-        return value
+        value = float(match[0]) if match else 0
+        return int(value) if whole or value == int(value) else value
 
 
 def _greedy(logits: Any) -> int:

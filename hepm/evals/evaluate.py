@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
@@ -38,8 +38,8 @@ from hepm.evals.report import (
 from hepm.evals.sampling import DIVERGENCES, FOLDS, PREDICTED, Sample
 from hepm.ingest.side_by_side import answers_in_order
 
-HintsOf: TypeAlias = defaultdict[str, Hints]
-"""By name of the method."""
+_Answers: TypeAlias = dict[str, tuple[list[int], Sequence[Hint]]]
+"""By method, the rank of each call that is predicted, and a hint at each divergence and each of these calls."""
 _WORTH_RUNS: Final = 2_000
 """Runs in all memories together, from which on several processes are worth their start."""
 
@@ -74,32 +74,29 @@ def evaluate(
     if all(method.name != options.reference for method in methods):
         options = replace(options, reference=methods[0].name)
 
-    results = [_Measured(domain, options, sample) for domain in sample.domains]
-    to_ask = [(result, questions) for result in results for questions in result.to_ask]
-    if sum(len(questions.split.train) for _, questions in to_ask) < _WORTH_RUNS:
+    results = [_Measured(domain, options) for domain in sample.domains]
+    to_ask = [(result, asked) for result in results for asked in result.to_ask(sample)]
+    if sum(len(asked.split.train) for _, asked in to_ask) < _WORTH_RUNS:
         processes = 1
     answers_of = partial(_answers, methods, options.k)
-    answered = answers_in_order(answers_of, [questions for _, questions in to_ask], processes=processes)
-    for number, ((result, questions), answers) in enumerate(zip(to_ask, answered, strict=True), 1):
-        result.take(questions, answers)
+    answered = answers_in_order(answers_of, [asked for _, asked in to_ask], processes=processes)
+    for number, ((result, asked), answers) in enumerate(zip(to_ask, answered, strict=True), 1):
+        result.take(asked, answers)
         on_progress(number, len(to_ask))
-    measured = {result.domain.name: result for result in results if result.events}
+    measured = [result for result in results if result.events]
     skipped = {result.domain.name: _why_nothing(result.domain) for result in results if not result.events}
     if not measured:
         reasons = "; ".join(f"{name}: {why}" for name, why in skipped.items())
         raise InputError(f"nothing could be evaluated: {reasons}")
     # Domains are resampled with seeds of their own, numbered by name: the order of the files must not change figures.
-    for number, name in enumerate(sorted(measured)):
-        measured[name].resample([options.seed, number])
-
-    return _report(measured, skipped, methods, options, _settings(domains, sample, options))
+    for number, result in enumerate(sorted(measured, key=lambda result: result.domain.name)):
+        result.resample([options.seed, number])
+    return _report(measured, skipped, methods, _settings(domains, sample, options))
 
 
 def _check_labels(domains: Sequence[Domain]) -> None:
     """InputError unless at least one run is known to have succeeded."""
-    labels: list[bool | None] = []
-    for domain in domains:
-        labels.extend(run.success for run in domain.runs)
+    labels = [run.success for domain in domains for run in domain.runs]
     if not labels:
         raise InputError("there are no runs to evaluate")
     if set(labels) == {None}:
@@ -114,81 +111,63 @@ def _check_labels(domains: Sequence[Domain]) -> None:
 def _settings(domains: Sequence[Domain], sample: Sample, options: EvalOptions) -> EvalSettings:
     """The options and the numbers of runs; a run counts once, in however many domains it is."""
     # Of domains that show the same runs twice, one counts.
-    runs = unlabelled = kept = 0
-    for domain in counted(domains):
-        runs += len(domain.runs)
-        unlabelled += sum(run.success is None for run in domain.runs)
-    for domain in counted(sample.domains):
-        kept += len(domain.runs)
-    sampled = None if sample.whole else kept
-    return EvalSettings(**asdict(options), runs=runs, unlabelled=unlabelled, sampled=sampled)
+    labels = [run.success for domain in counted(domains) for run in domain.runs]
+    sampled = None
+    if not sample.whole:
+        sampled = sum(len(domain.runs) for domain in counted(sample.domains))
+    return EvalSettings(**asdict(options), runs=len(labels), unlabelled=labels.count(None), sampled=sampled)
 
 
 def _report(
-    measured: dict[str, _Measured],
-    skipped: dict[str, str],
-    methods: Sequence[Method],
-    options: EvalOptions,
-    settings: EvalSettings,
+    measured: Sequence[_Measured], skipped: Mapping[str, str], methods: Sequence[Method], settings: EvalSettings
 ) -> EvalReport:
-    results = [*measured.values()]
-    unseen: list[HintsOf] = []
-    seen: list[HintsOf] = []
-    for result in results:
-        unseen.append(result.unseen)
-        seen.append(result.seen)
     report = EvalReport(
-        domains={name: result.report(options) for name, result in measured.items()},
-        macro={method.name: _scores(results, method.name, options.reference) for method in methods},
-        rescue=_pooled(unseen, options),
-        rescue_seen=_pooled(seen, options),
+        domains={result.domain.name: result.report(settings) for result in measured},
+        macro={method.name: _scores(measured, method.name, settings.reference) for method in methods},
+        rescue=_pooled([result.hints[False] for result in measured], settings),
+        rescue_seen=_pooled([result.hints[True] for result in measured], settings),
         methods={method.name: method.about for method in methods},
         skipped=skipped,
         settings=settings,
         verdict="",
     )
-    events = families = 0
-    for domain in counted(result.domain for result in results):
-        events += report.domains[domain.name].events
-        families += report.domains[domain.name].families
+    added = [report.domains[domain.name] for domain in counted(result.domain for result in measured)]
+    events = sum(domain.events for domain in added)
+    families = sum(domain.families for domain in added)
     return replace(report, verdict=verdict(report, events=events, families=families))
 
 
-class _Questions(NamedTuple):
+class _Asked(NamedTuple):
     """What the memory of one split is asked.
 
     Attributes:
-        won: The calls of its successful runs; each is ranked if `rank`.
-        hinted: The calls that hints are asked for: at the divergences, then `won`; none without failed runs.
+        won: The calls of its successful runs; they are ranked unless `seen`.
+        divergences: Hints are asked for there, then at `won`, if `hinted`.
+        seen: Whether other runs of the tested tasks are in memory.
     """
 
     split: Split
     won: Sequence[Event]
     divergences: Sequence[DivergencePoint]
-    hinted: Sequence[Event]
-    rank: bool
+    seen: bool
+    hinted: bool
 
 
-class _Answers(NamedTuple):
-    """What a method says: the rank of each call of `won`, and the hints at `hinted`."""
-
-    ranks: list[int]
-    hints: Sequence[Hint]
-
-
-def _answers(methods: Sequence[Method], k: int, questions: _Questions) -> dict[str, _Answers]:
+def _answers(methods: Sequence[Method], k: int, asked: _Asked) -> _Answers:
     """Let each method learn from a split, then ask it; none where there is nothing to learn from, or to ask."""
-    training = Training(questions.split.train)
-    ranked = questions.won if questions.rank else ()
-    if not training.events or not (questions.hinted or ranked):
+    training = Training(asked.split.train)
+    ranked: Sequence[Event] = () if asked.seen else asked.won
+    hinted: list[Event] = []
+    if asked.hinted:
+        hinted = [*(divergence.event for divergence in asked.divergences), *asked.won]
+    if not training.events or not (hinted or ranked):
         return {}
-    answers: dict[str, _Answers] = {}
+    answers: _Answers = {}
     for method in methods:
         predictor = method.fit(training)
-        ranks: list[int] = []
-        for event, tools in zip(ranked, predictor.rank(ranked), strict=True):
-            ranks.append(rank_of(event.next, tools))
-        answers[method.name] = _Answers(ranks, predictor.hints(questions.hinted, k))
+        rankings = predictor.rank(ranked)
+        ranks = [rank_of(event.next, tools) for event, tools in zip(ranked, rankings, strict=True)]
+        answers[method.name] = ranks, predictor.hints(hinted, k)
     return answers
 
 
@@ -196,69 +175,51 @@ class _Measured:
     """What is ranked in one domain.
 
     Attributes:
-        to_ask: What its memories are asked; `take` has the answers, in this order.
-        events: The predicted calls, in order of the rows of `ranks`.
-        unseen: Hints with the families out of memory; none if failed runs are not looked at.
-        seen: With the failed run alone out of memory.
+        events: The predicted calls, in order of the ranks.
+        hints: By method, with the families out of memory, and (True) with the failed run alone out of memory; none if
+            failed runs are not looked at.
     """
 
-    def __init__(self, domain: Domain, options: EvalOptions, sample: Sample) -> None:
+    def __init__(self, domain: Domain, options: EvalOptions) -> None:
         self.domain = domain
-        self.to_ask: list[_Questions] = []
-        self._sample = sample
         self.events: list[Event] = []
-        self.unseen: HintsOf = defaultdict(Hints)
-        self.seen: HintsOf = defaultdict(Hints)
+        self.hints: dict[bool, defaultdict[str, Hints]] = {False: defaultdict(Hints), True: defaultdict(Hints)}
+        self._options = options
         self._ranks: defaultdict[str, list[int]] = defaultdict(list)
         self._failures: Failures | None = None
-        self._divergences: list[DivergencePoint] = []
-        splits = list(by_family(domain.runs, options.folds))
+        self._divergences: Sequence[DivergencePoint] = ()
         if not domain.derived:
             self._divergences, self._failures = find_divergences(domain.runs)
-        diverged = [divergence.event.run for divergence in self._divergences]
 
-        for split in sample.some_splits(splits, diverged):
-            self._ask(split, rank=True)
+    def to_ask(self, sample: Sample) -> Iterator[_Asked]:
+        """What its memories are asked; `take` has the answers, in this order."""
+        splits = {False: [*by_family(self.domain.runs, self._options.folds)]}
         # Once more with the other runs of each task in memory: what memory is worth where tasks come again.
-        if self._failures and options.seen:
-            by_runs = by_run(domain.runs) if sample.whole else by_run(domain.runs, FOLDS)
-            for split in sample.some_splits([*by_runs], diverged):
-                self._ask(split, rank=False)
+        if self._failures and self._options.seen:
+            splits[True] = [*(by_run(self.domain.runs) if sample.whole else by_run(self.domain.runs, FOLDS))]
+        diverged = [divergence.event.run for divergence in self._divergences]
+        for seen, all_splits in splits.items():
+            for split in sample.some_splits(all_splits, diverged):
+                won = [event for run in split.test if run.success for event in run.events]
+                tested = set(split.test)
+                here = [divergence for divergence in self._divergences if divergence.event.run in tested]
+                some = sample.some(won, PREDICTED), sample.some(here, DIVERGENCES)
+                yield _Asked(split, *some, seen, hinted=self._failures is not None)
 
-    def _ask(self, split: Split, *, rank: bool) -> None:
-        won: list[Event] = []
-        for run in split.test:
-            if run.success:
-                won.extend(run.events)
-        tested = set(split.test)
-        divergences = [divergence for divergence in self._divergences if divergence.event.run in tested]
-        some_won = self._sample.some(won, PREDICTED)
-        some_divergences = self._sample.some(divergences, DIVERGENCES)
-        hinted: list[Event] = []
-        if self._failures:
-            hinted = [*(divergence.event for divergence in some_divergences), *some_won]
-        self.to_ask.append(_Questions(split, some_won, some_divergences, hinted, rank))
-
-    def take(self, questions: _Questions, answers: Mapping[str, _Answers]) -> None:
+    def take(self, asked: _Asked, answers: _Answers) -> None:
         """Keep what the methods said to one memory's questions."""
-        hints_of = self.seen
-        if questions.rank:
-            hints_of = self.unseen
-        if answers and questions.rank:
-            self.events.extend(questions.won)
-        for name, answer in answers.items():
-            self._ranks[name].extend(answer.ranks)
-            if not answer.hints:
-                continue
-            # One list in the order of `hinted`, dealt out part by part.
-            dealt = iter(answer.hints)
-            collected = hints_of[name]
-            collected.at_divergences.extend(zip(questions.divergences, dealt, strict=False))
-            collected.in_successes.extend(zip(questions.won, dealt, strict=False))
+        if answers and not asked.seen:
+            self.events.extend(asked.won)
+        for name, (ranks, hints) in answers.items():
+            self._ranks[name].extend(ranks)
+            if hints:
+                collected = self.hints[asked.seen][name]
+                divergences = len(asked.divergences)
+                collected.at_divergences += zip(asked.divergences, hints[:divergences], strict=True)
+                collected.in_successes += zip(asked.won, hints[divergences:], strict=True)
 
     def resample(self, seed: Sequence[int]) -> None:
-        """Draw families; the draws are the same for every method."""
-        # One for all methods, so that differences between them are paired.
+        """Draw families; the draws are the same for every method, so that differences between them are paired."""
         self._bootstrap = Bootstrap([event.run.family for event in self.events], seed=seed)
 
     def means(self, method: str) -> tuple[FloatArray, FloatArray]:
@@ -272,8 +233,8 @@ class _Measured:
             events=len(self.events),
             families=self._bootstrap.families,  # of the predicted calls, not of all runs
             methods={name: _scores([self], name, options.reference) for name in self._ranks},
-            rescue=_pooled([self.unseen], options),
-            rescue_seen=_pooled([self.seen], options),
+            rescue=_pooled([self.hints[False]], options),
+            rescue_seen=_pooled([self.hints[True]], options),
             failures=self._failures,
             grouped=self.domain.grouped,
         )
@@ -285,12 +246,9 @@ def _scores(domains: Sequence[_Measured], method: str, reference: str) -> Method
     differences: dict[str, MethodDifference] = {}
     if method != reference:
         other_M, other_BM = _macro(domains, reference)
-        differences = {
-            metric: MethodDifference(ahead, interval(ahead_B))
-            for metric, ahead, ahead_B in zip(
-                METRICS, (means_M - other_M).tolist(), (draws_BM - other_BM).T, strict=True
-            )
-        }
+        for number, metric in enumerate(METRICS):
+            ahead = interval(draws_BM[:, number] - other_BM[:, number])
+            differences[metric] = MethodDifference(float(means_M[number] - other_M[number]), ahead)
     intervals = {metric: interval(draws_B) for metric, draws_B in zip(METRICS, draws_BM.T, strict=True)}
     return MethodScores(dict(zip(METRICS, means_M.tolist(), strict=True)), intervals, differences)
 
@@ -302,12 +260,13 @@ def _macro(domains: Sequence[_Measured], method: str) -> tuple[FloatArray, Float
     return np.mean(means, axis=0), np.mean(draws, axis=0)
 
 
-def _pooled(domains: Sequence[HintsOf], options: EvalOptions) -> dict[str, RescueAndHarm]:
+def _pooled(domains: Sequence[Mapping[str, Hints]], options: EvalOptions) -> dict[str, RescueAndHarm]:
     """By method, over domains together."""
     pooled: defaultdict[str, Hints] = defaultdict(Hints)
     for hints_of in domains:
         for name, hints in hints_of.items():
-            pooled[name].add(hints)
+            pooled[name].at_divergences += hints.at_divergences
+            pooled[name].in_successes += hints.in_successes
     return {name: hints.measure(k=options.k, seed=options.seed) for name, hints in pooled.items()}
 
 

@@ -217,11 +217,6 @@ class Hints:
     at_divergences: list[tuple[DivergencePoint, Hint]] = field(default_factory=list[tuple[DivergencePoint, Hint]])
     in_successes: list[HintAt] = field(default_factory=list[HintAt])
 
-    def add(self, other: Hints) -> None:
-        """Append the hints of another domain."""
-        self.at_divergences += other.at_divergences
-        self.in_successes += other.in_successes
-
     def shares(self) -> FloatArray:
         """What each hint at a divergence named, shape (P, J)."""
         judged = [divergence.judge(hint) for divergence, hint in self.at_divergences]

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
-from random import Random
 
 import pytest
 
@@ -88,13 +87,6 @@ def test_an_agent_that_obeys_takes_the_named_tool() -> None:
     obeyed = run(SHOP, SHOP.task("0"), Agent("obeys"), lambda messages: suggest("escalate"))
     assert obeyed.called[0] == "escalate"
     assert not obeyed.success
-
-
-def test_an_agent_that_obeys_makes_the_mistake_that_it_was_about_to_make_and_is_told_to() -> None:
-    shipped = next(one for one in at_branch(SHOP, "status") if one.right == {"get_shipment"})
-    obeys = Agent("obeys", habits=True)
-    acts = {obeys.act(shipped, suggest("cancel_order"), Random(draw)) for draw in range(20)}
-    assert acts == {("cancel_order",)}
 
 
 def test_an_agent_that_weighs_follows_chances_above_its_own_alone() -> None:

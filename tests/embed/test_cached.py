@@ -42,27 +42,6 @@ def test_a_text_is_embedded_once_within_a_call_and_across_calls():
     assert inner.asked == [["cancel order", "book flight"], ["send money"]]
 
 
-def test_the_text_used_longest_ago_is_forgotten_first():
-    inner = Counting()
-    cached = CachedEmbedder(inner, max_texts=2)
-    for text in ("first", "second", "first", "third", "first", "second"):
-        cached.embed([text])
-    assert inner.asked == [["first"], ["second"], ["third"], ["second"]]
-
-
-def test_what_was_embedded_before_an_interruption_is_kept():
-    class Interrupted(Counting):
-        def embed(self, texts: Sequence[str]) -> np.ndarray:
-            if self.asked:
-                raise KeyboardInterrupt
-            return super().embed(texts)
-
-    cached = CachedEmbedder(Interrupted(), batch_size=2)
-    with pytest.raises(KeyboardInterrupt):
-        cached.embed(["a1", "a2", "a3"])
-    assert len(cached) == 2
-
-
 def test_a_vector_that_is_none_is_refused_and_not_remembered():
     cached = CachedEmbedder(Broken(64))
     with pytest.raises(ImplausibleVectorError, match="NaN"):

@@ -50,24 +50,6 @@ def test_words_that_cancel_each_other_still_give_a_unit_vector():
     assert np.array_equal(vector, embedder.embed([""]))
 
 
-def test_sign_and_bucket_are_independent():
-    words = [f"order_{i}" for i in range(20_000)]
-    vectors = HashingEmbedder(64).embed(words)
-    positive_D = (vectors > 0).sum(axis=0)
-    used_D = (vectors != 0).sum(axis=0)
-    # 20,000 words in 64 buckets: 312 each, give or take 18; half of each positive, give or take 3 %.
-    assert np.all(np.abs(used_D - 312.5) < 90)
-    assert np.all(np.abs(positive_D / used_D - 0.5) < 0.15)
-
-
-def test_the_dictionary_of_words_stays_bounded_and_forgetting_changes_no_vector(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("hepm.embed.embedder._WORDS_REMEMBERED", 10)
-    embedder = HashingEmbedder()
-    text = " ".join(f"word{i}" for i in range(35))
-    assert np.array_equal(embedder.embed([text])[0], one(text))
-    assert len(embedder._hashes) <= 10
-
-
 @given(st.lists(st.text(max_size=60), max_size=8), st.integers(0, 7))
 def test_the_vector_of_a_text_does_not_depend_on_its_batch(texts: list[str], index: int):
     vectors = EMBEDDER.embed(texts)

@@ -25,14 +25,6 @@ def test_hits_and_mrr_of_a_tiny_log_by_hand() -> None:
     assert found.methods["global"].values["mrr"] == 0.5
 
 
-def test_a_second_place_counts_half_in_mrr() -> None:
-    report = evaluate([domain(run("r1", "a", "b", "a", "c"), run("r2", "a", "c"))], PLAIN)
-    # r1 from r2, where only c came next: b never seen, a never seen, c first. r2 from r1, where after a came b and c:
-    # c is second by name. Ranks 0, 0, 1, 2.
-    values = report.domains["shop"].methods["first-order"].values
-    assert values == {"hit@1": 0.25, "hit@2": 0.5, "hit@3": 0.5, "mrr": 0.375}
-
-
 def test_the_macro_mean_weighs_domains_alike() -> None:
     other = domains_of(
         [("chat", trajectory(f"{i}", "a", "b", "b", "b", task=f"t{i}", environment="bank")) for i in range(2)]
@@ -118,10 +110,6 @@ def test_a_domain_that_cannot_be_measured_does_not_stop_the_others() -> None:
     report = evaluate([*lonely, TWO], PLAIN)
     assert list(report.domains) == ["shop"]
     assert "one task family" in report.skipped["bank"]
-
-
-def test_a_tiny_log_is_too_little_to_judge() -> None:
-    assert evaluate([TWO], PLAIN).verdict.startswith("Too little data")
 
 
 def test_attacks_and_goals_of_attackers_stay_out() -> None:

@@ -63,10 +63,3 @@ def test_calls_of_the_user_are_events_where_they_are_asked_for() -> None:
     assert [e.next for e in found] == ["a", "user:reboot", "b"]
     # What the user says with a call is not known before the call.
     assert [e.user for e in found] == ["", "", "done"]
-
-
-def test_a_missing_result_leaves_the_last_one_standing() -> None:
-    found = events(
-        said("assistant", "", ("a", "one")), said("assistant", "", ("b", None)), said("assistant", "", ("c", None))
-    )
-    assert found[2].result == "one"

@@ -25,10 +25,6 @@ def test_a_retail_run_belongs_to_the_customer_that_it_names_most() -> None:
     assert families_of(runs, by_task=True) == ["mia_li_0001"] * 5
 
 
-def test_a_retail_task_without_a_customer_is_its_own_family() -> None:
-    assert families_of([record("tau", "retail", "7", "no name")]) == ["7"]
-
-
 def test_equal_numbers_of_two_benchmarks_are_two_tasks() -> None:
     runs = [record("tau", "retail", "7", "mia_li_0001"), record("tau2", "retail", "7", "yusuf_ito_0002")]
     assert families_of(runs) == ["mia_li_0001", "yusuf_ito_0002"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hepm.errors import InputError
 from hepm.evals.baselines import Hint, Method, Ranking, Training, baselines
 from hepm.evals.domains import DomainRun, Event
-from hepm.evals.methods import all_methods, find_methods, policies
+from hepm.evals.methods import find_methods, policies
 from hepm.types import ToolName
 from tests.evals.logs import run
 from tests.runs import trajectory
@@ -51,10 +51,6 @@ def test_witten_bell_by_hand() -> None:
     assert found == pytest.approx({"c": 0.475, "d": 0.425, "b": 0.1})
 
 
-def test_an_unseen_history_falls_back_to_global_frequency() -> None:
-    assert Training(LOG).back_off(event("x", "z", "y")) == pytest.approx({"b": 0.4, "c": 0.4, "d": 0.2})
-
-
 def test_failed_runs_teach_a_baseline_nothing() -> None:
     log = [*LOG, *(run(f"bad{i}", "a", "d", success=False) for i in range(9))]
     assert tools(rank(FIRST_ORDER, log, event("a", "y")))[:2] == ["b", "c"]
@@ -80,10 +76,6 @@ def test_similarity_prefers_the_tool_of_the_state_that_reads_alike() -> None:
     assert tools(rank(BY_NAME["similarity"], log, asked))[0] == "cancel"
 
 
-def test_a_first_tool_can_be_ranked_though_it_is_not_measured() -> None:
-    assert tools(rank(FIRST_ORDER, LOG, run("r9", "y").all_events[0]))[0] == "a"
-
-
 CALLS = st.lists(st.sampled_from("abcd"), min_size=1, max_size=5)
 RUNS = st.lists(st.tuples(CALLS, st.sampled_from([True, True, False, None])), min_size=1, max_size=6)
 
@@ -98,34 +90,6 @@ def test_no_ranking_depends_on_the_order_of_runs(
     question = event("a", *asked)
     for method in baselines():
         assert rank(method, log, question) == rank(method, shuffled, question), method.name
-
-
-@given(RUNS, CALLS)
-def test_every_ranking_is_sorted_and_names_each_tool_once(
-    drawn: list[tuple[list[str], bool | None]], asked: list[str]
-) -> None:
-    training = Training([run(f"r{i}", *calls, success=success) for i, (calls, success) in enumerate(drawn)])
-    for method in baselines():
-        (ranking,) = method.fit(training).rank([event("a", *asked)])
-        assert [*ranking] == sorted(ranking, key=lambda item: (-item[1], item[0])), method.name
-        assert len(set(tools(ranking))) == len(ranking)
-
-
-@given(RUNS, st.lists(CALLS, max_size=3))
-def test_events_ranked_together_are_ranked_as_alone(
-    drawn: list[tuple[list[str], bool | None]], asked: list[list[str]]
-) -> None:
-    training = Training([run(f"r{i}", *calls, success=success) for i, (calls, success) in enumerate(drawn)])
-    questions = [event("a", *calls) for calls in asked]
-    for method in baselines():
-        predictor = method.fit(training)
-        alone = [tools(predictor.rank([question])[0]) for question in questions]
-        assert [tools(ranking) for ranking in predictor.rank(questions)] == alone, method.name
-
-
-def test_no_two_methods_share_a_name() -> None:
-    names = [method.name for method in all_methods()]
-    assert len(names) == len(set(names))
 
 
 def test_an_unknown_method_is_refused_with_the_known_ones() -> None:

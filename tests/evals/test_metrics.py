@@ -11,25 +11,9 @@ def test_hits_and_reciprocal_ranks_by_hand() -> None:
     assert values.mean(axis=0).tolist() == [0.25, 0.5, 0.5, pytest.approx((1 + 1 / 2 + 1 / 4) / 4)]
 
 
-def test_the_rank_is_the_place_of_the_tool_that_was_called() -> None:
-    assert rank_of("b", [("a", 3.0), ("b", 2.0), ("c", 1.0)]) == 2
-
-
 def test_a_tool_never_seen_is_a_miss() -> None:
     assert rank_of("b", [("a", 3.0), ("c", 1.0)]) == 0
     assert rank_of("b", []) == 0
-
-
-def test_equal_seeds_give_equal_draws() -> None:
-    families, values = ["f", "f", "g", "h"], np.array([1.0, 0.0, 1.0, 0.0])
-    one, other = (Bootstrap(families, seed=7).means(values) for _ in range(2))
-    assert one.tolist() == other.tolist()
-    assert one.tolist() != Bootstrap(families, seed=8).means(values).tolist()
-
-
-def test_one_family_leaves_nothing_to_resample() -> None:
-    found = interval(Bootstrap(["f", "f", "f"]).means(np.array([1.0, 0.0, 0.0])))
-    assert (found.low, found.high) == pytest.approx((1 / 3, 1 / 3))
 
 
 def test_events_of_one_family_are_drawn_together() -> None:

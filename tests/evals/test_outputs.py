@@ -65,18 +65,8 @@ def test_the_command_prints_json(log: Path) -> None:
     assert found["verdict"].startswith("Too little data")
 
 
-def test_the_command_prints_a_table(log: Path) -> None:
-    code, output = invoke(log)
-    assert code == 0
-    assert "mean over 2 domains" in output
-
-
 def test_five_methods_are_measured_unless_all_are_asked_for(log: Path) -> None:
     usual = ["first-order", "second-order+similarity", "adaptive", "episodic", "hybrid"]
     assert list(json.loads(invoke(log, "--json")[1])["macro"]) == usual
     every = list(json.loads(invoke(log, "--json", "--method", "all")[1])["macro"])
     assert every == [method.name for method in all_methods()]
-
-
-def test_a_command_without_runs_is_misuse() -> None:
-    assert invoke()[0] == 2

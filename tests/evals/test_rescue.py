@@ -48,11 +48,6 @@ def test_runs_followed_equally_long_count_for_equal_parts() -> None:
     assert found.judge(Hint(("b", "x"))).tolist() == [0.5, 0, 0, 0.5, 0, 0]
 
 
-def test_a_divergence_at_the_first_call_counts() -> None:
-    ((found,), _) = find_divergences([good("g", "a"), bad("f", "x")])
-    assert found.event.position == 0
-
-
 def test_a_run_that_took_the_same_tools_is_no_divergence() -> None:
     log = [good("g", "a", "b"), bad("f", "a", "b"), bad("short", "a"), bad("long", "a", "b", "c")]
     assert find_divergences(log) == ([], Failures(3, diverged=0, unsolved=0, same_way=3))
@@ -68,17 +63,9 @@ def test_a_way_counts_as_successful_from_a_share_of_its_runs_on() -> None:
     assert find_divergences(several)[1] == Failures(9, diverged=0, unsolved=0, same_way=9)
 
 
-def test_more_tools_at_once_are_no_other_way() -> None:
-    assert not find_divergences([good("g", "a", "b"), bad("f", "a", "b+c")])[0]
-
-
 def test_a_task_that_nobody_solved_tells_nothing() -> None:
     log = [good("g", "a", "b", task="other"), bad("f", "a", "c")]
     assert find_divergences(log) == ([], Failures(1, diverged=0, unsolved=1, same_way=0))
-
-
-def test_a_run_without_a_label_is_neither_good_nor_bad() -> None:
-    assert not find_divergences([run("u", "a", "c", task="t", success=None), good("g", "a", "b")])[0]
 
 
 @pytest.mark.parametrize(
@@ -120,9 +107,3 @@ def test_harm_is_the_share_of_hints_that_lack_the_next_tool() -> None:
     assert found.harm == 0.5
     assert found.silent == pytest.approx(1 / 3)
     assert found.divergences == 0
-
-
-def test_a_hint_that_warns_and_suggests_nothing_is_silent() -> None:
-    (event,) = good("g", "a", "b").events
-    found = Hints(in_successes=[(event, Hint((), frozenset("b")))]).measure()
-    assert (found.silent, found.harm) == (1.0, 0.0)

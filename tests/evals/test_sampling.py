@@ -72,12 +72,6 @@ def test_the_fold_with_most_divergences_is_measured() -> None:
     assert sample.some_splits(splits, [one for one in runs if not one.success]) == [splits[1]]
 
 
-def test_a_sample_is_the_same_in_any_order() -> None:
-    runs = [run(f"r{n}", *"abcdefghij", task=f"t{n}") for n in range(3_000)]
-    one, other = (Sample.of([domain(*order)]).domains[0] for order in (runs, runs[::-1]))
-    assert {r.id for r in one.runs} == {r.id for r in other.runs}
-
-
 def test_a_reading_that_is_cut_short_takes_as_much_of_each_folder(tmp_path: Path) -> None:
     for folder, tasks in (("a", 200), ("b", 200), ("c", 2)):
         (tmp_path / folder).mkdir()

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -29,22 +27,6 @@ def test_weights_are_those_worked_out_by_hand() -> None:
     # idf(aa) = ln(3/3) + 1 = 1, idf(bb) = ln(3/2) + 1 = 1.405465; length 1.724916
     found = weights(states, "aa bb", ["aa", "bb", "cc"])
     assert found == pytest.approx({"aa": 0.579739, "bb": 0.814802}, abs=1e-6)
-
-
-def test_a_word_said_twice_counts_less_than_twice() -> None:
-    found = weights(States([], ["aa bb"]), "aa aa bb", ["aa", "bb"])
-    # 1 + ln 2 = 1.693147 against 1, equal idf
-    assert found["aa"] / found["bb"] == pytest.approx(1 + math.log(2))
-
-
-def test_case_and_single_letters_do_not_count() -> None:
-    states = States([], ["aa x"])
-    assert states.row("AA y")[1].tolist() == [1.0]
-
-
-def test_unknown_words_resemble_nothing() -> None:
-    states = States([event("aa bb", "look")], ["aa bb"])
-    assert states.best(event("zz")) == {"look": 0.0}
 
 
 @given(TEXTS, st.text("ab ", max_size=12))

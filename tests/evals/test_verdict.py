@@ -111,8 +111,3 @@ def test_no_better_than_the_reference_is_no_help() -> None:
     chance = MethodDifference(0.01, Interval(-0.02, 0.04))
     found = sentence(rescue=None, hit=0.41, ahead=chance)
     assert found.startswith("Memory would not have helped these agents as far as can be seen: ")
-
-
-def test_a_gain_that_rounds_to_nothing_is_no_minus() -> None:
-    none = replace(RESCUE, gain=-0.002, interval={"gain": Interval(-0.1, 0.1)})
-    assert "(+0 points, 95 % interval -10 to +10)" in sentence(rescue=none)

@@ -40,23 +40,6 @@ def test_equal_questions_that_are_asked_at_once_are_paid_for_once(server: Loopba
     assert (client.budget.used.calls, client.budget.paid_before) == (1, 2)
 
 
-def test_results_come_as_they_finish_and_not_as_they_were_asked(server: Loopback, client: Client):
-    others_came = threading.Event()
-
-    def script(request: Request) -> Reply:
-        if "run-0" in request.said:
-            others_came.wait(20)
-        return completion()
-
-    server.script = script
-    order: list[str] = []
-    for one in client.ask_all(questions(4), concurrency=2):
-        order.append(one.question.subject)
-        if len(order) == 3:
-            others_came.set()
-    assert order[-1] == "run-0"
-
-
 def test_a_question_that_fails_does_not_keep_the_others_from_their_answers(server: Loopback, client: Client):
     def script(request: Request) -> Reply:
         return refused() if "run-1" in request.said else error(400, "odd") if "run-2" in request.said else completion()

@@ -145,13 +145,6 @@ def test_a_request_that_is_refused_for_another_reason_is_an_error_that_says_so_a
     assert server.requests[-1].body["response_format"]["type"] == "json_schema"
 
 
-def test_a_prompt_that_is_too_long_is_not_sent_in_other_formats(server: Loopback, client: Client):
-    server.replies = [error(400, "This model's maximum context length is 8192 tokens.", code="context_length_exceeded")]
-    with pytest.raises(EndpointError, match="8192"):
-        client.ask(lesson_question())
-    assert len(server.requests) == 1
-
-
 @pytest.mark.parametrize("limit", ["max_tokens", "max_completion_tokens"])
 def test_limits_and_temperatures_are_named_as_the_server_wants_them(server: Loopback, client: Client, limit: str):
     server.rules.limits, server.rules.temperature = (limit,), False

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hepm.errors import EndpointError, EndpointRefusedError
+from hepm.errors import EndpointRefusedError
 from hepm.llm import Client, Failed
 from tests.llm.conftest import text_question
 from tests.loopback import Loopback, Reply, completion, error
@@ -18,13 +18,6 @@ def test_what_may_pass_by_itself_is_tried_again(server: Loopback, client: Client
     assert client.ask(text_question()) == "at last"
     assert len(server.requests) == 3
     assert client.budget.used.calls == 1
-
-
-def test_what_does_not_pass_is_an_error_after_the_retries(server: Loopback, open_client: Callable[..., Client]):
-    server.script = lambda _: error(503, "overloaded")
-    with pytest.raises(EndpointError, match="overloaded"):
-        open_client(retries=2).ask(text_question())
-    assert len(server.requests) == 3
 
 
 def test_the_wait_that_the_server_asks_for_is_kept(server: Loopback, client: Client):

@@ -6,11 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
-from hepm.errors import AnswerError
 from hepm.llm import Client, MemoryLedger, Message, OfferedTool, Question, ToolsCalled
-from tests.loopback import Loopback, Reply, completion
+from tests.loopback import Loopback, completion
 
 ONE = OfferedTool("ask_first", "Ask before you buy.")
 TWO = OfferedTool("wait", "Wait.")
@@ -40,11 +37,3 @@ def test_a_choice_is_paid_for_once_and_other_tools_make_another_question(
         for question in asked:
             assert open_client(ledger=ledger).ask(question).names == ("wait",)
     assert len(server.requests) == 4
-
-
-def test_calls_that_cannot_be_read_are_an_error(server: Loopback, client: Client):
-    body = completion(None, tool_calls=[("wait", {})]).body
-    body["choices"][0]["message"]["tool_calls"] = [{"function": None}]
-    server.replies = [Reply(body)]
-    with pytest.raises(AnswerError, match="not in the OpenAI format"):
-        client.ask(choice())

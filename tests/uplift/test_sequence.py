@@ -46,14 +46,6 @@ def test_the_margin_is_that_of_the_paper_by_hand() -> None:
     assert margins(np.array([100.0]))[0] == pytest.approx(by_hand)
 
 
-def test_the_interval_is_narrowest_for_its_number_of_sessions_where_it_is_said_to_be() -> None:
-    def half(at: float) -> float:
-        r = rho2(at)
-        return math.sqrt((1_000 * r + 1) / (1_000**2 * r) * math.log((1_000 * r + 1) / 0.05**2))
-
-    assert half(1_000) == pytest.approx(min(half(at) for at in range(500, 2_000, 10)), rel=1e-3)
-
-
 def test_what_is_expected_of_a_session_depends_on_those_before_it_alone() -> None:
     y, treated, _, kinds = stream(1, sessions=50)
     other = y.copy()
@@ -62,14 +54,6 @@ def test_what_is_expected_of_a_session_depends_on_those_before_it_alone() -> Non
     assert np.array_equal(first.with_N[:31], second.with_N[:31])
     assert np.array_equal(first.without_N[:31], second.without_N[:31])
     assert not np.array_equal(first.with_N[31:], second.with_N[31:])
-
-
-def test_streams_measured_together_are_measured_as_each_one_alone() -> None:
-    y, treated, chances, kinds = stream(2, sessions=100, streams=3)
-    together = scores(y, treated, chances, kinds)
-    for at in range(3):
-        alone = scores(y[at : at + 1], treated[at : at + 1], chances[at : at + 1], kinds[at : at + 1])
-        assert np.allclose(together[at], alone[0])
 
 
 @pytest.mark.parametrize("rate", [0.3, 0.5, 0.7])

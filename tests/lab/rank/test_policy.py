@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-import gc
 import re
 import subprocess
 import sys
-import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,15 +68,6 @@ def test_a_ranker_that_does_not_fit_is_refused_and_the_hybrid_policy_goes_on(
             memory.suggest(**ASKED)
             assert re.search(f"goes on without its trained ranker: .*{reason}", caplog.messages[-1])
         assert len(caplog.messages) == 2  # each once
-
-
-def test_a_ranker_that_was_trained_again_replaces_the_former_one_in_memory(shop: Path, checkpoint: Checkpoint) -> None:
-    with Memory.open(shop, speak="all") as memory:
-        former = weakref.ref(memory.rankers.find_used(memory.mirror()))  # type: ignore[arg-type]
-        memory.rankers.save(replace(checkpoint, gate=WON, seed=10_000))
-        memory.suggest(**ASKED)
-        gc.collect()
-        assert former() is None
 
 
 def test_a_damaged_file_is_refused_in_a_sentence(shop: Path, caplog: pytest.LogCaptureFixture) -> None:

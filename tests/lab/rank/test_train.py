@@ -17,7 +17,6 @@ from hepm.rank.ranker import Ranker
 from hepm.rank.scoring import AttendedCalls
 from hepm.rank.situations import Situations, situations_now, situations_of
 from hepm.types import StateSummary
-from tests.lab.rank.conftest import runs
 
 pytestmark = pytest.mark.xdist_group("torch")
 
@@ -64,38 +63,11 @@ def test_a_ranker_learns_what_follows_from_the_request(of: ModuleType, memory: M
     assert min(epoch.held_out_loss for epoch in epochs) < 0.5 < np.log(3)
 
 
-@pytest.mark.parametrize("model", ["sage", "hetero"])
-def test_a_ranker_of_shuffled_calls_predicts_no_better_than_frequency(
-    of: ModuleType, model: str, tmp_path: Path
-) -> None:
-    with Memory.open(tmp_path / "many.hepm") as many:
-        many.ingest(run for run in runs(75) if run.id.startswith("good"))
-        data = of.graph_data(many.mirror(), many.embedder)
-    second = data["call"]["position"] == 1
-    order = of.torch.from_numpy(np.random.default_rng(0).permutation(int(second.sum())))
-    data["call"]["next"][second] = data["call"]["next"][second][order]
-    epochs: list[Any] = []
-    of.train(data, replace(of.QUICK, model=model, epochs=12), on_epoch=epochs.append)
-    # Three tools are as frequent as each other. The least loss of 12 epochs on 12 families is a little below ln 3.
-    assert min(epoch.held_out_loss for epoch in epochs) > np.log(3) - 0.15
-
-
-def test_alpha_one_ranks_as_without_the_graph(of: ModuleType, memory: Memory) -> None:
-    data = of.graph_data(memory.mirror(), memory.embedder)
-    vectors, ends = data["tool"].x.numpy(), data[of.NEXT].edge_index.numpy()
-    assert sgc.smoothed(vectors, ends, alpha=1.0) == pytest.approx(vectors, abs=1e-6)
-    assert abs(sgc.smoothed(vectors, ends, alpha=0.5) - vectors).max() > 0.01
-
-
 def test_smoothing_takes_the_mean_of_neighbours_in_either_direction() -> None:
     vectors = np.eye(3, dtype=np.float32)
     found = sgc.smoothed(vectors, np.array([[0, 0], [1, 2]]), alpha=0.5)
     raw = np.array([[0.5, 0.25, 0.25], [0.5, 0.5, 0], [0.5, 0, 0.5]])
     assert found == pytest.approx(raw / np.linalg.norm(raw, axis=1, keepdims=True))
-
-
-def test_equal_scores_give_a_bpr_loss_of_log_two(of: ModuleType) -> None:
-    assert of.bpr_loss(of.torch.zeros(4), of.torch.zeros(4, 3)).item() == pytest.approx(0.6931, abs=1e-4)
 
 
 def test_gnn4plan_learns_to_score_what_was_called_above_other_successors(of: ModuleType, memory: Memory) -> None:

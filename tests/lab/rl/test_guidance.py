@@ -28,12 +28,6 @@ def test_of_ten_thousand_procedural_hints_p_skip_leaves_a_share(memory: Memory):
     assert 1_920 <= shown <= 2_080
 
 
-@pytest.mark.parametrize(("p_skip", "shown"), [(1, 0), (0, 1_000)])
-def test_p_skip_of_one_shows_none_and_of_zero_all(memory: Memory, p_skip: float, shown: int):
-    guidance = Guidance(memory=memory, p_skip=p_skip)
-    assert sum(not guidance.skips("task", 0, turn) for turn in range(1_000)) == shown
-
-
 REQUEST = Turn("user", desk().tasks()[0].request)
 LOOKED = Turn("assistant", "", (ToolCall(desk().desk.kinds[0].ways[0].tools[0], {}, "kept elsewhere"),))
 SUMMARISED = Turn("assistant", "", (ToolCall(SUMMARY_TOOL, {"summary": REQUEST.text}, "Noted."),))
@@ -70,11 +64,6 @@ def test_one_worker_and_eight_give_every_rollout_the_same_hints(memory: Memory, 
     assert [one.spans for one in together] == [one.spans for one in reversed(apart)]
     assert any(_hints(one) for one in together)
     assert not any(_hints(one) for one in together if one.attempt.index % 2)
-
-
-def test_another_seed_draws_other_hints(memory: Memory):
-    draws = [[Guidance(memory=memory, seed=seed).skips("task", 0, turn) for turn in range(50)] for seed in (0, 1)]
-    assert draws[0] != draws[1]
 
 
 def _hints(rollout: Rollout) -> list[tuple[int, ...]]:

@@ -65,11 +65,6 @@ def test_a_repeated_step_adds_nothing(memory: Memory):
     assert learn(memory, solved(0)) == 0
 
 
-def test_a_group_without_a_success_changes_nothing(memory: Memory):
-    assert learn(memory, replace(solved(0), reward=0.2)) == 0
-    assert list(memory.runs()) == []
-
-
 def test_what_was_learned_is_suggested_to_the_next_group(memory: Memory):
     tool = next(iter(learner(memory).run_of(solved(0), 0).calls())).name
     assert not memory.suggest(tool, policy="procedural")

@@ -16,7 +16,7 @@ from hepm.lab.rl.rollout import Attempt, Player, Sampled
 from hepm.lab.rl.spans import row_of
 from hepm.llm.dialect import Framed, ModelReply
 from hepm.types import SUMMARY_TOOL
-from tests.lab.rl.playing import WORDS, desk, guessing, remembering, solving, written
+from tests.lab.rl.playing import WORDS, desk, remembering, solving, written
 
 
 def first(environment: Environment) -> Task:
@@ -83,27 +83,6 @@ def test_a_hint_stays_at_the_end_of_the_message_and_without_hints_the_row_is_tha
     assert hinted
     assert all(turn.role == "assistant" for turn in hinted)
     assert all("hepm-memory" not in turn.text for turn in rollout.turns)
-
-
-def test_the_environment_goes_on_after_a_text_until_it_ends_the_run():
-    environment = desk(2)
-    task = first(environment)
-    asked: list[list[int]] = []
-
-    def generate(streams: list[list[int]]) -> Sequence[Sampled]:
-        asked.extend(streams)
-        return solving(environment, task.id)(streams)
-
-    (rollout,) = Player(environment=environment, dialect=WORDS, max_turns=12).play([Attempt(task)], generate)
-    assert sum(turn.role == "user" for turn in rollout.turns) == 2
-
-
-def test_side_by_side_rollouts_are_those_made_alone():
-    environment = desk(2)
-    player = Player(environment=environment, dialect=WORDS, max_turns=6)
-    attempts = [Attempt(task, index) for task in environment.tasks()[:3] for index in range(2)]
-    together = player.play(attempts, guessing())
-    assert together == [player.play([attempt], guessing())[0] for attempt in attempts]
 
 
 @pytest.mark.parametrize(

@@ -35,12 +35,6 @@ def test_discarded_are_hints_and_summaries_alone_and_the_loss_has_the_same_token
     ]
 
 
-def test_a_hint_is_context_with_mask_and_absent_with_discard():
-    masked, discarded = row_of(SHORT), row_of(SHORT, added="discard")
-    assert (len(masked.completion), sum(masked.mask)) == (10, 7)
-    assert (len(discarded.completion), sum(discarded.mask)) == (7, 7)
-
-
 def test_absorbed_hints_count_in_the_loss_and_results_never_do():
     row = row_of(spans(("user", 2), ("model", 2), ("hint", 3), ("tool", 4), ("model", 1)), absorb=True)
     assert row.prompt == (0, 1)

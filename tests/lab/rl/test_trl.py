@@ -13,9 +13,9 @@ from hepm import Memory
 from hepm.errors import InputError
 from hepm.lab.rl.guidance import Guidance
 from hepm.lab.rl.learning import Learner
-from hepm.lab.rl.rollout import Attempt, Player, Rollout, Sampled
+from hepm.lab.rl.rollout import Player, Rollout, Sampled
 from hepm.lab.rl.spans import row_of
-from hepm.lab.rl.trl import MemoryRollouts, environment_reward
+from hepm.lab.rl.trl import MemoryRollouts
 from hepm.types import SUMMARY_TOOL
 from notebooks.desk_training import grpo, new_model
 from tests.lab.rl.playing import WORDS, desk, remembering, written
@@ -161,26 +161,9 @@ def test_settings_that_train_wrong_tokens_or_hang_are_refused(options: dict[str,
         rollouts(added=added)([TASKS[0]] * 8, trainer_that(DONE, **options))
 
 
-def test_a_prompt_that_is_no_task_is_refused():
-    with pytest.raises(InputError, match="no task is called 'Hello'"):
-        rollouts()(["Hello"], trainer_that(DONE))
-
-
 def test_a_rollout_of_a_summary_alone_has_one_token_without_loss_where_summaries_are_discarded():
     player = Player(environment=ENVIRONMENT, dialect=WORDS, max_turns=1)
     made = MemoryRollouts(player, ENVIRONMENT.tasks(), added="discard")
     found = made([TASKS[0]], trainer_that(written(SUMMARY_TOOL, "lid")))
     assert found["completion_ids"] == [[WORDS.pad]]
     assert found["env_mask"] == [[0]]
-
-
-def test_rewards_are_the_environments():
-    assert environment_reward([None, None], reward=[0.0, 1.0], other="x") == [0.0, 1.0]
-
-
-def test_the_attempts_of_a_group_have_the_same_hints_alone_and_in_the_batch(memory: Memory):
-    made = rollouts(memory)
-    made([TASKS[0]] * 8, trainer_that(DONE))
-    task = ENVIRONMENT.tasks()[0]
-    alone = [made.player.play([Attempt(task, at)], lambda s: [DONE] * len(s))[0] for at in range(8)]
-    assert [one.spans for one in made.last] == [one.spans for one in alone]
