@@ -17,13 +17,10 @@ from hepm.types import DEFAULT_NAMESPACE
 
 TRIGGERS = (
     "whole_header", "showing_added", "showing_settled", "showing_dropped", "state_added", "state_worded",
-    "state_reworded", "state_muted", "state_dropped", "trajectory_dropped",
+    "state_reworded", "state_muted", "state_dropped", "trajectory_dropped", "passage_added", "passage_dropped",
 )  # fmt: skip
-TO_VERSION_13 = (
-    "".join(f"DROP TRIGGER {name};" for name in TRIGGERS)
-    + "DROP INDEX trajectory_refused; ALTER TABLE trajectory DROP COLUMN refused; PRAGMA user_version = 13;"
-)
-"""Makes an embedded store one of schema version 13."""
+TO_VERSION_14 = "".join(f"DROP TRIGGER {name};" for name in TRIGGERS) + "PRAGMA user_version = 14;"
+"""Makes an embedded store one of schema version 14."""
 
 
 def trajectory(

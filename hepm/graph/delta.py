@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from hepm.graph.trials import trial_columns
-from hepm.graph.weights import inverse_steps
 from hepm.types import (
     LEVEL,
     OWN_STATES,
@@ -58,26 +57,6 @@ StatePlace: TypeAlias = tuple[StateMove, int]
 
 
 @dataclass  # without slots, so that `vars` gives the columns
-class EdgeCounts:
-    """How many successful (N of H-EPM 4.2), failed and unlabelled trajectories hold a transition.
-
-    `inverse_steps` is the sum of 1/n over the successful ones, in units of `1 / INVERSE_STEPS_UNIT`.
-    """
-
-    support: int = 0
-    inverse_steps: int = 0
-    failures: int = 0
-    unlabelled: int = 0
-
-    def add(self, other: EdgeCounts) -> None:
-        """Add other counts."""
-        self.support += other.support
-        self.inverse_steps += other.inverse_steps
-        self.failures += other.failures
-        self.unlabelled += other.unlabelled
-
-
-@dataclass
 class ToolCounts:
     """How often a tool was called, and how often the call failed by the record."""
 
@@ -303,13 +282,12 @@ class Delta:
     """What runs add, ready to be applied.
 
     Attributes:
-        run_edges: Ids of the runs that took each edge.
+        run_edges: Ids of the runs that took each edge: its counts follow from these in the store.
         described: By tool, description and parameters, as JSON: the first and the last time that runs came with these.
         outcomes: By tool and run: when the run ended, Unix seconds, 0 if unknown; and whether every call to the tool
             failed of which it is recorded. Tools of which nothing is recorded, and distrusted runs, are left out.
     """
 
-    edges: defaultdict[Edge, EdgeCounts] = field(default_factory=lambda: defaultdict(EdgeCounts))
     tools: defaultdict[ToolName, ToolCounts] = field(default_factory=lambda: defaultdict(ToolCounts))
     states: defaultdict[StateMove, dict[int, StateSeen]] = field(default_factory=lambda: defaultdict(dict))
     run_edges: defaultdict[Edge, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -334,30 +312,30 @@ class Delta:
         Args:
             now: When runs of unknown end described their tools, Unix seconds.
         """
-        # Runs of one file share one list of tools, which is described once.
-        spans: dict[int, tuple[tuple[Tool, ...], float, float]] = {}
+        # Runs of one file share one list of tools, and lists share tools: each is described once.
+        lists: dict[int, tuple[tuple[Tool, ...], float, float]] = {}
         for run in runs:
             ended_at = now if run.ended_at is None else run.ended_at
-            _, first, last = spans.get(id(run.tools), ((), ended_at, ended_at))
-            spans[id(run.tools)] = run.tools, min(first, ended_at), max(last, ended_at)
-        for tools, first, last in spans.values():
-            listed = {tool.name for tool in tools}
+            _, first, last = lists.get(id(run.tools), ((), ended_at, ended_at))
+            lists[id(run.tools)] = run.tools, min(first, ended_at), max(last, ended_at)
+        spans: dict[int, tuple[Tool, float, float]] = {}
+        for tools, first, last in lists.values():
+            names = {tool.name for tool in tools}
             for tool in tools:
                 own = aliases.get(tool.name, tool.name)
                 # A description under the tool's own name wins over that under an alias.
-                if own == tool.name or own not in listed:
-                    self.describe(Tool(own, tool.description, tool.parameters), first, last)
-
-    @property
-    def labelled(self) -> bool:
-        """Whether it is of any run with a label."""
-        return any(edge.support or edge.failures for edge in self.edges.values())
+                if own == tool.name or own not in names:
+                    _, since, until = spans.get(id(tool), (tool, first, last))
+                    spans[id(tool)] = tool, min(since, first), max(until, last)
+        for tool, first, last in spans.values():
+            own = aliases.get(tool.name, tool.name)
+            self.describe(Tool(own, tool.description, tool.parameters), first, last)
 
     @property
     def touched_tools(self) -> set[ToolName]:
         """The tools whose outgoing edges or outcomes change: what was read of them is out of date."""
         touched: set[ToolName] = set()
-        for source, _ in self.edges:
+        for source, _ in self.run_edges:
             touched.add(source)
         for tool, _ in self.outcomes:
             touched.add(tool)
@@ -393,7 +371,8 @@ class Delta:
 
     def _count(self, run: RunRecord, sign: int) -> None:
         edges = run.edges
-        self._count_edges(run, edges, sign)
+        for edge in edges:
+            self.run_edges[edge].add(run.id)
         targets = {target for _, target in edges}
         for name, (made, failed, known) in run.calls.items():
             tool = self.tools[name]
@@ -403,19 +382,6 @@ class Delta:
                 self.outcomes[name, run.id] = run.ended_at or 0.0, failed == known
         if run.success is not None:
             self._add_states(run, success=run.success)
-
-    def _count_edges(self, run: RunRecord, edges: Iterable[Edge], sign: int) -> None:
-        counts = EdgeCounts()
-        if run.success is None:
-            counts.unlabelled = sign
-        elif run.success:
-            counts.support = sign
-            counts.inverse_steps = sign * inverse_steps(run.steps)
-        else:
-            counts.failures = sign
-        for edge in edges:
-            self.edges[edge].add(counts)
-            self.run_edges[edge].add(run.id)
 
     def _add_states(self, run: RunRecord, *, success: bool) -> None:
         for step, passed in enumerate(run.transitions):

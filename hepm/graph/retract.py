@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from hepm.graph.delta import Delta, Edge, RunRecord, StatePlace, StateSeen, steps_in
+from hepm.graph.delta import Delta, Edge, RunRecord, StateMove, StatePlace, StateSeen, steps_in
 from hepm.graph.rows import Float32Array, RecordParser, StoredRun, read_each
 from hepm.graph.transaction import Transaction
 
@@ -17,16 +17,30 @@ def retract_runs(write: Transaction, stored: Sequence[StoredRun], replay: Record
     """Take back what stored runs added to the graph; their records stay."""
     if not stored:
         return
-    ids = [run.id for run in stored]
+    write.rewritten = True
+    write.removed |= any(run.success is not None for run in stored)
+    gone = {run.id for run in stored}
     runs, _ = readable(write, [run.record for run in stored], replay)
-    orphaned, below_bound = write.retract(Delta.of(runs, sign=-1), ids)
+    delta = Delta.of(runs, sign=-1)
+    write.drop_counts(delta, gone)
+    # A state whose text came from one of the runs gets that of another run that holds it.
+    orphaned: dict[StatePlace, int] = {}
+    dropped: list[StatePlace] = []
+    below_bound: set[StateMove] = set()  # where another state may have a text now
+    for place, count, run, kept_text in write.reduce_states(delta.states):
+        if count > 0 and run not in gone:
+            continue
+        dropped.append(place)
+        if count > 0:
+            orphaned[place] = count
+        if count > 0 or kept_text:
+            below_bound.add(place[0])
+    write.drop_states(dropped)
     texts: dict[StatePlace, tuple[int, str, int]] = {}
     for place, (run, step) in _latest_texts(write, orphaned).items():
         texts[place] = orphaned[place], run, step
     _add_texts(write, texts, replay)
-    # Further states of these moves may be among the latest now.
-    orphaned_moves = {move for move, _ in orphaned}
-    _add_texts(write, write.textless(orphaned_moves | below_bound), replay)
+    _add_texts(write, write.textless(below_bound), replay)
 
 
 def readable(

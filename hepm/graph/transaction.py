@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from operator import attrgetter
 from typing import Any, Final
@@ -113,42 +113,18 @@ class Transaction(ABC):
         """Add counts and states; `vectors` by the texts of the states."""
 
     @abstractmethod
-    def drop_counts(self, delta: Delta, ids: Sequence[str]) -> None:
-        """Add a delta of negative counts; delete the edges of the runs, and tools and edges that nothing holds."""
+    def drop_counts(self, delta: Delta, ids: Collection[str]) -> None:
+        """Take back the counts of runs and the edges that they took; delete tools and edges that nothing holds.
+
+        Args:
+            delta: Of negative counts.
+        """
 
     @abstractmethod
     def reduce_states(
         self, states: Mapping[StateMove, Mapping[int, StateSeen]]
     ) -> Iterable[tuple[StatePlace, int, str, bool]]:
         """Reduce the counts of states; the count that each has left, whose text it has, and whether it kept that."""
-
-    def retract(self, delta: Delta, ids: Sequence[str]) -> tuple[dict[StatePlace, int], set[StateMove]]:
-        """Take back what runs added, by a delta of negative counts.
-
-        A state whose text came from one of the runs is dropped, also if other runs hold it: the caller adds it again
-        with the text of another run.
-
-        Returns:
-            The counts of the dropped states that other runs hold; and the moves on which a state with a text was
-            dropped, so that another may have one now.
-        """
-        self.rewritten = True
-        self.removed |= delta.labelled
-        self.drop_counts(delta, ids)
-        orphaned: dict[StatePlace, int] = {}
-        below_bound: set[StateMove] = set()
-        dropped: list[StatePlace] = []
-        gone = set(ids)
-        for place, count, run, kept_text in self.reduce_states(delta.states):
-            if count > 0 and run not in gone:
-                continue
-            dropped.append(place)
-            if count > 0:
-                orphaned[place] = count
-            if kept_text:
-                below_bound.add(place[0])
-        self.drop_states(dropped)
-        return orphaned, below_bound
 
     @abstractmethod
     def textless(self, moves: Iterable[StateMove]) -> dict[StatePlace, tuple[int, str, int]]:

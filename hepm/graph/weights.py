@@ -14,14 +14,8 @@ from hepm.errors import InputError
 
 INVERSE_STEPS_UNIT: Final = 1 << 32
 """1/n is kept as a whole number of 2^-32: sums of integers come out the same in any order, sums of floats do not.
-The rounding is below 1.2e-10 a run, and 2^31 one-step runs still fit into 64 bits."""
-
-
-def inverse_steps(steps: int) -> int:
-    """1/n of a successful run, in units of `1 / INVERSE_STEPS_UNIT`; 0 of a run without an assistant turn."""
-    if not steps:
-        return 0
-    return round(INVERSE_STEPS_UNIT / steps)
+Stores add up round(2^32 / n), and 0 for a run without an assistant turn. The rounding is below 1.2e-10 a run, and 2^31
+one-step runs still fit into 64 bits."""
 
 
 def edge_weights(counts: Sequence[tuple[int, int]], *, c: float = 1.0) -> list[float]:

@@ -88,7 +88,7 @@ def test_a_new_store_has_the_tables_of_one_that_came_through_the_last_versions(s
         assert made_in(new) == made_in(old)
 
 
-@pytest.mark.parametrize(("version", "says"), [(12, "opens those from 13 on"), (999, "knows up to 16")])
+@pytest.mark.parametrize(("version", "says"), [(13, "opens those from 14 on"), (999, "knows up to 17")])
 def test_a_store_of_a_schema_too_old_or_too_new_is_refused_and_left_as_it_is(
     store: Path, version: int, says: str
 ) -> None:

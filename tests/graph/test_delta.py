@@ -5,9 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm import START
 from hepm.graph.delta import Delta, RunRecord, state_key
-from hepm.graph.weights import INVERSE_STEPS_UNIT
 from tests.runs import Shelf, trajectory
 
 names = st.sampled_from(["a", "b", "c", "a+b", "b+c"])
@@ -29,11 +27,6 @@ def runs_of(drawn: Drawn) -> list[RunRecord]:
 def test_counting_runs_knows_no_order(drawn: Drawn, data: st.DataObject) -> None:
     runs = runs_of(drawn)
     assert Delta.of(data.draw(st.permutations(runs))) == Delta.of(runs)
-
-
-def test_the_inverse_of_the_steps_is_the_papers_to_ten_digits() -> None:
-    counts = Delta.of(runs_of([(["a", "b", "c"], True, None)])).edges[START, "a"]
-    assert abs(counts.inverse_steps / INVERSE_STEPS_UNIT - 1 / 3) < 1.2e-10
 
 
 def test_states_that_differ_in_digits_case_or_space_alone_share_a_key() -> None:

@@ -17,7 +17,7 @@ from hepm.graph.lessons.transaction import LessonChange
 from hepm.ingest.records import ReadOptions
 from hepm.policy import POLICIES
 from tests.faults.command import quick
-from tests.runs import TO_VERSION_13, trajectory
+from tests.runs import TO_VERSION_14, trajectory
 
 DECOMPOSED, COMPOSED = "cafe\u0301_search", "caf\u00e9_search"
 
@@ -146,7 +146,7 @@ def test_runs_that_an_older_hepm_counted_by_other_rules_are_counted_again_on_ope
         states = list(memory.lessons.store.iter_states(namespace="default"))
     with sqlite3.connect(tmp_path / "m.hepm") as database:
         stale = "UPDATE state SET key = key / 2; UPDATE trajectory SET sequence = replace(sequence, '1', '2');"
-        database.executescript(TO_VERSION_13 + stale)
+        database.executescript(TO_VERSION_14 + stale)
         revision = int(database.execute("SELECT value FROM meta WHERE key = 'revision'").fetchone()[0])
     for times in (1, 1):
         with Memory.open(tmp_path / "m.hepm") as memory:
@@ -154,7 +154,7 @@ def test_runs_that_an_older_hepm_counted_by_other_rules_are_counted_again_on_ope
             assert memory.examine() == []
             found = [(row.key, row.count, row.summary) for row in memory.lessons.store.iter_states(namespace="default")]
             assert found == [(row.key, row.count, row.summary) for row in states]
-        assert caplog.text.count("upgraded from schema version 13 to") == times
+        assert caplog.text.count("upgraded from schema version 14 to") == times
         assert caplog.text.count("the runs of default were counted again by today's rules") == times
 
 
@@ -165,7 +165,7 @@ def test_an_upgrade_that_a_damaged_run_stops_says_so_and_the_run_can_be_forgotte
         memory.ingest([flight(n, broken=False) for n in range(4)])
     with sqlite3.connect(tmp_path / "m.hepm") as database:
         stale = "UPDATE trajectory SET sequence = '[]'; UPDATE trajectory SET record = '{' WHERE seq = 2;"
-        database.executescript(TO_VERSION_13 + stale)
+        database.executescript(TO_VERSION_14 + stale)
     with Memory.open(tmp_path / "m.hepm") as memory:
         assert "the runs of default could not be counted again: `hepm doctor` names why" in caplog.text
         assert any("cannot be read" in one.what for one in memory.examine())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -355,47 +355,42 @@ class Neo4jTransaction(Sender, Transaction):
 
     def apply(self, delta: Delta, vectors: Mapping[str, Float32Array]) -> None:
         """Add counts and states, and write summaries anew on edges whose support has doubled."""
-        stale = self._add_counts(delta)
-        self._add_run_edges(delta)
+        self._add_tools(delta)
+        stale = self.ask("add_run_edges", self._run_edges(delta))
         self._add_states(delta.states, vectors)
-        edges = [{"source": source, "target": target} for source, target in stale]
+        edges = [{"source": source, "target": target} for source, target in dict.fromkeys(stale)]
         self.put("tell_edges", edges, limit=EDGE_SUMMARIES)
 
-    def _add_run_edges(self, delta: Delta) -> None:
+    def _run_edges(self, delta: Delta) -> list[dict[str, object]]:
         rows: list[dict[str, object]] = []
         # The outcome of a run with a tool is stored once, on the first of the run's edges to the tool.
         waiting = dict(delta.outcomes)
         for (source, target), runs in sorted(delta.run_edges.items()):
-            tool, edge = self._tool(target), self._edge((source, target))
+            ends = {"source": self._tool(source), "after": source, "target": self._tool(target)}
+            edge = self._edge((source, target))
             for run in runs:
-                row: dict[str, object] = {
-                    "run": uid(self.space, "run", run),
-                    "target": tool,
-                    "after": source,
-                    "edge": edge,
-                    "seq": self.row_numbers[run],
-                    "called": None,
-                    "ended": None,
-                    "failed": None,
-                }
                 outcome = waiting.pop((target, run), None)
-                if outcome is not None:
-                    row["called"] = tool
-                    row["ended"], row["failed"] = outcome
-                rows.append(row)
-        self.put("add_run_edges", rows)
+                ended, failed = outcome or (None, None)
+                called = self._tool(target) if outcome else None
+                row = {"run": uid(self.space, "run", run), "seq": self.row_numbers[run], "edge": edge, **ends}
+                rows.append({**row, "called": called, "ended": ended, "failed": failed})
+        return rows
 
-    def drop_counts(self, delta: Delta, ids: Sequence[str]) -> None:
-        """Subtract counts, then delete empty edges, the edges of the runs, and tools that nothing holds."""
-        self._add_counts(delta)
-        sources: set[ToolName] = set()
-        touched = set(delta.tools)
-        for source, target in delta.edges:
-            sources.add(source)
-            touched |= {source, target}
+    def _add_tools(self, delta: Delta) -> None:
+        if any(source == START for source, _ in delta.run_edges):
+            _ = delta.tools[START]  # makes an empty row: edges need both of their tools
+        tools = [{"uid": self._tool(row["name"]), **row} for row in delta.tool_rows()]
+        self.put("add_tools", tools, namespace=self.namespace, space=self.space, start=START)
+        self.sources |= delta.touched_tools
+
+    def drop_counts(self, delta: Delta, ids: Collection[str]) -> None:
+        """Subtract counts, then delete the edges of the runs, and tools that nothing holds."""
+        self._add_tools(delta)
         # Edges first, then the tools that they alone held.
-        self.put("drop_empty_edges", self._tools(sources), key="sources")
         self.put("drop_run_edges", self._runs(ids), key="uids")
+        touched = set(delta.tools)
+        for edge in delta.run_edges:
+            touched.update(edge)
         self.put("drop_uncalled_tools", self._tools(touched), key="uids")
 
     def reduce_states(
@@ -426,18 +421,6 @@ class Neo4jTransaction(Sender, Transaction):
     def drop_states(self, places: Iterable[StatePlace]) -> None:
         """Delete the nodes of states with their links."""
         self.put("drop_states", [state_uid(self.space, place) for place in places], key="uids")
-
-    def _add_counts(self, delta: Delta) -> list[tuple[Any, ...]]:
-        """Ends of the edges whose summaries are out of date."""
-        if any(source == START for source, _ in delta.edges):
-            _ = delta.tools[START]  # makes an empty row: edges need both of their tools
-        tools = [{"uid": self._tool(row["name"]), **row} for row in delta.tool_rows()]
-        self.put("add_tools", tools, namespace=self.namespace, space=self.space, start=START)
-        self.sources |= delta.touched_tools
-        edges: list[dict[str, object]] = []
-        for (source, target), counts in sorted(delta.edges.items()):
-            edges.append({"source": self._tool(source), "target": self._tool(target), **vars(counts)})
-        return self.ask("add_edges", edges)
 
     def _add_states(
         self, states: Mapping[StateMove, Mapping[int, StateSeen]], vectors: Mapping[str, Float32Array]

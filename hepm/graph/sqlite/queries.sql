@@ -382,18 +382,6 @@ SELECT name, description, parameters, calls, errors, described_at, changed_at, f
        retired, aliases
 FROM tool WHERE namespace = :namespace ORDER BY name;
 
--- name: add_edge
-INSERT INTO edge (namespace, source, target, support, inverse_steps, failures, unlabelled)
-VALUES (:namespace, :source, :target, :support, :inverse_steps, :failures, :unlabelled)
-ON CONFLICT (namespace, source, target) DO UPDATE SET
-    support = support + excluded.support,
-    inverse_steps = inverse_steps + excluded.inverse_steps,
-    failures = failures + excluded.failures,
-    unlabelled = unlabelled + excluded.unlabelled;
-
--- name: delete_empty_edges
-DELETE FROM edge WHERE namespace = :namespace AND source = :source AND support = 0 AND failures = 0 AND unlabelled = 0;
-
 -- name: edges
 SELECT source, target, support, inverse_steps, failures, unlabelled FROM edge
 WHERE namespace = :namespace ORDER BY source, target;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -262,7 +262,7 @@ class SQLiteTransaction(Transaction):
     # Counts
 
     def apply(self, delta: Delta, vectors: Mapping[str, Float32Array]) -> None:
-        self._add_counts(delta)
+        self._add_tools(delta)
         run_edges: list[dict[str, object]] = []
         for (source, target), runs in delta.run_edges.items():
             for run in runs:
@@ -274,18 +274,12 @@ class SQLiteTransaction(Transaction):
         self._put("add_tool_run", outcomes)
         self._add_states(delta.states, vectors)
 
-    def _add_counts(self, delta: Delta) -> None:
+    def _add_tools(self, delta: Delta) -> None:
         self.sources |= delta.touched_tools
-        edges: list[dict[str, object]] = []
-        for (source, target), counts in sorted(delta.edges.items()):
-            edges.append({"source": source, "target": target, **vars(counts)})
-        self._put("add_edge", edges)
         self._put("add_tool", delta.tool_rows())
 
-    def drop_counts(self, delta: Delta, ids: Sequence[str]) -> None:
-        self._add_counts(delta)
-        for source in {source for source, _ in delta.edges}:
-            self.run("delete_empty_edges", source=source)
+    def drop_counts(self, delta: Delta, ids: Collection[str]) -> None:
+        self._add_tools(delta)
         self.run("delete_empty_tools")
         for name in ids:
             self.run("delete_run_edges", seq=self.row_numbers[name])
@@ -317,6 +311,8 @@ class SQLiteTransaction(Transaction):
         self, states: Mapping[StateMove, Mapping[int, StateSeen]], vectors: Mapping[str, Float32Array]
     ) -> None:
         """Add states, or merge them into equal ones. What stays as it is, is not written: each page counts."""
+        embedded: list[dict[str, object]] = []
+        grown: list[tuple[dict[str, object], list[int]]] = []
         for move, of_move in states.items():
             self.sources.update(move.sources)
             place = _place(move)
@@ -337,7 +333,10 @@ class SQLiteTransaction(Transaction):
                         with_text.append(number)
                 vector = vectors.get(state.summary)
                 if vector is not None:  # else it waits for `reembed`
-                    self.run("add_vector", state=number, embedding=packed(to_bytes(vector)))
+                    embedded.append({"state": number, "embedding": packed(to_bytes(vector))})
+            grown.append((place, with_text))
+        self._put("add_vector", embedded)
+        for place, with_text in grown:
             self._keep_bound(place, with_text)
 
     def _keep_bound(self, place: Mapping[str, object], new: Sequence[int]) -> None:
