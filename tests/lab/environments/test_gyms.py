@@ -109,7 +109,7 @@ def test_a_user_answers_two_questions_of_a_message_and_none_of_three():
 
 
 def test_a_thing_is_told_by_its_traits_alone_and_a_question_beyond_the_20th_is_not_answered():
-    assert len({frozenset(record["traits"].split()) for record in records("telepathy")}) == 20
+    assert len({frozenset(record["says"]) for record in records("telepathy")}) == 20
     environment = find_environment("telepathy")
     episode = environment.start(environment.tasks()[0])
     assert episode.call("action", {"text": "Is it an animal?"}) == "Yes."

@@ -25,14 +25,15 @@ _LINE: Final = re.compile(r"\s*\[(\w+)\]\s*(.*)", re.DOTALL)
 def records(gym: str) -> list[dict[str, Any]]:
     """The tasks of a gym, a line of its file each.
 
-    `kind` is the family, and `right` has the actions that win it: [[tool, arguments], ...].
+    `kind` is the family, `says` what the user says to a topic, by its name in `words.json` or the words themselves, and
+    `right` has the actions that win it: [[tool, arguments], ...].
     """
     return [json.loads(line) for line in (_DATA / f"{gym}.jsonl").read_text("utf-8").splitlines()]
 
 
 @cache
 def written(name: str) -> Mapping[str, Mapping[str, Any]]:
-    """What is written for all gyms: "gyms", the rules; "words", by which a question is heard, as patterns by topic."""
+    """What is written for all gyms: "gyms", the rules; "words", by which questions are heard, as patterns by topic."""
     return json.loads((_DATA / f"{name}.json").read_text("utf-8"))
 
 
@@ -56,7 +57,12 @@ class GymEpisode(Episode):
     def __init__(self, gym: str, record: Mapping[str, Any]) -> None:
         self.record = record
         self.rules = written("gyms")[gym]
-        self.topics: Sequence[tuple[str, str]] = ()
+        says: Mapping[str, str] = record.get("says", {})
+        known = written("words").get(gym, {})
+        # "No.", where the user answers by yes and no; elsewhere of other topics nothing.
+        otherwise: str = self.rules.get("otherwise", "")
+        names = known if otherwise else says
+        self.topics = [(known.get(name, name), says.get(name, otherwise)) for name in names]
         self.uncovered: set[int] = set()
         self.score = 0.0
         self.over = False

@@ -28,9 +28,6 @@ class TelepathyEpisode(GymEpisode):
     def __init__(self, gym: str, record: Mapping[str, Any]) -> None:
         super().__init__(gym, record)
         self._questions = 0
-        traits = record["traits"].split()
-        known = written("words")["traits"].items()
-        self.topics = [(words, "Yes." if trait in traits else "No.") for trait, words in known]
 
     def do_action(self, text: str) -> str:
         """Answer a question."""
@@ -53,11 +50,6 @@ class TurtleEpisode(GymEpisode):
     An answer that tells several stories tells none.
     """
 
-    def __init__(self, gym: str, record: Mapping[str, Any]) -> None:
-        super().__init__(gym, record)
-        # "Was it night, or did he drown?" has no single answer: two topics in all.
-        self.topics = [("|".join(record["yes"]), "Yes."), ("|".join(record["no"]), "No.")]
-
     def do_answer(self, text: str) -> str:
         """Judge the story."""
         told = self.own_words(text)
@@ -75,15 +67,7 @@ def _share(record: Mapping[str, Any], text: str) -> float:
 
 
 class IntentionEpisode(GymEpisode):
-    """A user with open details; the reward is the share known.
-
-    A record has the details by their name among the aspects: {"age": "She turns eight.", ...}.
-    """
-
-    def __init__(self, gym: str, record: Mapping[str, Any]) -> None:
-        super().__init__(gym, record)
-        aspects = written("words")["aspects"]
-        self.topics = [(aspects[name], detail) for name, detail in record.items() if name in aspects]
+    """A user with open details; the reward is the share known."""
 
     def reward(self) -> float:
         """The share of the details that came out."""
@@ -93,24 +77,18 @@ class IntentionEpisode(GymEpisode):
 class TravelEpisode(IntentionEpisode):
     """Half of the reward is for wishes that came out, half for those of them that the recommendation meets."""
 
-    def __init__(self, gym: str, record: Mapping[str, Any]) -> None:
-        super().__init__(gym, record)
-        self._wished: Mapping[str, str] = record["wished"]
-        wishes = written("words")["wishes"]
-        self.topics = [(wishes[name], f"For the {name}: {wish}.") for name, wish in self._wished.items()]
-
     def do_search(self, text: str) -> str:
         """List what there is to choose from."""
         lines: list[str] = []
         for name, options in written("words")["options"].items():
-            if matched(written("words")["wishes"][name], text):
+            if matched(written("words")["travel"][name], text):
                 lines.append(f"{name}: {', '.join(options)}")
         return "\n".join(lines) or "Nothing is found. Search for climate, days, budget, lodging or food."
 
     def do_finish(self, text: str) -> str:
         """Judge the recommendation."""
         met = 0
-        for position, (name, wish) in enumerate(self._wished.items()):
+        for position, (name, wish) in enumerate(self.record["wished"].items()):
             recommended = [value for value in written("words")["options"][name] if matched(value, text)]
             # A text that names every option recommends none, and a wish that nobody asked for was guessed.
             met += recommended == [wish] and position in self.uncovered
@@ -186,8 +164,6 @@ class ShopEpisode(GymEpisode):
         super().__init__(gym, record)
         self._changes: list[list[str]] = []
         self._seen = self._confirmed = self._refused = False
-        says = (f"It is {record['order']}.", record["details"], "Yes, please.")
-        self.topics = [*zip(self.rules["user"], says, strict=True)]
 
     def act(self, tool: str, fields: list[Any]) -> str:
         """What comes of an action; a change is refused unless the order was looked at and its status allows it."""
@@ -206,8 +182,8 @@ class ShopEpisode(GymEpisode):
 
     def do_action(self, text: str) -> str:
         """Hear what the agent says."""
-        # Topic 2 is the confirmation; given before the order was looked at, it confirms nothing.
-        self._confirmed |= self._seen and matched(self.topics[2][0], self.own_words(text))
+        # Given before the order was looked at, it confirms nothing.
+        self._confirmed |= self._seen and matched(written("words")["tau"]["confirm"], self.own_words(text))
         return super().do_action(text)
 
     def do_get_order(self, order: str) -> str:
