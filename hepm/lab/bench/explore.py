@@ -53,7 +53,7 @@ class RoundReport:
         evolved: What evolution made, by operator, and what it pruned.
         environments: Of each environment that the tasks are from, its runs, their success and reward, and the
             experiences that apply there by zone (PRIME, tables 1 and 2).
-        actions: Of an agent that acts by tags, the mean number in a run of each of `ActionCounts` (EvolveR, figure 5).
+        actions: Of an agent that acts by tags, the mean number in a run of each of its actions (EvolveR, figure 5).
     """
 
     number: int
@@ -291,7 +291,7 @@ class Exploration(Bench):
             return {}
         counts: list[Mapping[str, float]] = []
         for run in ended:
-            counts.append(asdict(count_actions([turn.text for turn in run.run.turns if turn.is_step])))
+            counts.append(count_actions([turn.text for turn in run.run.turns if turn.is_step]))
         return {name: fmean(one[name] for one in counts) for name in counts[0]}
 
     def _quality(self, memory: KnownMemory) -> dict[int, Mapping[str, float]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -51,33 +51,22 @@ THOUGHTS: Final = (0.0, 0.2, 0.36, 0.52, 0.68, 0.84, 1.0, 1.0, 1.0)
 TOO_MANY_THOUGHTS: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class ActionCounts:
-    """Valid actions in the texts of a `TaggedAgent`."""
-
-    think: int = 0
-    experience: int = 0
-    knowledge: int = 0
-    answer: int = 0
-
-
 _THOUGHT: Final = re.compile(r"<think>.*?\S.*?</think>", re.DOTALL | re.IGNORECASE)
 
 
-def count_actions(texts: Sequence[str]) -> ActionCounts:
-    """Actions in a model's texts. What stands behind the first action of a text is none, as no agent acted on it."""
-    thoughts = 0
-    actions: list[str] = []
+def count_actions(texts: Sequence[str]) -> dict[str, int]:
+    """Valid actions in the texts of a `TaggedAgent`: "think", "experience" and "knowledge" searched, and "answer".
+
+    What stands behind the first action of a text is none, as no agent acted on it.
+    """
+    counts: dict[str, int] = dict.fromkeys(("think", "experience", "knowledge", "answer"), 0)
     for text in texts:
         action = read_action(text)
-        thoughts += len(_THOUGHT.findall(action.text))
-        actions.append(action.name)
-    return ActionCounts(
-        think=thoughts,
-        experience=actions.count("search_experience"),
-        knowledge=actions.count("search_knowledge"),
-        answer=actions.count("answer"),
-    )
+        counts["think"] += len(_THOUGHT.findall(action.text))
+        name = action.name.removeprefix("search_")
+        if name in counts:
+            counts[name] += 1
+    return counts
 
 
 def think_score(thoughts: int) -> float:
@@ -96,12 +85,12 @@ def search_score(experience: int, knowledge: int) -> float:
     return 0.2 + further
 
 
-def evolver_reward(em: float, counts: ActionCounts) -> float:
+def evolver_reward(em: float, counts: Mapping[str, int]) -> float:
     """R = w_o EM + w_f R_format (EvolveR 3.3). A run without a thought, a search or an answer has no R_format."""
-    if not (counts.think and counts.experience + counts.knowledge and counts.answer):
+    searched = search_score(counts["experience"], counts["knowledge"])
+    if not (counts["think"] and searched and counts["answer"]):
         return em
-    shape = (think_score(counts.think) + search_score(counts.experience, counts.knowledge)) / 2
-    return em + FORMAT_WEIGHT * shape
+    return em + FORMAT_WEIGHT * (think_score(counts["think"]) + searched) / 2
 
 
 def tagged_reward(rollout: Rollout) -> float:
@@ -148,19 +137,17 @@ class PlainReflection:
     agent_notes: str
 
 
-def reflection_reward(
-    client: Client, reflection: str, enforced: Sequence[str], gold: str, *, format_weight: float = 1.0
-) -> float:
+def reflection_reward(client: Client, reflection: str, enforced: Sequence[str], gold: str) -> float:
     """R(r, ε) = R_coverage + R_format of a reflection on a session (MultiSessionCollab, equation 1): 0 to 4.
 
-    R_format is for a JSON object and nothing else, with reasoning and notes that are not empty, as the agent is asked
-    for it (`hepm.experience.reflection.reflection_question`), or in the paper's form. Of another text, all is graded.
+    R_format is 1 (ours: the paper prints no weight) for a JSON object and nothing else, with reasoning and notes that
+    are not empty, as the agent is asked for it (`hepm.experience.reflection.reflection_question`), or in the paper's
+    form. Of another text, all is graded.
 
     Args:
         client: Asks the judge, which no one trains: Llama-3.3-70B-Instruct in the paper.
         enforced: The user's messages that enforce a preference (ε).
         gold: A reflection on the same conversation by a strong model, in either form or in plain words.
-        format_weight: Ours: the paper prints none.
     Raises:
         InputError: the gold reflection is empty.
         AnswerError, EndpointError, BudgetSpentError: as in `Client.ask`.
@@ -180,7 +167,7 @@ def reflection_reward(
     grade = client.ask(Question("reflection-reward", "reflection", messages, ReflectionGrade, temperature=0.0))
     if not reasoning.strip():
         return float(grade.reflection_score)
-    return grade.reflection_score + format_weight
+    return grade.reflection_score + 1.0
 
 
 def _reasoning_and_notes(reflection: str) -> tuple[str, str]:

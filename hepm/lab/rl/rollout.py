@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 from hepm.lab.environments import Environment, Episode, Schema, Task
@@ -20,6 +21,8 @@ from hepm.types import Turn
 
 Generate: TypeAlias = Callable[[list[list[int]]], Sequence[Sampled]]
 """The next message of the model after each of these streams of tokens."""
+Ended: TypeAlias = Literal["answered", "turns", "tokens", "cut"]
+"""How a rollout ended: "answered" if the environment ended it; "cut" if the model did not end its last message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,6 @@ class Rollout:
     Attributes:
         reward: The environment's, in [0, 1].
         guided: Whether it could get hints; the turns say where it did.
-        ended: "answered" if the environment ended it; "cut" if the model did not end its last message.
     """
 
     attempt: Attempt
@@ -51,7 +53,7 @@ class Rollout:
     tools: tuple[Schema, ...]
     reward: float
     guided: bool
-    ended: Literal["answered", "turns", "tokens", "cut"]
+    ended: Ended
 
     @property
     def steps(self) -> int:
@@ -101,7 +103,11 @@ class Player:
         """Yields the stream of tokens wherever the model is to write, takes what it wrote, returns the rollout."""
         episode = self.environment.start(attempt.task, seed=attempt.seed)
         try:
-            return (yield from _Stream(self, attempt, episode).run())
+            stream = _Stream(self, attempt, episode)
+            ended = yield from stream.converse()
+            guided = stream.guidance is not None
+            spans, turns = tuple(stream.spans), tuple(stream.turns)
+            return Rollout(attempt, spans, turns, tuple(episode.tools), float(episode.reward()), guided, ended)
         finally:
             episode.close()
 
@@ -120,20 +126,8 @@ class _Stream:
         self.turns: list[Turn] = []
         self.hint = Guided()  # the hint that the next message of the model will have read
 
-    def run(self) -> Generator[list[int], Sampled, Rollout]:
-        """See `Player._rollout`."""
-        ended = yield from self._converse()
-        return Rollout(
-            self.attempt,
-            tuple(self.spans),
-            tuple(self.turns),
-            tuple(self.episode.tools),
-            reward=float(self.episode.reward()),
-            guided=self.guidance is not None,
-            ended=ended,
-        )
-
-    def _converse(self) -> Generator[list[int], Sampled, Literal["answered", "turns", "tokens", "cut"]]:
+    def converse(self) -> Generator[list[int], Sampled, Ended]:
+        """See `Player._rollout`; returns how it ended."""
         self._open()
         for turn in range(1, self.player.max_turns + 1):
             sampled = yield self._tokens()
@@ -162,10 +156,7 @@ class _Stream:
 
     def _tokens(self) -> list[int]:
         """The stream so far."""
-        tokens: list[int] = []
-        for span in self.spans:
-            tokens += span.ids
-        return tokens
+        return [*chain.from_iterable(span.ids for span in self.spans)]
 
     def _open(self) -> None:
         """The rules, the tools and the user's request."""
@@ -186,13 +177,10 @@ class _Stream:
         if self.guidance is not None:
             tools = [tool["function"]["name"] for tool in self.episode.tools]
             self.hint = self.guidance.hint(self.turns, tools, self.attempt.task.id, self.attempt.index)
-        self._add(kind, framed.before)
-        if recalled:
-            self._add("hint", recalled)
-        # A span of its own, so that it can stay out of the loss.
-        if self.hint.text:
-            self._add("hint", self.player.dialect.encode(f"\n\n{self.hint.text}"))
-        self._add(kind, framed.after)
-
-    def _add(self, kind: SpanKind, ids: Sequence[int]) -> None:
-        self.spans.append(TokenSpan(kind, tuple(ids)))
+        hint = self.player.dialect.encode(f"\n\n{self.hint.text}") if self.hint.text else ()
+        self.spans.append(TokenSpan(kind, tuple(framed.before)))
+        # Spans of their own, so that they can stay out of the loss.
+        for added in (recalled, hint):
+            if added:
+                self.spans.append(TokenSpan("hint", tuple(added)))
+        self.spans.append(TokenSpan(kind, tuple(framed.after)))

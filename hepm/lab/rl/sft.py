@@ -50,12 +50,13 @@ def sft_examples(memory: Memory, *, namespace: str = DEFAULT_NAMESPACE) -> Itera
 def _shortest(memory: Memory, namespace: str, fits: Callable[[Trajectory], bool]) -> Iterator[Trajectory]:
     """Of each task the shortest success that fits; runs without a task all count."""
     # Two passes, as runs are read one by one: the first finds what to keep of each task, the second gives it.
-    shortest: dict[tuple[str, str, str], tuple[int, str]] = {}
+    shortest: dict[tuple[str, str], tuple[int, str]] = {}
     for run in filter(fits, _successes(memory, namespace)):
-        length = run.steps, run.id
-        shortest[_task_of(run)] = min(shortest.get(_task_of(run), length), length)
+        key, length = (run.environment, run.task or f"run {run.id}"), (run.steps, run.id)
+        shortest[key] = min(shortest.get(key, length), length)
+    kept = {id for _, id in shortest.values()}
     for run in _successes(memory, namespace):
-        if shortest.get(_task_of(run)) == (run.steps, run.id):
+        if run.id in kept:
             yield run
 
 
@@ -87,20 +88,14 @@ def cold_start(memory: Memory, *, namespace: str = DEFAULT_NAMESPACE) -> Iterato
     described = _described_tools(memory, namespace)
     redactor = Redactor()
     for run in _shortest(memory, namespace, _acts_by_tags):
-        specs: list[dict[str, Any]] = []
-        for name in sorted({call.name for call in run.calls()}):
-            if name in described:
-                specs.append({"type": "function", "function": _function_of(described[name])})
+        called = sorted({call.name for call in run.calls()}.intersection(described))
+        specs = [_spec_of(described[name]) for name in called]
         messages = [{"role": "system", "content": tag_instructions(specs)}]
         turns = tuple(turn for turn in redactor(run).turns if turn.role != "system")
         for span in spans_of(replace(run, turns=turns)):
             role = "assistant" if span.trained else "user"
             messages.append({"role": role, "content": span.text})
         yield {"messages": messages}
-
-
-def _task_of(run: Trajectory) -> tuple[str, str, str]:
-    return run.environment, run.task, "" if run.task else run.id
 
 
 def _acts_by_tags(run: Trajectory) -> bool:
@@ -132,15 +127,13 @@ def example_of(run: Trajectory) -> Example:
         calls = tuple(call for call in turn.ran if not own_tool(call.name, call.arguments))
         if not turn.hidden and (calls or not turn.calls):
             turns.append(replace(turn, calls=calls))
-    messages: list[dict[str, Any]] = []
-    for message in as_messages(turns):
-        messages.append({key: value for key, value in message.items() if key in _KEYS})
-    tools = [{"type": "function", "function": _function_of(tool)} for tool in run.tools]
-    return {"messages": messages, "tools": tools}
+    messages = [{key: message[key] for key in _KEYS if key in message} for message in as_messages(turns)]
+    return {"messages": messages, "tools": [_spec_of(tool) for tool in run.tools]}
 
 
-def _function_of(tool: Tool) -> dict[str, Any]:
-    return {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+def _spec_of(tool: Tool) -> dict[str, Any]:
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return {"type": "function", "function": function}
 
 
 def example_spans(example: Mapping[str, Any], dialect: Dialect) -> list[TokenSpan]:

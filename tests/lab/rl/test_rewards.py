@@ -9,7 +9,6 @@ import pytest
 
 from hepm.errors import InputError
 from hepm.lab.rl.rewards import (
-    ActionCounts,
     clipped_gain,
     count_actions,
     evolver_reward,
@@ -21,6 +20,11 @@ from hepm.lab.rl.rewards import (
 from hepm.llm import Client, Endpoint
 from hepm.text import quoted
 from tests.loopback import Loopback, Reply, completion
+
+
+def counted(*numbers: int) -> dict[str, int]:
+    return dict(zip(("think", "experience", "knowledge", "answer"), numbers, strict=True))
+
 
 REWARDS = [1.0, 1, 0, 0, 0, 0, 0, 0]
 
@@ -49,12 +53,12 @@ def test_the_gain_is_clipped_where_that_is_the_smaller_one(advantage: float, rat
     [(1, 6, 2, 4, 1.1), (0, 6, 2, 4, 0.1), (1, 1, 0, 1, 1.02), (1, 9, 1, 1, 1.055), (1, 6, 0, 0, 1.0)],
 )
 def test_evolvers_reward_is_that_of_its_table(em: int, think: int, experience: int, knowledge: int, reward: float):
-    assert evolver_reward(em, ActionCounts(think, experience, knowledge, 1)) == pytest.approx(reward)
+    assert evolver_reward(em, counted(think, experience, knowledge, 1)) == pytest.approx(reward)
 
 
 def test_a_run_without_an_answer_or_a_thought_has_no_reward_for_its_form():
-    assert evolver_reward(0, ActionCounts(6, 2, 4, 0)) == 0
-    assert evolver_reward(0, ActionCounts(0, 2, 4, 1)) == 0
+    assert evolver_reward(0, counted(6, 2, 4, 0)) == 0
+    assert evolver_reward(0, counted(0, 2, 4, 1)) == 0
 
 
 def test_thoughts_between_the_printed_values_are_linear():
@@ -74,7 +78,7 @@ def test_actions_are_counted_up_to_the_first_one_of_a_text():
         "<think> </think>no action",
         "<think>e</think><answer>f</answer>",
     ]
-    assert count_actions(texts) == ActionCounts(3, 1, 1, 1)
+    assert count_actions(texts) == counted(3, 1, 1, 1)
 
 
 ENFORCED = ["No, shorter please.", "I said: no lists."]
