@@ -205,7 +205,7 @@ class WorkerEnvironment:
             worker = self._take()
         try:
             # Outside the lock: making a state may take seconds.
-            worker.ask("Episode", self._part, task.id, seed)
+            worker.ask("start", self._part, task.id, seed)
         except EpisodeError:
             self._idle.append(worker)
             raise

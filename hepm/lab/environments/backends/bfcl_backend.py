@@ -47,7 +47,7 @@ def _lines(path: Any) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-class Episode:
+class BfclEpisode:
     """A run: its calls, and the objects that the package keeps for it by name."""
 
     def __init__(self, part: str, task: str, seed: int) -> None:
@@ -125,3 +125,6 @@ def _forget(name: str) -> None:
     for kept in dir(_utils):
         if kept.startswith(f"{name}_"):
             delattr(_utils, kept)
+
+
+start = BfclEpisode

@@ -1,8 +1,8 @@
 """The process in which an environment's package runs: `python serve.py BACKEND`, one JSON request and one reply a line.
 
 Runs in a virtual environment of its own, without hepm. BACKEND is a module of this folder with `tasks(part)` and
-`Episode(part, task, seed)`, which has the methods of `hepm.lab.environments.Episode` (those of `_DEFAULTS` if it
-likes); `call` returns the text and whether the call failed. Its variable `ask` is made an `Asker`.
+`start(part, task, seed)`, whose episodes have the methods of `hepm.lab.environments.Episode` (those of `_DEFAULTS` if
+they like); `call` returns the text and whether the call failed. Its variable `ask` is made an `Asker`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main() -> None:
             # While an episode runs, requests are its methods; before it, the functions of the backend.
             method: Any = getattr(episode or backend, request["do"], _DEFAULTS.get(request["do"]))
             value: Any = method(*request["with"])
-            if request["do"] == "Episode":
+            if request["do"] == "start":
                 episode, value = value, None
             elif request["do"] == "close":
                 episode = None

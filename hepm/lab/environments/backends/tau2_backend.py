@@ -110,7 +110,7 @@ def _gold(task: Any) -> list[Any]:
     return [[calls, "\n".join(right["communicate_info"] or ())]]
 
 
-class Episode:
+class Tau2Episode:
     """A run: its databases, its messages, and the user if a model plays it."""
 
     def __init__(self, part: str, id: str, seed: int) -> None:
@@ -195,3 +195,6 @@ class Episode:
             run, self._task, _evaluator.EvaluationType.ALL, self._mode == "solo", self._domain
         )
         return float(judged.reward)
+
+
+start = Tau2Episode

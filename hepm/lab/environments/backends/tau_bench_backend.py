@@ -47,7 +47,7 @@ def tasks(part: str) -> list[dict[str, Any]]:
     return records
 
 
-class Episode:
+class TauBenchEpisode:
     """A run. Their reward replays the right actions in the same environment: it is taken once, at the end."""
 
     def __init__(self, part: str, task: str, seed: int) -> None:
@@ -90,3 +90,6 @@ class Episode:
     def reward(self) -> float:
         """By the authors' comparison of databases and outputs; 0 before the end, as for a run out of steps."""
         return self._reward
+
+
+start = TauBenchEpisode

@@ -115,7 +115,7 @@ def _texts(context: Any, sender: Any, recipient: Any) -> list[str]:
     return texts
 
 
-class Episode:
+class ToolSandboxEpisode:
     """A run: the context of a scenario, which the authors' roles read and write."""
 
     def __init__(self, part: str, task: str, seed: int) -> None:
@@ -180,3 +180,6 @@ class Episode:
             execution_context=self._context, max_turn_count=self._scenario.max_messages
         )
         return float(judged.similarity)
+
+
+start = ToolSandboxEpisode

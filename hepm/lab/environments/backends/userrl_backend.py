@@ -96,7 +96,7 @@ def _package(gym: str) -> Any:
     return package
 
 
-class Episode:
+class UserRLEpisode:
     """A run: an environment of UserRL, of which an agent knows one tool."""
 
     def __init__(self, part: str, task: str, seed: int) -> None:
@@ -185,3 +185,6 @@ class Episode:
 @cache
 def _schema() -> dict[str, Any]:
     return _yaml.safe_load((_ROOT / "eval" / "schema" / "interact_tool.yaml").read_text("utf-8"))["tool_schema"]
+
+
+start = UserRLEpisode
