@@ -30,7 +30,6 @@ from hepm.lab.bench.folder import Ended, Facts, Folder, Key
 from hepm.lab.bench.models import Model, StoppedError
 from hepm.lab.bench.planned import plan_of, steps_in
 from hepm.lab.bench.report import report_on, tables
-from hepm.lab.bench.scores import BenchReport
 from hepm.lab.environments import Environment, Episode, PlayedUser, Task, place_of
 from hepm.llm import Endpoint, Question
 from hepm.types import SUCCESS_FROM, SUMMARY_TOOL, Trajectory
@@ -98,6 +97,7 @@ class Bench:
             families are held apart.
         ended: All finished runs, those on tasks of the train split included.
         failed: Why a run could not be finished. Repeating the command tries it again.
+        unreflected: Sessions after which a model's notes could not be read, so that the old ones stayed.
         families: The family of each tested task, where families are resampled in place of tasks.
     """
 
@@ -112,6 +112,11 @@ class Bench:
     what: ClassVar = "run"
     each_alike: ClassVar = False
     """Whether one run is expected to take as much as another."""
+    has_sessions: ClassVar = False
+    """Whether the trials of a task are sessions of one user: reported one by one, with the user's effort."""
+    not_compared: ClassVar[Sequence[str]] = ()
+    """Arms that no sentence compares."""
+    unreflected: int = 0
 
     def __post_init__(self) -> None:
         self.tasks = {task.id: task for task in self.environment.tasks()}
@@ -190,24 +195,8 @@ class Bench:
 
     def outcome(self) -> tuple[Object, Sequence[Table | Text]]:
         """What it came to: as `hepm bench --json` prints it, and for people."""
-        report = self.report()
+        report = report_on(self)
         return report.to_json(), tables(report)
-
-    def report(self, **about: Any) -> BenchReport:
-        """The comparison of the arms; `about` has further arguments of `report_on`."""
-        return report_on(
-            self.ended,
-            environment=self.environment.name,
-            model=self.endpoint.model,
-            arms=self.arms,
-            tasks=[task.id for task in self.tested],
-            trials=self.options.trials,
-            failed=self.failed,
-            seed=self.options.seed,
-            families=self.families,
-            success_from=self.options.success_from,
-            **about,
-        )
 
     def play(self, model: Model) -> None:
         """Make the runs that are not there yet.

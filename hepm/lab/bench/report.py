@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import product, zip_longest
+from collections.abc import Iterator
+from itertools import product
 from math import inf
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.table import Table
 from rich.text import Text
@@ -14,7 +14,7 @@ from rich.text import Text
 from hepm.evals.metrics import Bootstrap
 from hepm.evals.report import MethodDifference, bare_table, table_of
 from hepm.lab.bench.arms import OFF
-from hepm.lab.bench.folder import Ended, Facts, Key
+from hepm.lab.bench.folder import Facts, Key
 from hepm.lab.bench.scores import (
     AROUND,
     EFFORT,
@@ -23,13 +23,15 @@ from hepm.lab.bench.scores import (
     BenchReport,
     ChangedTask,
     Compared,
-    SessionMean,
+    Measured,
     hinted_alike,
 )
 from hepm.text import CUT, count_of, on_one_line
-from hepm.types import SUCCESS_FROM
 from hepm.uplift.effect_text import COLUMNS, MeasuredInBothArms, effect_sentence
 from hepm.uplift.sequence import Effect
+
+if TYPE_CHECKING:
+    from hepm.lab.bench.play import Bench
 
 FEWEST_TASKS: Final = 10
 """Below so many tasks, or users, no sentence says more than that."""
@@ -39,102 +41,76 @@ _SHOWN_STEPS: Final = 4  # of each of them
 _CHARS: Final = 300  # of a step
 
 
-def report_on(
-    ended: Mapping[Key, Ended],
-    *,
-    environment: str,
-    model: str,
-    arms: Sequence[str],
-    tasks: Sequence[str],
-    trials: int,
-    failed: Mapping[Key, str],
-    seed: int = 0,
-    families: Mapping[str, str] | None = None,
-    sessions: bool = False,
-    without_memory: Sequence[str] = (),
-    unreflected: int = 0,
-    success_from: float = SUCCESS_FROM,
-) -> BenchReport:
-    """Compare the arms on the tasks that all of them have finished.
-
-    Args:
-        families: The family of each task, where tasks of one are no independent evidence: families are resampled.
-        sessions: Whether the trials of a task are sessions of one user: reported one by one, with the user's effort.
-        without_memory: Arms of sessions that no sentence compares.
-        success_from: The reward from which on a run is a success.
-    """
-    every = [*product(arms, range(trials))]
-    finished = [task for task in tasks if all(Key(arm, task, trial) in ended for arm, trial in every)]
+def report_on(bench: Bench) -> BenchReport:
+    """Compare the arms on the tasks that all of them have finished."""
+    arms, ended, trials = bench.arms, bench.ended, bench.options.trials
+    finished: list[str] = []
+    for task in bench.tested:
+        if all(Key(arm, task.id, trial) in ended for arm, trial in product(arms, range(trials))):
+            finished.append(task.id)
     runs: dict[str, list[list[Facts]]] = {}
     for arm in arms:
-        runs[arm] = [_trials_of(ended, arm, task, trials) for task in finished]
-    reference = arms[0]
-    if OFF in arms:
-        reference = OFF
+        runs[arm] = [[ended[Key(arm, task, trial)].facts for trial in range(trials)] for task in finished]
+    reference = OFF if OFF in arms else arms[0]
     scores: dict[str, ArmScores] = {}
     sentences: list[str] = []
     if finished:
-        drawn = [(families or {}).get(task, task) for task in finished]
-        bootstrap = Bootstrap(drawn, seed=seed)  # one for all arms: they are compared on the same draws
+        drawn = [bench.families.get(task, task) for task in finished]
+        bootstrap = Bootstrap(drawn, seed=bench.options.seed)  # one for all arms: they are compared on the same draws
         for arm in arms:
-            others = None
-            if arm != reference:
-                others = runs[reference]
+            others = None if arm == reference else runs[reference]
             compared = Compared(finished, drawn, runs[arm], others, bootstrap)
-            scores[arm] = compared.scores(sessions=trials * sessions)
+            scores[arm] = compared.scores(sessions=trials * bench.has_sessions)
+        sentence = _effort if bench.has_sessions else _sentence
         for arm in arms:
-            if arm != reference and arm not in without_memory:
-                sentence = _sentence
-                if sessions:
-                    sentence = _effort
+            if arm != reference and arm not in bench.not_compared:
                 sentences.append(sentence(arm, scores[arm], reference, scores[reference], len(finished)))
     return BenchReport(
-        environment,
-        model,
+        bench.environment.name,
+        bench.endpoint.model,
         tasks=len(finished),
         trials=trials,
         reference=reference,
         arms=scores,
-        unfinished=len(tasks) - len(finished),
-        failed={str(key): reason for key, reason in failed.items()},
+        unfinished=len(bench.tested) - len(finished),
+        failed={str(key): reason for key, reason in bench.failed.items()},
         calls=sum(run.facts.usage.calls for run in ended.values()),
         sentences=sentences,
-        unreflected=unreflected,
+        unreflected=bench.unreflected,
         alike=hinted_alike(runs),
-        success_from=success_from,
+        success_from=bench.options.success_from,
     )
-
-
-def _trials_of(ended: Mapping[Key, Ended], arm: str, task: str, trials: int) -> list[Facts]:
-    return [ended[Key(arm, task, trial)].facts for trial in range(trials)]
 
 
 def _sentence(arm: str, scores: ArmScores, reference: str, without: ArmScores, tasks: int) -> str:
     """What memory did to success."""
     # No task came out otherwise: there is no difference to weigh.
     if not scores.won and not scores.lost:
-        if without.means["success"]:
+        if without.mean("success"):
             return f"With {arm} each task was solved as often as with {reference}: too few tasks, or no effect."
         return (
             f"With {arm} no task was solved, as with {reference}: too hard for this model, or its limits are too low."
         )
     effect = None
     if tasks >= FEWEST_TASKS:
-        effect = _effect(scores.difference["success"], tasks)
+        effect = _effect(scores.measures["success"].difference, tasks)
     gain = effect_sentence(effect, tasks, of="task")
     won = count_of(len(scores.won), "task")
     changed = f"It solved {won} that failed with {reference}, and failed {len(scores.lost):,} that were solved."
     return f"{arm} beside {reference}: {gain} {changed}"
 
 
-def _effect(difference: MethodDifference, tasks: int) -> Effect:
+def _effect(difference: MethodDifference | None, tasks: int) -> Effect | None:
+    if difference is None:
+        return None
     # Infinite: the interval is a bootstrap over paired tasks, which tells no number of tasks that would be enough.
     return Effect(difference.value, *difference.interval, tasks, sd=inf)
 
 
 def _effort(arm: str, scores: ArmScores, reference: str, without: ArmScores, users: int) -> str:
     """Whether users enforce less with what an arm remembers."""
-    gain = scores.difference[EFFORT]
+    gain = scores.measures[EFFORT].difference
+    assert gain
     low, high = gain.interval
     # Less effort is better: a difference below 0 is a gain.
     verdict = "no more than chance explains"
@@ -145,8 +121,8 @@ def _effort(arm: str, scores: ArmScores, reference: str, without: ArmScores, use
     if users < FEWEST_TASKS:
         verdict = "too few users to say more"
     return (
-        f"With {arm}, users enforced a preference {scores.means[EFFORT]:.2f} times a session, with {reference} "
-        f"{without.means[EFFORT]:.2f} times: {verdict} (difference {gain.value:+.2f}, 95 % interval {low:+.2f} "
+        f"With {arm}, users enforced a preference {scores.mean(EFFORT):.2f} times a session, with {reference} "
+        f"{without.mean(EFFORT):.2f} times: {verdict} (difference {gain.value:+.2f}, 95 % interval {low:+.2f} "
         f"to {high:+.2f}, {count_of(users, 'user')})."
     )
 
@@ -170,25 +146,20 @@ def _scores(report: BenchReport) -> Iterator[Table | Text]:
     elif report.trials > 1:
         title += f", {count_of(report.trials, 'trial')} of each"
         passed = [f"pass^{report.trials}"]
-    legend = "turns, calls: of successful runs; ms: median time in memory per turn"
-    rewards: list[str] = []
+    legend = "in brackets: 95 %; turns, calls: of successful runs; ms: median time in memory per turn"
+    shares = ["success"]
     if report.is_graded:
-        rewards = ["reward", "95 %"]
+        shares.append("reward")
         legend = f"success: a reward of {report.success_from:g} or more; {legend}"
     counted = ["turns", "calls", "errors"]
-    table = table_of(
-        title, "arm", "success", "95 %", *rewards, *report.judged, *passed, *counted, "tokens", "hinted", "ms"
-    )
+    table = table_of(title, "arm", *shares, *report.judged, *passed, *counted, "tokens", "hinted", "ms")
     for arm, scores in report.arms.items():
-        means = scores.means
-        row = [_number(means["success"], 3), f"{scores.interval.low:.2f} … {scores.interval.high:.2f}"]
-        if rewards:
-            low, high = scores.reward_interval
-            row += [_number(means["reward"], 3), f"{low:.2f} … {high:.2f}"]
-        row += [_number(means.get(name), 3) for name in report.judged]
+        measures = scores.measures
+        row = [_with_interval(measures[name], 3) for name in shares]
+        row += [_number(measures[name].value if name in measures else None, 3) for name in report.judged]
         row += [_number(scores.pass_k[-1], 3) for _ in passed]
-        row += [_number(means[name], 1) for name in counted]
-        table.add_row(arm, *row, f"{means['tokens']:,.0f}", f"{scores.hinted:.0%}", f"{scores.memory_ms:.2f}")
+        row += [_number(measures[name].value, 1) for name in counted]
+        table.add_row(arm, *row, f"{scores.mean('tokens'):,.0f}", f"{scores.hinted:.0%}", f"{scores.memory_ms:.2f}")
     yield table
     yield Text(legend, style="dim")
     for arms in report.alike:
@@ -204,24 +175,23 @@ def _differences(report: BenchReport) -> Iterator[Table]:
         return
     title = f"memory beside {report.reference}; adjusted: paired by task, turns and calls where both arms solved it"
     table = table_of(title, "arm", *COLUMNS, "won", "lost")
-    without = report.arms[report.reference].means
-    shares = ["success", *report.judged]
+    without = report.arms[report.reference].measures
+    shares, counted = ["success", *report.judged], ["calls", "tokens"]
     if report.is_graded:
         shares.insert(1, "reward")
-    names = [*shares, "calls", "tokens"]
     if report.has_sessions:
-        names, shares = [*SESSION_MEASURES], ["success"]
+        shares, counted = ["success"], [name for name in SESSION_MEASURES if name != "success"]
     for arm, scores in report.arms.items():
-        for name in names:
-            mean, other = scores.means.get(name), without.get(name)
-            if name not in scores.difference or mean is None or other is None:
+        for name in (*shares, *counted):
+            if name not in scores.measures or name not in without:
                 continue
-            effect = _effect(scores.difference[name], report.tasks)
-            measured = MeasuredInBothArms(f"{arm}: {name}", other, mean, effect, share=name in shares)
-            won_and_lost = ("", "")
-            if name == "success":
-                won_and_lost = (str(len(scores.won)), str(len(scores.lost)))
-            table.add_row(*measured.cells, *won_and_lost)
+            mine, other = scores.measures[name], without[name].value
+            effect = _effect(mine.difference, report.tasks)
+            if effect is None or mine.value is None or other is None:
+                continue
+            measured = MeasuredInBothArms(f"{arm}: {name}", other, mine.value, effect, share=name in shares)
+            changed = (str(len(scores.won)), str(len(scores.lost))) if name == "success" else ("", "")
+            table.add_row(*measured.cells, *changed)
     yield table
 
 
@@ -232,19 +202,21 @@ def _sessions(report: BenchReport) -> Iterator[Table | Text]:
     title = "by session, with 95 % intervals over users"
     table = table_of(title, "arm", "session", *[name.replace("_", " ") for name in SESSION_MEASURES])
     for arm, scores in report.arms.items():
-        named = arm
-        for number, means in enumerate(scores.sessions, 1):
-            table.add_row(named, str(number), *[_with_interval(means[measure]) for measure in SESSION_MEASURES])
+        for number, measures in enumerate(scores.sessions, 1):
+            cells = [_with_interval(measures[name], 2) for name in SESSION_MEASURES]
             # Named once, above its sessions.
-            named = ""
+            table.add_row("" if number > 1 else arm, str(number), *cells)
     yield table
     if report.unreflected:
         sessions = count_of(report.unreflected, "session")
         yield Text(f"After {sessions} the model's notes could not be read, and the old ones stayed.")
 
 
-def _with_interval(mean: SessionMean) -> str:
-    return f"{mean.value:.2f} ({mean.interval.low:.2f}–{mean.interval.high:.2f})"
+def _with_interval(measured: Measured, digits: int) -> str:
+    cell = _number(measured.value, digits)
+    if measured.interval is not None:
+        cell += f" ({measured.interval.low:.2f}–{measured.interval.high:.2f})"
+    return cell
 
 
 def _overhead(report: BenchReport) -> Table:
@@ -253,8 +225,8 @@ def _overhead(report: BenchReport) -> Table:
     table = table_of("overhead per turn", "arm", "requests", "tokens", "ms", *[f"entropy {name}" for name in places])
     for arm, scores in report.arms.items():
         cells = [_number(scores.entropy.get(name), 3) for name in places]
-        tokens = f"{scores.means['tokens_per_turn'] or 0.0:,.0f}"
-        requests = _number(scores.means["requests_per_turn"] or 0.0, 2)
+        tokens = f"{scores.mean('tokens_per_turn'):,.0f}"
+        requests = _number(scores.mean("requests_per_turn"), 2)
         table.add_row(arm, requests, tokens, f"{scores.memory_ms:.2f}", *cells)
     return table
 
@@ -262,16 +234,13 @@ def _overhead(report: BenchReport) -> Table:
 def _side_by_side(reference: str, arm: str, what: str, change: ChangedTask) -> Table:
     hint = f"memory said: {_cut(change.hint)}" if change.hint else "memory said nothing"
     table = bare_table(f"{what} with {arm}: {change.task}, from step {change.step + 1}, where {hint}")
-    for heading in (reference, arm):
+    cells: list[Text] = []
+    for heading, moves in ((reference, change.without), (arm, change.with_memory)):
         table.add_column(heading, ratio=1, overflow="fold")
-    sides = (change.without, change.with_memory)
-    for pair in list(zip_longest(*sides, fillvalue=""))[:_SHOWN_STEPS]:
+        steps = [_cut(step) for step in moves[:_SHOWN_STEPS]]
         # Text, not str: brackets in a call would be read as markup.
-        table.add_row(*[Text(_cut(step)) for step in pair])
-    # Empty for a side that ends before.
-    cut = [CUT * (len(moves) > _SHOWN_STEPS) for moves in sides]
-    if any(cut):
-        table.add_row(*cut)
+        cells.append(Text("\n".join(steps + [CUT] * (len(moves) > _SHOWN_STEPS))))
+    table.add_row(*cells)
     return table
 
 

@@ -61,17 +61,18 @@ class ChangedTask:
 
 
 @dataclass(frozen=True)
-class SessionMean:
-    """A mean of one session over users.
+class Measured:
+    """A measure of an arm, or of one session of it.
 
     Attributes:
-        interval: From resampling users.
-        difference: To the reference arm, paired by user and problem; None for the reference.
+        value: Its mean over the runs that have one: turns and calls over successful ones. None if no run has.
+        interval: From resampling tasks, or users.
+        difference: To the reference arm, over the tasks where both arms have a value; None for the reference.
     """
 
-    value: float
-    interval: Interval
-    difference: MethodDifference | None = None
+    value: float | None
+    interval: Interval | None
+    difference: MethodDifference | None
 
 
 @dataclass(frozen=True)
@@ -79,27 +80,21 @@ class ArmScores:
     """One arm.
 
     Attributes:
-        means: Success, reward, tool errors and tokens over runs; turns and calls over successful ones; and what the
-            environment judges besides ("f1") over the runs of which it does.
-        interval, reward_interval: Of the success, and of the mean reward.
+        measures: Those of `MEASURES`, and what the environment judges besides ("f1").
         pass_k: The chance that k trials of a task all succeed, for k = 1 to the number of trials (τ-bench).
-        difference: To the reference arm, paired by task; of turns and calls on tasks that both solved.
         memory_ms: Median milliseconds in memory per turn.
         hinted: Share of the turns at which memory said something.
         entropy: Mean entropy of an answer's first token in nats: of calls of the summary tool, and of the answers
             before and after them (H-EPM, C.3); empty without log-probabilities.
         cost_usd: None without prices.
         won, lost: Tasks that succeeded more often, and less often, than in the reference arm.
-        sessions: Where trials are sessions of a user, the means of each session by measure.
+        sessions: Where trials are sessions of a user, the measures of each session.
     """
 
-    means: Mapping[str, float | None]
-    interval: Interval
-    reward_interval: Interval
+    measures: Mapping[str, Measured]
     # pass^k of τ-bench (Yao et al., 2024, arXiv:2406.12045). [0.5, 0.33]: half of the trials succeed, and in a third
     # of the tasks two do.
     pass_k: Sequence[float]
-    difference: Mapping[str, MethodDifference]
     # Milliseconds, where `Facts.memory_s` has seconds.
     memory_ms: float
     hinted: float
@@ -107,7 +102,11 @@ class ArmScores:
     cost_usd: float | None
     won: Sequence[ChangedTask]
     lost: Sequence[ChangedTask]
-    sessions: Sequence[Mapping[str, SessionMean]] = ()
+    sessions: Sequence[Mapping[str, Measured]] = ()
+
+    def mean(self, name: str) -> float:
+        """The mean of a measure that every run has."""
+        return self.measures[name].value or 0.0
 
 
 @dataclass(frozen=True)
@@ -141,12 +140,12 @@ class BenchReport:
     @property
     def is_graded(self) -> bool:
         """Whether the rewards of some arm say more than its successes."""
-        return any(scores.means["reward"] != scores.means["success"] for scores in self.arms.values())
+        return any(scores.mean("reward") != scores.mean("success") for scores in self.arms.values())
 
     @property
     def judged(self) -> list[str]:
         """What the environment judges besides, in any arm, in order."""
-        named = dict.fromkeys(chain.from_iterable(scores.means for scores in self.arms.values()))
+        named = dict.fromkeys(chain.from_iterable(scores.measures for scores in self.arms.values()))
         return [name for name in named if name not in MEASURES]
 
     @property
@@ -184,63 +183,57 @@ class Compared:
     others: Runs | None
     bootstrap: Bootstrap
 
-    def interval(self, measure: Measure) -> Interval:
-        """Of the mean of a measure that every run has."""
-        values_T = np.array([_mean(of_task, measure) for of_task in self.runs], dtype=np.float64)
-        return interval(self.bootstrap.means(values_T))
+    def measures(self) -> dict[str, Measured]:
+        """Our measures, and what the environment judged of these runs."""
+        known = dict(MEASURES)
+        for name in chain.from_iterable(facts.scores for facts in chain.from_iterable(self.runs)):
+            known[name] = lambda facts, name=name: facts.scores.get(name)
+        return {name: self._measured(measure) for name, measure in known.items()}
 
-    def difference(self, measure: Measure) -> MethodDifference | None:
-        """The mean difference over the tasks where both arms have a value; None without any such task."""
-        both: list[str] = []
-        differences: list[float] = []
-        for label, mine, theirs in zip(self.drawn, self.runs, self.others or (), strict=self.others is not None):
-            value, other = _mean(mine, measure), _mean(theirs, measure)
-            if value is not None and other is not None:
-                both.append(label)
-                differences.append(value - other)
-        if not both:
+    def _measured(self, measure: Measure) -> Measured:
+        values = [_mean(of_task, measure) for of_task in self.runs]
+        differences: list[float | None] = []
+        for value, of_task in zip(values, self.others or (), strict=self.others is not None):
+            other = _mean(of_task, measure)
+            differences.append(None if value is None or other is None else value - other)
+        found = self._resampled(values)
+        mean = _mean(chain.from_iterable(self.runs), measure)
+        return Measured(mean, found and found.interval, self._resampled(differences))
+
+    def _resampled(self, values: Sequence[float | None]) -> MethodDifference | None:
+        """The mean of a value for each task with its interval, without the tasks that have none."""
+        drawn = [label for label, value in zip(self.drawn, values, strict=False) if value is not None]
+        if not drawn:
             return None
-        values_T = np.array(differences)
+        values_T = np.array([value for value in values if value is not None])
         bootstrap = self.bootstrap
         # Of other tasks than all, the draws of all do not fit.
-        if len(both) < len(self.drawn):
-            bootstrap = Bootstrap(both)
+        if len(drawn) < len(self.drawn):
+            bootstrap = Bootstrap(drawn)
         return MethodDifference(float(values_T.mean()), interval(bootstrap.means(values_T)))
 
     def scores(self, *, sessions: int = 0) -> ArmScores:
         """The scores of the arm, and of so many sessions of a user, where trials are such."""
         every = list(chain.from_iterable(self.runs))
-        measures = _measures_of(every)
-        differences = {name: self.difference(measure) for name, measure in measures.items()}
         changes = list(self._changes())
         hints = list(chain.from_iterable(facts.hints for facts in every))
         costs = [facts.usage.cost_usd for facts in every]
         return ArmScores(
-            {name: _mean(every, measure) for name, measure in measures.items()},
-            self.interval(MEASURES["success"]),
-            self.interval(MEASURES["reward"]),
+            self.measures(),
             pass_k=_pass_k(self.runs),
-            difference={name: difference for name, difference in differences.items() if difference is not None},
             memory_ms=1_000 * median([*chain.from_iterable(facts.memory_s for facts in every)] or [0.0]),
             hinted=sum(map(bool, hints)) / max(len(hints), 1),
             entropy=entropies(every),
             cost_usd=None if None in costs else sum(cost or 0.0 for cost in costs),
             won=[change for better, change in changes if better],
             lost=[change for better, change in changes if not better],
-            sessions=[self._session(trial) for trial in range(sessions)],
+            sessions=[self._session(trial).measures() for trial in range(sessions)],
         )
 
-    def _session(self, trial: int) -> Mapping[str, SessionMean]:
-        """By measure, the mean of one session over users."""
-        runs = [[of_user[trial]] for of_user in self.runs]
+    def _session(self, trial: int) -> Compared:
+        """One session of each user."""
         others = self.others and [[of_user[trial]] for of_user in self.others]
-        session = replace(self, runs=runs, others=others)
-        measures = _measures_of([*chain.from_iterable(runs)])
-        means: dict[str, SessionMean] = {}
-        for name in SESSION_MEASURES:
-            value = _mean([*chain.from_iterable(runs)], measures[name]) or 0.0
-            means[name] = SessionMean(value, session.interval(measures[name]), session.difference(measures[name]))
-        return means
+        return replace(self, runs=[[of_user[trial]] for of_user in self.runs], others=others)
 
     def _changes(self) -> Iterator[tuple[bool, ChangedTask]]:
         """Of each task that one arm solved more often, whether it was this one, and the first trial that shows it."""
@@ -252,14 +245,6 @@ class Compared:
                     hint = "".join(run.hints[step : step + 1])
                     yield gained > 0, ChangedTask(task, trial, step, hint, other.moves[step:], run.moves[step:])
                     break
-
-
-def _measures_of(runs: Sequence[Facts]) -> dict[str, Measure]:
-    """Our measures, and what the environment judged of these runs."""
-    measures = dict(MEASURES)
-    for name in chain.from_iterable(facts.scores for facts in runs):
-        measures[name] = lambda facts, name=name: facts.scores.get(name)
-    return measures
 
 
 def _mean(runs: Iterable[Facts], measure: Measure) -> float | None:

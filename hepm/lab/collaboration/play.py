@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar, Final, Self
+from typing import ClassVar, Final, Self
 
 from hepm.atomic_file import atomic_file
 from hepm.errors import AnswerError
@@ -18,7 +18,6 @@ from hepm.lab.bench.arms import Arm, scratch_memory
 from hepm.lab.bench.folder import Ended, Folder, Key
 from hepm.lab.bench.models import Model, tokens_of
 from hepm.lab.bench.play import Bench, Stream, eighth
-from hepm.lab.bench.scores import BenchReport
 from hepm.lab.collaboration.environment import DirectEpisode, UserEpisode, UsersEnvironment
 from hepm.lab.collaboration.mem0 import RehearsedFacts, UserFacts
 from hepm.lab.collaboration.users import User
@@ -72,16 +71,16 @@ class UserBench(Bench):
 
     Attributes:
         episodes: The sessions that were played or replayed, by their names in the folder.
-        unreflected: After how many sessions the model's notes could not be read, so that the old ones stayed.
     """
 
     what: ClassVar = "session"
     each_alike: ClassVar = True
+    has_sessions: ClassVar = True
+    not_compared: ClassVar = NO_PREFERENCES
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.episodes: dict[Key, UserEpisode] = {}
-        self.unreflected = 0
         self._users: dict[str, User] = {}
         self._mem0: dict[str, UserFacts] = {}
         self._reflected: dict[Key, PlayedSession] = {}
@@ -98,10 +97,6 @@ class UserBench(Bench):
     def alike(self, small: Bench) -> list[Key]:
         """All of them."""
         return [*small.ended]
-
-    def report(self, **about: Any) -> BenchReport:
-        """The comparison of the arms, by session, too."""
-        return super().report(sessions=True, without_memory=NO_PREFERENCES, unreflected=self.unreflected, **about)
 
     def play(self, model: Model) -> None:
         """As `Bench.play`, and write what a model reflected as rows for a training of reflections."""

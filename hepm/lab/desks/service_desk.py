@@ -1,4 +1,4 @@
-"""Generate service desks from a seed: kinds of trouble, ways that work and that fail, and agents' behaviour; show one.
+"""Generate service desks from a seed: kinds of trouble, ways that work and that fail, and agents' behaviour.
 
 docs/reference/environments.md says what each kind of trouble stands for, and why its answer can be found in a log.
 """
@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import json
 from bisect import bisect
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, islice
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -48,10 +47,7 @@ class DeskWay:
         """The first tool of the way that `calls` lack, other calls between allowed; None if they lack none."""
         # `in` reads the iterator up to the tool: the next one is looked for behind it.
         rest = iter(calls)
-        for tool in self.tools:
-            if tool not in rest:
-                return tool
-        return None
+        return next((tool for tool in self.tools if tool not in rest), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +64,10 @@ class Kind:
         """Whether a run with these calls succeeded; None before the closing call, with which every way ends."""
         if not any(calls[-1:] == way.tools[-1:] for way in self.ways):
             return None
-        helpful: set[ToolName] = set()
-        done = False
-        for way in self.ways:
-            if way.works:
-                helpful.update(way.tools)
-                done = done or way.next_tool(calls) is None
+        working = [way for way in self.ways if way.works]
         # An act that helps in no way does harm, whatever else was done.
-        harmed = any(call in ACTS and call not in helpful for call in calls)
-        return done and not harmed
+        harmful = {*ACTS}.difference(*(way.tools for way in working))
+        return harmful.isdisjoint(calls) and any(way.next_tool(calls) is None for way in working)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +91,7 @@ class DeskRun:
 
     def _result_of(self, tool: ToolName) -> str:
         """What a call returns: "1234 kettle of Mei Costa: loose glass and lid"."""
-        result = "done"
-        if tool in LOOKUPS or tool in CHECKS:
-            result = self.record
+        result = self.record if tool in (*LOOKUPS, *CHECKS) else "done"
         if tool == self.kind.named_by:
             result += f": {self.trouble}"
         return result
@@ -149,8 +138,8 @@ class Desk:
         """Episodes to evaluate with, in wordings that no log holds; kinds in proportion to their weight."""
         episodes: list[DeskRun] = []
         for kind in self.kinds:
-            for number in range(REPEATS * kind.weight):
-                episodes.append(self.episode(f"held out {kind.name} {number}", kind, seen=False))
+            names = [f"held out {kind.name} {number}" for number in range(REPEATS * kind.weight)]
+            episodes += [self.episode(name, kind, seen=False) for name in names]
         return episodes
 
     def draws(self, episode: DeskRun) -> list[tuple[float, float]]:
@@ -165,11 +154,9 @@ class Desk:
         """The calls of one agent, and whether it succeeded."""
         calls: tuple[ToolName, ...] = ()
         for read, draw in self.draws(episode):
-            suggestions = Suggestions()
-            if hint is not None and read < follow:
-                suggestions = hint(episode, calls)
-            named = [suggestion.tool for suggestion in suggestions]
-            calls += (self.next_call(episode.kind, calls, draw, named, [way.tool for way in suggestions.warnings]),)
+            said = hint(episode, calls) if hint is not None and read < follow else Suggestions()
+            named = [suggestion.tool for suggestion in said]
+            calls += (self.next_call(episode.kind, calls, draw, named, [way.tool for way in said.warnings]),)
             success = episode.kind.outcome(calls)
             if success is not None:
                 return calls, success
@@ -187,10 +174,9 @@ class Desk:
         if named:
             return named[0]
         # The draw falls into one of the intervals that the weights make of [0, their sum).
-        weights = self.behaviour(kind, calls, avoided)
-        ends = list(accumulate(weights.values()))
-        chosen = min(bisect(ends, draw * ends[-1]), len(ends) - 1)
-        return list(weights)[chosen]
+        tools, weights = zip(*self.behaviour(kind, calls, avoided).items(), strict=True)
+        ends = list(accumulate(weights))
+        return tools[min(bisect(ends, draw * ends[-1]), len(ends) - 1)]
 
     def record(self, episode: DeskRun, calls: Sequence[ToolName], success: bool) -> Trajectory:
         """The run as it is stored, with a task id of its own and, with probability `noise`, the wrong label."""
@@ -205,8 +191,8 @@ class Desk:
     ) -> dict[ToolName, float]:
         """Weights of an agent's own next tools; if it avoids all of those, every other tool weighs the same."""
         begun = [way for way in kind.ways if way.tools[: len(calls)] == calls]
-        acts = {call for call in calls if call in ACTS}
-        possible = [way for way in kind.ways if acts <= set(way.tools)]
+        acts = {*ACTS}.intersection(calls)
+        possible = [way for way in kind.ways if acts <= {*way.tools}]
         # The ways that the calls follow; else those that their acts allow; else all.
         for ways in (begun, possible, kind.ways):
             weights = _next_tools(ways, calls, avoided)
@@ -220,13 +206,12 @@ def _next_tools(
     ways: Sequence[DeskWay], calls: tuple[ToolName, ...], avoided: Collection[ToolName]
 ) -> dict[ToolName, float]:
     """The next tools of some ways, by share; if agents take none of the ways, each counts the same."""
-    tried = any(way.share for way in ways)
+    tried = [way for way in ways if way.share]
     weights: dict[ToolName, float] = {}
-    for way in ways:
+    for way in tried or ways:
         tool = way.next_tool(calls)
-        share = way.share if tried else 1.0
-        if tool is not None and tool not in avoided and share:
-            weights[tool] = weights.get(tool, 0.0) + share
+        if tool is not None and tool not in avoided:
+            weights[tool] = weights.get(tool, 0.0) + (way.share or 1.0)
     return weights
 
 
@@ -237,8 +222,8 @@ def make_desk(seed: int, *, noise: float = 0.05) -> Desk:
     check = random.choice(CHECKS)
     closing = random.choice(CLOSINGS)
     acts = random.sample(ACTS, 8)
-    tools = dict(zip(("popular", "a", "b", "c", "d", "e", "untried"), acts, strict=False))
-    tools |= {"look-up": look, "check": check, "user": ""}
+    tools = {"look-up": look, "check": check, "user": ""}
+    tools |= zip(("popular", "a", "b", "c", "d", "e", "untried"), acts, strict=False)
     # Dealt to the kinds, three each: a kind of trouble is known by its three nouns, which no other kind has.
     nouns = iter(random.sample(WORDS["nouns"], len(WORDS["nouns"])))
     kinds: list[Kind] = []
@@ -250,11 +235,11 @@ def make_desk(seed: int, *, noise: float = 0.05) -> Desk:
             share += random.uniform(-0.1, 0.1)
         ways: list[DeskWay] = []
         for outcome, taken in (("works", share), ("fails", 1 - share)):
-            for way in written[outcome]:
-                called = (look, *(tools[name] for name in way), closing)
+            for names in written[outcome]:
+                called = (look, *map(tools.__getitem__, names), closing)
                 ways.append(DeskWay(called, outcome == "works", taken / len(written[outcome])))
-        about = (next(nouns), next(nouns), next(nouns))
-        kinds.append(Kind(written["name"], tuple(ways), about, tools[teller], written.get("weight", 1)))
+        kind_nouns = tuple(islice(nouns, 3))
+        kinds.append(Kind(written["name"], tuple(ways), kind_nouns, tools[teller], written.get("weight", 1)))
     return Desk(seed, tuple(kinds), tuple(sorted((look, check, closing, *acts))), noise)
 
 
@@ -268,11 +253,6 @@ def hints_from(memory: Memory, desk: Desk, policy: str) -> Hints:
     return ask
 
 
-TOUR_RUNS: Final = 300  # to learn from, of the desk to show
-# The first desk where each kind of answer occurs; its gain is a little above the mean over desks.
-TOUR_SEED: Final = 1
-
-
 class DeskMoment(NamedTuple):
     """A moment of a new case, what memory answers, and which tools would lead on there."""
 
@@ -281,58 +261,23 @@ class DeskMoment(NamedTuple):
     suggestions: Suggestions
     right: frozenset[ToolName]
 
+    @property
+    def answer(self) -> str:
+        """The kind of the answer: "hint", "wrong hint", "warning" or "silence"."""
+        if self.suggestions:
+            return "hint" if self.suggestions[0].tool in self.right else "wrong hint"
+        return "warning" if self.suggestions.warnings else "silence"
 
-@dataclass
-class DeskTour:
-    """A desk to show: memory's answers at the moments of new cases, and the same agent there before and after.
-
-    Attributes:
-        moments: How many had an answer of each kind: "hint", "wrong hint", "warning" or "silence".
-        shown: The first one of each kind in which no tool that it warns of would lead on.
-        cases: How many there were, in wordings that no run in memory has; `before` and `after` count the solved ones.
-        turned: A case that the agent solved with memory only, and what it called without and with it.
-    """
-
-    moments: Counter[str] = field(default_factory=Counter[str])
-    shown: dict[str, DeskMoment] = field(default_factory=dict[str, DeskMoment])
-    cases: int = 0
-    before: int = 0
-    after: int = 0
-    turned: tuple[DeskRun, tuple[ToolName, ...], tuple[ToolName, ...]] | None = None
-
-    def ask(self, moment: DeskMoment) -> None:
-        """Count the answer at a moment."""
-        suggestions = moment.suggestions
-        warned = {way.tool for way in suggestions.warnings}
-        if suggestions:
-            answer = "hint" if suggestions[0].tool in moment.right else "wrong hint"
-        else:
-            answer = "warning" if warned else "silence"
-        self.moments[answer] += 1
-        if not moment.right & warned:
-            self.shown.setdefault(answer, moment)
+    @property
+    def warns_of_right(self) -> bool:
+        """Whether it warns of a tool that would lead on."""
+        return any(way.tool in self.right for way in self.suggestions.warnings)
 
 
-def desk_and_runs() -> tuple[Desk, list[Trajectory]]:
-    """The desk to show, and runs of its agents without memory; one label in twenty is wrong."""
-    desk = make_desk(TOUR_SEED)
-    return desk, [desk.record(episode, *desk.run(episode)) for episode in desk.training(TOUR_RUNS)]
-
-
-def tour(desk: Desk, hint: Hints) -> DeskTour:
-    """Ask for hints in the new cases of a desk, and let its agent work on them, at first without, then with memory."""
-    toured = DeskTour()
+def moments_of(desk: Desk, hint: Hints) -> Iterator[DeskMoment]:
+    """The moments of the new cases of a desk after their first calls; ways that begin alike share their first ones."""
     for episode in desk.held_out():
         works = [way.tools for way in episode.kind.ways if way.works]
-        # After the first call; ways that begin alike share their first moments.
         for calls in dict.fromkeys(tools[:length] for tools in works for length in range(1, len(tools))):
             right = frozenset(tools[len(calls)] for tools in works if tools[: len(calls)] == calls)
-            toured.ask(DeskMoment(episode, calls, hint(episode, calls), right))
-        calls_before, before = desk.run(episode)
-        calls_after, after = desk.run(episode, hint, follow=1.0)
-        toured.cases += 1
-        toured.before += before
-        toured.after += after
-        if after and not before and toured.turned is None:
-            toured.turned = episode, calls_before, calls_after
-    return toured
+            yield DeskMoment(episode, calls, hint(episode, calls), right)

@@ -295,13 +295,11 @@ def records_of(document: Object) -> Mapping[str, Object]:
 
 def value_of(record: Object, metric: str) -> float | None:
     """What a row reads off its record; None where it has none."""
-    means: Object = record.get("means", record)
-    if metric in means:
-        return means[metric]
-    value: Any = record
+    measures: Object = record.get("measures", record)
+    value: Any = measures if metric.partition(".")[0] in measures else record
     for key in metric.split("."):
         if isinstance(value, list):
             value = dict(enumerate(cast("list[Any]", value))).get(int(key))
         else:
             value = cast("Object", value or {}).get(key)
-    return value
+    return cast("Object", value)["value"] if isinstance(value, dict) else value

@@ -54,9 +54,13 @@ def test_hints_help_an_agent_that_guesses_and_the_sentence_says_so(benched: tupl
     found, shown, _, asked = benched
     off, hybrid = found["arms"]["off"], found["arms"]["hybrid"]
     assert found["tasks"] == 24
-    assert off["means"]["success"] < 0.6 < hybrid["means"]["success"]
-    assert len(hybrid["won"]) - len(hybrid["lost"]) == round(24 * hybrid["difference"]["success"]["value"])
-    assert hybrid["interval"][0] <= hybrid["means"]["success"] <= hybrid["interval"][1]
+    assert off["measures"]["success"]["value"] < 0.6 < hybrid["measures"]["success"]["value"]
+    assert len(hybrid["won"]) - len(hybrid["lost"]) == round(24 * hybrid["measures"]["success"]["difference"]["value"])
+    assert (
+        hybrid["measures"]["success"]["interval"][0]
+        <= hybrid["measures"]["success"]["value"]
+        <= hybrid["measures"]["success"]["interval"][1]
+    )
     won = hybrid["won"][0]
     assert "Suggested next tools" in won["hint"]
     assert won["without"][0] != won["with_memory"][0]
@@ -65,7 +69,7 @@ def test_hints_help_an_agent_that_guesses_and_the_sentence_says_so(benched: tupl
     assert said.startswith("hybrid beside off: Memory raised success by ")
     assert f") in 24 tasks. It solved {len(hybrid['won'])} tasks that failed with off, and failed" in said
     assert found["calls"] == asked == 2 * 24 * 3
-    assert off["means"]["tokens"] == 20 + 5 + 2 * 15
+    assert off["measures"]["tokens"]["value"] == 20 + 5 + 2 * 15
     assert off["hinted"] == 0 < hybrid["hinted"]
     for part in (
         "memory beside off; adjusted: paired by task",
@@ -90,8 +94,8 @@ def test_what_an_environment_judges_besides_is_compared_over_the_runs_it_judges(
         thrifty = [
             run for run in of_arm if not any(c["name"] == "refund" for t in run["turns"] for c in t.get("calls", ()))
         ]
-        assert found["arms"][arm]["means"]["thrift"] == pytest.approx(len(thrifty) / 16, abs=1e-3)
-    assert found["arms"]["hybrid"]["difference"]["thrift"]["value"] > 0
+        assert found["arms"][arm]["measures"]["thrift"]["value"] == pytest.approx(len(thrifty) / 16, abs=1e-3)
+    assert found["arms"]["hybrid"]["measures"]["thrift"]["difference"]["value"] > 0
     [row] = [line for line in shown.splitlines() if line.startswith("hybrid: thrift")]
     assert re.search(r" 62\.5 % +93\.8 % +\+31\.3 ", row)
 
@@ -188,11 +192,11 @@ def test_reflexion_shows_an_agent_its_own_advice_after_a_failure_alone(clerks: L
     found = report(bench(tmp_path, clerks.url, *options))
     asked = [request for request in clerks.requests if "An agent that uses tools failed" in str(request.body)]
     off, own = found["arms"]["off"], found["arms"]["reflexion"]
-    failed = round(6 * (1 - off["means"]["success"]))
+    failed = round(6 * (1 - off["measures"]["success"]["value"]))
     assert 0 < failed < len(asked) <= 2 * failed
     advised = [request for request in clerks.requests if "Your own advice" in str(request.body)]
     assert len(advised) == 2 * 3 * failed
-    assert own["means"]["success"] > off["means"]["success"]
+    assert own["measures"]["success"]["value"] > off["measures"]["success"]["value"]
     before = len(clerks.requests)
     report(bench(tmp_path, clerks.url, *options))
     assert len(clerks.requests) == before
@@ -208,22 +212,25 @@ def test_graded_rewards_have_a_column_with_an_interval_a_paired_difference_and_t
     off, hybrid = found["arms"]["off"], found["arms"]["hybrid"]
     # Each run looks at the parcel, for half of the reward.
     for arm in (off, hybrid):
-        assert arm["means"]["reward"] == pytest.approx((1 + arm["means"]["success"]) / 2, abs=1e-3)
-        low, high = arm["reward_interval"]
-        assert low <= arm["means"]["reward"] <= high
-    gain = hybrid["difference"]["reward"]["value"]
-    assert gain == pytest.approx(hybrid["means"]["reward"] - off["means"]["reward"], abs=2e-3)
+        assert arm["measures"]["reward"]["value"] == pytest.approx(
+            (1 + arm["measures"]["success"]["value"]) / 2, abs=1e-3
+        )
+        low, high = arm["measures"]["reward"]["interval"]
+        assert low <= arm["measures"]["reward"]["value"] <= high
+    gain = hybrid["measures"]["reward"]["difference"]["value"]
+    assert gain == pytest.approx(hybrid["measures"]["reward"]["value"] - off["measures"]["reward"]["value"], abs=2e-3)
     assert found["success_from"] == 0.7
     shown = bench(tmp_path, clerks.url, "--tasks", "[bl]*", env=graded).out
-    assert "success: a reward of 0.7 or more; turns, calls" in " ".join(shown.split())
+    assert "success: a reward of 0.7 or more; in brackets: 95 %; turns, calls" in " ".join(shown.split())
     [row] = [line for line in shown.splitlines() if line.startswith("hybrid: reward")]
-    assert f" {100 * off['means']['reward']:.1f} %   {100 * hybrid['means']['reward']:.1f} % " in row
+    rewards = [100 * arm["measures"]["reward"]["value"] for arm in (off, hybrid)]
+    assert f" {rewards[0]:.1f} %   {rewards[1]:.1f} % " in row
 
 
 @pytest.mark.parametrize(("model", "success"), [("gold", 1.0), pytest.param("none", 0.0, marks=pytest.mark.exhaustive)])
 def test_gold_and_none_ask_no_model(model: str, success: float, loopback: Loopback, tmp_path: Path) -> None:
     found = report(bench(tmp_path, loopback.url, "--json", model=model))
-    assert [found["arms"][arm]["means"]["success"] for arm in ("off", "hybrid")] == [success, success]
+    assert [found["arms"][arm]["measures"]["success"]["value"] for arm in ("off", "hybrid")] == [success, success]
     solved = "each task was solved as often as with off: too few tasks, or no effect"
     if not success:
         solved = "no task was solved, as with off: too hard for this model, or its limits are too low"
@@ -267,7 +274,7 @@ def test_requests_of_a_model_that_plays_the_user_count_in_the_budget(
     assert len(loopback.requests) == 3 + 2  # three of the agent; the customer begins and ends
     assert report(done)["paid_before"] == asked
     assert f"{5 - asked} calls" in done.err
-    assert report(done)["arms"]["off"]["means"]["tokens"] == 20 + 5 + 2 * 15  # what the agent took
+    assert report(done)["arms"]["off"]["measures"]["tokens"]["value"] == 20 + 5 + 2 * 15  # what the agent took
 
 
 @pytest.mark.parametrize("rounds", ["0", "2"])

@@ -84,7 +84,7 @@ def test_a_library_that_one_model_taught_serves_another_by_export_and_import(exp
     known = ("--model", "big", "--base-url", played.url, "--memory", other, "--folder", tmp_path / "bench")
     tested = ("--arms", "off,lessons", "--tasks", "*-Cleo,*-Dana", "--json")
     found = quick("bench", ENV, *map(str, known), *tested).json["arms"]
-    assert found["off"]["means"]["success"] < found["lessons"]["means"]["success"]
+    assert found["off"]["measures"]["success"]["value"] < found["lessons"]["measures"]["success"]["value"]
     assert {request.body["model"] for request in played.requests[before:]} == {"big"}
 
 

@@ -178,9 +178,9 @@ def test_arms_with_summaries_learn_from_three_rollouts_that_the_summary_tool_mad
     assert {run["tags"]["trial"] for run in learned} == {"0", "1", "2"}
     assert len(learned) == 36
     assert found["arms"]["explicit"]["hinted"] > 0
-    explicit, off = (found["arms"][arm]["means"] for arm in ("explicit", "off"))
-    assert off["requests_per_turn"] == 1
-    assert explicit["requests_per_turn"] == 3  # the clerk says Yes at each turn, and writes a summary
+    explicit, off = (found["arms"][arm]["measures"] for arm in ("explicit", "off"))
+    assert off["requests_per_turn"]["value"] == 1
+    assert explicit["requests_per_turn"]["value"] == 3  # the clerk says Yes at each turn, and writes a summary
 
 
 def role_of(request: Request) -> str:

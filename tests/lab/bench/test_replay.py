@@ -48,12 +48,14 @@ def test_it_says_how_often_hints_change_a_call_and_asks_for_nothing_twice(
     assert planned["calls"] == len(clerks.requests)
     assert planned["points"] == answer.json["tasks"] >= 15
     off, hybrid = answer.json["arms"]["off"], answer.json["arms"]["hybrid"]
-    assert (off["hinted"], off["means"]["changed"]) == (0, 0)
+    assert (off["hinted"], off["measures"]["changed"]["value"]) == (0, 0)
     assert hybrid["hinted"] > 0.9
-    gain = hybrid["difference"]["success"]
+    gain = hybrid["measures"]["success"]["difference"]
     assert (len(hybrid["won"]) - len(hybrid["lost"])) / answer.json["tasks"] == pytest.approx(gain["value"], abs=1e-3)
-    assert 0 < gain["value"] <= hybrid["means"]["changed"] <= hybrid["hinted"]
-    assert hybrid["means"]["success"] - off["means"]["success"] == pytest.approx(gain["value"], abs=1e-3)
+    assert 0 < gain["value"] <= hybrid["measures"]["changed"]["value"] <= hybrid["hinted"]
+    assert hybrid["measures"]["success"]["value"] - off["measures"]["success"]["value"] == pytest.approx(
+        gain["value"], abs=1e-3
+    )
     assert gain["interval"][0] <= gain["value"] <= gain["interval"][1]
     assert all(request.body["temperature"] == 0 for request in clerks.requests)
 

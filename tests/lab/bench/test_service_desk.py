@@ -71,7 +71,7 @@ def test_where_it_can_the_agent_notes_a_summary_before_each_call() -> None:
 def test_a_bench_of_a_desk_needs_no_endpoint_and_hints_help_its_agent(tmp_path: Path) -> None:
     options = ("--model", "scripted", "--arms", "off,weight,hybrid", "--tasks", "48", "--json")
     arms = quick("bench", "service-desk-0", *options, cwd=tmp_path).json["arms"]
-    success = {name: scores["means"]["success"] for name, scores in arms.items()}
+    success = {name: scores["measures"]["success"]["value"] for name, scores in arms.items()}
     assert success["weight"] < success["off"] < success["hybrid"]  # the popular tool fails at most troubles
 
 

@@ -206,8 +206,8 @@ def test_the_command_needs_no_endpoint_and_says_what_notes_spared(tmp_path):
     without = found["off"]["sessions"][1]["user_effort"]["value"]
     assert [found[arm]["sessions"][0]["user_effort"]["value"] for arm in found] == [without] * 3
     assert found["history"]["sessions"][1]["user_effort"]["value"] == 0
-    assert found["notes"]["difference"]["user_effort"]["interval"][1] < 0
-    assert found["notes"]["means"]["length"] < found["off"]["means"]["length"]
+    assert found["notes"]["measures"]["user_effort"]["difference"]["interval"][1] < 0
+    assert found["notes"]["measures"]["length"]["value"] < found["off"]["measures"]["length"]["value"]
     assert found["notes"]["hinted"] > found["off"]["hinted"] == 0
     assert "less, by more than chance explains" in answer.json["sentences"][1]
 
@@ -354,12 +354,12 @@ def test_the_report_has_the_mean_over_all_sessions_and_differences_by_session(tm
     options = ("--tasks", "3", "--trials", "3", "--arms", "off,notes", "--json")
     found = quick("bench", "users", "--model", "scripted", *options, cwd=tmp_path).json["arms"]
     # By hand: notes have effort 1, 0, 0 and length 5, 3, 3; without memory it is 1 and 5 throughout.
-    assert found["notes"]["means"]["user_effort"] == pytest.approx(1 / 3, abs=1e-3)
-    assert found["notes"]["means"]["length"] == pytest.approx(11 / 3, abs=1e-3)
+    assert found["notes"]["measures"]["user_effort"]["value"] == pytest.approx(1 / 3, abs=1e-3)
+    assert found["notes"]["measures"]["length"]["value"] == pytest.approx(11 / 3, abs=1e-3)
     by_session = found["notes"]["sessions"]
     assert [means["user_effort"]["difference"]["value"] for means in by_session] == [0, -1, -1]
     assert [means["length"]["difference"]["value"] for means in by_session] == [0, -2, -2]
-    assert found["notes"]["difference"]["length"]["value"] == pytest.approx(-4 / 3, abs=1e-3)
+    assert found["notes"]["measures"]["length"]["difference"]["value"] == pytest.approx(-4 / 3, abs=1e-3)
     assert found["off"]["sessions"][0]["length"]["difference"] is None
 
 

@@ -352,8 +352,8 @@ def test_a_gym_of_userrl_that_lacks_something_says_what_and_a_user_may_speak_fir
 def test_a_bench_runs_from_a_checkout_and_reports_process_accuracy(tmp_path: Path) -> None:
     asked = ["bench", "acebench-multi_step", "--source", ACEBENCH, "--arms", "off", "--folder", tmp_path / "bench"]
     found = quick(*asked, "--model", "gold", "--json").json
-    assert found["arms"]["off"]["means"]["process"] == 1
-    assert found["arms"]["off"]["means"]["success"] == 1
+    assert found["arms"]["off"]["measures"]["process"]["value"] == 1
+    assert found["arms"]["off"]["measures"]["success"]["value"] == 1
 
 
 REAL = {

@@ -217,7 +217,9 @@ def test_baselines_that_need_no_training_differ_in_how_they_come_to_knowledge(
     known = ("--model", "small", "--base-url", loopback.url, "--folder", str(tmp_path / "folder"), "--json")
     answer = quick("bench", "questions", *known, "--arms", ",".join(BASELINES), "--tasks", "designer-town-5")
     assert answer.code == 0, answer.err
-    assert {name: arm["means"]["success"] for name, arm in answer.json["arms"].items()} == dict.fromkeys(BASELINES, 1)
+    assert {name: arm["measures"]["success"]["value"] for name, arm in answer.json["arms"].items()} == dict.fromkeys(
+        BASELINES, 1
+    )
     ended: dict[str, Any] = {}
     with Folder(tmp_path / "folder", {}) as folder:
         runs = folder.runs()
@@ -274,8 +276,8 @@ def test_the_four_agents_differ_in_search_of_principles_and_in_the_format_of_act
     _, answer, requests = benched
     assert answer.code == 0, answer.err
     arms = answer.json["arms"]
-    assert {arm["means"]["success"] for arm in arms.values()} == {0.5}
-    assert "f1" in arms["off"]["means"]
+    assert {arm["measures"]["success"]["value"] for arm in arms.values()} == {0.5}
+    assert "f1" in arms["off"]["measures"]
     assert [arms[name]["hinted"] > 0 for name in ("off", "searching", "tagged-alone", "tagged")] == [
         False, True, False, True,
     ]  # fmt: skip

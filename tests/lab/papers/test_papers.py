@@ -207,7 +207,7 @@ def test_a_row_can_be_the_mean_of_benches_or_a_session_of_an_arm(tmp_path: Path)
     assert (
         [*map(round, [100 * one[0], 100 * one[1]])] == [*map(round, [100 * overall[0], 100 * overall[1]])] == [33, 367]
     )
-    two = made.json["benches"]["two"]["arms"]["notes"]["means"]["memory_tokens"]
+    two = made.json["benches"]["two"]["arms"]["notes"]["measures"]["memory_tokens"]["value"]
     assert overall[2] == (one[2] + two) / 2 > 10
     assert [row["ours"] for row in differences["rows"]] == [[0, 0], [-1, -2], [-1, -2]]
 
