@@ -5,10 +5,9 @@ Every tool takes the session's id, as the protocol itself has no sessions any mo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import wraps
 from typing import Annotated, Any, Final, Literal
 
 from mcp.server import MCPServer
@@ -152,7 +151,7 @@ class UserPreferences(BaseModel):
 
 
 class _Server(MCPServer[Any]):
-    """Says in one sentence what is wrong with the arguments of a tool."""
+    """Says in one sentence why a tool gives nothing: an agent reads it."""
 
     async def call_tool(
         self, name: str, arguments: Object, context: Context[Any, Any] | None = None
@@ -161,11 +160,12 @@ class _Server(MCPServer[Any]):
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
             cause = error.__cause__
-            if not isinstance(cause, ValidationError):
-                raise
-            raise ToolError(
-                f"{name} was not called: {what_is_wrong(cause, 3).lower()}. Call it again with that changed"
-            ) from None
+            if isinstance(cause, ValidationError):
+                wrong = what_is_wrong(cause, 3).lower()
+                raise ToolError(f"{name} was not called: {wrong}. Call it again with that changed") from None
+            if isinstance(cause, HepmError):
+                raise ToolError(str(cause)) from cause
+            raise
 
 
 def mcp_server(runs: LiveRuns) -> MCPServer[Any]:
@@ -177,31 +177,16 @@ def mcp_server(runs: LiveRuns) -> MCPServer[Any]:
         log_level="WARNING",
     )
     tools = _Tools(runs)
-    reading = (
-        *(tools.suggest_next_tools, tools.search_experience, tools.find_tools),
-        *(tools.summarize_the_task, tools.what_failed_here, tools.my_preferences),
-    )
-    for kind, of_kind in (
-        (_READS, reading),
-        (_ADDS, (tools.record_outcome, tools.remember)),
-        (_REMOVES, (tools.forget,)),
-    ):
-        for tool in of_kind:
-            app.tool(annotations=kind)(_explained(tool))
+    app.add_tool(tools.suggest_next_tools, annotations=_READS)
+    app.add_tool(tools.search_experience, annotations=_READS)
+    app.add_tool(tools.find_tools, annotations=_READS)
+    app.add_tool(tools.summarize_the_task, annotations=_READS)
+    app.add_tool(tools.what_failed_here, annotations=_READS)
+    app.add_tool(tools.my_preferences, annotations=_READS)
+    app.add_tool(tools.record_outcome, annotations=_ADDS)
+    app.add_tool(tools.remember, annotations=_ADDS)
+    app.add_tool(tools.forget, annotations=_REMOVES)
     return app
-
-
-def _explained(tool: Callable[..., Any]) -> Callable[..., Any]:
-    """The tool, whose errors of hepm are errors of the protocol: an agent reads their text."""
-
-    @wraps(tool)
-    def explained(*arguments: Any, **named: Any) -> Any:
-        try:
-            return tool(*arguments, **named)
-        except HepmError as error:
-            raise ToolError(str(error)) from error
-
-    return explained
 
 
 class _Tools:
@@ -308,7 +293,7 @@ class _Tools:
         """Keep a lesson for later tasks. No agent is told it before a person approves it."""
         memory, namespace, author = self._runs.memory, NAMESPACE.get(), _author(said_by)
         words = " ".join(without_surrogates(lesson).split())
-        run = self._writable(session_id)
+        run = self._run_of(session_id, writes=True)
         redact = self._runs.ingest_options().redactor
         text = words if redact is None else redact.text(words)
         authors = [_said_by(stored.row) for stored in memory.lessons.pending(namespace=namespace)]
@@ -336,7 +321,7 @@ class _Tools:
         memory, namespace = self._runs.memory, NAMESPACE.get()
         if bool(lesson) == bool(preference):
             raise InputError("say what to forget: a lesson, by its id, or a preference, in its words")
-        self._writable(session_id)
+        self._run_of(session_id, writes=True)
         if lesson:
             stored = memory.lessons.lessons(namespace).get(lesson)
             if stored is None or _said_by(stored.row) not in (_author("agent"), _author("user")):
@@ -366,24 +351,20 @@ class _Tools:
             return UserPreferences(user=user, preferences=[])
         return UserPreferences(user=user, preferences=lines_of(notes.text))
 
-    def _writable(self, session_id: str) -> LiveRun | None:
-        """The run of a session under way, if there is one; ToolError for a token that only reads."""
-        if not WRITES.get():
-            raise InputError("this token may not write")
-        run = self._runs.find(session_id, namespace=NAMESPACE.get())
-        if run is not None:
-            check_own(run.session)
-        return run
+    def _run_of(self, session_id: str, *, writes: bool = False) -> LiveRun | None:
+        """The run of a session under way; None if there is none, and for a token that only reads.
 
-    def _run_of(self, session_id: str) -> LiveRun | None:
-        """The run of a session; in an experiment it begins with its first question, as it draws its arm then.
+        In an experiment it begins with its first question, as it draws its arm then.
 
-        None for a token that only reads.
+        Raises:
+            InputError: something is to be written, which this token may not.
         """
         namespace = NAMESPACE.get()
         if not WRITES.get():
+            if writes:
+                raise InputError("this token may not write")
             return None
-        if self._runs.memory.holdout:
+        if self._runs.memory.holdout and not writes:
             return self._runs.named(session_id, namespace=namespace, door=MCP_DOOR)
         run = self._runs.find(session_id, namespace=namespace)
         if run is not None:
@@ -391,21 +372,14 @@ class _Tools:
         return run
 
     def _may_search(self, session_id: str) -> bool:
-        """Whether a session may read what earlier runs did. In an experiment it says who it is, as it has an arm.
-
-        Raises:
-            ToolError: it does not.
-        """
+        """Whether a session may read what earlier runs did. In an experiment it says who it is, as it has an arm."""
         if not session_id:
             if self._runs.memory.holdout:
                 raise InputError("give the session_id of this task: an experiment is under way")
             return True
         run = self._run_of(session_id)
-        if run is not None:
-            trial = run.session.enter()
-            if trial is not None and trial.shadow:
-                return False
-        return not self._is_control(run)
+        trial = None if run is None else run.session.enter()
+        return not self._is_control(run) and (trial is None or not trial.shadow)
 
     def _is_control(self, run: LiveRun | None) -> bool:
         """Whether memory says nothing to a session: of those that this token cannot record, to none."""
