@@ -26,18 +26,13 @@ def main() -> None:
         code = 130
     try:
         # Python flushes at its very end too, and would complain if the reader is gone.
-        _flush()
+        sys.stdout.flush()
     except OSError:
         # Nothing is left to flush into the pipe that broke.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
         os.close(nowhere)
     raise SystemExit(code)
-
-
-def _flush() -> None:
-    if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison]  # `hepm ... >&-` closes it
-        sys.stdout.flush()
 
 
 def _run(arguments: list[str]) -> int:
@@ -49,13 +44,10 @@ def _run(arguments: list[str]) -> int:
         # Characters that the terminal's encoding lacks are escaped: no tool name may stop an answer.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    # Unknown width, as some terminals report it; tables would be empty.
-    if os.environ.get("COLUMNS") == "0":
-        del os.environ["COLUMNS"]
     try:
         options = [argument for argument in before if argument != "--debug"]
         code = _exit_code(options + arguments[len(before) :])
-        _flush()
+        sys.stdout.flush()
         return code
     except BrokenPipeError:
         # The reader of stdout has gone, as `head` does.

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from hepm.cli import options
 from hepm.cli.commands import argument, command, flag, option
 from hepm.cli.config import read_config
 from hepm.cli.lesson_list import remark_pending
@@ -75,7 +74,6 @@ def ingest(
     from hepm.ingest.prepare import IngestOptions, TrustByTags
     from hepm.ingest.side_by_side import usable_cores
 
-    options.check_sources(runs)
     config = read_config()
     read = ReadOptions(format=format, reward_key=reward_key, success_key=success_key, **asdict(config.ingest))
     # By their names; the descriptions in the runs themselves count, too.
@@ -116,12 +114,7 @@ def store_runs(
 
     # Rejects an unknown format before a store is created.
     read_runs([], reading)
-    # An ingest that fails at its first run leaves no new, empty store.
-    with (
-        options.no_empty_store(place.store),
-        place.create(**created) as memory,
-        Bar("runs read") as bar,
-    ):
+    with place.create(**created) as memory, Bar("runs read") as bar:
         try:
             report = memory.ingest(
                 runs,
@@ -154,7 +147,7 @@ def _print_report(report: IngestReport) -> None:
     for sentence in _remarks_on(report):
         print(sentence)
     if report.rejected:
-        remark(f"{options.unusable(report.rejected)}:")
+        remark(f"{count_of(len(report.rejected), 'input')} could not be used:")
     for rejection in report.rejected[:_SHOWN_REJECTIONS]:
         place = rejection.file
         if rejection.record is not None:

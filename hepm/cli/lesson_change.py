@@ -14,7 +14,6 @@ from hepm.cli.options import (
     StorePlace,
     confirm,
     json_option,
-    no_empty_store,
     place_options,
     print_json,
     read_text,
@@ -44,8 +43,8 @@ def edit(place: StorePlace, lesson: str, text: str) -> None:
     Example: `hepm lesson edit alice "short answers"`
     """
     # Read before the store is opened: a closed standard input creates none.
-    words = read_text("-", "TEXT") if text == "-" else text
-    with no_empty_store(place.store), place.create() as memory:
+    words = read_text("-") if text == "-" else text
+    with place.create() as memory:
         stored = _to_edit(memory, lesson, place.namespace)
         if stored is None or stored.row.kind == "notes":
             user = lesson if stored is None else stored.row.user

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -61,7 +60,7 @@ def _named(memory: Memory, name: str, waiting: list[StoredLesson], namespace: st
     if name in (ALL, SUPPORTED):
         return waiting if name == ALL else []
     if not is_id(name):
-        return approved_in(memory.lessons, read_text(Path(name), "--approve"), name, namespace=namespace)
+        return approved_in(memory.lessons, read_text(name), name, namespace=namespace)
     stored = find_lesson(memory, name, namespace=namespace)
     refuse(stored not in waiting, "--approve", f"{stored.row.id} is not pending ({stored.row.retired or 'live'})")
     return [stored]

@@ -6,8 +6,8 @@ import io
 import json
 import os
 import sys
-from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -16,7 +16,7 @@ import click
 
 from hepm.cli.commands import flag, option, options_as
 from hepm.cli.config import read_config
-from hepm.errors import HepmError, InputError, StoreError
+from hepm.errors import InputError, StoreError
 from hepm.graph.open_store import DEFAULT_STORE, embedded_file
 from hepm.text import count_of, on_one_line
 from hepm.types import DEFAULT_NAMESPACE, Object
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from hepm.memory import Memory
 
 
+FROM_COMMAND: Final = "from the command line"
 _LINES_A_COUNT: Final = 100  # lines that are written between two counts of a bar
 
 speak_option = option(
@@ -78,25 +79,20 @@ class StorePlace:
 
     def open(self) -> Memory:
         """Open the memory for reading; a missing one or an empty namespace is an error."""
-        memory = open_existing(self.store)
-        try:
+        with ExitStack() as closing:
+            memory = closing.enter_context(open_existing(self.store))
             self.namespace = known_namespace(memory, self.namespace, self.store)
-        except BaseException:
-            memory.close()
-            raise
+            closing.pop_all()
         return memory
 
     def create(self, **options: Any) -> Memory:
         """Open the memory, or make it: see `open_memory`. Says so if it chose a namespace that is not the default."""
-        memory = open_memory(self.store, **options)
-        try:
+        with ExitStack() as closing:
+            memory = closing.enter_context(open_memory(self.store, **options))
             chosen = self.namespace or sole_namespace(memory.namespaces())
-        except BaseException:
-            memory.close()
-            raise
+            closing.pop_all()
         if chosen not in (self.namespace, DEFAULT_NAMESPACE):
-            sentence = f"hepm: the namespace is {chosen!r}, the only one in {self.store}; --namespace names another"
-            remark(sentence)
+            remark(f"hepm: the namespace is {chosen!r}, the only one in {self.store}; --namespace names another")
         self.namespace = chosen
         return memory
 
@@ -104,35 +100,31 @@ class StorePlace:
 place_options = options_as("place", StorePlace, store_option, namespace_option)
 
 
-def open_memory(store: str, *, named_by: str = "--store", **about: Any) -> Memory:
-    """Open a memory, or create it, with more arguments of `Memory.open`. `named_by` is the option or argument with its
-    name; `OPENAI_*` variables give the embeddings endpoint.
+def open_memory(store: str, **about: Any) -> Memory:
+    """Open a memory, or create it, with more arguments of `Memory.open`; `OPENAI_*` variables give the embeddings
+    endpoint.
     """
     from hepm.memory import Memory
 
-    chosen = chosen_by(store, named_by)
     # Of embeddings: a store whose embedder is a model of OpenAI's asks it.
     endpoint = (os.environ.get("OPENAI_BASE_URL"), os.environ.get("OPENAI_API_KEY"))
     try:
         return Memory.open(store, endpoint=endpoint, approve=read_config().lessons.approve, **about)
     except StoreError as error:
-        # The user named it: the message has the name already.
-        if chosen == f"from {named_by}":
+        if chosen_by(store) == FROM_COMMAND:  # the message has the name already
             raise
-        raise type(error)(f"{str(error).rstrip('.')}. The store is {store}, {chosen}.") from error
+        raise type(error)(f"{str(error).rstrip('.')}. The store is {store}, {chosen_by(store)}.") from error
 
 
-def open_existing(store: str, *, named_by: str = "--store") -> Memory:
+def open_existing(store: str) -> Memory:
     """Open a memory for reading; a missing one is an error."""
-    check_store(store, named_by)
-    return open_memory(store, named_by=named_by)
+    check_store(store)
+    return open_memory(store)
 
 
-def chosen_by(store: str, named_by: str = "--store") -> str:
+def chosen_by(store: str) -> str:
     """What chose the store, for a sentence."""
-    if named_by != "--store":
-        return f"from {named_by}"
-    # In the order in which they win, but for the option, which may say the same.
+    # In the order in which they win, but for the command line, which may say the same.
     if store == os.environ.get("HEPM_STORE"):
         return "from HEPM_STORE"
     config = read_config()
@@ -140,20 +132,15 @@ def chosen_by(store: str, named_by: str = "--store") -> str:
         return f"from {config.path}"
     if store == DEFAULT_STORE:
         return "the default in this folder"
-    return "from --store"
+    return FROM_COMMAND
 
 
-def check_store(store: str, named_by: str = "--store") -> None:
+def check_store(store: str) -> None:
     """Reject a missing file."""
     file = embedded_file(store)
     if file is not None and not file.exists():
-        chosen = chosen_by(store, named_by)
-        option = ""
-        if chosen == f"from {named_by}":
-            option = f" --store {store}"
         raise click.BadParameter(
-            f"there is no memory at {file}, {chosen}. Make one with `hepm ingest RUNS{option}`.",
-            param_hint=named_by,
+            f"there is no memory at {file}, {chosen_by(store)}. Make one with `hepm ingest RUNS --store {store}`."
         )
 
 
@@ -164,7 +151,7 @@ def sole_namespace(namespaces: Sequence[str]) -> str:
     return DEFAULT_NAMESPACE
 
 
-def known_namespace(memory: Memory | Store, namespace: str, store: str, named_by: str = "--store") -> str:
+def known_namespace(memory: Memory | Store, namespace: str, store: str) -> str:
     """The namespace, if something is stored in it; else it is likely misspelt. "" for the store's only one."""
     namespaces = memory.namespaces()
     namespace = namespace or sole_namespace(namespaces)
@@ -173,7 +160,7 @@ def known_namespace(memory: Memory | Store, namespace: str, store: str, named_by
         if namespaces:
             there = f"There are: {', '.join(namespaces)}."
         raise click.BadParameter(
-            f"nothing is stored in {namespace!r}. {there} The store is {store}, {chosen_by(store, named_by)}.",
+            f"nothing is stored in {namespace!r}. {there} The store is {store}, {chosen_by(store)}.",
             param_hint="--namespace",
         )
     return namespace
@@ -202,60 +189,20 @@ def confirm(question: str) -> None:
     Raises:
         click.Abort: the answer is no.
     """
-    refuse(not sys.stdin or not sys.stdin.isatty(), "", f"{question} Add --yes to do so, or --dry-run to see which.")
+    refuse(not sys.stdin.isatty(), "", f"{question} Add --yes to do so, or --dry-run to see which.")
     click.confirm(question[0].upper() + question[1:], abort=True, err=True)
 
 
-@contextmanager
-def no_empty_store(store: str) -> Generator[None]:
-    """Delete a store that was created inside and is empty at the end, whatever ended it."""
-    file = embedded_file(store)
-    existed = file is None or file.exists()
-    try:
-        yield
-    finally:
-        if file is not None and not existed and file.exists():
-            # A file of no bytes is no store yet.
-            empty = not file.stat().st_size
-            with suppress(HepmError):
-                if not empty:
-                    with open_memory(str(file)) as memory:
-                        empty = not memory.namespaces()
-            # With a log, another process has opened it meanwhile, and may be storing runs.
-            if empty and not file.with_name(file.name + "-wal").exists():
-                file.unlink()
-
-
 def unusable(rejected: Sequence[Rejection]) -> str:
-    """How many files and records an ingest could not use, for a sentence."""
-    # A rejection without a record is of a whole file.
-    files = sum(rejection.record is None for rejection in rejected)
-    records = len(rejected) - files
-    parts: list[str] = []
-    if files:
-        parts.append(f"{count_of(files, 'file')} could not be read")
-    if records:
-        parts.append(f"{count_of(records, 'record')} could not be used")
-    return ", ".join(parts)
+    """How many files and records an ingest could not use, and why the first, for a sentence."""
+    first = rejected[0]
+    return f"{count_of(len(rejected), 'input')} could not be used, such as {first.file}: {first.reason}"
 
 
-def remark_unusable(rejected: Sequence[Rejection]) -> None:
-    """Say how much could not be used, and why the first."""
-    if rejected:
-        first = rejected[0]
-        remark(f"hepm: {unusable(rejected)}{', the first' if len(rejected) > 1 else ''}: {first.file}: {first.reason}")
-
-
-def check_sources(sources: Sequence[str], hint: str = "RUNS") -> None:
-    """Refuse to read a closed standard input; `hint` names the argument that may be -."""
-    refuse("-" in sources and sys.stdin is None, hint, "standard input is closed: there is nothing to read behind -")
-
-
-def read_text(path: Path | str, hint: str) -> str:
+def read_text(path: Path | str) -> str:
     """The text of a file, or of standard input for -."""
-    name = str(path)
+    name, content = str(path), b""
     if name == "-":
-        check_sources(["-"], hint)
         name, content = "standard input", sys.stdin.buffer.read()
     else:
         content = Path(path).read_bytes()
@@ -269,7 +216,7 @@ def read_messages_file(path: Path) -> list[Object]:
     """OpenAI chat messages: a JSON list, or an object that holds one as "messages"."""
     from hepm.ingest.records import without_surrogates
 
-    text = read_text(path, "--messages")
+    text = read_text(path)
     try:
         messages: Any = without_surrogates(json.loads(text))
     except (ValueError, RecursionError) as error:
@@ -298,19 +245,13 @@ def remark(text: str) -> None:
 
 
 def print_json(value: object) -> None:
-    """Print one line of JSON, in ASCII on a terminal and where the encoding is not UTF-8."""
-    # Tests and notebooks replace stdout by streams without an encoding.
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    print(json.dumps(value, ensure_ascii=_on_a_terminal() or not encoding.lower().startswith("utf")))
-
-
-def _on_a_terminal() -> bool:
-    return sys.stdout is not None and sys.stdout.isatty()  # pyright: ignore[reportUnnecessaryComparison]  # closed: None
+    """Print one line of JSON, in ASCII."""
+    print(json.dumps(value))
 
 
 def raw(text: str) -> str:
     """Data for stdout: exact in a pipe or a file; on a terminal with control characters escaped."""
-    if not _on_a_terminal():
+    if not sys.stdout.isatty():
         return text
     return "\n".join(map(on_one_line, text.split("\n")))
 

@@ -266,7 +266,7 @@ def cypher(
         raise click.BadParameter("name a question, write Cypher, or list all with --list", param_hint="QUERY")
     text = query
     if query == "-":
-        text = options.read_text("-", "QUERY")
+        text = options.read_text("-")
     # One word is the name of a question: no query in Cypher is that short.
     named = question(text.strip()) if re.fullmatch(r"\s*\w+\s*", text) else None
     values = _values(param, named)

@@ -13,7 +13,6 @@ from hepm.cli.commands import PATH, argument, command, flag, option
 from hepm.cli.options import (
     Bar,
     StorePlace,
-    check_sources,
     check_target,
     format_option,
     json_option,
@@ -102,7 +101,7 @@ def write_for_agents(
     from hepm.experience.lesson_files import has_section, lessons_for_file, section_of, with_section
 
     check_target(target, place.store)
-    former = options.read_text(target, "PATH") if target.exists() else ""
+    former = options.read_text(target) if target.exists() else ""
     namespace = place.namespace
     lessons, left_out = lessons_for_file(bank, namespace=namespace, every=every, pending=pending)
     # A section that was written before is emptied: its lessons no longer hold.
@@ -141,7 +140,7 @@ def check(place: StorePlace, file: Path, runs: tuple[str, ...], as_json: bool, f
     from hepm.memory.reporting import check_file
     from hepm.report.check import lines_to_check
 
-    lines = lines_to_check(options.read_text(file, "FILE"), str(file))
+    lines = lines_to_check(options.read_text(file), str(file))
     with _memory_of(runs, place, format) as memory, Bar("counting rules"):
         checked = check_file(memory, lines, namespace=place.namespace)
     if as_json:
@@ -165,7 +164,6 @@ def _memory_of(runs: tuple[str, ...], place: StorePlace, format: str) -> Generat
         with place.open() as memory:
             yield memory
         return
-    check_sources(runs)
     from hepm.ingest import ReadOptions
     from hepm.ingest.prepare import IngestOptions
     from hepm.memory import Memory
@@ -180,7 +178,8 @@ def _memory_of(runs: tuple[str, ...], place: StorePlace, format: str) -> Generat
                 options=IngestOptions(vectors=False),
                 on_batch=lambda so_far: bar.show(so_far.read),
             )
-        options.remark_unusable(read.rejected)
+        if read.rejected:
+            remark(f"hepm: {options.unusable(read.rejected)}")
         if not read.stored:
             raise InputError(f"no run could be read from {', '.join(runs)}.")
         yield memory

@@ -49,7 +49,6 @@ def eval_runs(
     from hepm.ingest.side_by_side import usable_cores
 
     # All misuse is said before anything is read, which may take minutes.
-    options.check_sources(runs)
     named: Sequence[str] = method
     if "all" in method:
         named = [each.name for each in all_methods()]
@@ -112,7 +111,8 @@ def _read_records(sources: Sequence[str], format: str, bar: Bar, most_chars: int
     if not complete:
         read_of = f"a sample of {count_of(len(records), 'run')} was read"
         remark(f"{read_of}, of a large file its first ones; --all reads all")
-    options.remark_unusable(rejected)
+    if rejected:
+        remark(f"hepm: {options.unusable(rejected)}")
     return records
 
 

@@ -278,7 +278,7 @@ def _advise(store: str, namespaces: Sequence[str], *, as_json: bool) -> None:
         print_json({"advice": [obstacle.to_json() for obstacle in hindrances]})
         return
     where = ""
-    if options.chosen_by(store) == "from --store":
+    if options.chosen_by(store) == options.FROM_COMMAND:
         where = f" --store {shlex.quote(store)}"
     for obstacle in hindrances:
         command = obstacle.command.replace(" --namespace ", f"{where} --namespace ")

@@ -113,7 +113,6 @@ def import_(place: StorePlace, paths: tuple[str, ...], as_json: bool) -> None:
     from hepm.ingest import ReadOptions
     from hepm.ingest.prepare import IngestOptions
 
-    options.check_sources(paths, "PATHS")
     # Not redacted again: secrets were removed when the runs were first stored.
     report = store_runs(place, ReadOptions("hepm"), IngestOptions(redactor=None), paths, (), {}, as_json=as_json)
     if not report.read and not report.lessons:
@@ -139,9 +138,9 @@ def copy(source: str, target: str, namespace: tuple[str, ...]) -> None:
         )
     # Two names of one store would compare it with itself.
     refuse(_address_of(source) == _address_of(target), "TARGET", "name another store than the source")
-    with options.open_existing(source, named_by="SOURCE") as memory:
+    with options.open_existing(source) as memory:
         namespaces = namespace or memory.namespaces()
-        names = [options.known_namespace(memory, name, source, "SOURCE") for name in namespaces]
+        names = [options.known_namespace(memory, name, source) for name in namespaces]
         # Opened after the names are checked: a wrong name must leave no empty store behind.
         total = sum(memory.totals(namespace=name).trajectories for name in names)
         with _target(target, memory) as filled, Bar("runs copied and compared") as bar:
@@ -177,4 +176,4 @@ def _target(target: str, source: Memory) -> Memory:
     success_from = None
     if file is not None and not file.exists():
         success_from = source.header.success_from
-    return options.open_memory(target, named_by="TARGET", counting=source.header.counting, success_from=success_from)
+    return options.open_memory(target, counting=source.header.counting, success_from=success_from)

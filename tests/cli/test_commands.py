@@ -18,7 +18,7 @@ import pytest
 
 from hepm.cli.commands import GROUPS, app
 from tests.cli.chats import chat, chats, write
-from tests.faults.command import HEPM, hepm, one_sentence, quick
+from tests.faults.command import hepm, one_sentence, quick
 
 REPORT = {"read", "stored", "duplicates", "unlabelled", "without_calls", "rejected", "by_format"}
 
@@ -65,32 +65,9 @@ def test_an_ingest_counts_what_it_read_stored_knew_and_could_not_use(tmp_path: P
     assert (rejected["file"], rejected["record"]) == (str(log), 7)
 
 
-@pytest.mark.parametrize("wrong", [["missing.jsonl"], ["--embedder", "no such one"], ["--format", "no such one"]])
-def test_a_failed_first_ingest_leaves_no_store_and_no_log_behind(log: Path, tmp_path: Path, wrong: list[str]) -> None:
-    sources = wrong if len(wrong) == 1 else [str(log), *wrong]
-    one_sentence(quick("ingest", *sources, "--store", tmp_path / "new.hepm"))
-    assert [path.name for path in tmp_path.iterdir()] == ["runs.jsonl"]
-
-
 def test_a_failed_ingest_leaves_a_store_that_was_there(store: Path) -> None:
     one_sentence(quick("ingest", "missing.jsonl", "--store", store))
     assert totals(store)["trajectories"] == 24
-
-
-def test_an_empty_store_that_somebody_else_has_open_is_left_to_them(tmp_path: Path) -> None:
-    store = tmp_path / "new.hepm"
-    with subprocess.Popen(
-        [HEPM, "ingest", "-", "--store", store], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as slow:
-        assert slow.stdin is not None
-        while not Path(f"{store}-wal").exists():
-            assert slow.poll() is None
-        assert quick("ingest", "missing.jsonl", "--store", store).code == 1
-        assert store.exists()
-        slow.stdin.write(write(tmp_path / "runs.jsonl", chats(1)).read_bytes())
-        slow.stdin.close()
-        assert slow.wait() == 0
-    assert totals(store)["trajectories"] == 2
 
 
 def totals(store: Path, namespace: str = "default") -> dict[str, int]:

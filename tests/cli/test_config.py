@@ -46,7 +46,7 @@ def test_the_file_names_store_and_namespace_of_all_commands(folder: Path) -> Non
 def test_an_option_wins_over_a_variable_and_that_over_the_file_and_that_over_the_default(folder: Path) -> None:
     configure(folder, 'store = "file.hepm"\n')
     named = ("stats", "--store", "option.hepm")
-    assert "option.hepm, from --store" in run(folder, *named, HEPM_STORE="variable.hepm").err
+    assert "option.hepm, from the command line" in run(folder, *named, HEPM_STORE="variable.hepm").err
     assert "variable.hepm, from HEPM_STORE" in run(folder, "stats", HEPM_STORE="variable.hepm").err
     assert "file.hepm, from hepm.toml" in run(folder, "stats").err
     (folder / "hepm.toml").unlink()

@@ -23,15 +23,15 @@ def test_one_run_and_one_record_are_told_in_the_singular(tmp_path: Path) -> None
     assert answer.out.startswith("1 run stored, 0 known before")
     assert "\n1 of them without a tool call: nothing is learned there\n" in answer.out
     assert "\n1 of them without an outcome, counting for nothing yet: " in answer.out
-    assert answer.err.startswith("1 record could not be used:\n")
+    assert answer.err.startswith("1 input could not be used:\n")
 
 
 def test_a_file_that_is_not_there_is_no_record(tmp_path: Path) -> None:
     log = write(tmp_path / "runs.jsonl", [chat("a", [], task="t"), {"id": "broken", "messages": 7}])
     answer = quick("ingest", log, "nothere.json", "--store", tmp_path / "s.hepm")
-    assert answer.err.startswith("1 file could not be read, 1 record could not be used:\n")
+    assert answer.err.startswith("2 inputs could not be used:\n")
     alone = quick("ingest", "nothere.json", "--store", tmp_path / "s.hepm")
-    assert alone.err == "1 file could not be read:\n  nothere.json: there is no such file or folder\n"
+    assert alone.err == "1 input could not be used:\n  nothere.json: there is no such file or folder\n"
 
 
 def test_many_runs_are_told_in_the_plural(tmp_path: Path) -> None:

@@ -22,23 +22,6 @@ def store(tmp_path: Path) -> Path:
     [
         ["prompt", "--messages", "-"],
         ["lesson", "edit", "alice", "-"],
-        ["import", "-"],
-        ["ingest", "-"],
-        ["cypher", "-"],
-    ],
-    ids=" ".join,
-)
-def test_a_closed_standard_input_is_a_misuse(store: Path, command: list[str]) -> None:
-    answer = quick(*command, "--store", store, stdin=None)
-    assert "standard input is closed" in one_sentence(answer)
-    assert answer.code == 2
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["prompt", "--messages", "-"],
-        ["lesson", "edit", "alice", "-"],
         ["cypher", "-"],
     ],
     ids=" ".join,

@@ -55,9 +55,9 @@ def _given(command: BenchCommand, arms: Sequence[Arm]) -> KnownMemory | None:
     digesting = [arm.name for arm in arms if arm.digests]
     refuse(digesting, "--memory", f"{', '.join(digesting)} digest the runs of this bench: leave --memory out")
     store = command.shared.stand_ins.get(learning.memory, learning.memory)
-    check_store(store, "--memory")
+    check_store(store)
     memory = command.stack.enter_context(open_known(store))
-    memory.namespace = known_namespace(memory, learning.namespace, store, "--memory")
+    memory.namespace = known_namespace(memory, learning.namespace, store)
     return memory
 
 
