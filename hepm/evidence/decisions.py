@@ -19,6 +19,7 @@ from hepm.graph.delta import (
     FAILED,
     USER_SPOKE,
     flags_of,
+    numbers_of,
     request_of,
     said_text,
     steps_in,
@@ -233,7 +234,7 @@ class Situation:
         place: The last tool, and how its call ended.
         past: All calls so far, oldest first.
         facts: What results and messages said, and what was called, by source.
-        words: Of the request.
+        words: Of the request, and the numbers and ids in it.
         again: Tools that were called since the user last wrote.
     """
 
@@ -241,6 +242,7 @@ class Situation:
     past: Sequence[ToolName]
     facts: Facts
     words: frozenset[str]
+    numbers: frozenset[str]
     again: AbstractSet[ToolName]
 
     @classmethod
@@ -255,8 +257,10 @@ class Situation:
         earlier = len(past) if START in after else max(len(past) - len(after), 0)
         past = [*past[:earlier], *sorted(past[earlier:])]
         facts = known_before(state, past)
-        words = words_of(request_of(said_text(state)))
-        return cls(CallPlace(last_of(after), state.failed), past, facts, words, frozenset(past[state.earlier :]))
+        request = request_of(said_text(state))
+        words, numbers = words_of(request), numbers_of(request)
+        place = CallPlace(last_of(after), state.failed)
+        return cls(place, past, facts, words, numbers, frozenset(past[state.earlier :]))
 
     @classmethod
     def before(cls, decision: Decision, names: Sequence[FactName]) -> Situation:
@@ -267,7 +271,8 @@ class Situation:
             for number, value in zip(numbers, segment.value_F.tolist(), strict=True):
                 name = names[number]
                 facts.setdefault(name.source, {})[name.fact] = value
-        return cls(decision.place, decision.past, facts, decision.run.words, decision.again)
+        run = decision.run
+        return cls(decision.place, decision.past, facts, run.words, numbers_of(run.request), decision.again)
 
 
 def known_before(state: StateSummary, past: Sequence[ToolName], user: str = "") -> Facts:

@@ -203,7 +203,7 @@ class Learned:
             # What is there says more than what is missing.
             like = like._replace(both=bool(conditions) and conditions[-1].holds(situation.facts))
         said = stems_of_words(situation.facts)
-        vote = self.requests.vote(cosine_R, situation.past)
+        vote = self.requests.vote(cosine_R, situation.past, situation.numbers)
         found = self._found(place, like, cosine_R, vote, situation.past, situation.again, said, allowed, witness or {})
         if place is None or like is None:
             return found
@@ -241,7 +241,7 @@ class Learned:
         if known:
             left_R = np.arange(len(left_R)) != run
         cosine_R = np.where(left_R, cosine_R, -1.0)
-        vote = requests.vote(cosine_R, past)
+        vote = requests.vote(cosine_R, past, requests.numbers_R[run])
         forest_N, small_N = place.like_unseen(row)
         left_N = left_R[place.run_N]
         like = _Like(forest_N * left_N, small_N & left_N, cosine_R[place.run_N])
@@ -398,7 +398,7 @@ class Learned:
                 nearest.get(tool, 0.0) if nearest else part,
                 tool in again,
                 self.named(tool, said),
-                vote.likeness,
+                vote.known,
                 few,
                 vote.followed,
             )

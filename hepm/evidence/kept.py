@@ -29,7 +29,7 @@ from hepm.types import USER_SIDE
 
 _log = logging.getLogger("hepm")
 
-FORMAT: Final = 5
+FORMAT: Final = 6
 """Raised when the file, or what a number in it means, changes: older ones are learned again."""
 _ARRAYS: Final[Mapping[str, Callable[[PlaceEvidence], NDArray[Any]]]] = {
     "forest_test": lambda known: known.forest.test_M,
@@ -97,7 +97,8 @@ def keep(file: Path, kept: KeptEvidence) -> None:
         arrays[name] = np.concatenate([array.ravel() for array in of_places])
         shapes[name] = [array.shape for array in of_places]
     requests = evidence.requests
-    runs = zip(requests.run_ids, map(sorted, requests.words_R), requests.calls_R, strict=True)
+    words, numbers = map(sorted, requests.words_R), map(sorted, requests.numbers_R)
+    runs = zip(requests.run_ids, words, numbers, requests.calls_R, strict=True)
     texts = {
         "format": FORMAT,
         "about": kept.about,
@@ -201,10 +202,11 @@ def _evidence(texts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> L
         asked = Questions([FactTest(source, fact, above, tuple(others)) for source, fact, above, others in tests])
         forest, small = Nodes(forest_test, forest_after), Nodes(small_test, small_after)
         places[CallPlace(tool, failed)] = PlaceEvidence(seen, tuple(tools), asked, forest, small, *rows)
-    ids, words, calls = zip(*texts["runs"], strict=True)
+    ids, words, named, calls = zip(*texts["runs"], strict=True)
     requests = Requests.from_words(
         list(ids),
         [frozenset(of_run) for of_run in words],
+        [frozenset(of_run) for of_run in named],
         [tuple(of_run) for of_run in calls],
         arrays["family_R"],
         arrays["won_R"],

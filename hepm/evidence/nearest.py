@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.evidence.decisions import BoolArray, LabelledRun
+from hepm.graph.delta import numbers_of
 from hepm.types import ToolName
 
 VOTERS: Final = 5
@@ -43,11 +44,18 @@ class NearestVote:
         share: Of the votes for each tool, and for `END`; none if no run has a word of the request.
         likeness: Cosine of this run's request with the most similar one.
         followed: How far the runs that vote match the last calls, in [0, 1].
+        elsewhere: Whether all of the likeliest requests have other numbers or ids: another order, in the same words.
     """
 
     share: Mapping[ToolName, float]
     likeness: float
     followed: float
+    elsewhere: bool = False
+
+    @property
+    def known(self) -> float:
+        """The likeness as far as it says that this request itself is known: 0 of another order in the same words."""
+        return 0.0 if self.elsewhere else self.likeness
 
 
 @dataclass(slots=True, eq=False)
@@ -55,13 +63,14 @@ class Requests:
     """The requests of R labelled runs, compared by what is rare among them, and the calls of each.
 
     Attributes:
-        run_ids, words_R, calls_R, family_R, won_R: Of each run: its id, the words of its request, its calls in listed
-            order, the number of its family, whether it succeeded.
+        run_ids, words_R, numbers_R, calls_R, family_R, won_R: Of each run: its id, the words of its request, the
+            numbers and ids in it, its calls in listed order, the number of its family, whether it succeeded.
         families: Numbers of the families by name (see `hepm.evidence.decisions.LabelledRun.case`).
     """
 
     run_ids: list[str]
     words_R: list[frozenset[str]]
+    numbers_R: list[frozenset[str]]
     calls_R: list[tuple[ToolName, ...]]
     family_R: NDArray[np.intp]
     won_R: BoolArray
@@ -81,6 +90,7 @@ class Requests:
         return cls.from_words(
             [run.id for run in runs],
             words_R,
+            [numbers_of(run.request) for run in runs],
             calls_R,
             np.array(family_R, dtype=np.intp),
             np.array([run.won for run in runs], dtype=np.bool_),
@@ -92,6 +102,7 @@ class Requests:
         cls,
         run_ids: list[str],
         words_R: list[frozenset[str]],
+        numbers_R: list[frozenset[str]],
         calls_R: list[tuple[ToolName, ...]],
         family_R: NDArray[np.intp],
         won_R: BoolArray,
@@ -109,7 +120,7 @@ class Requests:
         for word, runs in arrays.items():
             square_R[runs] += rarity[word] ** 2
         length_R = np.maximum(np.sqrt(square_R), _ROUNDING)
-        return cls(run_ids, words_R, calls_R, family_R, won_R, families, arrays, rarity, length_R, unknown)
+        return cls(run_ids, words_R, numbers_R, calls_R, family_R, won_R, families, arrays, rarity, length_R, unknown)
 
     def with_run(self, run: LabelledRun) -> Requests:
         """The same with one run more; words keep their rarity."""
@@ -124,6 +135,7 @@ class Requests:
         return Requests(
             [*self.run_ids, run.id],
             [*self.words_R, run.words],
+            [*self.numbers_R, numbers_of(run.request)],
             [*self.calls_R, run.calls],
             np.append(self.family_R, family),
             np.append(self.won_R, run.won),
@@ -150,16 +162,23 @@ class Requests:
         """Whether a known request has one of these words."""
         return not words.isdisjoint(self._holders.keys())
 
-    def vote(self, cosine_R: NDArray[np.float64], past: Sequence[ToolName]) -> NearestVote:
+    def vote(
+        self, cosine_R: NDArray[np.float64], past: Sequence[ToolName], numbers: AbstractSet[str] = frozenset()
+    ) -> NearestVote:
         """What the successful runs of the likeliest requests did after these calls, oldest first.
 
         Args:
             cosine_R: Of their requests with this one; those below 0 do not vote.
+            numbers: Numbers and ids in this one.
         """
         cosine_R = np.where(self.won_R, cosine_R, -1.0)
         likeness = max(float(cosine_R.max(initial=0.0)), 0.0)
         votes: list[tuple[float, int, ToolName]] = []
-        for run in self._voters(cosine_R):
+        voters = self._voters(cosine_R)
+        elsewhere = bool(voters) and all(
+            numbers and self.numbers_R[run] and numbers.isdisjoint(self.numbers_R[run]) for run in voters
+        )
+        for run in voters:
             if not self.calls_R[run]:
                 continue
             match, following = aligned(self.calls_R[run], past)
@@ -167,7 +186,7 @@ class Requests:
                 match = min(match, LONGEST)
                 votes.append((float(cosine_R[run]) + PER_CALL * match, match, following))
         if not votes:
-            return NearestVote({}, likeness, 0.0)
+            return NearestVote({}, likeness, 0.0, elsewhere)
         strongest = max(strength for strength, *_ in votes)
         share: dict[ToolName, float] = {}
         matches = 0.0
@@ -177,7 +196,7 @@ class Requests:
             matches += weight * match
         total = sum(share.values())
         followed = matches / total / min(len(past), LONGEST) if past else 1.0
-        return NearestVote({tool: part / total for tool, part in share.items()}, likeness, followed)
+        return NearestVote({tool: part / total for tool, part in share.items()}, likeness, followed, elsewhere)
 
     def called_by_alike(self, words: AbstractSet[str]) -> dict[ToolName, float]:
         """What the successful runs of the likeliest requests called: each tool's share of their votes, in [0, 1].

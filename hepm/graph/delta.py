@@ -40,6 +40,7 @@ _FIRST_HINTED: Final = 64
 _MOST_REFUSED: Final = 256  # pairs of a run
 
 _WORD: Final = re.compile(r"[^\W\d_]{3,}")
+_NUMBER: Final = re.compile(r"\w*\d\w*")
 _IGNORED: Final = b"0123456789 \t\n\r\f\v"  # bytes that make no difference between two texts of a state
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -425,6 +426,12 @@ def request_of(said: str) -> str:
 def words_of(request: str) -> frozenset[str]:
     """The words of a request, in lower case: three or more letters, no digits."""
     return frozenset(_WORD.findall(request.lower()))
+
+
+@lru_cache(maxsize=65_536)
+def numbers_of(request: str) -> frozenset[str]:
+    """The numbers and ids of a request, in lower case: what has a digit."""
+    return frozenset(_NUMBER.findall(request.lower()))
 
 
 def flags_of(state: StateSummary) -> int:

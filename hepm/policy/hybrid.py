@@ -11,6 +11,7 @@ from hepm.evidence.chance import UNMEASURED, Chance
 from hepm.evidence.decisions import Situation
 from hepm.evidence.engine import KNOWN, Counted, Findings, Learned
 from hepm.evidence.nearest import END
+from hepm.evidence.place import PlaceEvidence
 from hepm.evidence.upkeep import live_evidence
 from hepm.evidence.values import Way
 from hepm.graph.delta import said_text
@@ -33,7 +34,7 @@ FEWEST_WORKED: Final = 1.2
 """and successes with the way that did better;"""
 FEWEST_COUNTED: Final = 2
 """as many decisions of each at least, since these are what a warning says."""
-OUTSTANDING: Final = 0.55
+OUTSTANDING: Final = 0.65
 """Part of the successes that no warning is of, from which on a fork speaks for a tool,"""
 PROMISING: Final = 0.5
 """if the lower bound of what it achieves is this much,"""
@@ -42,15 +43,18 @@ PLAUSIBLE: Final = 0.1
 ELSEWHERE: Final = 0.5
 """The chance of a way that worked for the nearest requests in other situations only, as a part of what it achieved."""
 BACKED: Final = 2.0
-"""Effective decisions that worked, behind a tool that is named where the request is new."""
+"""Effective decisions that worked, behind a tool that is named where the request is new,"""
+FITTING: Final = 0.6
+"""and its share of what worked in such situations, as where a request is known for sure."""
+BRANCHES: Final = 30
+"""Decisions at a place, from which on a way that a fifth of them ask for would have shown: in fewer, what all did is
+no evidence for the next one, unless something tells the decisions there apart."""
 HALF: Final = 0.4
 """Of the first tool's score in the rank, from which on a further one is named."""
 REPEATED: Final = 0.5
 """Share of the nearest runs' vote from which on a tool may be named that was called since the user wrote."""
 ALIKE: Final = 0.9
-"""Likeness of the nearest request, and share of its vote, from which on a request is known for sure,"""
-FITTING: Final = 0.6
-"""if the tool has this share of what worked in such situations, too."""
+"""Likeness of the nearest request, and share of its vote, from which on a request is known for sure."""
 OF_SURE: Final = 0.5
 """The floor of such a tool's chance."""
 DONE: Final = 0.5
@@ -90,7 +94,7 @@ class Spoken:
         named: Tools with their chances, the first one first.
         warned: Tools to avoid, most failures first.
         fork: Whether the first is named since others fail here.
-        silence: If no tool is named: "user", "done", "failed", "again" or "unsure".
+        silence: If no tool is named: "user", "done", "failed", "again", "few" or "unsure".
     """
 
     named: Mapping[ToolName, float]
@@ -149,6 +153,8 @@ def spoken(
             continue
         likely = found.chance.get(tool, 0.0) * (works or {}).get(tool, 1.0) * _achieved(found.ways.get(tool))
         if not named and likely < _floor(tool, found, chance, floors):
+            few = likely >= floors.chance and _may_hide_a_branch(found.place)
+            silence = silence or ("few" if few else "unsure")
             break
         if named and (likely < floors.further or score < HALF * found.rank[next(iter(named))]):
             continue
@@ -198,18 +204,24 @@ def _is_repeated(tool: ToolName, found: Findings) -> bool:
 def _floor(tool: ToolName, found: Findings, chance: Chance, floors: Floors) -> float:
     """The chance that a first tool needs; above 1 if too few cases stand behind it."""
     vote = found.vote
-    sure = ALIKE <= vote.likeness > chance.sure + _ROUNDING and vote.share.get(tool, 0.0) >= ALIKE
+    sure = ALIKE <= vote.known > chance.sure + _ROUNDING and vote.share.get(tool, 0.0) >= ALIKE
+    fits = found.share.get(tool, 0.0) >= FITTING
     way = found.ways.get(tool)
     backed = way is not None and way.worked >= BACKED
-    if sure and found.share.get(tool, 0.0) >= FITTING and _achieved(way) == 1:
+    if sure and fits and _achieved(way) == 1:
         if backed and not chance.measured:
             return min(floors.chance, floors.known, UNMEASURED)
         return min(floors.chance, floors.known, OF_SURE)
     if floors.chance <= OF_SURE:  # for agents that weigh what is stated
         return floors.chance
-    if chance.known(vote.likeness) >= KNOWN:
+    if chance.known(vote.known) >= KNOWN:
         return min(floors.chance, floors.known)
-    return floors.chance if backed else 2.0
+    return floors.chance if backed and fits and not _may_hide_a_branch(found.place) else 2.0
+
+
+def _may_hide_a_branch(place: PlaceEvidence | None) -> bool:
+    """Whether nothing tells the decisions at a place apart, and they are too few to say that nothing could."""
+    return place is None or (place.small.test_M[0] < 0 and place.seen < BRANCHES)
 
 
 class _Answer(NamedTuple):
@@ -365,6 +377,7 @@ def _why_silent(answer: _Answer) -> str:
         "done": "runs like this one were done here",
         "failed": failed,
         "again": f"the likeliest next call is {shown} again",
+        "few": f"too few runs came here to know when another call than {shown} is right",
     }
     if answer.spoken.silence in silences:
         return silences[answer.spoken.silence]
@@ -412,7 +425,8 @@ def _reasons(answer: _Answer, tool: ToolName) -> list[str]:
         reasons.append(f"{conditions} ({counts})" if conditions else counts)
     vote = found.vote.share.get(tool, 0.0)
     if vote >= REPEATED and found.vote.likeness >= ALIKE:
-        reasons.append("runs with the same request did so")
+        same = "a request in the same words" if found.vote.elsewhere else "the same request"
+        reasons.append(f"runs with {same} did so")
     return reasons
 
 

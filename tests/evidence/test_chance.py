@@ -127,8 +127,8 @@ def test_fewer_than_the_fewest_decisions_measure_nothing(tmp_path: Path) -> None
         assert all(chance <= UNMEASURED for chance in found.chance.of({"refund": SURE}).values())
 
 
-def asked(memory: Memory, **options: object) -> Suggestions:
-    state = StateSummary(said=("Refund parcel 99, it broke",), tools=("look",))
+def asked(memory: Memory, *, parcel: int = 99, **options: object) -> Suggestions:
+    state = StateSummary(said=(f"Refund parcel {parcel}, it broke",), tools=("look",))
     return memory.suggest("look", history=["look"], state=state, **options)  # type: ignore[arg-type]
 
 
@@ -137,7 +137,8 @@ def test_a_young_memory_names_only_what_all_runs_of_the_same_request_did_unless_
 ) -> None:
     with Memory.open(tmp_path) as memory:
         memory.ingest(refunds(4))
-        assert [one.tool for one in asked(memory)] == ["refund"]
+        assert [one.tool for one in asked(memory, parcel=1)] == ["refund"]
+        assert "right in" in str(asked(memory).abstained)
         other = StateSummary(said=("My parcel is late, refund it",), tools=("look",))
         found = memory.suggest("look", history=["look"], state=other)
         assert "no tool is sure enough (best refund: right in " in str(found.abstained)

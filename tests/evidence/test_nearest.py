@@ -9,20 +9,21 @@ import pytest
 
 from hepm.evidence.decisions import LabelledRun
 from hepm.evidence.nearest import END, MOST_VOTERS, NearestVote, Requests, aligned
-from hepm.graph.delta import request_of, words_of
+from hepm.graph.delta import numbers_of, request_of, words_of
 
 Known = tuple[str, Sequence[str]]
 
 
 def labelled(number: int, request: str, calls: Sequence[str], *, won: bool = True) -> LabelledRun:
-    return LabelledRun(number, f"r{number}", won, "", "", "", words_of(request), tuple(calls), family=f"r{number}")
+    words = words_of(request)
+    return LabelledRun(number, f"r{number}", won, "", "", "", words, tuple(calls), family=f"r{number}", request=request)
 
 
 def vote(runs: Sequence[Known], request: str, past: Sequence[str], *, lost: Sequence[Known] = ()) -> NearestVote:
     known = [labelled(number, *run) for number, run in enumerate(runs)]
     known += [labelled(len(known) + number, *run, won=False) for number, run in enumerate(lost)]
     requests = Requests.of(known)
-    return requests.vote(requests.cosines(words_of(request)), past)
+    return requests.vote(requests.cosines(words_of(request)), past, numbers_of(request))
 
 
 def first(of: NearestVote) -> str:
@@ -39,6 +40,21 @@ def test_runs_with_the_likeliest_request_vote_for_what_followed_the_longest_matc
     second_look = vote(runs, "my lamp came broken", ["look", "refund", "look"])
     assert (first(first_look), first(second_look)) == ("refund", "close")
     assert second_look.followed == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("request_", "known"),
+    [
+        ("refund order W-17", True),
+        ("refund order w-17 of 3 May", True),
+        ("refund order", True),
+        ("refund order W-18", False),
+    ],
+)
+def test_a_request_in_the_same_words_is_known_unless_it_names_another_number(request_: str, known: bool) -> None:
+    found = vote([("refund order W-17", ["look"]), ("refund order W-16", ["look"])], request_, [])
+    assert (found.known > 0) is known
+    assert found.share == {"look": pytest.approx(1.0)}
 
 
 def test_shares_of_a_vote_sum_to_one() -> None:
