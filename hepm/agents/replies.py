@@ -9,8 +9,7 @@ from typing import Final, cast
 
 from hepm.agents.wire import Api, inner_of, items_of, object_in, objects, parsed, text_of
 from hepm.ingest.fields import is_list, is_object
-from hepm.ingest.formats.openai_items import item_messages
-from hepm.ingest.formats.parts import spread
+from hepm.ingest.formats.parts import item_messages, spread
 from hepm.ingest.formats.turns import OpenCall, chat_calls
 from hepm.types import Object
 

@@ -17,8 +17,7 @@ from hepm.errors import InputError
 from hepm.ingest.fields import is_list, is_object
 from hepm.ingest.formats.claude_code import user_text, without_reminders
 from hepm.ingest.formats.codex import is_context
-from hepm.ingest.formats.openai_items import item_messages
-from hepm.ingest.formats.parts import spread
+from hepm.ingest.formats.parts import item_messages, spread
 from hepm.ingest.records import MAX_NAME
 from hepm.text import disarmed
 from hepm.types import BLOCK_END, BLOCK_START, FAILED_HINT, HINT, Object

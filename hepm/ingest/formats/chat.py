@@ -14,8 +14,7 @@ from typing import Any, Final
 from hepm.ingest.fields import as_list, as_number, first_time, is_list, is_object, kind_of, list_at, text_at, value_at
 from hepm.ingest.formats.document import Document, Reader, RunOrigin
 from hepm.ingest.formats.message_layouts import chat_messages, is_langchain, is_pydantic_ai
-from hepm.ingest.formats.openai_items import is_item
-from hepm.ingest.formats.parts import result_text
+from hepm.ingest.formats.parts import is_item, result_text
 from hepm.ingest.formats.turns import chat_turns
 from hepm.ingest.records import SOLVED, Items, ReadOptions, RecordError, filled, graded
 from hepm.ingest.tools import listed_tools

@@ -16,7 +16,7 @@ from typing import Any, Final
 from hepm.ingest.fields import Objects, is_object, object_at, parsed_json, plain_text, text_at, unix_time, value_at
 from hepm.ingest.formats.coding_session import CodingSession, coding_run
 from hepm.ingest.formats.document import Document, Reader
-from hepm.ingest.formats.openai_items import REFUSED, item_messages
+from hepm.ingest.formats.parts import REFUSED, item_messages
 from hepm.ingest.formats.turns import chat_turns
 from hepm.ingest.records import Items, RecordError
 from hepm.types import Object, Trajectory
@@ -92,7 +92,7 @@ class _Rollout:
             return
         told = self.told.setdefault(text_at(event, "call_id"), {})
         if str(event.get("status")).lower() in REFUSED:
-            told["status"] = REFUSED[0]
+            told["status"] = "declined"
         if type(event.get("exit_code")) is int:
             told["is_error"] = event["exit_code"] != 0
 

@@ -19,8 +19,7 @@ from hepm.ingest.fields import (
     text_at,
     value_at,
 )
-from hepm.ingest.formats.openai_items import is_item, item_messages
-from hepm.ingest.formats.parts import Unread, call_in, result_message, spread
+from hepm.ingest.formats.parts import Unread, call_in, is_item, item_messages, result_message, spread
 from hepm.types import Object
 
 _LANGCHAIN: Final = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "function"}

@@ -1,4 +1,4 @@
-"""Messages made of parts, in the layouts of providers and libraries, as OpenAI chat messages.
+"""Messages made of parts, and items of OpenAI's Responses API, as OpenAI chat messages.
 
 A part is a text, a call, a result, or a call with its result. Layouts differ in how they name a kind of part, and keep
 much the same in it: `_TEXTS` to `_RESULTS` say what each kind is, `_NAME` to `_STATUS` where any of them keeps what.
@@ -7,6 +7,7 @@ much the same in it: `_TEXTS` to `_RESULTS` say what each kind is, `_NAME` to `_
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 from hepm.ingest.fields import Objects, as_object, as_text, is_list, is_object, list_at, part_text, value_at
@@ -28,6 +29,14 @@ _CALLS: Final = {
     "toolRequest": "",  # goose
 }  # fmt: skip
 """Kinds of parts that are calls, each with the key of the object that holds the call; "" for the part itself."""
+_ITEMS: Final = frozenset((
+    "function_call", "custom_tool_call", "mcp_call", "local_shell_call", "shell_call", "apply_patch_call",
+    "web_search_call", "file_search_call", "code_interpreter_call", "computer_call", "image_generation_call",
+))  # fmt: skip
+"""Items of the Responses API that are calls, of the client's tools and of those that OpenAI defines."""
+_OUTPUT: Final = "_call_output"
+_OF_OWN_TOOLS: Final = ("action", "operation", "queries", "code")
+"""Where calls of OpenAI's own tools keep their arguments: an object, or what is the one argument of this name."""
 _RESULTS: Final = {
     "tool_result": "", "toolResult": "toolResult", "tool-result": "", "toolResponse": "", "builtin-tool-return": "",
     "functionResponse": "functionResponse", "function_response": "function_response",
@@ -73,7 +82,7 @@ _FAILED: Final = frozenset((
 _WORKED: Final = frozenset((
     "success", "completed", "ok", "done", "output-available", "text", "json", "content", "OUTCOME_OK",
 ))  # fmt: skip
-_REFUSED: Final = frozenset((
+REFUSED: Final = frozenset((
     "cancelled", "canceled", "rejected", "denied", "refused", "declined", "aborted", "interrupted", "output-denied",
     "execution-denied",
 ))  # fmt: skip
@@ -108,7 +117,8 @@ def spread(message: Object, unread: Unread | None = None) -> Objects:
         if role == message.get("role"):
             return [message]
         return [{**message, "role": role}]
-    messages = _Messages(message, role)
+    rest = {key: value for key, value in message.items() if key not in ("content", "parts")}
+    messages = _Messages(rest, role)
     for part in parts:
         messages.add(part, unread)
     return messages.all()
@@ -136,18 +146,41 @@ def _from_text(message: Object, text: str, unread: Unread | None) -> Objects:
     return [message]
 
 
-class _Messages:
-    """Collects the messages that one message amounts to."""
+def is_item(value: Any) -> bool:
+    """Whether it is a call of a tool or its result, as the Responses API writes them."""
+    kind = value.get("type") if is_object(value) else None
+    return isinstance(kind, str) and (kind in _ITEMS or kind.endswith(_OUTPUT))
 
-    def __init__(self, message: Object, role: Any) -> None:
-        self._rest = {key: value for key, value in message.items() if key not in ("content", "parts")}
+
+def item_messages(items: Sequence[Object]) -> Objects:
+    """Items as chat messages. Calls that follow one another are parallel, and belong to the text before them."""
+    messages = _Messages({}, "")
+    for item in items:
+        messages.add_item(item)
+    messages.end_step()
+    return messages.done
+
+
+class _Messages:
+    """Collects the messages that one message, or several items, amount to.
+
+    Args:
+        rest: What the first message has beside its content.
+    """
+
+    def __init__(self, rest: Object, role: Any) -> None:
+        self.done: Objects = []
+        self._begin(rest, role)
+
+    def _begin(self, rest: Object, role: Any) -> None:
+        self._rest = rest
         self._role = role
-        self._done: Objects = []
         self._texts: list[str] = []
         self._calls: Objects = []
         self._results: Objects = []
 
     def add(self, part: Any, unread: Unread | None) -> None:
+        """Add a part of a message."""
         if isinstance(part, str):
             self._texts.append(part)
             return
@@ -159,7 +192,7 @@ class _Messages:
                 self._add_text(part_text(part))
         elif kind in _CALLS:
             if any(not result["with_call"] for result in self._results):
-                self._end_step()
+                self.end_step()
             self._add_call(kind, _inside(part, _CALLS[kind]))
         elif kind in _RESULTS:
             self._add_result(_inside(part, _RESULTS[kind]), with_call=False)
@@ -169,16 +202,38 @@ class _Messages:
             if _text_at(held, "state.status|state") not in _OPEN or status_of(held)[1]:
                 self._add_result(held, with_call=True)
         elif kind == _STEP:
-            self._end_step()
+            self.end_step()
         elif kind not in _SILENT and not kind.startswith("data-"):
             text = part_text(part)
             self._add_text(text)
             if not text and unread is not None:
                 unread[kind] += 1
 
+    def add_item(self, item: Object) -> None:
+        """Add an item of the Responses API."""
+        kind = str(item.get("type", "message"))
+        about = {"at": item["at"]} if "at" in item else {}
+        if kind == "message" and "role" in item:
+            self.end_step()
+            self._begin(about, item["role"])
+            content = item.get("content")
+            parts = content if is_list(content) else [content]
+            self._texts = [part_text(part) for part in parts if isinstance(part, str) or is_object(part)]
+        elif kind in _ITEMS:
+            # After results, or what another wrote, a call begins a message.
+            if self._results or self._role != "assistant":
+                self.end_step()
+                self._begin(about, "assistant")
+            self._calls.append(_item_call(item, kind))
+            # The API runs tools of MCP servers itself, and writes the result into the call.
+            if kind == "mcp_call" and not item.keys().isdisjoint(("output", "error")):
+                self._results.append(_item_result(item, error=bool(item.get("error"))))
+        elif kind.endswith(_OUTPUT) and "call_id" in item:
+            self._results.append(_item_result(item, error=_item_failed(item)))
+
     def _add_text(self, text: str) -> None:
         if text and self._results and self._role == "assistant":
-            self._end_step()
+            self.end_step()
         if text:
             self._texts.append(text)
 
@@ -196,12 +251,11 @@ class _Messages:
         if message["content"] is not None or message["refused"] or not with_call:
             self._results.append({**message, "content": message["content"] or "", "with_call": with_call})
 
-    def _end_step(self) -> None:
+    def end_step(self) -> None:
         """Begin a new message: what comes now was said after the results."""
         if self._texts or self._calls or self._results:
-            self._done += self._step()
-            self._rest = {}
-            self._texts, self._calls, self._results = [], [], []
+            self.done += self._step()
+            self._begin({}, self._role)
 
     def _step(self) -> Objects:
         message: Object = {**self._rest, "role": self._role, "content": "\n".join(self._texts)}
@@ -220,9 +274,43 @@ class _Messages:
         """What was collected."""
         if self._role == "tool" and not self._results:
             return [{**self._rest, "role": "tool", "content": "\n".join(self._texts)}]
-        if self._texts or self._calls or self._results or (self._role == "assistant" and not self._done):
-            self._done += self._step()
-        return self._done
+        if self._texts or self._calls or self._results or (self._role == "assistant" and not self.done):
+            self.done += self._step()
+        return self.done
+
+
+def _item_call(item: Object, kind: str) -> Object:
+    arguments = item.get("arguments", item.get("input"))
+    for key in _OF_OWN_TOOLS:
+        value = item.get(key)
+        if value and arguments is None:
+            arguments = value if is_object(value) else {key: value}
+    function = {"name": _text_at(item, "name") or kind.removesuffix("_call"), "arguments": arguments}
+    return {"id": _text_at(item, "call_id") or _text_at(item, "id"), "type": "function", "function": function}
+
+
+def _item_result(item: Object, *, error: bool | None) -> Object:
+    """An output is a text or a list of parts, as a message's content; that of the API's own tools is JSON."""
+    return {
+        "role": "tool",
+        "tool_call_id": item.get("call_id") or item.get("id"),
+        "content": result_text(item.get("output") or item.get("error")) or "",
+        "is_error": error,
+        "refused": _text_at(item, "status") in REFUSED,
+    }
+
+
+def _item_failed(item: Object) -> bool | None:
+    """Whether a call failed, where its output says so: by `is_error`, a status, or the exit codes of a shell."""
+    if type(item.get("is_error")) is bool:
+        return item["is_error"]
+    if item.get("status") in ("failed", "incomplete"):
+        return True
+    outputs = item.get("output")
+    # A shell's call may run several commands: [{"stdout": "…", "outcome": {"type": "exit", "exit_code": 0}}, …].
+    outcomes = [value_at(output, "outcome") for output in outputs] if is_list(outputs) else []
+    codes = [outcome.get("exit_code") for outcome in outcomes if is_object(outcome)]
+    return any(code != 0 for code in codes) if codes else None
 
 
 def call_in(held: Object) -> Object:
@@ -251,7 +339,7 @@ def status_of(held: Object) -> tuple[bool | None, bool]:
     """Whether a call failed, None if unknown, and whether it was refused."""
     status = _text_at(held, _STATUS)
     denied = value_at(held, "approval.approved") is False
-    if denied or status in _REFUSED or status.startswith(("denied", "rejected")):
+    if denied or status in REFUSED or status.startswith(("denied", "rejected")):
         return None, True
     code = value_at(held, _EXIT)
     error: bool | None = None
@@ -335,7 +423,7 @@ def _kind_of(part: Any) -> str:
 
 
 def _inside(part: Object, key: str) -> Object:
-    if not key:
+    if key not in part:
         return part
     return as_object(part.get(key), repr(key))
 

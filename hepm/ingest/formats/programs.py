@@ -27,8 +27,7 @@ from hepm.ingest.formats.chat import read_record
 from hepm.ingest.formats.coding_session import project_of
 from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.message_layouts import chat_messages
-from hepm.ingest.formats.openai_items import item_messages
-from hepm.ingest.formats.parts import Unread, result_text, spread, status_of
+from hepm.ingest.formats.parts import Unread, item_messages, result_text, spread, status_of
 from hepm.ingest.records import PROJECT, Items, RecordError, UnknownFile, filled
 from hepm.types import Object, Trajectory
 
