@@ -273,9 +273,9 @@ def write_lines(lines: Iterable[str], target: Path, what: str) -> int:
     import gzip
 
     from hepm.atomic_file import atomic_file
-    from hepm.ingest.files.compression import is_archive, uncompressed_name
+    from hepm.ingest.files import is_archive, split_compression
 
-    suffix = target.name.lower()[len(uncompressed_name(target.name)) :]
+    suffix = target.name.lower()[len(split_compression(target.name)[0]) :]
     if is_archive(target.name) or suffix not in ("", ".gz"):
         raise InputError(f"{target.name} is the name of a packed file that is only read: call it .jsonl or .jsonl.gz.")
     count = 0

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 from hepm.evals.domains import Domain, DomainRun, Split
 from hepm.ingest import ReadOptions, read_runs
-from hepm.ingest.files.sources import regular_files
+from hepm.ingest.files import regular_files
 from hepm.ingest.records import Item
 from hepm.types import Trajectory
 

@@ -15,7 +15,7 @@ from hepm.graph.delta import RunRecord
 from hepm.graph.rows import Aliases, no_text
 from hepm.graph.tool_life import with_own_names
 from hepm.ingest.facts import shorter_result
-from hepm.ingest.files.sources import regular_files
+from hepm.ingest.files import regular_files
 from hepm.ingest.formats.hepm import write_run
 from hepm.ingest.inner_tools import set_inner_tools
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT, check_rules, verdict_of

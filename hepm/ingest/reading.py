@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import PurePosixPath
 from typing import Final
 
 from hepm.errors import FormatError, InputError
-from hepm.ingest.files.sources import Opened, SourceFile, open_source
+from hepm.ingest.files import Opened, open_source
 from hepm.ingest.formats import (
     agentdojo,
     atif,
@@ -29,7 +27,7 @@ from hepm.ingest.formats import (
     tau2,
 )
 from hepm.ingest.formats.document import RECORD_LIMIT, Document, Reader, RunOrigin, UnreadableError
-from hepm.ingest.records import Item, Items, ReadOptions, RecordError, Rejection, Remark, UnknownFile, json_of
+from hepm.ingest.records import Item, Items, ReadOptions, RecordError, Rejection, Remark, UnknownFile, decoded
 from hepm.ingest.shell.command_names import with_command_names
 from hepm.types import Trajectory
 
@@ -103,13 +101,13 @@ def _read_all(
 def read_value(value: object, number: int, options: ReadOptions) -> Iterator[tuple[str, Item]]:
     """Every run in what a program holds: a record, or all of a file. Rejections name its `number` among the sources."""
     readers = _chosen(options.format)
+    options = replace(options, unread=Counter())
     try:
-        content = json_of(value).encode()
+        document = Document(_PYTHON, options, value=decoded(value))
     except RecordError as error:
         yield _UNKNOWN, Rejection(_PYTHON, number, str(error))
         return
-    source = SourceFile(_PYTHON, PurePosixPath(), io.BytesIO(content))
-    for format_name, item in _read_one(source, readers, options, RECORD_LIMIT):
+    for format_name, item in _read_document(document, readers):
         if isinstance(item, Rejection):
             record = number if item.record in (None, 1) else f"{number}, record {item.record}"
             yield format_name, replace(item, record=record)
@@ -140,7 +138,8 @@ def from_messages(
     texts = {"id": id, "task": task, "environment": environment, "user": user, "model": model}
     about = {"messages": messages, "success": success, "reward": reward, **texts}
     record = {key: value for key, value in about.items() if value is not None and value != ""}
-    _, run = next(read_value(record, 1, ReadOptions("chat")))
+    origin = RunOrigin(_PYTHON)
+    run = origin.built(1, record, lambda given: chat.read_record(decoded(given), origin))
     if isinstance(run, Rejection):
         raise InputError(f"these messages make no run: {run.reason}")
     return run
@@ -163,19 +162,22 @@ def _read_one(
     if isinstance(source, Rejection):
         yield _UNKNOWN, source
         return
-    options = replace(options, unread=Counter())
     try:
-        document = Document(source, options, limit=limit)
+        document = Document(source.name, replace(options, unread=Counter()), source=source, limit=limit)
     except UnreadableError as error:
         yield _UNKNOWN, Rejection(source.name, None, str(error))
         return
+    yield from _read_document(document, readers)
+
+
+def _read_document(document: Document, readers: Sequence[Reader]) -> Iterator[tuple[str, Item]]:
     reader = document.reader_among(readers)
     if reader is None and document.unwrap():
         reader = document.reader_among(readers)
     if reader is None and document.is_empty:
         yield _UNKNOWN, document.rejected(None, _appearance(document))
         return
-    if reader is None and options.format == "auto":
+    if reader is None and document.options.format == "auto":
         yield _UNKNOWN, UnknownFile(document.name, None, _why_unknown(document))
         return
     # A format that was named is tried on whatever it may be.
@@ -185,7 +187,8 @@ def _read_one(
         is_empty = False
         yield chosen.name, _named(item, chosen, document)
     if is_empty and reader is None:
-        yield _UNKNOWN, document.rejected(None, f"it is not of the format {options.format!r}: {_appearance(document)}")
+        reason = f"it is not of the format {document.options.format!r}: {_appearance(document)}"
+        yield _UNKNOWN, document.rejected(None, reason)
     elif is_empty:
         yield chosen.name, Remark(document.name, None, f"it is of the format {chosen.name!r} and holds no run")
 

@@ -18,7 +18,7 @@ from hepm.atomic_file import atomic_file
 from hepm.errors import HepmError
 from hepm.graph.delta import RunRecord
 from hepm.graph.rows import batches
-from hepm.ingest.files.sources import printable
+from hepm.ingest.files import printable
 from hepm.ingest.prepare import IngestOptions, Prepared, TrustByTags
 from hepm.ingest.records import ReadOptions
 

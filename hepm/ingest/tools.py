@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from hepm.errors import FormatError, InputError
 from hepm.ingest.fields import as_object, is_list, is_object, list_at, object_at, text_at, value_at
-from hepm.ingest.files.compression import STREAM_ERRORS, open_file
+from hepm.ingest.files import STREAM_ERRORS, open_file
 from hepm.ingest.records import DECODER, MAX_NAME, RecordError, decoded, is_record, without_surrogates
 from hepm.ingest.transitions import own_tool
 from hepm.types import Tool

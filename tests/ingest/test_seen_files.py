@@ -22,9 +22,9 @@ def count_opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     opened: list[str] = []
 
     class Counted(reading.Document):
-        def __init__(self, source: Any, *given: Any, **more: Any) -> None:
-            opened.append(source.path.name)
-            super().__init__(source, *given, **more)
+        def __init__(self, *given: Any, **more: Any) -> None:
+            super().__init__(*given, **more)
+            opened.append(self.path.name)
 
     monkeypatch.setattr(reading, "Document", Counted)
     return opened

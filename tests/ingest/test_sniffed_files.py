@@ -17,8 +17,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from tests.faults.command import hepm, quick
-from tests.faults.places import limited_to
+from tests.faults.command import quick
 from tests.ingest.samples import AGENTDOJO, CHAT, TAU, read, read_reason, write, write_bfcl
 
 
@@ -122,15 +121,6 @@ def test_a_damaged_archive_on_stdin_gives_what_comes_before_the_damage(
     cut = tar[: tar.index(b"runs/b.json") + 600]
     answer = quick("ingest", "-", "--store", tmp_path / "store.hepm", "--json", stdin=cut)
     assert (answer.code, answer.json["stored"], len(answer.json["rejected"])) == (0, 1, 1)
-
-
-def test_an_archive_on_stdin_that_finds_no_room_says_what_to_do(tmp_path: Path) -> None:
-    write(tmp_path / "folder" / "c.json", {**CHAT, "padding": os.urandom(2 << 20).hex()})
-    answer = hepm(
-        "ingest", "-", "--store", tmp_path / "s.hepm", stdin=tarred(tmp_path / "folder"), under=limited_to(1500)
-    )
-    assert answer.code == 1
-    assert "save it, and name that file" in answer.out + answer.err
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="memory is told in /proc")

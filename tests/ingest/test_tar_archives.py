@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm.ingest import Rejection
-from hepm.ingest.files.sources import open_source
+from hepm.ingest.files import open_source
 
 names = st.text(st.characters(codec="utf-8", exclude_characters="\0/"), min_size=1, max_size=150).filter(
     lambda name: name.strip(".") == name and name.strip() == name
@@ -54,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @given(st.dictionaries(names, st.binary(max_size=1500), min_size=1, max_size=4), st.sampled_from(["gnu", "pax"]))
 def test_members_come_out_as_tarfile_packed_them(folder: Path, files: dict[str, bytes], form: str):
-    files = {f"{name}.json": content for name, content in files.items()}
+    files = {f"{name}.json": b"{" + content for name, content in files.items()}
     assert unpacked(packed(files, FORMATS[form]), folder) == (files, [])
 
 

@@ -50,7 +50,7 @@ def _recognises(document: Document) -> bool:
 def _is_companion(document: Document) -> bool:
     """Answers or descriptions of tools."""
     keys = document.keys
-    folder = document.source.path.parent.name
+    folder = document.path.parent.name
     if folder == _ANSWERS:
         return "ground_truth" in keys and document.file_name.startswith("BFCL_")
     return folder == _DOCUMENTS and "name" in keys and "parameters" in keys
@@ -65,8 +65,8 @@ def _read(document: Document) -> Items:
         reason = "it holds other questions of BFCL; only the multi_turn files hold sequences of calls"
         yield document.rejected(None, reason)
         return
-    answers = document.source.sibling(f"{_ANSWERS}/{document.file_name}")
-    if answers is None:
+    answers = document.content_beside(f"{_ANSWERS}/{document.file_name}")
+    if not answers:
         reason = f"its right calls are missing or too large: they should lie beside it in {_ANSWERS}/"
         yield document.rejected(None, reason)
         return
@@ -75,7 +75,7 @@ def _read(document: Document) -> Items:
     # Hundreds of questions name the same few classes.
     @cache
     def tools_of(class_name: str) -> list[Tool]:
-        return list(_described(document.source.sibling(f"{_DOCUMENTS}/{_DOCUMENT_OF.get(class_name)}.json") or b""))
+        return list(_described(document.content_beside(f"{_DOCUMENTS}/{_DOCUMENT_OF.get(class_name)}.json")))
 
     def build(record: Object) -> Trajectory:
         identity = text_at(record, "id")

@@ -129,7 +129,7 @@ def _read_transcript(document: Document) -> Items:
     kind = ""
     if any(session.agent for session in transcript.sessions):
         # A sub-agent of unknown kind is named by its id.
-        kind = str(document.beside(document.source.path.stem + _ABOUT_AGENT).get("agentType") or "")
+        kind = str(document.beside(document.path.stem + _ABOUT_AGENT).get("agentType") or "")
     for session in transcript.sessions:
         if session.turns:
             build = partial(_run, session=session, kind=kind, document=document)

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import codecs
 import io
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from itertools import chain
+from pathlib import PurePosixPath
+from typing import Any, Final, TypeAlias
 
 from hepm.ingest.fields import as_object, is_list, is_object, kind_of, value_at
-from hepm.ingest.files.compression import STREAM_ERRORS
-from hepm.ingest.files.sources import SourceFile, printable
+from hepm.ingest.files import PeekedStream, SourceFile, printable
 from hepm.ingest.records import (
     DECODER,
     Item,
@@ -28,9 +30,6 @@ from hepm.ingest.records import (
     without_surrogates,
 )
 from hepm.types import Object, Outcome, Trajectory, Turn
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
 
 RECORD_LIMIT: Final = 64 << 20
 """Default limit of one line, in bytes. A document that is one JSON value may be four times as long."""
@@ -55,73 +54,6 @@ Build: TypeAlias = Callable[[Object], Trajectory]
 
 class UnreadableError(RecordError):
     """The whole file cannot be read as JSON."""
-
-
-def _values_in(text: str) -> list[Any]:
-    """The JSON values in a text, one after another; else UnreadableError."""
-    values: list[Any] = []
-    position = len(text) - len(text.lstrip())
-    try:
-        while position < len(text):
-            value, position = DECODER.raw_decode(text, position)
-            values.append(value)
-            space = _SPACE.match(text, position)
-            if space:
-                position = space.end()
-    except (ValueError, RecursionError, MemoryError) as error:
-        reason = why_undecoded(error)
-        if isinstance(error, json.JSONDecodeError) and (
-            error.msg.startswith("Unterminated string") or error.pos >= len(text.rstrip()) - 1
-        ):
-            reason = "it ends in the middle: it was cut off"
-        raise UnreadableError(reason) from error
-    return values
-
-
-class _Bytes(io.RawIOBase):
-    """The bytes of a source. A damaged one ends where the damage begins, and `reason` says why."""
-
-    def __init__(self, source: SourceFile) -> None:
-        self._head = io.BytesIO()
-        self._stream = source.stream
-        self._ended = False
-        self.reason = ""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: WriteableBuffer, /) -> int:
-        view = memoryview(buffer)
-        piece = self._some(len(view))
-        view[: len(piece)] = piece
-        return len(piece)
-
-    def _some(self, size: int) -> bytes:
-        """The next bytes: as many as are there, so that the beginning of a damaged stream is read."""
-        piece = self._head.read(size)
-        if piece or self._ended:
-            return piece
-        # `read` would wait for all `size` bytes, and lose those before the damage; raw streams have no `read1`.
-        read = getattr(self._stream, "read1", self._stream.read)
-        try:
-            piece = read(size)
-        except STREAM_ERRORS as error:
-            self.reason = f"the file is damaged: {error}"
-        self._ended = not piece
-        return piece
-
-    def look(self, size: int) -> bytes:
-        """The next bytes, `size` of them unless the file ends; they will be read again."""
-        pieces: list[bytes] = []
-        while size > 0:
-            piece = self._some(size)
-            if not piece:
-                break
-            pieces.append(piece)
-            size -= len(piece)
-        head = b"".join(pieces)
-        self._head = io.BytesIO(head)
-        return head
 
 
 class RunOrigin:
@@ -159,50 +91,84 @@ class RunOrigin:
 
 
 class Document(RunOrigin):
-    """An open source, with what its reader is chosen by.
+    """The records of a file, or of what a program holds, with what their reader is chosen by.
 
+    Args:
+        value: What a program holds, if there is no `source`.
     Attributes:
-        file_name: Last part of the path, without suffixes of compression.
+        path: Where the file lies, without suffixes of compression.
         keys: Keys of its outermost object, or of the first record in its list or lines, or of that one's first element.
         is_list: Whether it is one JSON list.
         is_lines: Whether it is JSON lines.
         first: The first record. It and `keys` are of a later record if `reader_among` found a reader there.
+    Raises:
+        UnreadableError: it holds no JSON, or neither a list nor an object.
     """
 
-    def __init__(self, source: SourceFile, options: ReadOptions | None = None, *, limit: int = RECORD_LIMIT) -> None:
-        super().__init__(source.name, options)
-        self.source = source
-        self.file_name = printable(source.path.name)
+    def __init__(
+        self,
+        name: str,
+        options: ReadOptions,
+        *,
+        value: Any = None,
+        source: SourceFile | None = None,
+        limit: int = RECORD_LIMIT,
+    ) -> None:
+        super().__init__(name, options)
+        self.path = PurePosixPath()
         self.keys: Set[str] = frozenset()
         self.is_list = False
         self.is_lines = False
         self.first: Any = None
+        self._source = source
         self._limit = limit
         self._value: Any = None
         self._records: list[Any] = []
-        self._bytes = _Bytes(source)
+        self._first_lines: list[bytes] = []
+        if source is None:
+            self._take_value(value)
+        else:
+            self.path = source.path
+            self._open(source.stream)
+
+    def _open(self, stream: PeekedStream) -> None:
         # One byte more tells a document of that size from a longer one.
-        head = self._bytes.look(HEAD + 1)
-        self._complete = len(head) <= HEAD
+        head = stream.look(HEAD + 1)
+        is_whole = len(head) <= HEAD
         _refuse_other_encodings(head)
-        head = head.removeprefix(codecs.BOM_UTF8)
-        if self._complete and self._decode(head):
-            return
-        self._first_lines = list(islice(_lines(head, ended=self._complete), LOOKED_AT))
-        named_lines = self.file_name.lower().endswith((".jsonl", ".ndjson"))
-        for line in self._first_lines[:3]:
-            value = _decoded_line(line)
-            if isinstance(value, dict | list):
-                self.is_lines = True
-                self._notice(value)
+        if is_whole:
+            with suppress(ValueError, RecursionError, MemoryError):
+                self._take_value(DECODER.decode(head.decode("utf-8-sig")))
                 return
-        opening = head.lstrip()[:1]
-        self.is_lines = named_lines and bool(opening)
-        if self.is_lines:
+        head = head.removeprefix(codecs.BOM_UTF8)
+        # The last one may lack its end if the file has ended.
+        lines = [line for line in io.BytesIO(head) if not line.isspace() and (is_whole or line[-1:] == b"\n")]
+        self._first_lines = lines[:LOOKED_AT]
+        found: list[Any] = [value for value in map(_decoded_line, lines[:3]) if isinstance(value, dict | list)]
+        if found:
+            self.is_lines = True
+            self._notice(found[0])
+        elif self.path.name.lower().endswith((".jsonl", ".ndjson")) and head.strip():
             # The first record is broken or too long to be decoded here: its keys, among others, tell the format.
+            self.is_lines = True
             self.keys = set(_KEY.findall(head[:_CHUNK].decode("utf-8", "replace")))
         else:
-            self._decode_long(opening)
+            values = _values_of(stream, 4 * self._limit)
+            self._take_value(values[0] if len(values) == 1 else values)
+            self.is_list = head.lstrip()[:1] == b"["
+
+    def _take_value(self, value: Any) -> None:
+        if not is_list(value) and not is_object(value):
+            raise UnreadableError(f"it holds {kind_of(value)}, not runs")
+        self.is_list = is_list(value)
+        self._value = value
+        self._records = value if is_list(value) else [value]
+        self._notice(next(iter(self._records), value))
+
+    @property
+    def file_name(self) -> str:
+        """Last part of the path; "" if it is no file."""
+        return printable(self.path.name)
 
     @property
     def is_empty(self) -> bool:
@@ -220,17 +186,26 @@ class Document(RunOrigin):
         self.keys, self.first = keys, first
         return None
 
+    def first_records(self) -> Iterator[Any]:
+        """The first lines or elements that can be decoded, to recognise the file."""
+        for value in map(_decoded_line, self._first_lines) if self.is_lines else self._records[:LOOKED_AT]:
+            if not isinstance(value, RecordError):
+                yield value
+
     def records(self) -> Iterator[tuple[int, Any]]:
         """Each line, element of the outermost list, or the one object; a RecordError for what cannot be decoded."""
-        if self.is_lines:
-            yield from self._line_records()
-            return
-        yield from enumerate(self._records, 1)
+        if self.is_lines and self._source is not None:
+            return _line_records(self._source.stream, self._limit)
+        return iter(enumerate(self._records, 1))
+
+    def content_beside(self, path: str) -> bytes:
+        """Content of a file beside this one, by its path from this one's folder; b"" if it cannot be read."""
+        return (self._source and self._source.sibling(path)) or b""
 
     def beside(self, path: str) -> Object:
         """The object in a file of JSON beside this one; empty if there is none that can be read."""
         try:
-            value = DECODER.decode((self.source.sibling(path) or b"{}").decode())
+            value = DECODER.decode(self.content_beside(path).decode())
         except (ValueError, RecursionError):
             return {}
         return value if is_object(value) else {}
@@ -240,9 +215,7 @@ class Document(RunOrigin):
         for key in _WRAPPERS:
             listed = value_at(self._value, key)
             if is_list(listed) and listed and is_object(listed[0]):
-                self._records = listed
-                self.is_list = True
-                self._notice(listed[0])
+                self._take_value(listed)
                 return True
         return False
 
@@ -276,50 +249,6 @@ class Document(RunOrigin):
         if alone:
             yield self.built(1, {"messages": alone}, build)
 
-    def _decode(self, content: bytes) -> bool:
-        try:
-            self._take_value(DECODER.decode(content.decode()))
-        except (ValueError, RecursionError, MemoryError):
-            return False
-        return True
-
-    def _take_value(self, value: Any) -> None:
-        if not is_list(value) and not is_object(value):
-            raise UnreadableError(f"it holds {kind_of(value)}, not runs")
-        self.is_list = is_list(value)
-        self._value = value
-        self._records = [value]
-        if is_list(value):
-            self._records = value
-        self._notice(next(iter(self._records), value))
-
-    def _decode_long(self, opening: bytes) -> None:
-        """Decode a document that has no lines and is long, holds several values, or is damaged, which is an error."""
-        content = self._bytes.look(4 * self._limit + 1)
-        if opening not in (b"[", b"{"):
-            reason = self._bytes.reason or ("" if opening else "it is empty")
-            raise UnreadableError(reason or "it is not JSON: hepm reads runs from JSON and JSON lines")
-        if len(content) > 4 * self._limit:
-            raise UnreadableError(f"it is one JSON value of more than {4 * self._limit:,} bytes: write a record a line")
-        if self._bytes.reason:
-            raise UnreadableError(self._bytes.reason)
-        try:
-            values = _values_in(content.removeprefix(codecs.BOM_UTF8).decode())
-        except UnicodeDecodeError as error:
-            raise UnreadableError(why_undecoded(error)) from error
-        self._take_value(values[0] if len(values) == 1 else values)
-        self.is_list = opening == b"["
-
-    def first_records(self) -> Iterator[Any]:
-        """The first lines or elements that can be decoded, to recognise the file; none of one object."""
-        if not self.is_lines:
-            yield from self._records[:LOOKED_AT]
-            return
-        for line in self._first_lines:
-            value = _decoded_line(line)
-            if not isinstance(value, RecordError):
-                yield value
-
     def _notice(self, record: Any) -> None:
         """Take `first` and `keys` from a record; a record that is a list (of messages) has the keys of its first."""
         self.first = record
@@ -327,26 +256,6 @@ class Document(RunOrigin):
             record = record[0]
         if is_object(record):
             self.keys = record.keys()
-
-    def _line_records(self) -> Iterator[tuple[int, Any]]:
-        reader = io.BufferedReader(self._bytes, _CHUNK)
-        number = 0
-        while True:
-            number += 1
-            line = reader.readline(self._limit + 1)
-            if not line:
-                break
-            if len(line) > self._limit and line[-1:] != b"\n":
-                yield number, RecordError(f"it is longer than {self._limit:,} bytes, the limit for one record")
-                while line and line[-1:] != b"\n":
-                    line = reader.readline(_CHUNK)
-            elif not line.isspace():
-                value = _decoded_line(line.removeprefix(codecs.BOM_UTF8) if number == 1 else line)
-                if self._bytes.reason and isinstance(value, RecordError) and line[-1:] != b"\n":
-                    break  # it is broken because the file is: that is reported once
-                yield number, value
-        if self._bytes.reason:
-            yield number, RecordError(self._bytes.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,10 +279,64 @@ def record_reader(
     return Reader(name, recognises, lambda document: document.each(lambda record: build(record, document)))
 
 
+def _line_records(stream: PeekedStream, limit: int) -> Iterator[tuple[int, Any]]:
+    """The lines of a stream with their numbers, decoded; a RecordError for one that cannot be, or is too long."""
+    reader = io.BufferedReader(stream, _CHUNK)
+    number = 0
+    for number in itertools.count(1):
+        line = reader.readline(limit + 1)
+        is_cut = line[-1:] != b"\n"
+        if not line:
+            break
+        if len(line) > limit and is_cut:
+            yield number, RecordError(f"it is longer than {limit:,} bytes, the limit for one record")
+            while line and line[-1:] != b"\n":
+                line = reader.readline(_CHUNK)
+        elif not line.isspace():
+            value = _decoded_line(line)
+            if stream.reason and isinstance(value, RecordError) and is_cut:
+                break  # it is broken because the file is: that is reported once
+            yield number, value
+    if stream.reason:
+        yield number, RecordError(stream.reason)
+
+
+def _values_of(stream: PeekedStream, limit: int) -> list[Any]:
+    """The JSON values in a stream, one after another; UnreadableError where it is damaged or too long, or no JSON."""
+    content = stream.look(limit + 1)
+    reason = stream.reason
+    if content.removeprefix(codecs.BOM_UTF8).lstrip()[:1] not in (b"[", b"{"):
+        reason = reason or (
+            "it is not JSON: hepm reads runs from JSON and JSON lines" if content.strip() else "it is empty"
+        )
+    elif len(content) > limit:
+        reason = f"it is one JSON value of more than {limit:,} bytes: write a record a line"
+    if reason:
+        raise UnreadableError(reason)
+    values: list[Any] = []
+    text = ""
+    try:
+        text = content.decode("utf-8-sig").strip()
+        position = 0
+        while position < len(text):
+            value, position = DECODER.raw_decode(text, position)
+            values.append(value)
+            space = _SPACE.match(text, position)
+            position = space.end() if space else position
+    except (ValueError, RecursionError, MemoryError) as error:
+        reason = why_undecoded(error)
+        if isinstance(error, json.JSONDecodeError) and (
+            error.msg.startswith("Unterminated string") or error.pos >= len(text) - 1
+        ):
+            reason = "it ends in the middle: it was cut off"
+        raise UnreadableError(reason) from error
+    return values
+
+
 def _decoded_line(line: bytes) -> Any:
     """What a line holds, or a RecordError that says why it cannot be decoded."""
     try:
-        return DECODER.decode(line.decode())
+        return DECODER.decode(line.decode("utf-8-sig"))
     except (ValueError, RecursionError, MemoryError) as error:
         return RecordError(why_undecoded(error))
 
@@ -391,14 +354,6 @@ def why_undecoded(error: Exception) -> str:
         message = error.msg.removesuffix(" at").removesuffix(" starting")
         return f"the JSON is broken: {message}"
     return f"the JSON cannot be used: {error}"  # an integer of thousands of digits
-
-
-def _lines(head: bytes, *, ended: bool = False) -> Iterator[bytes]:
-    """The lines that hold anything; the last one may lack its end if the file has `ended`."""
-    for line in io.BytesIO(head):
-        is_whole = ended or line[-1:] == b"\n"
-        if is_whole and not line.isspace():
-            yield line
 
 
 def _refuse_other_encodings(head: bytes) -> None:

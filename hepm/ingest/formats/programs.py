@@ -144,7 +144,7 @@ def _read(program: Program, document: Document) -> Items:
         yield document.built(number, record, build)
     for group, elements in groups.items():
         # The first events, of no group, say what all have in common.
-        record = {"messages": elements, _GROUP: group, _FILE: alone[:_FIRST], _FOLDER: document.source.path.parent.name}
+        record = {"messages": elements, _GROUP: group, _FILE: alone[:_FIRST], _FOLDER: document.path.parent.name}
         yield document.built(group or 1, record, build)
 
 

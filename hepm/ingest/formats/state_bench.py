@@ -64,7 +64,7 @@ def _run(record: Object, document: Document) -> Trajectory:
     builder = TurnBuilder()
     for value in messages:
         _add(builder, as_object(value, "a message"))
-    path = document.source.path
+    path = document.path
     model = text_at(object_at(record, "agent_model"), "model_name")
     trial = path.parent.name  # run1/, run2/: a task is tried several times
     return document.run(

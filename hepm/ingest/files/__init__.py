@@ -1,1 +1,0 @@
-"""From the names of files, folders and archives to open files."""
