@@ -76,5 +76,5 @@ def explore(command: BenchCommand, made: Exploration, model: Model, *, whole: bo
 
 
 def _print_round(report: RoundReport) -> None:
-    lessons = sum(report.zones.values()) + report.principles
-    remark(f"round {report.number}: success {report.success:.3f}, {lessons:,} lessons")
+    lessons = sum(report["zones"].values()) + report["principles"]
+    remark(f"round {report['number']}: success {report['success']:.3f}, {lessons:,} lessons")

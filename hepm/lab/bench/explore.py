@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from itertools import chain
+from operator import itemgetter
 from random import Random
 from statistics import fmean
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import Any, ClassVar, Final, Literal, Self, TypeAlias
 
 import numpy as np
 from rich.table import Table
@@ -21,7 +21,7 @@ from rich.text import Text
 
 from hepm.errors import BudgetSpentError, InputError
 from hepm.evals.metrics import Bootstrap, interval
-from hepm.evals.report import rounded, rows_table, table_of
+from hepm.evals.report import rounded, rows_table
 from hepm.experience.distilling import ExtractiveDistiller
 from hepm.experience.evolution import ITERATIONS, EvolutionSettings
 from hepm.experience.lessons import STAGES, ZONES
@@ -39,40 +39,19 @@ from hepm.llm import Client
 from hepm.text import count_of, on_one_line
 from hepm.types import Object, Trajectory
 
+RoundReport: TypeAlias = Object
+"""One round, its runs, and the library after it, as `hepm bench --rounds --json` prints it.
 
-@dataclass(frozen=True)
-class RoundReport:
-    """One round: its runs, and the library after it.
-
-    Attributes:
-        left_out: Episodes that broke off twice.
-        success, interval: Share of successful runs, and its 95 % interval over tasks.
-        reward, turns, errors, tokens: Means over runs.
-        shown: Share of the runs that memory showed a lesson.
-        zones, stages, principles: Lessons that are not retired; `supported` principles are taught by two or more runs.
-        evolved: What evolution made, by operator, and what it pruned.
-        environments: Of each environment that the tasks are from, its runs, their success and reward, and the
-            experiences that apply there by zone (PRIME, tables 1 and 2).
-        actions: Of an agent that acts by tags, the mean number in a run of each of its actions (EvolveR, figure 5).
-    """
-
-    number: int
-    episodes: int
-    left_out: int
-    success: float
-    interval: Sequence[float]
-    reward: float
-    turns: float
-    errors: float
-    tokens: float
-    shown: float
-    zones: Mapping[str, int]
-    stages: Mapping[str, int]
-    principles: int
-    supported: int
-    evolved: Mapping[str, int]
-    environments: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
-    actions: Mapping[str, float] = field(default_factory=dict[str, float])
+number, episodes, left_out: Of the round; runs; runs that broke off twice.
+success, interval: Share of successful runs, and its 95 % interval over tasks.
+reward, turns, errors, tokens: Means over runs. shown: Share of the runs that memory showed a lesson.
+zones, stages, principles: Lessons that are not retired; `supported` principles are taught by two or more runs.
+evolved: What evolution made, by operator, and what it pruned.
+environments: Of each environment that the tasks are from, the runs, means and zones there (PRIME, tables 1 and 2).
+actions: Of an agent that acts by tags, the mean number in a run of each kind of action (EvolveR, figure 5).
+quality: Of the principles that the round taught first and that are left: how many, their mean score, and in how many
+    runs they were read (EvolveR, table 7).
+"""
 
 
 @dataclass(eq=False)
@@ -87,8 +66,6 @@ class Exploration(Bench):
         prune_below: θ_prune, after each round; see `hepm.experience.principles.Principles.prune`.
         deals: The runs of each round. Tasks are dealt in an order drawn with the seed, each as often as another.
         rounds: What is known of finished rounds.
-        quality: Of the principles that a round taught first and that are left, by its number: how many, their mean
-            score, and in how many runs they were read (EvolveR, table 7).
     """
 
     _: KW_ONLY
@@ -100,7 +77,6 @@ class Exploration(Bench):
         super().__post_init__()
         self.arm = self.options.arms[0]
         self.rounds: list[RoundReport] = []
-        self.quality: dict[int, Mapping[str, float]] = {}
         self.deals = self._dealt(self.options.rollouts)
 
     def small(self, folder: Folder, *, most: int = 0) -> Self:
@@ -170,11 +146,11 @@ class Exploration(Bench):
                 left_out = self._make(number, keys, memory, model)
                 if left_out is None:
                     return
-                report = asdict(self._learn(number, keys, memory, distiller, left_out))
+                report = self._learn(number, keys, memory, distiller, left_out)
                 self.folder.add_note(f"round {number}", report)
-            self.rounds.append(RoundReport(**report))
-            on_round(self.rounds[-1])
-        self.quality = self._quality(memory)
+            self.rounds.append(report)
+            on_round(report)
+        self._add_quality(memory)
 
     @property
     def _kinds(self) -> Sequence[Literal["experience", "principle"]]:
@@ -254,59 +230,50 @@ class Exploration(Bench):
     def _report(
         self, number: int, ended: Sequence[Ended], memory: KnownMemory, left_out: int, evolved: Mapping[str, int]
     ) -> RoundReport:
-        facts = [run.facts for run in ended]
-        success_E = np.array([run.success for run in facts], dtype=np.float64)
         # Over tasks: two runs of one task are no independent evidence.
         bootstrap = Bootstrap([run.key.task for run in ended], seed=number)
+        success_E = np.array([run.facts.success for run in ended], dtype=np.float64)
         lessons = memory.lessons.list("experience", namespace=memory.namespace)
-        experiences = [lesson.row.properties for lesson in lessons]
+        experiences: list[Mapping[str, Any]] = [lesson.row.properties for lesson in lessons]
         principles = memory.lessons.list("principle", namespace=memory.namespace)
-        zones = Counter(str(experience["zone"]) for experience in experiences)
         by_place: defaultdict[str, list[Ended]] = defaultdict(list)
         for run in ended:
             by_place[place_of(self.environment, self.tasks[run.key.task])].append(run)
-        return RoundReport(
-            number,
-            episodes=len(ended),
-            left_out=left_out,
-            success=float(success_E.mean()),
-            interval=[*interval(bootstrap.means(success_E))],
-            reward=fmean(run.reward for run in facts),
-            turns=fmean(run.turns for run in facts),
-            errors=fmean(run.errors for run in facts),
-            tokens=fmean(run.usage.tokens for run in facts),
-            shown=fmean(bool(run.lessons) for run in facts),
-            zones={zone: zones[zone] for zone in ZONES},
+        environments: Object = {}
+        for place, runs in sorted(by_place.items()):
+            # An experience that names no environment applies in all.
+            here = [one for one in experiences if place in (one["environments"] or (place,))]
+            environments[place] = {"runs": len(runs), **_means(runs), **_by_zone(here)}
+        return {
+            "number": number,
+            "episodes": len(ended),
+            "left_out": left_out,
+            "interval": [*interval(bootstrap.means(success_E))],
+            **_means(ended),
+            "zones": _by_zone(experiences),
             # An experience of two stages counts in both.
-            stages={stage: sum(stage in str(one["stage"]) for one in experiences) for stage in STAGES},
-            principles=len(principles),
-            supported=sum(len(principle.row.sources) > 1 for principle in principles),
-            evolved=evolved,
-            environments={name: _measures(name, runs, experiences) for name, runs in sorted(by_place.items())},
-            actions=self._actions(ended),
-        )
+            "stages": {stage: sum(stage in str(one["stage"]) for one in experiences) for stage in STAGES},
+            "principles": len(principles),
+            "supported": sum(len(principle.row.sources) > 1 for principle in principles),
+            "evolved": evolved,
+            "environments": environments,
+            "actions": _actions(ended) if self.arm.tagged else {},
+        }
 
-    def _actions(self, ended: Sequence[Ended]) -> Mapping[str, float]:
-        if not self.arm.tagged:
-            return {}
-        counts: list[Mapping[str, float]] = []
-        for run in ended:
-            counts.append(count_actions([turn.text for turn in run.run.turns if turn.is_step]))
-        return {name: fmean(one[name] for one in counts) for name in counts[0]}
-
-    def _quality(self, memory: KnownMemory) -> dict[int, Mapping[str, float]]:
+    def _add_quality(self, memory: KnownMemory) -> None:
+        taught: defaultdict[int, list[Uses]] = defaultdict(list)
         round_of: dict[str, int] = {}
         for number, keys in enumerate(self.deals, 1):
             round_of |= dict.fromkeys([self._id(str(key)) for key in keys], number)
-        taught: defaultdict[int, list[Uses]] = defaultdict(list)
         for principle in memory.lessons.list("principle", namespace=memory.namespace):
             first = min((round_of.get(run, 0) for run in principle.row.run_ids), default=0)
             taught[first].append(principle.uses)  # 0: it was there before
-        quality: dict[int, Mapping[str, float]] = {}
-        for number, uses in taught.items():
-            score, read = fmean(one.score for one in uses), fmean(one.uses for one in uses)
-            quality[number] = {"principles": len(uses), "score": score, "uses": read}
-        return quality
+        for report in self.rounds:
+            uses = taught[report["number"]]
+            report["quality"] = {}
+            if uses:
+                score, read = fmean(one.score for one in uses), fmean(one.uses for one in uses)
+                report["quality"] = {"principles": len(uses), "score": score, "uses": read}
 
     def _distill(self, runs: Sequence[str], memory: KnownMemory, distiller: Client | None) -> None:
         for kind in self._kinds:
@@ -369,7 +336,7 @@ class Exploration(Bench):
             "environment": self.environment.name,
             "model": self.endpoint.model,
             "arm": self.arm.name,
-            "rounds": [asdict(report) | {"quality": self.quality.get(report.number, {})} for report in self.rounds],
+            "rounds": self.rounds,
             "failed": {str(key): reason for key, reason in self.failed.items()},
             "calls": sum(run.facts.usage.calls for run in self.ended.values()),
         }
@@ -382,12 +349,25 @@ def _deck(dealer: Random, tasks: Sequence[str]) -> Iterator[str]:
         yield from reversed(dealer.sample(tasks, len(tasks)))
 
 
-def _measures(place: str, runs: Sequence[Ended], experiences: Sequence[Mapping[str, Any]]) -> Mapping[str, float]:
-    """Runs, success and reward in an environment, and the experiences that apply there by zone."""
-    # An experience that names no environment applies in all.
-    here = [one for one in experiences if place in (one["environments"] or (place,))]
-    means = {"success": fmean(run.facts.success for run in runs), "reward": fmean(run.facts.reward for run in runs)}
-    return {"runs": len(runs), **means} | {zone: sum(one["zone"] == zone for one in here) for zone in ZONES}
+def _means(runs: Sequence[Ended]) -> dict[str, float]:
+    facts = [run.facts for run in runs]
+    return {
+        "success": fmean(run.success for run in facts),
+        "reward": fmean(run.reward for run in facts),
+        "turns": fmean(run.turns for run in facts),
+        "errors": fmean(run.errors for run in facts),
+        "tokens": fmean(run.usage.tokens for run in facts),
+        "shown": fmean(bool(run.lessons) for run in facts),
+    }
+
+
+def _by_zone(experiences: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    return {zone: sum(one["zone"] == zone for one in experiences) for zone in ZONES}
+
+
+def _actions(runs: Sequence[Ended]) -> Mapping[str, float]:
+    counts = [count_actions([turn.text for turn in run.run.turns if turn.is_step]) for run in runs]
+    return {name: fmean(one[name] for one in counts) for name in counts[0]}
 
 
 def _tables(exploration: Exploration) -> list[Table | Text]:
@@ -398,9 +378,13 @@ def _tables(exploration: Exploration) -> list[Table | Text]:
         title = f"{exploration.environment.name} with {exploration.endpoint.model}: {count_of(len(rounds), 'round')}"
         legend = f"experiences by zone: {', '.join(ZONES)}; by stage: {', '.join(STAGES)}, one of two in both"
         legend += f"; success: a reward of {exploration.options.success_from:g} or more"
-        parts += [rows_table(title, _ROUND_COLUMNS, rounds), _library_by_round(rounds), Text(legend, style="dim")]
-    if any(len(report.environments) > 1 for report in rounds):
-        parts.append(_by_environment(rounds))
+        library = rows_table("the library after each round", _LIBRARY_COLUMNS, map(_with_evolved, rounds))
+        parts += [rows_table(title, _ROUND_COLUMNS, rounds), library, Text(legend, style="dim")]
+    if any(len(report["environments"]) > 1 for report in rounds):
+        rows: list[tuple[str, int, Object]] = []
+        for report in rounds:
+            rows += [(place, report["number"], measures) for place, measures in report["environments"].items()]
+        parts.append(rows_table("by environment", _ENVIRONMENT_COLUMNS, sorted(rows, key=itemgetter(0, 1))))
     if exploration.failed:
         key, reason = next(iter(exploration.failed.items()))
         again = "repeat the command to try them again; those that break off again are left out"
@@ -411,42 +395,34 @@ def _tables(exploration: Exploration) -> list[Table | Text]:
 
 
 _ROUND_COLUMNS: Final = {
-    "round": "{0.number}",
-    "runs": "{0.episodes}",
-    "success": "{0.success:.3f}",
-    "95 %": "{0.interval[0]:.2f} … {0.interval[1]:.2f}",
-    "reward": "{0.reward:.2f}",
-    "turns": "{0.turns:.2f}",
-    "errors": "{0.errors:.2f}",
-    "tokens": "{0.tokens:,.0f}",
-    "with lessons": "{0.shown:.0%}",
+    "round": "{0[number]}",
+    "runs": "{0[episodes]}",
+    "success": "{0[success]:.3f}",
+    "95 %": "{0[interval][0]:.2f} … {0[interval][1]:.2f}",
+    "reward": "{0[reward]:.2f}",
+    "turns": "{0[turns]:.2f}",
+    "errors": "{0[errors]:.2f}",
+    "tokens": "{0[tokens]:,.0f}",
+    "with lessons": "{0[shown]:.0%}",
 }
+_LIBRARY_COLUMNS: Final = {
+    "round": "{0[number]}",
+    "by zone": " / ".join(f"{{0[zones][{zone}]}}" for zone in ZONES),
+    "by stage": " / ".join(f"{{0[stages][{stage}]}}" for stage in STAGES),
+    "principles": "{0[principles]}",
+    "of 2+ runs": "{0[supported]}",
+    "evolved": "{0[made]}",
+}
+_ENVIRONMENT_COLUMNS: Final = {
+    "environment": "{0[0]}",
+    "round": "{0[1]}",
+    "success": "{0[2][success]:.2f}",
+    "reward": "{0[2][reward]:.2f}",
+    "experiences by zone": " / ".join(f"{{0[2][{zone}]}}" for zone in ZONES),
+}
+"""Success, reward and experiences by zone in each environment, round by round (after PRIME, tables 1 and 2)."""
 
 
-def _library_by_round(rounds: Sequence[RoundReport]) -> Table:
-    columns = ("by zone", "by stage", "principles", "of 2+ runs", "evolved")
-    table = table_of("the library after each round", "round", *columns)
-    for report in rounds:
-        numbers = [report.number, report.principles, report.supported]
-        number, principles, supported = map(str, numbers)
-        made = ", ".join(f"{count} {name}" for name, count in report.evolved.items() if count)
-        table.add_row(number, _listed(report.zones), _listed(report.stages), principles, supported, made or "–")
-    return table
-
-
-def _listed(counts: Mapping[str, float]) -> str:
-    return " / ".join(f"{count:.0f}" for count in counts.values())
-
-
-def _by_environment(rounds: Sequence[RoundReport]) -> Table:
-    """Success, reward and experiences by zone in each environment, round by round (after PRIME, tables 1 and 2)."""
-    table = table_of("by environment", "environment", "round", "success", "reward", "experiences by zone")
-    for name in sorted({*chain.from_iterable(report.environments for report in rounds)}):
-        for report in rounds:
-            measures = report.environments.get(name)
-            if measures:
-                zones = _listed({zone: measures[zone] for zone in ZONES})
-                table.add_row(
-                    name, str(report.number), *(f"{measures[key]:.2f}" for key in ("success", "reward")), zones
-                )
-    return table
+def _with_evolved(report: RoundReport) -> Object:
+    made = [f"{count} {name}" for name, count in report["evolved"].items() if count]
+    return report | {"made": ", ".join(made) or "–"}

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hepm.evals.metrics import Bootstrap
-from hepm.evals.report import MethodDifference, bare_table, table_of
+from hepm.evals.report import MethodDifference, bare_table, rows_table, table_of
 from hepm.lab.bench.arms import OFF
 from hepm.lab.bench.folder import Facts, Key
 from hepm.lab.bench.scores import (
@@ -23,7 +23,7 @@ from hepm.lab.bench.scores import (
     BenchReport,
     ChangedTask,
     Compared,
-    Measured,
+    Measures,
     hinted_alike,
 )
 from hepm.text import CUT, count_of, on_one_line
@@ -140,34 +140,23 @@ def tables(report: BenchReport) -> list[Table | Text]:
 
 def _scores(report: BenchReport) -> Iterator[Table | Text]:
     title = f"{report.environment} with {report.model}: {count_of(report.tasks, 'task')}"
-    passed: list[str] = []
+    legend = "in brackets: 95 %; turns, calls: of successful runs; ms: median time in memory per turn"
+    columns = {"arm": "{0[0]}", "success": "{0[1].measures[success]:3+}"}
+    if report.is_graded:
+        columns["reward"] = "{0[1].measures[reward]:3+}"
+        legend = f"success: a reward of {report.success_from:g} or more; {legend}"
+    columns |= {name: f"{{0[1].measures[{name}]:3}}" for name in report.judged}
     if report.has_sessions:
         title += f", {count_of(report.trials, 'session')} of each"
     elif report.trials > 1:
         title += f", {count_of(report.trials, 'trial')} of each"
-        passed = [f"pass^{report.trials}"]
-    legend = "in brackets: 95 %; turns, calls: of successful runs; ms: median time in memory per turn"
-    shares = ["success"]
-    if report.is_graded:
-        shares.append("reward")
-        legend = f"success: a reward of {report.success_from:g} or more; {legend}"
-    counted = ["turns", "calls", "errors"]
-    table = table_of(title, "arm", *shares, *report.judged, *passed, *counted, "tokens", "hinted", "ms")
-    for arm, scores in report.arms.items():
-        measures = scores.measures
-        row = [_with_interval(measures[name], 3) for name in shares]
-        row += [_number(measures[name].value if name in measures else None, 3) for name in report.judged]
-        row += [_number(scores.pass_k[-1], 3) for _ in passed]
-        row += [_number(measures[name].value, 1) for name in counted]
-        table.add_row(arm, *row, f"{scores.mean('tokens'):,.0f}", f"{scores.hinted:.0%}", f"{scores.memory_ms:.2f}")
-    yield table
+        columns[f"pass^{report.trials}"] = f"{{0[1].pass_k[{report.trials - 1}]:.3f}}"
+    columns |= {name: f"{{0[1].measures[{name}]:1}}" for name in ("turns", "calls", "errors")}
+    columns |= {"tokens": "{0[1].measures[tokens]:0}", "hinted": "{0[1].hinted:.0%}", "ms": "{0[1].memory_ms:.2f}"}
+    yield rows_table(title, columns, report.arms.items())
     yield Text(legend, style="dim")
     for arms in report.alike:
         yield Text(f"{', '.join(arms)}: got the same hints at each step, so that only chance parts them.")
-
-
-def _number(value: float | None, digits: int) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"
 
 
 def _differences(report: BenchReport) -> Iterator[Table]:
@@ -183,8 +172,6 @@ def _differences(report: BenchReport) -> Iterator[Table]:
         shares, counted = ["success"], [name for name in SESSION_MEASURES if name != "success"]
     for arm, scores in report.arms.items():
         for name in (*shares, *counted):
-            if name not in scores.measures or name not in without:
-                continue
             mine, other = scores.measures[name], without[name].value
             effect = _effect(mine.difference, report.tasks)
             if effect is None or mine.value is None or other is None:
@@ -199,36 +186,28 @@ def _sessions(report: BenchReport) -> Iterator[Table | Text]:
     """Each measure by arm and session, with its interval."""
     if not report.has_sessions:
         return
-    title = "by session, with 95 % intervals over users"
-    table = table_of(title, "arm", "session", *[name.replace("_", " ") for name in SESSION_MEASURES])
+    columns = {"arm": "{0[0]}", "session": "{0[1]}"}
+    columns |= {name.replace("_", " "): f"{{0[2][{name}]:2+}}" for name in SESSION_MEASURES}
+    rows: list[tuple[str, int, Measures]] = []
     for arm, scores in report.arms.items():
-        for number, measures in enumerate(scores.sessions, 1):
-            cells = [_with_interval(measures[name], 2) for name in SESSION_MEASURES]
-            # Named once, above its sessions.
-            table.add_row("" if number > 1 else arm, str(number), *cells)
-    yield table
+        rows += [(arm, number, measures) for number, measures in enumerate(scores.sessions, 1)]
+    yield rows_table("by session, with 95 % intervals over users", columns, rows)
     if report.unreflected:
         sessions = count_of(report.unreflected, "session")
         yield Text(f"After {sessions} the model's notes could not be read, and the old ones stayed.")
 
 
-def _with_interval(measured: Measured, digits: int) -> str:
-    cell = _number(measured.value, digits)
-    if measured.interval is not None:
-        cell += f" ({measured.interval.low:.2f}–{measured.interval.high:.2f})"
-    return cell
-
-
 def _overhead(report: BenchReport) -> Table:
     """What a turn takes, and how sure the model is around its summaries."""
-    places = [name for name in AROUND if any(name in scores.entropy for scores in report.arms.values())]
-    table = table_of("overhead per turn", "arm", "requests", "tokens", "ms", *[f"entropy {name}" for name in places])
-    for arm, scores in report.arms.items():
-        cells = [_number(scores.entropy.get(name), 3) for name in places]
-        tokens = f"{scores.mean('tokens_per_turn'):,.0f}"
-        requests = _number(scores.mean("requests_per_turn"), 2)
-        table.add_row(arm, requests, tokens, f"{scores.memory_ms:.2f}", *cells)
-    return table
+    columns = {
+        "arm": "{0[0]}",
+        "requests": "{0[1].measures[requests_per_turn]:2}",
+        "tokens": "{0[1].measures[tokens_per_turn]:0}",
+        "ms": "{0[1].memory_ms:.2f}",
+    }
+    if any(scores.entropy for scores in report.arms.values()):
+        columns |= {f"entropy {name}": f"{{0[1].entropy[{name}]:3}}" for name in AROUND}
+    return rows_table("overhead per turn", columns, report.arms.items())
 
 
 def _side_by_side(reference: str, arm: str, what: str, change: ChangedTask) -> Table:

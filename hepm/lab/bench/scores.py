@@ -70,9 +70,25 @@ class Measured:
         difference: To the reference arm, over the tasks where both arms have a value; None for the reference.
     """
 
-    value: float | None
-    interval: Interval | None
-    difference: MethodDifference | None
+    value: float | None = None
+    interval: Interval | None = None
+    difference: MethodDifference | None = None
+
+    def __format__(self, digits: str) -> str:
+        """In a cell of a table, with so many digits; "3+" adds the interval. "–" without a value."""
+        if self.value is None:
+            return "–"
+        cell = f"{self.value:,.{digits.removesuffix('+')}f}"
+        if digits.endswith("+") and self.interval is not None:
+            cell += f" ({self.interval.low:.2f}–{self.interval.high:.2f})"
+        return cell
+
+
+class Measures(dict[str, Measured]):
+    """Measures by name; one that no run has is there without a value."""
+
+    def __missing__(self, name: str) -> Measured:
+        return Measured()
 
 
 @dataclass(frozen=True)
@@ -91,18 +107,18 @@ class ArmScores:
         sessions: Where trials are sessions of a user, the measures of each session.
     """
 
-    measures: Mapping[str, Measured]
+    measures: Measures
     # pass^k of τ-bench (Yao et al., 2024, arXiv:2406.12045). [0.5, 0.33]: half of the trials succeed, and in a third
     # of the tasks two do.
     pass_k: Sequence[float]
     # Milliseconds, where `Facts.memory_s` has seconds.
     memory_ms: float
     hinted: float
-    entropy: Mapping[str, float]
+    entropy: Measures
     cost_usd: float | None
     won: Sequence[ChangedTask]
     lost: Sequence[ChangedTask]
-    sessions: Sequence[Mapping[str, Measured]] = ()
+    sessions: Sequence[Measures] = ()
 
     def mean(self, name: str) -> float:
         """The mean of a measure that every run has."""
@@ -183,12 +199,12 @@ class Compared:
     others: Runs | None
     bootstrap: Bootstrap
 
-    def measures(self) -> dict[str, Measured]:
+    def measures(self) -> Measures:
         """Our measures, and what the environment judged of these runs."""
         known = dict(MEASURES)
         for name in chain.from_iterable(facts.scores for facts in chain.from_iterable(self.runs)):
             known[name] = lambda facts, name=name: facts.scores.get(name)
-        return {name: self._measured(measure) for name, measure in known.items()}
+        return Measures({name: self._measured(measure) for name, measure in known.items()})
 
     def _measured(self, measure: Measure) -> Measured:
         values = [_mean(of_task, measure) for of_task in self.runs]
@@ -267,7 +283,7 @@ def _successes(runs: Sequence[Facts]) -> int:
     return sum(facts.success for facts in runs)
 
 
-def entropies(runs: Sequence[Facts]) -> dict[str, float]:
+def entropies(runs: Sequence[Facts]) -> Measures:
     """The mean entropy of first tokens at, before and after summaries; what no run has is left out."""
     values: defaultdict[str, list[float]] = defaultdict(list)
     for facts in runs:
@@ -276,7 +292,7 @@ def entropies(runs: Sequence[Facts]) -> dict[str, float]:
         for name, offset in AROUND.items():
             found = [by_step.get(step + offset) for step in summaries]
             values[name] += [entropy for entropy in found if entropy is not None]
-    return {name: fmean(found) for name, found in values.items() if found}
+    return Measures({name: Measured(fmean(found)) for name, found in values.items() if found})
 
 
 def _first_difference(moves: Sequence[str], others: Sequence[str]) -> int:
