@@ -55,7 +55,7 @@ def agents() -> Iterator[Agent]:
 AGENTS = {agent.name: agent for agent in agents()}
 QUICK_AGENT = "habit obeys .8"
 MAIN_AGENTS = (QUICK_AGENT, "habit weighs", "q0.5 obeys", "q0.9 obeys")
-ARMS_ASKED = ("sure", "weighed")
+ARMS_ASKED = ("sure", "weighed", "unguarded")
 
 
 class Job(NamedTuple):

@@ -105,7 +105,7 @@ class Asked:
 
     def _advise(self, messages: Sequence[Message]) -> Suggestions:
         session = self.memory.session(environment=self.world.name, tools=self.world.tools, **self.arm.session)
-        advice = self.arm.hears(session.prompt(messages, keep=False))
+        advice = self.arm.advice(self.memory, session, messages, self.world, keep=False)
         session.discard()
         return advice
 

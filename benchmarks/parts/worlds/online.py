@@ -43,12 +43,22 @@ class Arm:
     Attributes:
         opened, session: Keywords of `Memory.open` and of `Memory.session`.
         hears: What of a prompt reaches the agent.
+        policy: Asked by itself, without a prompt and the guard; None for the session's prompt.
     """
 
     name: str
     opened: Mapping[str, Any] = field(default_factory=dict[str, Any])
     session: Mapping[str, Any] = field(default_factory=lambda: PLAIN)
     hears: Callable[[Prompt], Suggestions] = everything
+    policy: str | None = None
+
+    def advice(
+        self, memory: Memory, session: Session, messages: Sequence[Message], world: World, *, keep: bool = True
+    ) -> Suggestions:
+        """What an agent hears in a session."""
+        if self.policy is not None:
+            return memory.suggest(messages=messages, tools=world.tools, policy=self.policy)
+        return self.hears(session.prompt(messages, keep=keep))
 
 
 NONE = Arm("none")
@@ -62,12 +72,13 @@ ARMS = {
         Arm("sure"),
         Arm("weighed", opened={"speak": "weighed"}),
         Arm("lessons", session={}),
+        Arm("unguarded", policy="hybrid"),
         Arm("deny", opened={"deny": True}),
         Arm("deny alone", opened={"deny": True}, hears=nothing),
     )
 }
 """Warnings alone, hints alone, both as the guard draws them, both as for agents that weigh; both with what the lessons
-of the same runs advise; both with denied calls, and these alone."""
+of the same runs advise; both without the guard; both with denied calls, and these alone."""
 
 
 @contextmanager
@@ -91,7 +102,7 @@ def learn_online(world: World, agent: Agent, arm: Arm, *, runs: int, seed: int, 
             session = memory.session(id=task.id, environment=world.name, tools=world.tools, **arm.session)
 
             def advise(messages: Sequence[Message], session: Session = session) -> Suggestions:
-                return arm.hears(session.prompt(messages))
+                return arm.advice(memory, session, messages, world)
 
             ended = run(world, task, agent, advise, deny=session.denial)
             session.finish(success=ended.label, messages=ended.messages)
