@@ -34,8 +34,10 @@ FEWEST_WORKED: Final = 1.2
 """and successes with the way that did better;"""
 FEWEST_COUNTED: Final = 2
 """as many decisions of each at least, since these are what a warning says."""
-OUTSTANDING: Final = 0.65
+OUTSTANDING: Final = 0.55
 """Part of the successes that no warning is of, from which on a fork speaks for a tool,"""
+RIVALLED: Final = 0.65
+"""and from which on if another way has `FEWEST_COUNTED` successes, too;"""
 PROMISING: Final = 0.5
 """if the lower bound of what it achieves is this much,"""
 PLAUSIBLE: Final = 0.1
@@ -185,8 +187,10 @@ def _warned(ways: Sequence[Way], best: Way | None, found: Findings) -> list[Warn
         twice = counted is None or counted.failed >= FEWEST_COUNTED
         if way is not best and twice and way.failed >= FEWEST_FAILED and way.bounds[1] < best.bounds[0]:
             worse.append(way)
-    left = sum(way.worked for way in ways if way not in worse)
-    stands_out = best.worked >= OUTSTANDING * left and best.bounds[0] >= PROMISING
+    others = [way for way in ways if way not in worse and way is not best]
+    rivalled = any(found.counted[way.tool].won >= FEWEST_COUNTED for way in others if way.tool in found.counted)
+    part = best.worked / (best.worked + sum(way.worked for way in others))
+    stands_out = part >= (RIVALLED if rivalled else OUTSTANDING) and best.bounds[0] >= PROMISING
     plausible = found.rank.get(best.tool, 0.0) >= PLAUSIBLE
     instead = best if stands_out and plausible else None
     return [Warned(way, instead) for way in sorted(worse, key=lambda way: (-way.failed, way.tool))]
