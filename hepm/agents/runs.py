@@ -58,9 +58,6 @@ MOST_ID: Final = 1_000
 STORE_S: Final = 20.0
 """Seconds that an outcome waits for the store. Many clients give up after thirty."""
 
-SAID_EVERY_S: Final = 1.0
-"""Least time between two lines of the log on runs that begin or are stored."""
-
 _FIND_S: Final = 0.5
 
 
@@ -105,7 +102,6 @@ class LiveRuns:
         self._ended: Bounded[tuple[str, str], LiveRun] = Bounded(3 * RECENT)
         self._recording: set[Future[None]] = set()
         self._swept = time.monotonic()
-        self._said = -SAID_EVERY_S
         self._failing = False
         self._lock = RLock()
         # Pools, since both wait for the store, which may not answer.
@@ -277,7 +273,7 @@ class LiveRuns:
         run = LiveRun(session, namespace, door, name=name)
         self._runs[namespace, name] = run
         self.counts["runs", namespace] += 1
-        self._say("run %r of %r begins (%s)", name, namespace, door)
+        _log.info("run %r of %r begins (%s)", name, namespace, door)
         return run
 
     def _free_id(self, namespace: str, id: str) -> tuple[str, Trajectory | None]:
@@ -294,12 +290,6 @@ class LiveRuns:
             own = f"{id}-{number}"  # "job-7", "job-7-2", "job-7-3"
             stored = self._find(namespace, own)
         return own, stored
-
-    def _say(self, text: str, *values: object) -> None:
-        """A line of the log that shows that runs arrive, at most one a second."""
-        if time.monotonic() - self._said >= SAID_EVERY_S:
-            self._said = time.monotonic()
-            _log.info(text, *values)
 
     def _find(self, namespace: str, id: str) -> Trajectory | None:
         """A stored run; None also while the store does not answer, as the new one is kept on disk until then."""
@@ -485,7 +475,7 @@ class LiveRuns:
                 if run is not None:
                     self._end(run)
         self.counts["outcomes", namespace] += 1
-        self._say("run %r of %r is stored with its outcome", id, namespace)
+        _log.info("run %r of %r is stored with its outcome", id, namespace)
 
     def _by_name_or_id(self, namespace: str, id: str) -> LiveRun | None:
         """A run under way by the name that its client gave, else by its own id: a reply's header names that."""
@@ -571,7 +561,7 @@ class LiveRuns:
             except InputError as error:
                 _log.warning("the run %r is not stored: %s", run.id, error)
             else:
-                self._say("run %r of %r is stored, as it rests", run.id, run.namespace)
+                _log.info("run %r of %r is stored, as it rests", run.id, run.namespace)
             self._end(run)
         self._resumable.add(run)
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import sys
-from typing import TYPE_CHECKING
 
 from hepm.errors import HepmError
 from hepm.text import on_one_line
-
-if TYPE_CHECKING:
-    import click
 
 __all__ = ["main"]
 
@@ -36,24 +33,20 @@ def main() -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    before = arguments
-    if "--" in arguments:
-        # What stands behind it is no option, even if it reads --debug.
-        before = arguments[: arguments.index("--")]
+    debug = arguments[:1] == ["--debug"]
     for stream in (sys.stdout, sys.stderr):
         # Characters that the terminal's encoding lacks are escaped: no tool name may stop an answer.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        options = [argument for argument in before if argument != "--debug"]
-        code = _exit_code(options + arguments[len(before) :])
+        code = _exit_code(arguments[debug:])
         sys.stdout.flush()
         return code
     except BrokenPipeError:
         # The reader of stdout has gone, as `head` does.
         return 0
     except (HepmError, OSError) as error:
-        if "--debug" in before:
+        if debug:
             import traceback
 
             traceback.print_exc()
@@ -80,41 +73,24 @@ def _exit_code(arguments: list[str]) -> int:
 
     from hepm.cli.commands import app
 
-    # A shell asks for completions.
-    if "_HEPM_COMPLETE" in os.environ:
-        app.main(prog_name="hepm")
     try:
-        with app.make_context("hepm", arguments) as context:
-            app.invoke(context)
-    except click.exceptions.Exit as end:
-        return end.exit_code
+        # A number is the code of an early end; where a shell asks for completions, they are printed in it.
+        code = app.main(arguments, prog_name="hepm", standalone_mode=False)
     except click.Abort:  # Ctrl-C or Ctrl-D at a question
         return 130
     except click.exceptions.NoArgsIsHelpError as error:
         _complain(error.format_message())
         return error.exit_code
     except click.UsageError as error:
-        path = "hepm"
-        if error.ctx:
-            path = error.ctx.command_path
-        _complain(f"hepm: {on_one_line(_misuse(error))}\nTry `{path} --help`.")
+        path = error.ctx.command_path if error.ctx else "hepm"
+        # The option without quotes, and what is wrong with it; click lists choices below each other.
+        wrong = re.sub(
+            r"^Invalid value for (.+?): ", lambda named: named[0][18:].replace("'", ""), error.format_message()
+        )
+        sentence = on_one_line(wrong.removeprefix("Invalid value: ").replace("\n\t", " "))
+        _complain(f"hepm: {sentence}\nTry `{path} --help`.")
         return error.exit_code
-    return 0
-
-
-def _misuse(error: click.UsageError) -> str:
-    """What to say of a misuse: the option, without quotes, and what is wrong with it."""
-    import click
-
-    if isinstance(error, click.BadParameter) and not isinstance(error, click.MissingParameter):
-        hint = error.param_hint
-        if not hint and error.param and error.ctx:
-            hint = error.param.get_error_hint(error.ctx)
-        if hint:
-            names = hint if isinstance(hint, str) else " / ".join(hint)
-            return f"{names}: ".replace("'", "") + error.message
-    # click lists choices below each other.
-    return error.format_message().removeprefix("Invalid value: ").replace("\n\t", " ")
+    return code if isinstance(code, int) else 0
 
 
 def _complain(text: str) -> None:

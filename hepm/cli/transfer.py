@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
@@ -129,13 +128,6 @@ def copy(source: str, target: str, namespace: tuple[str, ...]) -> None:
     Repeat it to continue after an interruption. `hepm export` and `hepm import` do the same with files of JSON.
     Example: `hepm copy memory.hepm neo4j://localhost:7687`
     """
-    for store in (source, target):
-        # Two commands have a file and a store as arguments; this one takes stores alone.
-        refuse(
-            re.search(r"\.jsonl(\.\w+)?$", store) and not Path(store).is_dir(),
-            "",
-            f"{store} is no store: `hepm export` writes and `hepm import` reads JSON lines",
-        )
     # Two names of one store would compare it with itself.
     refuse(_address_of(source) == _address_of(target), "TARGET", "name another store than the source")
     with options.open_existing(source) as memory:

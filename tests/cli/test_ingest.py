@@ -88,7 +88,7 @@ def test_an_interrupted_ingest_says_how_much_is_stored_and_repeating_it_goes_on(
     assert (process.returncode, out) == (130, ""), err
     stored = stored_in(store)
     assert 0 < stored < 5_000
-    assert err == f"hepm: interrupted with {stored:,} runs in the store; repeat the command to go on\n"
+    assert err.strip() == f"hepm: interrupted with {stored:,} runs in the store; repeat the command to go on"
 
 
 def test_a_key_of_outcomes_that_no_run_has_is_said_and_is_a_failure(tmp_path: Path) -> None:
