@@ -357,12 +357,12 @@ class Delta:
         """What a store adds to its tools, in this order: counts, then descriptions by time, the shorter first."""
         rows: list[dict[str, Any]] = []
         for name, counts in sorted(self.tools.items()):
-            rows.append({"name": name, **vars(counts), "described_at": 0.0, "description": "", "parameters": "{}"})
+            rows.append({"tool": name, **vars(counts), "described_at": 0.0, "description": "", "parameters": "{}"})
         descriptions: list[dict[str, Any]] = []
         for (name, description, parameters), times in self.described.items():
             for time in set(times):
                 text = {"described_at": time, "description": description, "parameters": parameters}
-                descriptions.append({"name": name, "calls": 0, "errors": 0, **text})
+                descriptions.append({"tool": name, "calls": 0, "errors": 0, **text})
 
         def order(row: dict[str, Any]) -> tuple[Any, ...]:
             texts = row["description"], row["parameters"]

@@ -58,12 +58,13 @@ class Transaction(ABC):
         sources: Tools whose outgoing edges or states changed.
         rewritten: Whether something was removed or replaced, not only added.
         removed: Whether that was a run with a label.
-        row_numbers: Of the runs that were read or stored, by id.
+        last_run: The row number that was given to a run last.
         shown: Whether any lesson was shown in the namespace.
     """
 
     header: Header
     aliases: Aliases
+    last_run: int
     shown: bool = True
 
     def __init__(self, namespace: str) -> None:
@@ -72,7 +73,6 @@ class Transaction(ABC):
         self.sources: set[ToolName] = set()
         self.rewritten = False
         self.removed = False
-        self.row_numbers: dict[str, int] = {}
 
     # What each database does in its own way
 
@@ -83,6 +83,10 @@ class Transaction(ABC):
     @abstractmethod
     def write(self, name: str, /, rows: Iterable[Mapping[str, object]] = ({},)) -> None:
         """Run a named statement for each row; lessons, runs, tools, users and answers are named by their ids."""
+
+    @abstractmethod
+    def ask(self, name: str, rows: Iterable[Mapping[str, object]], /) -> list[tuple[Any, ...]]:
+        """The rows that a named statement returns for all of `rows`, each named as in `write`."""
 
     @abstractmethod
     def set_header(self, **values: object) -> None:
@@ -97,48 +101,113 @@ class Transaction(ABC):
         """Write the journal entry from which mirrors learn what to read again."""
 
     @abstractmethod
+    def add_states(self, rows: Sequence[Mapping[str, Any]], vectors: Mapping[str, Float32Array]) -> None:
+        """Add states, or merge them into equal ones, each move within its bound.
+
+        Args:
+            rows: Of each its move, key and the fields of `StateSeen`.
+            vectors: By the texts of the states.
+        """
+
+    # What is written once, over named statements
+
+    def run_row(self, run: RunRecord) -> dict[str, Any]:
+        """What a store keeps beside the record of a run."""
+        return {"run": run.id, **run.columns}
+
     def insert_runs(self, runs: Sequence[RunRecord], vectors: Mapping[str, Float32Array], *, counted: bool) -> None:
         """Store the rows of new runs, not their counts."""
+        rows: list[dict[str, object]] = []
+        for run in runs:
+            self.last_run += 1
+            row = {**self.run_row(run), "seq": self.last_run, "counted": counted, "record": run.record}
+            vector = vectors.get(run.said)
+            rows.append({**row, "said_vector": None if vector is None else to_bytes(vector)})
+        self.write("add_runs", rows)
 
-    @abstractmethod
     def restate_runs(self, runs: Sequence[tuple[StoredRun, RunRecord]]) -> None:
         """Set what derives from the records of stored runs, and whether they count."""
+        rows: list[dict[str, object]] = []
+        for stored, run in runs:
+            rows.append({**self.run_row(run), "seq": stored.seq, "counted": stored.counted})
+            # A damaged counter may be behind the runs.
+            self.last_run = max(self.last_run, stored.seq)
+        self.write("restate_runs", rows)
 
-    @abstractmethod
     def drop_runs(self, ids: Sequence[str]) -> None:
         """Delete the rows of runs, not their counts."""
+        self.write("drop_runs", [{"run": name} for name in ids])
 
-    @abstractmethod
     def apply(self, delta: Delta, vectors: Mapping[str, Float32Array]) -> None:
         """Add counts and states; `vectors` by the texts of the states."""
+        self._add_tools(delta)
+        run_edges: list[dict[str, object]] = []
+        # The outcome of a run with a tool is stored once, with the first of the run's edges to the tool.
+        waiting = dict(delta.outcomes)
+        for (source, target), runs in sorted(delta.run_edges.items()):
+            for run in runs:
+                ended, failed = waiting.pop((target, run), (None, None))
+                run_edges.append({"run": run, "after": source, "tool": target, "ended": ended, "failed": failed})
+        self.write("add_run_edges", run_edges)
+        states: list[dict[str, Any]] = []
+        for move, of_move in delta.states.items():
+            self.sources.update(move.sources)
+            for key, state in of_move.items():
+                states.append({**move._asdict(), "key": key, **vars(state)})
+        self.add_states(states, vectors)
 
-    @abstractmethod
     def drop_counts(self, delta: Delta, ids: Collection[str]) -> None:
         """Take back the counts of runs and the edges that they took; delete tools and edges that nothing holds.
 
         Args:
             delta: Of negative counts.
         """
+        self._add_tools(delta)
+        # Edges first, then the tools that they alone held.
+        self.write("drop_run_edges", [{"run": name} for name in ids])
+        touched = set(delta.tools)
+        for edge in delta.run_edges:
+            touched.update(edge)
+        self.write("drop_empty_tools", [{"tool": tool} for tool in touched])
 
-    @abstractmethod
+    def _add_tools(self, delta: Delta) -> None:
+        self.write("add_tools", delta.tool_rows())
+        self.sources |= delta.touched_tools
+
     def reduce_states(
         self, states: Mapping[StateMove, Mapping[int, StateSeen]]
     ) -> Iterable[tuple[StatePlace, int, str, bool]]:
         """Reduce the counts of states; the count that each has left, whose text it has, and whether it kept that."""
+        places: list[StatePlace] = []
+        rows: list[dict[str, object]] = []
+        for move, of_move in states.items():
+            self.sources.update(move.sources)
+            for key, state in of_move.items():
+                rows.append({"at": len(places), **move._asdict(), "key": key, "count": state.count})
+                places.append((move, key))
+        for at, count, run, kept_text in self.ask("reduce_states", rows):
+            yield places[at], count, run, bool(kept_text)
 
-    @abstractmethod
     def textless(self, moves: Iterable[StateMove]) -> dict[StatePlace, tuple[int, str, int]]:
         """Count, run and step of the states without a text that belong to the latest of their moves."""
+        asked = list(moves)
+        bound = self.header.states_per_move
+        rows = [{"at": at, **move._asdict(), "bound": bound} for at, move in enumerate(asked)]
+        states: dict[StatePlace, tuple[int, str, int]] = {}
+        for at, key, count, run, step in self.ask("textless_states", rows):
+            states[asked[at], key] = count, run, step
+        return states
 
-    @abstractmethod
     def drop_states(self, places: Iterable[StatePlace]) -> None:
         """Delete states."""
+        self.write("drop_states", [{**move._asdict(), "key": key} for move, key in places])
 
-    @abstractmethod
     def clear(self) -> None:
         """Delete all that is counted from the records; tools keep their descriptions and marks."""
-
-    # What is written once, over named statements
+        self.rewritten = True
+        for statement in ("clear_states", "clear_edges", "clear_run_edges", "clear_run_vectors", "reset_tools"):
+            self.write(statement)
+        self.write("drop_empty_tools", [{"tool": tool.name} for tool in self.tools()])
 
     def runs_naming(self, tool: ToolName) -> list[StoredRun]:
         """Stored runs that call a tool or list it, by the text of their records."""
@@ -222,6 +291,5 @@ class Transaction(ABC):
             run = StoredRun(*row)
             # The databases hold outcomes and marks as numbers.
             run = run._replace(success=as_bool(run.success), counted=bool(run.counted))
-            self.row_numbers[run.id] = run.seq
             runs.append(run)
         return sorted(runs, key=attrgetter("id"))

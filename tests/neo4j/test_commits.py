@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
-from hepm.graph.neo4j.connection import BYTES, Sender, parts
+from hepm.graph.neo4j.connection import BYTES, parts
+from hepm.graph.neo4j.store import Neo4jTransaction
 from tests.neo4j.conftest import Relay
 from tests.neo4j.test_faults import TOOLS, some_runs
 from tests.neo4j_server import Neo4jServer, emptied
@@ -132,14 +133,14 @@ def test_runs_of_many_megabytes_are_sent_in_messages_of_a_few(
     server: Neo4jServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[int] = []
-    send = Sender.send
+    send = Neo4jTransaction.send
 
-    def noted(self: Sender, name: str, /, **values: Any) -> object:
+    def noted(self: Neo4jTransaction, name: str, /, **values: Any) -> object:
         if name == "add_runs":
             sent.append(sum(len(row["record"]) for row in values["rows"]))
         return send(self, name, **values)
 
-    monkeypatch.setattr(Sender, "send", noted)
+    monkeypatch.setattr(Neo4jTransaction, "send", noted)
     calls = tuple(ToolCall("look", result=f"{i} " + "found nothing " * 200) for i in range(400))
     big = [Trajectory(f"big-{i}", (Turn("assistant", "", calls),), Outcome(1.0, True)) for i in range(20)]
     with Memory.open(server.uri, auth=(server.username, server.password)) as memory:

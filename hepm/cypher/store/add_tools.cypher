@@ -1,14 +1,13 @@
 // Add to the counts of tools; of two descriptions the newer stays, ties by length and text, and the former one is kept.
-// Each row sees what the rows before it did. The start gets a label for Browser's styles.
-// Params:  $namespace string, $space string, $start string, $rows list of maps {uid, name, calls, errors, description, parameters, described_at}
+// Each row sees what the rows before it did.
+// Params:  $namespace string, $space string, $rows list of maps {tool, tool_uid, calls, errors, description, parameters, described_at}
 // Index:   tool_uid
 UNWIND $rows AS row
 CALL (row) {
-    MERGE (t:Tool {uid: row.uid})
-    ON CREATE SET t.namespace = $namespace, t.space = $space, t.name = row.name, t.calls = 0, t.errors = 0,
+    MERGE (t:Tool {uid: row.tool_uid})
+    ON CREATE SET t.namespace = $namespace, t.space = $space, t.name = row.tool, t.calls = 0, t.errors = 0,
                   t.description = '', t.parameters = '{}'
     SET t.calls = t.calls + row.calls, t.errors = t.errors + row.errors
-    FOREACH (_ IN CASE WHEN row.name = $start THEN [1] ELSE [] END | SET t:Start)
     WITH t, coalesce(t.described_at, 0.0) AS at, t.description AS text, t.parameters AS schema
     WHERE row.description <> '' OR row.parameters <> '{}'
     WITH t, at, text, schema,

@@ -1,8 +1,8 @@
 // Forget which edges some runs took, and take back what was counted there; delete edges that no run takes any more.
-// Params:  $uids list of strings
+// Params:  $rows list of maps {run_uid}
 // Index:   trajectory_uid
-UNWIND $uids AS uid
-MATCH (t:Trajectory {uid: uid})-[p:TOOK]->(b:Tool)
+UNWIND $rows AS row
+MATCH (t:Trajectory {uid: row.run_uid})-[p:TOOK]->(b:Tool)
 WITH p.after AS source, b, collect(p) AS took,
      count(CASE WHEN t.success THEN 1 END) AS support,
      sum(CASE WHEN t.success AND t.steps > 0 THEN toInteger(round(4294967296.0 / t.steps)) ELSE 0 END) AS inverse_steps,

@@ -1,6 +1,6 @@
 // Delete runs.
-// Params:  $uids list of strings
+// Params:  $rows list of maps {run_uid}
 // Index:   trajectory_uid
-UNWIND $uids AS uid
-MATCH (t:Trajectory {uid: uid})
+UNWIND $rows AS row
+MATCH (t:Trajectory {uid: row.run_uid})
 DETACH DELETE t

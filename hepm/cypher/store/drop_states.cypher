@@ -1,6 +1,6 @@
 // Delete states.
-// Params:  $uids list of strings
+// Params:  $rows list of maps {uid}
 // Index:   state_uid
-UNWIND $uids AS uid
-MATCH (s:State {uid: uid})
+UNWIND $rows AS row
+MATCH (s:State {uid: row.uid})
 DETACH DELETE s

@@ -1,6 +1,11 @@
-// Set again what is told of stored runs beside their records; each row holds properties.
-// Params:  $space string, $rows list of maps
+// Set what stored runs have beside their records.
+// Params:  $space string, $namespace string, $rows list of maps, each with the columns of a run
 // Index:   trajectory_arrival
 UNWIND $rows AS row
 MATCH (t:Trajectory) WHERE t.space = $space AND t.seq = row.seq
-SET t += row
+SET t += row {.id, .digest, .environment, .task, .task_uid, .model, .user, .reward, .success, .steps, .ended_at, .source, .day,
+             .sequence, .said, .seq, .counted,
+             uid: row.run_uid, namespace: $namespace, space: $space, tools: row.called,
+             token: CASE WHEN row.token <> '' THEN row.token END, level: CASE WHEN row.level <> '' THEN row.level END,
+             arm: CASE WHEN row.arm <> '' THEN row.arm END, trial: CASE WHEN row.trial <> '' THEN row.trial END,
+             refused: CASE WHEN row.refused <> '' THEN row.refused END, refusals: CASE WHEN row.refused <> '' THEN 1 END}

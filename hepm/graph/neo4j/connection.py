@@ -22,7 +22,7 @@ from hepm.errors import (
 )
 from hepm.graph.delta import StateMove, StatePlace
 from hepm.graph.neo4j.login import Login
-from hepm.graph.rows import Aliases, Float32Array, Header, no_text
+from hepm.graph.rows import Float32Array, no_text
 from hepm.types import START, ToolName
 
 if TYPE_CHECKING:
@@ -204,43 +204,6 @@ class Connection:
 def rows_of(result: neo4j.Result) -> list[tuple[Any, ...]]:
     """All rows, as plain tuples."""
     return [tuple(record.values()) for record in result]
-
-
-class Sender:
-    """Sends statements about one namespace in one transaction. It takes the memory's write lock until the end."""
-
-    aliases: Aliases
-
-    def __init__(self, tx: neo4j.ManagedTransaction, namespace: str) -> None:
-        self._tx = tx
-        self.namespace = namespace
-        self.space = uid(namespace)
-        self.send("lock")
-        self.header = Header(*self.run("memory")[0])
-
-    def send(self, name: str, /, **values: object) -> neo4j.Result:
-        """Send a named statement without waiting for the server: errors come with its rows or the commit."""
-        return self._tx.run(statement(name), values)
-
-    def run(self, name: str, /, **values: object) -> list[tuple[Any, ...]]:
-        """The rows of a named statement."""
-        return rows_of(self.send(name, **values))
-
-    def put(self, name: str, rows: Sequence[Any], /, *, size: int = ROWS, key: str = "rows", **values: object) -> None:
-        """Send a named statement for `size` rows at a time."""
-        for part in parts(rows, size):
-            self.send(name, **{key: part}, **values)
-
-    def ask(
-        self, name: str, rows: Sequence[Any], /, *, size: int = ROWS, key: str = "rows", **values: object
-    ) -> list[tuple[Any, ...]]:
-        """The rows that a named statement returns for all of `rows`."""
-        # All are sent before the first answer is read: the server works while the next part is packed.
-        results = [self.send(name, **{key: part}, **values) for part in parts(rows, size)]
-        answers: list[tuple[Any, ...]] = []
-        for result in results:
-            answers += rows_of(result)
-        return answers
 
 
 def parts(rows: Sequence[T], size: int, most_bytes: int = BYTES) -> Iterator[Sequence[T]]:

@@ -25,7 +25,7 @@ def links_of(row: LessonRow, aliases: Aliases) -> dict[str, Any]:
         parents = [{"parent": parent.id, "operator": parent.operator} for parent in row.parents]
     return {
         "lesson": row.id,
-        "sources": [source._asdict() for source in row.sources],
+        "links": [source._asdict() for source in row.sources],
         "tools": [{"tool": aliases.get(tool, tool)} for tool in row.tools],
         "parents": parents,
         "triples": [triple._asdict() for triple in row.triples],

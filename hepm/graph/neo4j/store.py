@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hepm.cypher import migrations, statement
 from hepm.cypher.model import EDGE_SUMMARIES, Result
 from hepm.errors import StoreDamagedError
-from hepm.graph.delta import Delta, Edge, RunRecord, StateMove, StatePlace, StateSeen
+from hepm.graph.delta import RunRecord, StateMove
 from hepm.graph.lessons.rows import LessonRow, to_record
 from hepm.graph.neo4j.connection import (
     ROWS,
     VECTOR_ROWS,
     Connection,
-    Sender,
     bound,
     move_uid,
+    parts,
+    rows_of,
     state_uid,
     to_floats,
     uid,
@@ -30,7 +31,6 @@ from hepm.graph.rows import (
     Float32Array,
     Header,
     StateBatch,
-    StoredRun,
     Vectors,
     check_embedder,
     check_schema,
@@ -40,7 +40,7 @@ from hepm.graph.store import Store
 from hepm.graph.stored_vectors import from_bytes, to_bytes
 from hepm.graph.transaction import Transaction
 from hepm.text import day_of
-from hepm.types import START, SUCCESS_FROM, ToolName
+from hepm.types import SUCCESS_FROM, ToolName
 
 if TYPE_CHECKING:
     import neo4j
@@ -210,43 +210,67 @@ _NODES: Final[Mapping[str, str]] = {
     "parent": "lesson",
     "run": "run",
     "tool": "tool",
+    "after": "tool",
     "user": "user",
     "key": "answer",
     "subject": "concept",
     "object": "concept",
 }
 """Members of rows that name a node, with its kind; statements find the node by `<member>_uid`."""
-_LISTS: Final = {"sources", "tools", "parents", "triples"}
+_LISTS: Final = {"links", "tools", "parents", "triples"}
 """Members of rows that are lists of such rows."""
+_HEAVY: Final = {"vector", "said_vector", "record"}
+"""Members of rows of which fewer are sent at once."""
 
 
-class Neo4jTransaction(Sender, Transaction):
+class Neo4jTransaction(Transaction):
     """Runs, counts and lessons of one namespace in a write transaction (see `hepm.graph.transaction.Transaction`).
+
+    It takes the memory's write lock until the end.
 
     Args:
         attempt: Names the write in the journal: a repeated one finds whether the first was committed.
     """
 
     def __init__(self, tx: neo4j.ManagedTransaction, namespace: str, attempt: str = "") -> None:
-        Transaction.__init__(self, namespace)
-        Sender.__init__(self, tx, namespace)
+        super().__init__(namespace)
+        self._tx = tx
         self._attempt = attempt
-        ((self._last_run, self._last_state, self._last_lesson, self.shown, marked),) = self.run(
-            "counters", space=self.space
-        )
+        self.space = uid(namespace)
+        self.send("lock")
+        self.header = Header(*self.rows("memory")[0])
+        ((self.last_run, self._last_state, self._last_lesson, self.shown, marked),) = self.rows("counters")
         self.aliases = marks_of(marked).aliases
         self._held_links: list[dict[str, object]] = []
 
+    def send(self, name: str, /, **values: object) -> neo4j.Result:
+        """Send a named statement without waiting for the server: errors come with its rows or the commit."""
+        return self._tx.run(statement(name), values)
+
     def rows(self, name: str, /, **values: Any) -> list[tuple[Any, ...]]:
         """The rows of a named statement; nodes are found by hashes of the names in `values`."""
-        return self.run(name, **bound(name, self.space, values))
+        return rows_of(self.send(name, **bound(name, self.space, values)))
 
     def write(self, name: str, /, rows: Iterable[Mapping[str, object]] = ({},)) -> None:
         """Send a named statement for some rows at a time, without waiting for the server."""
+        self._send_rows(name, rows)
+
+    def ask(self, name: str, rows: Iterable[Mapping[str, object]], /) -> list[tuple[Any, ...]]:
+        """The rows that a named statement returns for all of `rows`."""
+        # All are sent before the first answer is read: the server works while the next part is packed.
+        answers: list[tuple[Any, ...]] = []
+        for result in self._send_rows(name, rows):
+            answers += rows_of(result)
+        return answers
+
+    def _send_rows(self, name: str, rows: Iterable[Mapping[str, object]]) -> list[neo4j.Result]:
         keyed = [self._keyed(row) for row in rows]
-        size = VECTOR_ROWS if keyed and "vector" in keyed[0] else ROWS
+        size = ROWS
+        if keyed and not _HEAVY.isdisjoint(keyed[0]):
+            size = VECTOR_ROWS
         revision = self.header.revision + 1  # the one that this transaction makes
-        self.put(name, keyed, size=size, space=self.space, namespace=self.namespace, changed=revision)
+        shared = {"space": self.space, "namespace": self.namespace, "changed": revision}
+        return [self.send(name, rows=part, **shared) for part in parts(keyed, size)]
 
     def set_header(self, **values: object) -> None:
         """Set properties of the node :Memory."""
@@ -256,12 +280,22 @@ class Neo4jTransaction(Sender, Transaction):
         """A row with the keys of the nodes that it names, and with its vector as the index takes it."""
         keyed = dict(row)
         for member, value in row.items():
-            if member in _NODES:
+            if member in _NODES and isinstance(value, str):
                 keyed[f"{member}_uid"] = uid(self.space, _NODES[member], value) if value else None
             elif member in _LISTS:
                 keyed[member] = [self._keyed(item) for item in value]
         if "run" in row:
             keyed["showing_uid"] = uid(self.space, "showing", row["run"])
+        if "after" in row:
+            keyed["edge"] = uid(self.space, "edge", row["after"], row["tool"])
+        if "targets" in row:  # a move, or a state on it
+            sources, targets = row["sources"], row["targets"]
+            keyed["source_uids"] = [uid(self.space, "tool", tool) for tool in sources]
+            keyed["target_uids"] = [uid(self.space, "tool", tool) for tool in targets]
+            move = StateMove(sources, targets, row["success"])
+            keyed["move"] = move_uid(self.space, move)
+            if "key" in row:
+                keyed["uid"] = state_uid(self.space, (move, row["key"]))
         if "vector" in row:
             vector = row["vector"]
             # Twice: in two bytes a number as stored, and in floats for the server's index.
@@ -295,17 +329,21 @@ class Neo4jTransaction(Sender, Transaction):
         self.write("link_notes", [notes_link_of(row) for row in rows if row.kind == "notes"])
 
     def note_change(self, *, everything: bool = False) -> None:
-        """Write the journal entry and the last row numbers; weigh the edges of the tools that changed."""
-        self.put("weigh_edges", self._tools(self.sources), key="sources")
-        sources = None if everything else sorted(self.sources)
+        """Write the journal entry and the last row numbers; weigh the edges of the tools that changed.
+
+        Summaries are written anew on edges whose support has doubled.
+        """
+        changed = sorted(self.sources)
+        self.write("tell_edges", [{"tool": tool, "limit": EDGE_SUMMARIES} for tool in changed])
+        self.write("weigh_edges", [{"tool": tool} for tool in changed])
         self.send(
             "note_change",
             namespace=self.namespace,
             space=self.space,
-            sources=json.dumps(sources, ensure_ascii=False),
+            sources=json.dumps(None if everything else changed, ensure_ascii=False),
             rewritten=self.how_rewritten(everything=everything),
             attempt=self._attempt,
-            last_run=self._last_run,
+            last_run=self.last_run,
             last_state=self._last_state,
             last_lesson=self._last_lesson,
             kept=KEPT_CHANGES,
@@ -313,201 +351,41 @@ class Neo4jTransaction(Sender, Transaction):
 
     def noted_since(self, revision: int) -> bool:
         """Whether a former transaction of the same attempt was committed after a revision."""
-        return bool(self.run("noted_since", revision=revision, attempt=self._attempt)[0][0])
+        return bool(self.rows("noted_since", revision=revision, attempt=self._attempt)[0][0])
 
-    # Runs
+    def run_row(self, run: RunRecord) -> dict[str, Any]:
+        """The properties of a run's node that derive from its record."""
+        row = super().run_row(run) | {"day": day_of(run.ended_at), "called": run.called, "task_uid": None}
+        if run.task:  # found by one indexed property: names may be longer than an index holds
+            row["task_uid"] = uid(self.space, run.environment, run.task)
+        return row
 
     def insert_runs(self, runs: Sequence[RunRecord], vectors: Mapping[str, Float32Array], *, counted: bool) -> None:
-        """Create the nodes of runs, numbered here, so that edges and vectors are sent before the server answers."""
-        rows: list[dict[str, Any]] = []
-        for run in runs:
-            self._last_run += 1
-            self.row_numbers[run.id] = self._last_run
-            # The number is known before the server answers: edges and vectors of the batch are sent with it.
-            row = columns_of(run, self.namespace) | {"seq": self._last_run, "counted": counted, "record": run.record}
-            if run.said in vectors:
-                row["said_vector"] = to_bytes(vectors[run.said])
-            rows.append(row)
-        self.put("add_runs", rows, size=VECTOR_ROWS)
-        self.put("link_lesson_runs", self._held_links)
+        """Create the nodes of runs, linked to lessons as they were before they were dropped in this transaction."""
+        super().insert_runs(runs, vectors, counted=counted)
+        self.write("link_lesson_runs", self._held_links)
         self._held_links = []
-
-    def restate_runs(self, runs: Sequence[tuple[StoredRun, RunRecord]]) -> None:
-        """Set the properties of runs again that derive from their records."""
-        rows: list[dict[str, Any]] = []
-        for stored, run in runs:
-            rows.append(columns_of(run, self.namespace) | {"seq": stored.seq, "counted": stored.counted})
-            self.row_numbers[run.id] = stored.seq
-            # A damaged counter may be behind the runs.
-            self._last_run = max(self._last_run, stored.seq)
-        self.put("restate_runs", rows, size=VECTOR_ROWS, space=self.space)
 
     def drop_runs(self, ids: Sequence[str]) -> None:
         """Delete the nodes of runs; links of lessons to them are kept for runs stored again in this transaction."""
-        uids = self._runs(ids)
-        # Lessons are linked to runs that are stored again in this write.
-        for lesson_uid, run_uid, reward, words in self.run("lessons_tied_to", uids=uids):
-            sources = [{"run_uid": run_uid, "reward": reward, "words": words}]
-            self._held_links.append({"lesson_uid": lesson_uid, "sources": sources})
-        self.put("drop_runs", uids, key="uids")
+        for lesson_uid, run_uid, reward, words in self.ask("lessons_tied_to", [{"run": name} for name in ids]):
+            links = [{"run_uid": run_uid, "reward": reward, "words": words}]
+            self._held_links.append({"lesson_uid": lesson_uid, "links": links})
+        super().drop_runs(ids)
 
-    # Counts
-
-    def apply(self, delta: Delta, vectors: Mapping[str, Float32Array]) -> None:
-        """Add counts and states, and write summaries anew on edges whose support has doubled."""
-        self._add_tools(delta)
-        stale = self.ask("add_run_edges", self._run_edges(delta))
-        self._add_states(delta.states, vectors)
-        edges = [{"source": source, "target": target} for source, target in dict.fromkeys(stale)]
-        self.put("tell_edges", edges, limit=EDGE_SUMMARIES)
-
-    def _run_edges(self, delta: Delta) -> list[dict[str, object]]:
-        rows: list[dict[str, object]] = []
-        # The outcome of a run with a tool is stored once, on the first of the run's edges to the tool.
-        waiting = dict(delta.outcomes)
-        for (source, target), runs in sorted(delta.run_edges.items()):
-            ends = {"source": self._tool(source), "after": source, "target": self._tool(target)}
-            edge = self._edge((source, target))
-            for run in runs:
-                outcome = waiting.pop((target, run), None)
-                ended, failed = outcome or (None, None)
-                called = self._tool(target) if outcome else None
-                row = {"run": uid(self.space, "run", run), "seq": self.row_numbers[run], "edge": edge, **ends}
-                rows.append({**row, "called": called, "ended": ended, "failed": failed})
-        return rows
-
-    def _add_tools(self, delta: Delta) -> None:
-        if any(source == START for source, _ in delta.run_edges):
-            _ = delta.tools[START]  # makes an empty row: edges need both of their tools
-        tools = [{"uid": self._tool(row["name"]), **row} for row in delta.tool_rows()]
-        self.put("add_tools", tools, namespace=self.namespace, space=self.space, start=START)
-        self.sources |= delta.touched_tools
-
-    def drop_counts(self, delta: Delta, ids: Collection[str]) -> None:
-        """Subtract counts, then delete the edges of the runs, and tools that nothing holds."""
-        self._add_tools(delta)
-        # Edges first, then the tools that they alone held.
-        self.put("drop_run_edges", self._runs(ids), key="uids")
-        touched = set(delta.tools)
-        for edge in delta.run_edges:
-            touched.update(edge)
-        self.put("drop_uncalled_tools", self._tools(touched), key="uids")
-
-    def reduce_states(
-        self, states: Mapping[StateMove, Mapping[int, StateSeen]]
-    ) -> Iterator[tuple[StatePlace, int, str, bool]]:
-        """Subtract from the counts of states in bulk."""
-        places: dict[str, StatePlace] = {}
-        rows: list[dict[str, object]] = []
-        for move, of_move in states.items():
-            self.sources.update(move.sources)
-            for key, state in of_move.items():
-                state_id = state_uid(self.space, (move, key))
-                # The server answers by uid: it knows nothing of our keys.
-                places[state_id] = move, key
-                rows.append({"uid": state_id, "count": state.count})
-        for state_id, count, run, kept in self.ask("reduce_states", rows):
-            yield places[state_id], count, run, bool(kept)
-
-    def textless(self, moves: Iterable[StateMove]) -> dict[StatePlace, tuple[int, str, int]]:
-        """The states without a text among the latest of moves, by one statement for all."""
-        by_uid = {move_uid(self.space, move): move for move in moves}
-        rows = self.ask("textless_states", list(by_uid), key="moves", bound=self.header.states_per_move)
-        states: dict[StatePlace, tuple[int, str, int]] = {}
-        for name, key, count, run, step in rows:
-            states[by_uid[name], key] = count, run, step
-        return states
-
-    def drop_states(self, places: Iterable[StatePlace]) -> None:
-        """Delete the nodes of states with their links."""
-        self.put("drop_states", [state_uid(self.space, place) for place in places], key="uids")
-
-    def _add_states(
-        self, states: Mapping[StateMove, Mapping[int, StateSeen]], vectors: Mapping[str, Float32Array]
-    ) -> None:
-        places: dict[str, StateMove] = {}
-        rows: list[dict[str, object]] = []
-        for move, of_move in states.items():
-            self.sources.update(move.sources)
-            place = move_uid(self.space, move)
-            shared = {
-                "namespace": self.namespace,
-                "space": self.space,
-                "kept": True,
-                "move": place,
-                "sources": list(move.sources),
-                "targets": list(move.targets),
-                "success": move.success,
-            }
-            for key, state in of_move.items():
-                self._last_state += 1
-                name = state_uid(self.space, (move, key))
-                row: dict[str, object] = {"uid": name, "id": self._last_state, "key": key, **shared, **vars(state)}
-                vector = vectors.get(state.summary)
-                if vector is not None:
-                    row["embedding"] = to_floats(vector)
-                    row["vector"] = to_bytes(vector)
-                rows.append(row)
-                places[name] = move
-        linked: set[str] = set()
-        # The statement returns only states that were there before; of those some have lost their links to the bound.
-        for name, changed, is_unlinked in self.ask("add_states", rows, size=VECTOR_ROWS):
-            if changed:
-                self.rewritten = True
-            if not is_unlinked:
-                linked.add(name)
-        self._link_states({name: move for name, move in places.items() if name not in linked})
-
-    def _link_states(self, states: Mapping[str, StateMove]) -> None:
-        """Link states, by uid, to the tools of their moves, and keep each move within its bound."""
-        rows: list[dict[str, object]] = []
+    def add_states(self, rows: Sequence[Mapping[str, Any]], vectors: Mapping[str, Float32Array]) -> None:
+        """Add states by one statement, which links them to the tools of their moves."""
+        numbered: list[dict[str, object]] = []
+        for row in rows:
+            self._last_state += 1
+            vector = vectors.get(row["summary"])
+            state_vector = None if vector is None else to_bytes(vector)
+            numbered.append({**row, "id": self._last_state, "vector": state_vector})
         grown: set[str] = set()
-        for name, move in states.items():
-            # A state is found from the tools on both sides of its move.
-            rows.append({"uid": name, "after": self._tools(move.sources), "before": self._tools(move.targets)})
-            grown.add(move_uid(self.space, move))
-        self.put("link_states", rows)
-        if self.ask("keep_bound", sorted(grown), key="moves", bound=self.header.states_per_move):
+        for move, has_changed, has_grown in self.ask("add_states", numbered):
+            self.rewritten |= has_changed
+            if has_grown:
+                grown.add(move)
+        bound = self.header.states_per_move
+        if self.ask("keep_bound", [{"move": move, "bound": bound} for move in sorted(grown)]):
             self.rewritten = True
-
-    def clear(self) -> None:
-        """Delete states, edges and what runs took of a namespace; tools stay."""
-        self.rewritten = True
-        for what in ("clear_states", "clear_edges", "clear_run_edges", "clear_said_vectors"):
-            self.send(what, space=self.space)
-        self.send("reset_tools", space=self.space)
-        self.send("drop_empty_tools", space=self.space)
-
-    # The keys of nodes
-
-    def _runs(self, names: Iterable[str]) -> list[str]:
-        return [uid(self.space, "run", name) for name in names]
-
-    def _tool(self, name: ToolName) -> str:
-        return uid(self.space, "tool", name)
-
-    def _tools(self, names: Iterable[ToolName]) -> list[str]:
-        return [self._tool(name) for name in sorted(names)]
-
-    def _edge(self, edge: Edge) -> str:
-        return uid(self.space, "edge", *edge)
-
-
-def columns_of(run: RunRecord, namespace: str) -> dict[str, Any]:
-    """The properties of a run's node that derive from its record."""
-    space = uid(namespace)
-    return run.columns | {
-        "uid": uid(space, "run", run.id),
-        "namespace": namespace,
-        "space": space,
-        # A task is found by one indexed property: its names may be longer than an index holds.
-        "task_uid": uid(space, run.environment, run.task) if run.task else None,
-        "day": day_of(run.ended_at),
-        "token": run.token or None,
-        "level": run.level or None,
-        "arm": run.arm or None,
-        "trial": run.trial or None,
-        "refused": run.refused or None,
-        "refusals": 1 if run.refused else None,
-        "tools": list(run.called),
-    }

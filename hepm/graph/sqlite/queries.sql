@@ -76,14 +76,16 @@ SELECT id FROM trajectory
 WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids))
   AND instr(substr(record, 1, instr(record, '"turns":[')), '"hepm:outcome-by":') > 0;
 
--- name: add_trajectory
-INSERT INTO trajectory (namespace, id, digest, environment, task, model, user, reward, success, steps, ended_at, source,
-                        counted, sequence, said, token, level, arm, trial, refused, record)
-VALUES (:namespace, :id, :digest, :environment, :task, :model, :user, :reward, :success, :steps, :ended_at, :source,
-        :counted, :sequence, :said, :token, :level, :arm, :trial, :refused, :record)
-RETURNING seq;
+-- name: last_run
+SELECT ifnull(max(seq), 0) FROM trajectory;
 
--- name: restate_trajectory
+-- name: add_runs
+INSERT INTO trajectory (seq, namespace, id, digest, environment, task, model, user, reward, success, steps, ended_at, source,
+                        counted, sequence, said, token, level, arm, trial, refused, record)
+VALUES (:seq, :namespace, :id, :digest, :environment, :task, :model, :user, :reward, :success, :steps, :ended_at, :source,
+        :counted, :sequence, :said, :token, :level, :arm, :trial, :refused, :record);
+
+-- name: restate_runs
 -- What the record says, said again.
 UPDATE trajectory SET id = :id, digest = :digest, counted = :counted, environment = :environment, task = :task, model = :model, user = :user, reward = :reward,
                       success = :success, steps = :steps, ended_at = :ended_at, source = :source, sequence = :sequence,
@@ -283,19 +285,19 @@ WHERE t.namespace = :namespace AND t.said <> '' AND NOT EXISTS (SELECT 1 FROM ru
 ORDER BY t.seq;
 
 -- name: add_run_vector
-INSERT OR REPLACE INTO run_vector (trajectory, embedding) VALUES (:of, :vector);
+INSERT OR REPLACE INTO run_vector (trajectory, embedding) SELECT :seq, :said_vector WHERE :said_vector IS NOT NULL;
 
 -- name: put_run_vectors
 INSERT OR REPLACE INTO run_vector (trajectory, embedding)
 SELECT seq, :said_vector FROM trajectory WHERE seq = :of AND namespace = :namespace;
 
--- name: delete_trajectory
-DELETE FROM trajectory WHERE seq = :seq;
+-- name: drop_runs
+DELETE FROM trajectory WHERE namespace = :namespace AND id = :run;
 
--- name: add_tool
+-- name: add_tools
 -- Of two descriptions the newer stays, ties by length and text. Expressions see the row as it was before.
 INSERT INTO tool (namespace, name, description, parameters, calls, errors, described_at)
-VALUES (:namespace, :name, :description, :parameters, :calls, :errors, :described_at)
+VALUES (:namespace, :tool, :description, :parameters, :calls, :errors, :described_at)
 ON CONFLICT (namespace, name) DO UPDATE SET
     calls = calls + excluded.calls,
     errors = errors + excluded.errors,
@@ -337,11 +339,13 @@ SELECT name, retired, aliases FROM tool INDEXED BY tool_marked WHERE namespace =
 -- name: drop_tool
 DELETE FROM tool WHERE namespace = :namespace AND name = :tool AND calls = 0;
 
--- name: add_tool_run
-INSERT INTO tool_run (namespace, tool, ended, trajectory, failed) VALUES (:namespace, :tool, :ended, :trajectory, :failed);
+-- name: add_tool_runs
+INSERT INTO tool_run (namespace, tool, ended, trajectory, failed)
+SELECT :namespace, :tool, :ended, seq, :failed FROM trajectory
+WHERE :failed IS NOT NULL AND namespace = :namespace AND id = :run;
 
--- name: delete_tool_runs
-DELETE FROM tool_run WHERE trajectory = :seq;
+-- name: drop_tool_runs
+DELETE FROM tool_run WHERE trajectory = (SELECT seq FROM trajectory WHERE namespace = :namespace AND id = :run);
 
 -- name: latest_outcomes
 -- Of each tool, newest first, as one text of 1 (failed) and 0.
@@ -370,8 +374,8 @@ WHERE namespace = :namespace AND instr(record, :text) > 0;
 -- name: reset_tools
 UPDATE tool SET calls = 0, errors = 0 WHERE namespace = :namespace;
 
--- name: delete_empty_tools
-DELETE FROM tool WHERE namespace = :namespace AND calls = 0 AND description = '' AND parameters = '{}'
+-- name: drop_empty_tools
+DELETE FROM tool WHERE namespace = :namespace AND name = :tool AND calls = 0 AND description = '' AND parameters = '{}'
   AND retired = 0 AND aliases = '[]';
 
 -- name: called_tools
@@ -391,11 +395,12 @@ SELECT e.source, e.target, e.support, e.inverse_steps, e.failures, e.unlabelled
 FROM json_each(:sources) j CROSS JOIN edge e ON e.namespace = :namespace AND e.source = j.value
 ORDER BY e.source, e.target;
 
--- name: add_run_edge
-INSERT INTO passage (namespace, source, target, trajectory) VALUES (:namespace, :source, :target, :trajectory);
+-- name: add_run_edges
+INSERT INTO passage (namespace, source, target, trajectory)
+SELECT :namespace, :after, :tool, seq FROM trajectory WHERE namespace = :namespace AND id = :run;
 
--- name: delete_run_edges
-DELETE FROM passage WHERE trajectory = :seq;
+-- name: drop_run_edges
+DELETE FROM passage WHERE trajectory = (SELECT seq FROM trajectory WHERE namespace = :namespace AND id = :run);
 
 -- name: add_state
 INSERT INTO state (namespace, sources, targets, success, key, count, seen, trajectory, step, summary)
@@ -417,7 +422,7 @@ RETURNING id, (seen, trajectory, step) = (:seen, :trajectory, :step), summary,
 UPDATE state SET summary = :summary WHERE id = :state;
 
 -- name: add_vector
-INSERT OR REPLACE INTO vector (state, embedding) VALUES (:state, :embedding);
+INSERT OR REPLACE INTO vector (state, embedding) VALUES (:state, :vector);
 
 -- name: put_state_vectors
 INSERT OR REPLACE INTO vector (state, embedding)
@@ -453,14 +458,14 @@ ORDER BY seen, key LIMIT max(0, (
 -- name: drop_text
 UPDATE state SET summary = NULL WHERE id = :state;
 
--- name: reduce_state
+-- name: reduce_states
 UPDATE state SET count = count - :count
 WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND success = :success AND key = :key
-RETURNING count, trajectory, summary IS NOT NULL;
+RETURNING :at, count, trajectory, summary IS NOT NULL;
 
 -- name: textless_states
 -- Those without text among the latest of a move (see `states_over_bound`).
-SELECT key, count, trajectory, step FROM (
+SELECT :at, key, count, trajectory, step FROM (
     SELECT * FROM (SELECT key, count, trajectory, step, seen, summary FROM state INDEXED BY state_crowded
                    WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND success = :success
                      AND crowded = 1 AND (summary IS NULL) = 0 ORDER BY seen DESC, key DESC LIMIT :bound)
@@ -471,7 +476,7 @@ SELECT key, count, trajectory, step FROM (
     ORDER BY seen DESC, key DESC LIMIT :bound
 ) WHERE summary IS NULL;
 
--- name: delete_state
+-- name: drop_states
 DELETE FROM state
 WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND success = :success AND key = :key;
 
@@ -549,19 +554,19 @@ DELETE FROM vector;
 -- name: drop_all_run_vectors
 DELETE FROM run_vector;
 
--- name: clear_namespace_run_vectors
+-- name: clear_run_vectors
 DELETE FROM run_vector WHERE trajectory IN (SELECT seq FROM trajectory WHERE namespace = :namespace);
 
--- name: clear_namespace_states
+-- name: clear_states
 DELETE FROM state WHERE namespace = :namespace;
 
--- name: clear_namespace_edges
+-- name: clear_edges
 DELETE FROM edge WHERE namespace = :namespace;
 
--- name: clear_namespace_run_edges
+-- name: clear_run_edges
 DELETE FROM passage WHERE namespace = :namespace;
 
--- name: clear_namespace_tool_runs
+-- name: clear_tool_runs
 DELETE FROM tool_run WHERE namespace = :namespace;
 
 -- name: drop_stray_edges

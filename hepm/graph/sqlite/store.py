@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hepm.errors import StoreDamagedError
-from hepm.graph.delta import Delta, RunRecord, StateMove, StatePlace, StateSeen
+from hepm.graph.delta import RunRecord
 from hepm.graph.lessons.rows import LessonRow, to_record
 from hepm.graph.rows import (
     Counting,
@@ -38,13 +39,25 @@ FILE_NAME: Final = "memory.hepm"
 
 _json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _ALSO: Final[Mapping[str, tuple[str, ...]]] = {
+    "add_runs": ("add_run_vector",),
+    "add_run_edges": ("add_tool_runs",),
+    "drop_run_edges": ("drop_tool_runs",),
+    "clear_states": ("drop_stray_states", "drop_stray_state_after", "drop_stray_vectors"),
+    "clear_edges": ("drop_stray_edges",),
+    "clear_run_edges": ("clear_tool_runs", "drop_stray_run_edges", "drop_stray_tool_runs"),
+    "clear_run_vectors": ("drop_stray_run_vectors",),
     "put_lessons": ("drop_former_lesson_sources", "add_lesson_sources"),
     "drop_lessons": ("drop_lesson_sources", "drop_lesson_showings"),
     "drop_showings": ("drop_told_outcomes",),
     "drop_orphan_answers": ("drop_orphan_showings", "drop_orphan_lesson_sources"),
 }
 """Further statements that a statement needs, as SQLite runs one at a time."""
-_PACKED: Final = {"put_state_vectors": "vector", "put_run_vectors": "said_vector"}
+_PACKED: Final = {
+    "add_vector": "vector",
+    "add_runs": "said_vector",
+    "put_state_vectors": "vector",
+    "put_run_vectors": "said_vector",
+}
 """Parameters of statements that are vectors to pack."""
 
 
@@ -187,13 +200,10 @@ class SQLiteTransaction(Transaction):
         self._connection = connection
         self._statements = statements
         self.aliases = marks_of(self.run("marked_tools")).aliases
+        self.last_run = int(self.run("last_run").fetchone()[0])
 
     def run(self, name: str, /, **values: object) -> sqlite3.Cursor:
         return self._connection.execute(self._statements[name], {"namespace": self.namespace, **values})
-
-    def _put(self, name: str, rows: Iterable[Mapping[str, object]]) -> None:
-        namespace = self.namespace
-        self._connection.executemany(self._statements[name], ({"namespace": namespace, **row} for row in rows))
 
     def note_change(self, *, everything: bool = False) -> None:
         revision = int(self.run("next_revision").fetchone()[0])
@@ -206,17 +216,28 @@ class SQLiteTransaction(Transaction):
         return self.run(name, **_bound(values)).fetchall()
 
     def write(self, name: str, /, rows: Iterable[Mapping[str, object]] = ({},)) -> None:
-        changed = self.header.revision + 1  # the one that this transaction makes
+        shared: dict[str, Any] = {
+            "namespace": self.namespace,
+            "changed": self.header.revision + 1,
+        }  # the revision that this makes
         vector = _PACKED.get(name)
+        bound: list[dict[str, Any]] = []
         for row in rows:
-            values = _bound(row)
-            if vector is not None:
+            values = {**shared, **_bound(row)}
+            if vector is not None and values[vector] is not None:
                 values[vector] = packed(values[vector])
-            for statement in (name, *_ALSO.get(name, ())):
-                self.run(statement, **values, changed=changed)
+            bound.append(values)
+        for statement in (name, *_ALSO.get(name, ())):
+            self._connection.executemany(self._statements[statement], bound)
+
+    def ask(self, name: str, rows: Iterable[Mapping[str, object]], /) -> list[tuple[Any, ...]]:
+        answers: list[tuple[Any, ...]] = []
+        for row in rows:
+            answers += self.rows(name, **row)
+        return answers
 
     def set_header(self, **values: object) -> None:
-        self._put("set_meta", _meta_rows(values))
+        self.write("set_meta", _meta_rows(values))
 
     def put_lessons(self, rows: Sequence[LessonRow], vectors: Mapping[str, Float32Array]) -> None:
         """Store lessons, in place of those with their ids; `vectors` are those of their texts."""
@@ -237,107 +258,37 @@ class SQLiteTransaction(Transaction):
             )
         self.write("put_lessons", values)
 
-    # Runs
-
-    def insert_runs(self, runs: Sequence[RunRecord], vectors: Mapping[str, Float32Array], *, counted: bool) -> None:
-        user_vectors: list[dict[str, object]] = []
-        for run in runs:
-            (number,) = self.run("add_trajectory", **run.columns, counted=counted, record=run.record).fetchone()
-            self.row_numbers[run.id] = number
-            if run.said in vectors:
-                user_vectors.append({"of": number, "vector": packed(to_bytes(vectors[run.said]))})
-        self._put("add_run_vector", user_vectors)
-
     def restate_runs(self, runs: Sequence[tuple[StoredRun, RunRecord]]) -> None:
         for stored, run in runs:
             if stored.id != run.id:
                 self.run("free_id", id=run.id)
-            self.run("restate_trajectory", seq=stored.seq, counted=stored.counted, **run.columns)
-            self.row_numbers[run.id] = stored.seq
+        super().restate_runs(runs)
 
-    def drop_runs(self, ids: Sequence[str]) -> None:
-        for name in ids:
-            self.run("delete_trajectory", seq=self.row_numbers.pop(name))
-
-    # Counts
-
-    def apply(self, delta: Delta, vectors: Mapping[str, Float32Array]) -> None:
-        self._add_tools(delta)
-        run_edges: list[dict[str, object]] = []
-        for (source, target), runs in delta.run_edges.items():
-            for run in runs:
-                run_edges.append({"source": source, "target": target, "trajectory": self.row_numbers[run]})
-        self._put("add_run_edge", run_edges)
-        outcomes: list[dict[str, object]] = []
-        for (tool, run), (ended, failed) in delta.outcomes.items():
-            outcomes.append({"tool": tool, "ended": ended, "trajectory": self.row_numbers[run], "failed": failed})
-        self._put("add_tool_run", outcomes)
-        self._add_states(delta.states, vectors)
-
-    def _add_tools(self, delta: Delta) -> None:
-        self.sources |= delta.touched_tools
-        self._put("add_tool", delta.tool_rows())
-
-    def drop_counts(self, delta: Delta, ids: Collection[str]) -> None:
-        self._add_tools(delta)
-        self.run("delete_empty_tools")
-        for name in ids:
-            self.run("delete_run_edges", seq=self.row_numbers[name])
-            self.run("delete_tool_runs", seq=self.row_numbers[name])
-
-    def reduce_states(
-        self, states: Mapping[StateMove, Mapping[int, StateSeen]]
-    ) -> Iterator[tuple[StatePlace, int, str, bool]]:
-        for move, of_move in states.items():
-            self.sources.update(move.sources)
-            place = _place(move)
-            for key, state in of_move.items():
-                for count, run, kept in self.run("reduce_state", **place, key=key, count=state.count).fetchall():
-                    yield (move, key), count, run, bool(kept)
-
-    def textless(self, moves: Iterable[StateMove]) -> dict[StatePlace, tuple[int, str, int]]:
-        bound = self.header.states_per_move
-        states: dict[StatePlace, tuple[int, str, int]] = {}
-        for move in moves:
-            for key, count, run, step in self.run("textless_states", **_place(move), bound=bound):
-                states[move, key] = count, run, step
-        return states
-
-    def drop_states(self, places: Iterable[StatePlace]) -> None:
-        for move, key in places:
-            self.run("delete_state", **_place(move), key=key)
-
-    def _add_states(
-        self, states: Mapping[StateMove, Mapping[int, StateSeen]], vectors: Mapping[str, Float32Array]
-    ) -> None:
-        """Add states, or merge them into equal ones. What stays as it is, is not written: each page counts."""
+    def add_states(self, rows: Sequence[Mapping[str, Any]], vectors: Mapping[str, Float32Array]) -> None:
+        # What stays as it is, is not written: each page counts.
         embedded: list[dict[str, object]] = []
-        grown: list[tuple[dict[str, object], list[int]]] = []
-        for move, of_move in states.items():
-            self.sources.update(move.sources)
-            place = _place(move)
-            with_text: list[int] = []  # states that have a text and had none
-            for key, state in of_move.items():
-                row = {**place, "key": key, **vars(state)}
-                known = self.run("repeat_state", **row).fetchone()
-                if known is None:
-                    number = int(self.run("add_state", **row).fetchone()[0])
-                    with_text.append(number)
-                else:
-                    number, is_latest, text, has_vector = known
-                    if not is_latest or (text == state.summary and has_vector):
-                        continue
-                    self.rewritten = True
-                    self.run("set_text", state=number, summary=state.summary)
-                    if text is None:  # it lost its text to the bound
-                        with_text.append(number)
-                vector = vectors.get(state.summary)
-                if vector is not None:  # else it waits for `reembed`
-                    embedded.append({"state": number, "embedding": packed(to_bytes(vector))})
-            grown.append((place, with_text))
-        self._put("add_vector", embedded)
-        for place, with_text in grown:
-            self._keep_bound(place, with_text)
+        grown: dict[tuple[str, str, bool], list[int]] = {}  # by move: states that have a text and had none
+        for row in rows:
+            place = _names(row["sources"]), _names(row["targets"]), row["success"]
+            values = {**row, "sources": place[0], "targets": place[1]}
+            known = self.run("repeat_state", **values).fetchone()
+            if known is None:
+                number = int(self.run("add_state", **values).fetchone()[0])
+                grown.setdefault(place, []).append(number)
+            else:
+                number, is_latest, text, has_vector = known
+                if not is_latest or (text == row["summary"] and has_vector):
+                    continue
+                self.rewritten = True
+                self.run("set_text", state=number, summary=row["summary"])
+                if text is None:  # it lost its text to the bound
+                    grown.setdefault(place, []).append(number)
+            vector = vectors.get(row["summary"])
+            if vector is not None:  # else it waits for `reembed`
+                embedded.append({"state": number, "vector": to_bytes(vector)})
+        self.write("add_vector", embedded)
+        for (sources, targets, success), states in grown.items():
+            self._keep_bound({"sources": sources, "targets": targets, "success": success}, states)
 
     def _keep_bound(self, place: Mapping[str, object], new: Sequence[int]) -> None:
         bound = self.header.states_per_move
@@ -352,16 +303,6 @@ class SQLiteTransaction(Transaction):
             self.rewritten = True
             self.run("drop_text", state=state)
 
-    def clear(self) -> None:
-        self.rewritten = True
-        tables = ("run_vectors", "states", "edges", "run_edges", "tool_runs")
-        for statement in [f"clear_namespace_{table}" for table in tables]:
-            self.run(statement)
-        for statement in [f"drop_stray_{table}" for table in ("vectors", "state_after", *tables)]:
-            self.run(statement)
-        self.run("reset_tools")
-        self.run("delete_empty_tools")
-
 
 def _bound(values: Mapping[str, object]) -> dict[str, Any]:
     """Values as SQLite takes them: lists as JSON."""
@@ -375,5 +316,6 @@ def _meta_rows(values: Mapping[str, object]) -> list[dict[str, object]]:
     return [{"key": key, "value": str(value)} for key, value in values.items()]
 
 
-def _place(move: StateMove) -> dict[str, object]:
-    return {"sources": _json(move.sources), "targets": _json(move.targets), "success": move.success}
+@lru_cache(maxsize=65_536)  # many states have one move
+def _names(tools: tuple[ToolName, ...]) -> str:
+    return _json(tools)
