@@ -8,7 +8,6 @@ from typing import Final
 from hepm.cli.bench.running import BenchCommand, chosen_tasks
 from hepm.cli.options import remark, unusable
 from hepm.errors import InputError
-from hepm.lab.bench.play import BenchOptions
 from hepm.lab.bench.replay import HintedPoint, ReplayBench, hinted_points, point_arms
 from hepm.lab.environments.recorded import Point, RecordedRuns
 
@@ -18,25 +17,18 @@ TEMPERATURE: Final = 0.0  # so that a changed call is the hint's doing
 
 def recorded_bench(command: BenchCommand) -> ReplayBench:
     """A bench of points of recorded runs."""
-    agent, environment = command.agent, command.environment
+    environment = command.environment
     assert isinstance(environment, RecordedRuns)
     command.refuse_learning("memory is made of the recorded runs of other task families")
-    options = BenchOptions(
-        arms=point_arms(command.names("off,hybrid,weight,lessons")),
-        concurrency=agent.concurrency,
-        seed=command.seed,
-        max_turns=1,
-        options={"temperature": TEMPERATURE} | agent.request_arguments(),
-    )
-    chosen = _chosen_points(environment, agent.tasks or POINTS, command.seed)
+    arms = point_arms(command.names("off,hybrid,weight,lessons"))
+    chosen = _chosen_points(environment, command.agent.tasks or POINTS, command.seed)
     points: list[HintedPoint] = []
     # Memory is made of one domain at a time.
     for domain in environment.domains:
         here = [point for point in chosen if point.event.run.domain == domain.name]
-        points += hinted_points(domain, here, options.arms)
-    folder = command.opened({"max_turns": options.max_turns, "options": options.options})
-    tasks = [hinted.point.task for hinted in points]
-    return ReplayBench(environment, tasks, folder, command.endpoint, options, points=points)
+        points += hinted_points(domain, here, arms)
+    options = command.options(arms, turns=1, options={"temperature": TEMPERATURE})
+    return command.made(ReplayBench, [hinted.point.task for hinted in points], options, {}, points=points)
 
 
 def _chosen_points(environment: RecordedRuns, wanted: str, seed: int) -> Sequence[Point]:

@@ -9,7 +9,6 @@ from hepm.cli.options import refuse, remark, sole_namespace
 from hepm.lab.bench.arms import ROUND_ARMS, find_arms, open_known
 from hepm.lab.bench.explore import Exploration, RoundReport
 from hepm.lab.bench.models import Model
-from hepm.lab.bench.play import BenchOptions
 from hepm.types import DEFAULT_NAMESPACE, Object
 
 TURNS: Final = 16  # of a run (PRIME, table 2)
@@ -19,7 +18,7 @@ TEMPERATURE: Final = 1.0  # runs of a task differ, so that they can be compared
 
 def rounds_bench(command: BenchCommand) -> Exploration:
     """An exploration in rounds."""
-    learning, agent = command.learning, command.agent
+    learning = command.learning
     names = command.names("lessons")
     arms = find_arms(names, trials=1)
     fits = len(names) == 1 and names[0] in ROUND_ARMS
@@ -30,20 +29,11 @@ def rounds_bench(command: BenchCommand) -> Exploration:
     refuse(not learning.memory, "--memory", missing)
     # Of a train split, where one is published: the other tasks are for a bench with what was learned.
     published = [task for task in command.environment.tasks() if task.split == "train"]
-    tasks = chosen_tasks(published or command.environment.tasks(), agent.tasks or "*")
-    options = BenchOptions(
-        arms=arms,
-        rollouts=learning.rollouts or -(-RUNS // command.rounds),
-        concurrency=agent.concurrency,
-        seed=command.seed,
-        max_turns=agent.max_turns or TURNS,
-        # What `-o temperature=X` says holds.
-        options={"temperature": TEMPERATURE} | agent.request_arguments(),
-        turn_rewards=True,
-    )
+    tasks = chosen_tasks(published or command.environment.tasks(), command.agent.tasks or "*")
+    # Over all rounds together, unless --rollouts says otherwise; what `-o temperature=X` says holds.
+    about: Object = {"rollouts": learning.rollouts or -(-RUNS // command.rounds), "turn_rewards": True}
+    options = command.options(arms, turns=TURNS, options={"temperature": TEMPERATURE}, **about)
     settings: Object = {
-        "max_turns": options.max_turns,
-        "options": dict(options.options),
         "arm": names[0],
         "distiller": learning.distiller,
         "rounds": command.rounds,
@@ -53,9 +43,8 @@ def rounds_bench(command: BenchCommand) -> Exploration:
     }
     if learning.prune_below is not None:
         settings["prune_below"] = learning.prune_below
-    folder = command.opened(settings)
-    about: Object = {"number": command.rounds, "prune_below": learning.prune_below}
-    return Exploration(command.environment, tasks, folder, command.endpoint, options, **about)
+    number, prune_below = command.rounds, learning.prune_below
+    return command.made(Exploration, tasks, options, settings, number=number, prune_below=prune_below)
 
 
 def explore(command: BenchCommand, made: Exploration, model: Model, *, whole: bool) -> None:

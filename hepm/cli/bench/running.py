@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -17,11 +17,12 @@ from hepm.cli.bench.options import AgentOptions, LearningOptions
 from hepm.cli.bench.outcome import PlayOutcome, Shared, estimated
 from hepm.cli.options import Bar, refuse, remark
 from hepm.errors import BudgetSpentError, EndpointRefusedError
+from hepm.lab.bench.arms import Arm
 from hepm.lab.bench.explore import Exploration
 from hepm.lab.bench.folder import Folder, Key
 from hepm.lab.bench.models import Model, open_model
 from hepm.lab.bench.pilot import rest_of
-from hepm.lab.bench.play import MOST, Bench
+from hepm.lab.bench.play import MOST, Bench, BenchOptions
 from hepm.lab.bench.rehearsal import rehearsing_model
 from hepm.lab.bench.replay import ReplayBench
 from hepm.lab.environments import Environment, PlayedUser, Task
@@ -29,6 +30,7 @@ from hepm.llm import Client, Endpoint, Usage
 from hepm.text import count_of, on_one_line
 from hepm.types import Object
 
+Made = TypeVar("Made", bound=Bench)
 _FAILED: Final = "failed"
 """The note of a folder on runs that broke off, by name: why."""
 
@@ -85,16 +87,32 @@ class BenchCommand:
         """The names of the arms."""
         return [name.strip() for name in (self.arms or default).split(",")]
 
-    def opened(self, settings: Object) -> Folder:
-        """The folder of the bench, which holds those of these settings alone: they shape its answers."""
+    def options(self, arms: Sequence[Arm], *, turns: int, **about: Any) -> BenchOptions:
+        """How to run; `turns` of a run unless the user names others."""
+        requests: Object = about.pop("options", {}) | self.agent.request_arguments()
+        return BenchOptions(
+            arms=arms,
+            concurrency=self.agent.concurrency,
+            seed=self.seed,
+            max_turns=self.agent.max_turns or turns,
+            options=requests,
+            **about,
+        )
+
+    def made(
+        self, kind: type[Made], tasks: Sequence[Task], options: BenchOptions, settings: Object, **about: Any
+    ) -> Made:
+        """A bench in its folder, which holds those of these settings alone: they shape its answers."""
         settings |= {"environment": self.environment.name, "model": self.endpoint.model, "seed": self.seed}
+        settings |= {"max_turns": options.max_turns, "options": dict(options.options)}
         # Another model as the user makes other conversations.
         if isinstance(self.environment, PlayedUser):
             settings["user"] = self.environment.user.model
         # What a dry run or pilot of several benches puts in place of a memory is no setting.
         if self._only_asks and self.shared.many:
             settings = {}
-        return self._opened(self.place, settings)
+        folder = self._opened(self.place, settings)
+        return kind(self.environment, tasks, folder, self.endpoint, options, **about)
 
     @property
     def place(self) -> Path:

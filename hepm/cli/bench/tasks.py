@@ -17,7 +17,7 @@ MAX_TURNS: Final = 30
 
 def tasks_bench(command: BenchCommand) -> Bench:
     """A bench of each arm on each task."""
-    learning, agent = command.learning, command.agent
+    learning = command.learning
     refuse(learning.prune_below is not None, "--prune-below", "principles are pruned in rounds: give --rounds")
     arms = find_arms(command.names("off,hybrid"), trials=command.trials or 1)
     given = _given(command, arms)
@@ -25,23 +25,19 @@ def tasks_bench(command: BenchCommand) -> Bench:
     embedder = None
     if learning.embedder is not None:
         embedder = command.stack.enter_context(open_ready(learning.embedder, command.endpoint))
-    options = BenchOptions(
-        arms=arms,
+    options = command.options(
+        arms,
+        turns=MAX_TURNS,
         learn="online" if learn_from.startswith("online") else "train",
         judge=learn_from.endswith("judged"),
         embedder=embedder,
         trials=command.trials or 1,
         rollouts=learning.rollouts or 0,
-        concurrency=agent.concurrency,
-        seed=command.seed,
-        max_turns=agent.max_turns or MAX_TURNS,
-        options=agent.request_arguments(),
         # A given memory has judged its runs by its own limit already.
         success_from=SUCCESS_FROM if given is None else given.header.success_from,
     )
     tasks = _tested(command, options, given)
-    folder = command.opened(_settings(command, options, tasks, given))
-    return Bench(command.environment, tasks, folder, command.endpoint, options, given=given)
+    return command.made(Bench, tasks, options, _settings(command, options, tasks, given), given=given)
 
 
 def _given(command: BenchCommand, arms: Sequence[Arm]) -> KnownMemory | None:
@@ -77,10 +73,9 @@ def _tested(command: BenchCommand, options: BenchOptions, given: KnownMemory | N
 def _settings(command: BenchCommand, options: BenchOptions, tasks: Sequence[Task], given: KnownMemory | None) -> Object:
     """What shapes the answers. Arms can be added later, and with a given memory also tasks and trials."""
     learning = command.learning
-    settings: Object = {"max_turns": options.max_turns, "options": dict(options.options)}
     if given is not None:
-        return settings | {"memory": f"{learning.memory} {given.namespace}, revision {given.header.revision}"}
-    settings |= {
+        return {"memory": f"{learning.memory} {given.namespace}, revision {given.header.revision}"}
+    settings: Object = {
         "memory": f"learned from {options.learn}",
         "embedder": learning.embedder or "hash-512",
         "judge": command.shared.judge or options.judge,

@@ -8,7 +8,6 @@ from typing import Final
 from hepm.cli.bench.running import BenchCommand, chosen_tasks
 from hepm.lab.bench.arms import find_arms
 from hepm.lab.bench.models import SCRIPTED
-from hepm.lab.bench.play import BenchOptions
 from hepm.lab.collaboration.environment import UsersEnvironment
 from hepm.lab.collaboration.play import USER_ARMS, UserBench
 
@@ -19,23 +18,15 @@ SESSIONS: Final = 5
 
 def users_bench(command: BenchCommand) -> UserBench:
     """A bench of users."""
-    agent, environment = command.agent, command.environment
+    environment = command.environment
     assert isinstance(environment, UsersEnvironment)
     command.refuse_learning("users are remembered by the arms")
     trials = command.trials or SESSIONS
     arms = find_arms(command.names("off,history,notes"), trials=trials, known=USER_ARMS)
-    tasks = chosen_tasks(environment.tasks(), agent.tasks or USERS)
+    tasks = chosen_tasks(environment.tasks(), command.agent.tasks or USERS)
     if command.endpoint.model == SCRIPTED:
         environment.scripted(tasks[0])
-    options = BenchOptions(
-        arms=arms,
-        trials=trials,
-        concurrency=agent.concurrency,
-        seed=command.seed,
-        max_turns=agent.max_turns or TURNS,
-        options=agent.request_arguments(),
-    )
     # Only the name: the same problems may lie elsewhere at the next call.
     problems = [Path(environment.file).name] if environment.file else []
-    folder = command.opened({"max_turns": options.max_turns, "options": options.options, "problems": problems})
-    return UserBench(environment, tasks, folder, command.endpoint, options)
+    options = command.options(arms, turns=TURNS, trials=trials)
+    return command.made(UserBench, tasks, options, {"problems": problems})

@@ -45,11 +45,7 @@ _PUBLISHED: Final[Mapping[str, Policy]] = {
     "states-first": EpisodicElseProcedural(_NO_FLOOR),
     "weights": Procedural(floors=_NO_FLOOR),
     "weights-c0": Procedural(c=0, floors=_NO_FLOOR),
-    "adaptive-c0": Adaptive(c=0, floors=_NO_FLOOR),
-    "adaptive-c1": Adaptive(floors=_NO_FLOOR),
-    "adaptive-c5": Adaptive(c=5, floors=_NO_FLOOR),
-    "adaptive-c10": Adaptive(c=10, floors=_NO_FLOOR),
-}
+} | {f"adaptive-c{c}": Adaptive(c=c, floors=_NO_FLOOR) for c in (0, 1, 5, 10)}
 """H-EPM and its ablations as published, as policies of a bench: tables 4, 7 and 9."""
 
 

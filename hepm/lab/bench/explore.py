@@ -163,17 +163,13 @@ class Exploration(Bench):
         ended = self._ended_of(self.deals[0])
         first = self._id(str(ended[0].key if ended else self.deals[0][0]))  # the id of `_stored`
         is_stored = memory.run(first, namespace=memory.namespace) is not None
-        learned = self.folder.note("round 1") is not None
-        if learned and not is_stored:
-            raise InputError(
-                f"the folder {self.folder.path} holds rounds whose runs are not in the store: name the store and the "
-                "namespace they are in, or another --folder to begin anew."
-            )
         # "learning 1" is noted before the first run is stored: without it, the run came from another folder.
-        if is_stored and self.folder.note("learning 1") is None:
+        learning, learned = (self.folder.note(note) is not None for note in ("learning 1", "round 1"))
+        if (learned and not is_stored) or (is_stored and not learning):
             raise InputError(
-                f"the store holds the run {first} of another exploration: name its --folder to go on with it, or "
-                "another --seed or --namespace."
+                f"the folder {self.folder.path} and the store do not belong together: {first} is in one of them alone. "
+                "Name the folder and the store (and --namespace) of one exploration, or begin anew with others or "
+                "another --seed."
             )
 
     def _ended_of(self, keys: Sequence[Key]) -> list[Ended]:

@@ -237,8 +237,8 @@ def test_another_store_another_folder_and_other_settings_are_refused_in_a_senten
     assert explore(tmp_path, played.url, *options).code == 0
     asked = len(played.requests)
     for more, message in (
-        (("--memory", tmp_path / "new.hepm"), "holds rounds whose runs are not in the store"),
-        (("--folder", tmp_path / "new"), "of another exploration: name its --folder"),
+        (("--memory", tmp_path / "new.hepm"), "do not belong together: parcels"),
+        (("--folder", tmp_path / "new"), "do not belong together: parcels"),
         (("--seed", "1"), "holds runs with another seed (0, now 1)"),
     ):
         answer = explore(tmp_path, played.url, *options, *map(str, more))
