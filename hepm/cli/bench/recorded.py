@@ -19,7 +19,7 @@ def recorded_bench(command: BenchCommand) -> ReplayBench:
     """A bench of points of recorded runs."""
     environment = command.environment
     assert isinstance(environment, RecordedRuns)
-    command.refuse_learning("memory is made of the recorded runs of other task families")
+    command.refuse_unused("recorded runs")
     arms = point_arms(command.names("off,hybrid,weight,lessons"))
     chosen = _chosen_points(environment, command.agent.tasks or POINTS, command.seed)
     points: list[HintedPoint] = []

@@ -23,8 +23,7 @@ def rounds_bench(command: BenchCommand) -> Exploration:
     arms = find_arms(names, trials=1)
     fits = len(names) == 1 and names[0] in ROUND_ARMS
     refuse(not fits, "--arms", f"rounds are made in one arm: {', '.join(ROUND_ARMS)}")
-    learned = learning.learn_from or learning.embedder
-    refuse(learned, "--rounds", "rounds have no use for --learn-from and --embedder: leave them out")
+    command.refuse_unused("rounds", "memory", "namespace", "rollouts", "distiller", "prune_below", "rounds")
     missing = "name the store that rounds are learned into; it is made if it is missing"
     refuse(not learning.memory, "--memory", missing)
     # Of a train split, where one is published: the other tasks are for a bench with what was learned.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from tempfile import mkdtemp
@@ -136,18 +136,12 @@ class BenchCommand:
         """A new folder, which lasts as long as the command."""
         return Path(mkdtemp(dir=self.shared.scratch))
 
-    def refuse_learning(self, reason: str) -> None:
-        """Refuse the options on memory where it is made in one way alone."""
-        learning = self.learning
-        for given, named in (
-            (learning.memory, "--memory"),
-            (learning.learn_from, "--learn-from"),
-            (learning.rollouts, "--rollouts"),
-            (learning.embedder, "--embedder"),
-            (learning.prune_below is not None, "--prune-below"),
-            (self.rounds, "--rounds"),
-        ):
-            refuse(given, named, f"{reason}: leave it out")
+    def refuse_unused(self, what: str, *used: str) -> None:
+        """Refuse the options on memory that were given and are none of the used ones."""
+        given = asdict(self.learning) | {"rounds": self.rounds or None}
+        for name, value in given.items():
+            unused = name not in used and value not in (None, "")
+            refuse(unused, f"--{name.replace('_', '-')}", f"{what} have no use for it: leave it out")
 
     # Play
 

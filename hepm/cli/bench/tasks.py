@@ -18,7 +18,10 @@ MAX_TURNS: Final = 30
 def tasks_bench(command: BenchCommand) -> Bench:
     """A bench of each arm on each task."""
     learning = command.learning
-    refuse(learning.prune_below is not None, "--prune-below", "principles are pruned in rounds: give --rounds")
+    what, made = "benches without --rounds", ("learn_from", "embedder")
+    if learning.memory:
+        what, made = "benches with --memory", ()
+    command.refuse_unused(what, "memory", "namespace", "rollouts", *made)
     arms = find_arms(command.names("off,hybrid"), trials=command.trials or 1)
     given = _given(command, arms)
     learn_from = learning.learn_from or "train"
@@ -45,8 +48,6 @@ def _given(command: BenchCommand, arms: Sequence[Arm]) -> KnownMemory | None:
     learning = command.learning
     if not learning.memory:
         return None
-    learned = learning.learn_from or learning.embedder
-    refuse(learned, "--memory", "--memory excludes --learn-from and --embedder: it is used as it is")
     # These put a digest of the runs to learn from into the system prompt.
     digesting = [arm.name for arm in arms if arm.digests]
     refuse(digesting, "--memory", f"{', '.join(digesting)} digest the runs of this bench: leave --memory out")

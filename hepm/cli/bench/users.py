@@ -20,7 +20,7 @@ def users_bench(command: BenchCommand) -> UserBench:
     """A bench of users."""
     environment = command.environment
     assert isinstance(environment, UsersEnvironment)
-    command.refuse_learning("users are remembered by the arms")
+    command.refuse_unused("users")
     trials = command.trials or SESSIONS
     arms = find_arms(command.names("off,history,notes"), trials=trials, known=USER_ARMS)
     tasks = chosen_tasks(environment.tasks(), command.agent.tasks or USERS)

@@ -112,20 +112,15 @@ class Folder:
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path / ANSWERS, timeout=0.5, check_same_thread=False, isolation_level=None)
-        except (OSError, sqlite3.Error) as error:
-            raise InputError(f"the folder {path} cannot be used: {error}.") from error
-        try:
             # EXCLUSIVE keeps other processes out; FULL, as each answer was paid for and must survive a power cut.
             self._db.executescript(
                 f"PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; {_SCHEMA}"
             )
-            self._check(settings)
-        except sqlite3.Error as error:
-            self._db.close()
-            why = str(error)
-            if "locked" in why:
-                why = "another process works in it"
+        except (OSError, sqlite3.Error) as error:
+            why = "another process works in it" if "locked" in str(error) else error
             raise InputError(f"the folder {path} cannot be used: {why}.") from error
+        try:
+            self._check(settings)
         except ConflictError:
             self._db.close()
             raise

@@ -9,7 +9,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from hepm.agents.wire import Object, objects, resolved, with_hint
 from hepm.errors import InputError
@@ -105,7 +105,6 @@ class ReplayBench(Bench):
 
     _: KW_ONLY
     points: Sequence[HintedPoint]
-    what: ClassVar = "point"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -115,13 +114,6 @@ class ReplayBench(Bench):
     def plan(self) -> tuple[list[Key], list[Key]]:
         """Each point in each arm."""
         return self._keys(self.arms, self.tested), []
-
-    def waiting(self) -> list[Key]:
-        """The points that lack an answer, each by its first one."""
-        first: dict[str, Key] = {}
-        for key in super().waiting():
-            first.setdefault(key.task, key)
-        return [*first.values()]
 
     def estimate(self) -> Usage:
         """What asking takes that is not in the folder: exact, but for the answers, as all requests are known."""

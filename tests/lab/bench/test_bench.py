@@ -340,8 +340,8 @@ def test_runs_whose_model_failed_are_named_and_made_again(clerks: Loopback, tmp_
     [
         (["--arms", "of"], "no arm is called of. There are: off, weight"),
         (["--tasks", "nobody*"], "no task is called nobody*; there are late-Ada"),
-        (["--memory", "m.hepm", "--learn-from", "online"], "--memory excludes --learn-from and --embedder"),
-        (["--memory", "m.hepm", "--embedder", "hash-64"], "--memory excludes --learn-from and --embedder"),
+        (["--memory", "m.hepm", "--learn-from", "online"], "benches with --memory have no use for it: leave it out"),
+        (["--memory", "m.hepm", "--embedder", "hash-64"], "benches with --memory have no use for it: leave it out"),
         (["--embedder", "all-MiniLM"], "no embedder is called 'all-MiniLM'; known are: 'hash-512'"),
         (["--budget", "1 usd"], "a budget in usd needs the prices"),
         (["--budget", "1 dollar"], "is no limit: write '100 calls'"),
@@ -350,7 +350,7 @@ def test_runs_whose_model_failed_are_named_and_made_again(clerks: Loopback, tmp_
         (["--rounds", "2", "--memory", "new.hepm", "--arms", "off,lessons"], "one arm: lessons, chosen, tagged"),
         (
             ["--rounds", "2", "--memory", "new.hepm", "--learn-from", "online"],
-            "rounds have no use for --learn-from and --embedder",
+            "rounds have no use for it: leave it out",
         ),
     ],
 )

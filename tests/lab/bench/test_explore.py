@@ -204,7 +204,7 @@ def test_a_strict_threshold_of_pruning_leaves_no_principle_of_a_lower_score(play
     again = explore(tmp_path, played.url, *options, "--prune-below", "0.1")
     assert "prune_below" in again.err
     once = quick(*arguments(tmp_path, played.url, "--arms", "off", "--prune-below", "0.1"))
-    assert "principles are pruned in rounds" in " ".join(once.err.split())
+    assert "have no use for it: leave it out" in " ".join(once.err.split())
 
 
 def test_a_run_that_breaks_off_twice_is_left_out_of_its_round(played: Loopback, tmp_path: Path) -> None:

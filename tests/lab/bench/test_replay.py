@@ -46,7 +46,7 @@ def test_it_says_how_often_hints_change_a_call_and_asks_for_nothing_twice(
     answer = replay(runs, clerks, tmp_path / "replay", "--arms", "hybrid", "--json")
     assert answer.code == 0, answer.err
     assert planned["calls"] == len(clerks.requests)
-    assert planned["points"] == answer.json["tasks"] >= 15
+    assert planned["runs"] == 2 * answer.json["tasks"] >= 30
     off, hybrid = answer.json["arms"]["off"], answer.json["arms"]["hybrid"]
     assert (off["hinted"], off["measures"]["changed"]["value"]) == (0, 0)
     assert hybrid["hinted"] > 0.9
@@ -123,7 +123,7 @@ def test_what_was_answered_before_the_end_is_reported_and_the_command_goes_on(
     ("options", "message"),
     [
         (["--arms", "implicit,similar-1,hybrid"], "implicit, similar-1 cannot be shown at one point of a run"),
-        (["--memory", "m.hepm"], "memory is made of the recorded runs of other task families: leave it out"),
+        (["--memory", "m.hepm"], "recorded runs have no use for it: leave it out"),
         (["--source", ""], "recorded needs recorded runs: name them by --source"),
     ],
 )

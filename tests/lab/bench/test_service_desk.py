@@ -53,11 +53,6 @@ def test_the_agent_calls_the_first_tool_of_a_hint_and_avoids_what_it_warns_of() 
     assert own[0] not in calls
 
 
-def test_an_agent_that_follows_no_hint_ignores_them() -> None:
-    task = TASKS[0]
-    assert played(task, f"Suggested next tools: {DESK.desk.tools[0]}", follow=0.0) == played(task)
-
-
 def test_where_it_can_the_agent_notes_a_summary_before_each_call() -> None:
     agent, task = DESK.scripted(TASKS[0]), TASKS[0]
     noting = {"type": "function", "function": {"name": SUMMARY_TOOL}}

@@ -123,28 +123,6 @@ def test_preferences_reach_the_collaborator_through_the_conversation_alone(tmp_p
     assert "emoji" in one[-1]
 
 
-def test_without_memory_every_session_begins_with_the_problem_alone(tmp_path):
-    bodies: list[Any] = []
-
-    def listening(body: Any) -> Any:
-        bodies.append({"messages": [*body["messages"]]})
-        return scripted(body)
-
-    play(users_of(1), tmp_path, listening, arms=["off"])
-    first = [body["messages"] for body in bodies if len(body["messages"]) == 2]
-    assert len(first) == 3
-    assert len({messages[0]["content"] for messages in first}) == 1
-    assert {messages[1]["content"] for messages in first} <= {steps_of(problem)[0] for problem in PROBLEMS}
-
-
-@pytest.mark.parametrize("name", PREFERENCES)
-def test_each_wording_is_obeyed_by_the_scripted_collaborator_and_enforced_no_second_time(name):
-    for said in PREFERENCES[name].wordings:
-        for problem in PROBLEMS:
-            messages = [{"role": "user", "content": text} for text in ("System.", problem, said)]
-            assert PREFERENCES[name].kept(message_of(scripted({"messages": messages}))), said
-
-
 def test_a_collaborator_that_knows_three_compatible_preferences_keeps_them_and_answers_right():
     problem, answer = next(iter(PROBLEMS.items()))
     for names in combinations(PREFERENCES, 3):
@@ -192,13 +170,6 @@ def test_a_deaf_collaborator_is_enforced_at_every_turn_up_to_the_limit(tmp_path)
     assert session.messages[0].text == GREETING
 
 
-def test_a_doubted_answer_is_no_preference(tmp_path):
-    users = [replace(user, preferences=()) for user in users_of(1)]
-    played = play(users, tmp_path, lambda body: saying("It is -1."), arms=["notes"], sessions=2, max_turns=4)
-    assert [(one.reward(), one.enforced) for one in played.episodes.values()] == [(0, [])] * 2
-    assert {hint for one in played.ended.values() for hint in one.facts.hints} == {""}
-
-
 def test_the_command_needs_no_endpoint_and_says_what_notes_spared(tmp_path):
     answer = quick("bench", "users", "--model", "scripted", "--tasks", "12", "--trials", "2", "--json", cwd=tmp_path)
     assert answer.code == 0, answer.err
@@ -223,30 +194,14 @@ def test_finished_sessions_are_runs_of_the_folder_that_hepm_can_ingest(tmp_path)
     ("options", "message"),
     [
         (["--arms", "off,vectors"], "no arm is called vectors. There are: direct, plain, off, oracle, notes,"),
-        (["--rounds", "2"], "users are remembered by the arms: leave it out"),
-        (["--memory", "m.hepm"], "users are remembered by the arms: leave it out"),
+        (["--rounds", "2"], "users have no use for it: leave it out"),
+        (["--memory", "m.hepm"], "users have no use for it: leave it out"),
     ],
 )
 def test_what_users_have_no_use_for_is_refused_in_a_sentence(tmp_path, options, message):
     answer = quick("bench", "users", "--model", "scripted", *options, cwd=tmp_path)
     assert answer.code in (1, 2)
     assert message in " ".join(answer.err.split())
-
-
-def test_one_session_of_a_user_is_an_episode_like_any_other():
-    environment = UsersEnvironment()
-    task = environment.tasks()[0]
-    episode = environment.start(task)
-    opening = episode.answer("") or ""
-    agent = environment.scripted(task)
-    messages = [{"role": "system", "content": task.system}, _user(opening)]
-    while True:
-        reply = message_of(agent({"messages": messages}))
-        heard = episode.answer(reply)
-        if heard is None:
-            break
-        messages += [{"role": "assistant", "content": reply}, _user(heard)]
-    assert (episode.reward(), episode.scores()) == (1.0, {"user_effort": 1, "length": 5})
 
 
 def model(request: Request) -> Reply:

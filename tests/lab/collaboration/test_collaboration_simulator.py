@@ -112,13 +112,6 @@ def step_of(request: Request) -> str:
     return {"player": "open", "small": "reply"}[request.body["model"]]
 
 
-def test_all_users_have_the_same_problems_in_the_same_sessions() -> None:
-    problems = {str(number): "" for number in range(30)}
-    with Client(Endpoint("player", "http://localhost:1/v1")) as client:
-        users = model_users(3, client, problems=problems)
-    assert len({tuple(one.problem(session) for session in range(1, 21)) for one in users}) == 1
-
-
 TOLD = {
     "open": ("Write the user's first message", "without the details", "never copied from the problem", "vague"),
     "simulate": (
@@ -154,20 +147,6 @@ def test_the_user_and_the_judge_are_told_what_the_paper_tells_them(loopback: Loo
         assert (step, [words for words in given[step] if words not in text]) == (step, [])
     schema = requests["simulate"]["response_format"]["json_schema"]["schema"]
     assert [*schema["properties"]] == ["checks", "enforced", "reasoning", "draft", "done", "message"]
-
-
-def test_the_agent_reads_a_preference_only_after_a_user_enforced_it(loopback: Loopback, tmp_path: Path) -> None:
-    loopback.script = everyone
-    assert collaborate(loopback, tmp_path / "f", "--arms", "notes", "--tasks", "1", "--concurrency", "1").code == 0
-    voiced, seen = "", set[str]()
-    for request in loopback.requests:
-        if request.body["model"] == "player":
-            voiced += json.dumps(user(request.body).body)
-        else:
-            text = json.dumps(request.body["messages"])
-            seen |= (known := {name for name, wish in PREFERENCES.items() if wish in text})
-            assert all(PREFERENCES[name] in voiced for name in known)
-    assert len(seen) == 3
 
 
 @pytest.mark.parametrize("address", ["HEPM_USER_BASE_URL", "OPENAI_BASE_URL"])
