@@ -48,23 +48,22 @@ def after_denial(api: Api, body: Object, raw: bytes, denied: int, why: str) -> O
         raw: The bytes of the reply.
         denied: Which of its calls memory denies, from 0, and `why`; the others of its turn are not made either.
     """
+    reply = object_in(parsed(raw))
     said = read_reply(api, "", raw).messages
     results: list[Object] = []
     for message in said:
         for call in objects(message.get("tool_calls")):
             text = why if len(results) == denied else _NOT_MADE
             results.append(_result(api, call, text))
-    reply = object_in(parsed(raw))
     if api == "responses":
         return {**body, "input": [*items_of(body), *objects(reply.get("output")), *results]}
     if api == "gemini":
         turns = [_content(reply), {"role": "user", "parts": results}]
         return {**body, "contents": [*objects(body.get("contents")), *turns]}
-    given = objects(body.get("messages"))
+    turns = [*said, *results]
     if api == "messages":  # its thoughts go back with their signatures
         turns = [{"role": "assistant", "content": reply.get("content")}, {"role": "user", "content": results}]
-        return {**body, "messages": [*given, *turns]}
-    return {**body, "messages": [*given, *said, *results]}
+    return {**body, "messages": [*objects(body.get("messages")), *turns]}
 
 
 def _result(api: Api, call: Object, text: str) -> Object:
@@ -75,10 +74,8 @@ def _result(api: Api, call: Object, text: str) -> Object:
     if api == "responses":
         return {"type": "function_call_output", "call_id": id, "output": text}
     if api == "gemini":
-        answered: Object = {"name": inner_of(call).get("name"), "response": {"error": text}}
-        if id:
-            answered["id"] = id
-        return {"functionResponse": answered}
+        own_id = {"id": id} if id else {}
+        return {"functionResponse": {"name": inner_of(call).get("name"), "response": {"error": text}, **own_id}}
     return {"role": "tool", "tool_call_id": id, "content": text}
 
 
@@ -86,11 +83,24 @@ def read_reply(api: Api, content_type: str, raw: bytes) -> Reply:
     """What a model answered, from the bytes of its response, streamed or not. What cannot be read is left out."""
     if "text/event-stream" in content_type:
         # The data of the last event may be "[DONE]", which is no JSON.
-        return _STREAMED[api]([object_in(parsed(data)) for data in _events_of(raw)])
-    body = parsed(raw)
+        body = _JOINED[api]([object_in(parsed(data)) for data in _events_of(raw)])
+    else:
+        body = parsed(raw)
     if is_list(body):  # a stream of Gemini that was not asked for as events
-        return _STREAMED[api](objects(body))
-    return _WHOLE[api](object_in(body))
+        body = _JOINED[api](objects(body))
+    body = object_in(body)
+    if api == "responses":
+        return Reply(tuple(item_messages(objects(body.get("output")))), text_of(body.get("id")))
+    if api == "chat":
+        # Of several choices, clients go on with the first.
+        first = [one.get("message") for one in objects(body.get("choices")) if not one.get("index")]
+        return Reply(tuple(objects(first)[:1]))
+    if api == "gemini":
+        body, key = _content(body), "parts"
+    else:
+        key = "content"
+    parts = objects(body.get(key))
+    return Reply(tuple(spread({"role": "assistant", key: parts})) if parts else ())
 
 
 class StreamEnd:
@@ -130,37 +140,16 @@ def _events_of(raw: bytes) -> list[str]:
     return [event.data for event in httpx2.EventSource(stream, max_event_size=None)]
 
 
-def _chat(body: Object) -> Reply:
-    for choice in objects(body.get("choices")):
-        message = choice.get("message")
-        # Of several choices, clients go on with the first.
-        if not choice.get("index") and is_object(message):
-            return Reply((message,))
-    return Reply()
-
-
-def _response(body: Object) -> Reply:
-    return Reply(tuple(item_messages(objects(body.get("output")))), text_of(body.get("id")))
-
-
-def _anthropic(body: Object) -> Reply:
-    blocks = objects(body.get("content"))
-    if not blocks:
-        return Reply()
-    return Reply(tuple(spread({"role": "assistant", "content": blocks})))
-
-
 def _content(body: Object) -> Object:
     """The first candidate of a reply of Gemini."""
     candidates = objects(body.get("candidates"))
     return object_in(candidates[0].get("content")) if candidates else {}
 
 
-def _gemini(body: Object) -> Reply:
-    return _streamed_gemini([body])
+# What streams consist of, joined to the replies that are not streamed.
 
 
-def _streamed_gemini(events: Sequence[Object]) -> Reply:
+def _joined_gemini(events: Sequence[Object]) -> Object:
     """Its parts in order; a text comes in several."""
     parts: list[Object] = []
     for event in events:
@@ -170,34 +159,29 @@ def _streamed_gemini(events: Sequence[Object]) -> Reply:
                 parts[-1] = {**parts[-1], "text": text_of(parts[-1]["text"]) + text_of(part["text"])}
             else:
                 parts.append(part)
-    if not parts:
-        return Reply()
-    return Reply(tuple(spread({"role": "assistant", "parts": parts})))
+    return {"candidates": [{"content": {"parts": parts}}]}
 
 
-def _streamed_chat(events: Sequence[Object]) -> Reply:
+def _joined_chat(events: Sequence[Object]) -> Object:
     """The first choice of a stream.
 
     Groq, Ollama and Gemini send several whole calls at one index, some without ids: another id or name begins a call,
     and so do arguments behind whole ones.
     """
-    text: list[str] = []
+    text = ""
     calls = _StreamedCalls()
     for event in events:
         for choice in objects(event.get("choices")):
-            if choice.get("index"):
-                continue
-            delta = object_in(choice.get("delta"))
-            text.append(text_of(delta.get("content")))
-            for part in objects(delta.get("tool_calls")):
-                calls.add(part)
+            if not choice.get("index"):
+                delta = object_in(choice.get("delta"))
+                text += text_of(delta.get("content"))
+                for part in objects(delta.get("tool_calls")):
+                    calls.add(part)
     named = [call for call in calls.all if call["function"]["name"]]
-    if not named and not any(text):
-        return Reply()
-    message: Object = {"role": "assistant", "content": "".join(text)}
+    message: Object = {"role": "assistant", "content": text}
     if named:
         message["tool_calls"] = named
-    return Reply((message,))
+    return {"choices": [{"message": message}] if named or text else []}
 
 
 class _StreamedCalls:
@@ -235,51 +219,43 @@ def _begins(function: Object, name: str, arguments: str) -> bool:
     return name != function["name"] or bool(arguments and parsed(function["arguments"]) is not None)
 
 
-def _streamed_anthropic(events: Sequence[Object]) -> Reply:
+def _joined_anthropic(events: Sequence[Object]) -> Object:
     """The blocks of a streamed message, each begun by one event and continued by others with its index."""
     blocks: dict[str, Object] = {}
-    arguments: dict[str, str] = {}
     for event in events:
         index = str(event.get("index"))
-        delta = object_in(event.get("delta"))
         if event.get("type") == "content_block_start":
             blocks[index] = dict(object_in(event.get("content_block")))
-        elif delta.get("type") == "text_delta" and index in blocks:
-            blocks[index]["text"] = text_of(blocks[index].get("text")) + text_of(delta.get("text"))
-        elif delta.get("type") == "input_json_delta":
-            arguments[index] = arguments.get(index, "") + text_of(delta.get("partial_json"))
-    for index, text in arguments.items():
-        if text and index in blocks:
+        elif index in blocks:
+            # {"type": "text_delta", "text": …}, {"type": "input_json_delta", "partial_json": …}
+            for key in ("text", "thinking", "partial_json"):
+                more = text_of(object_in(event.get("delta")).get(key))
+                if more:
+                    blocks[index][key] = text_of(blocks[index].get(key)) + more
+    for block in blocks.values():
+        text = block.pop("partial_json", "")
+        if text:
             # A model may write broken JSON, or reach its limit of tokens in the middle.
             whole = parsed(text)
-            blocks[index]["input"] = text if whole is None else whole
-    return _anthropic({"content": list(blocks.values())})
+            block["input"] = text if whole is None else whole
+    return {"content": list(blocks.values())}
 
 
-def _streamed_response(events: Sequence[Object]) -> Reply:
+def _joined_response(events: Sequence[Object]) -> Object:
     items: list[Object] = []
-    output: list[Object] = []  # as the last event repeats it: some endpoints send their items in it alone
-    id = ""
+    body: Object = {}  # the last event repeats the items: some endpoints send them in it alone
     for event in events:
-        item = event.get("item")
-        response = event.get("response")
+        item, response = event.get("item"), event.get("response")
         if is_object(response):
-            id = id or text_of(response.get("id"))
-            output = objects(response.get("output"))
+            body = {**response, "id": body.get("id") or response.get("id")}
         if event.get("type") == "response.output_item.done" and is_object(item):
             items.append(item)
-    return Reply(tuple(item_messages(items or output)), id)
+    return {**body, "output": items or body.get("output")}
 
 
-_WHOLE: Final[dict[Api, Callable[[Object], Reply]]] = {
-    "chat": _chat,
-    "responses": _response,
-    "messages": _anthropic,
-    "gemini": _gemini,
-}
-_STREAMED: Final[dict[Api, Callable[[Sequence[Object]], Reply]]] = {
-    "chat": _streamed_chat,
-    "responses": _streamed_response,
-    "messages": _streamed_anthropic,
-    "gemini": _streamed_gemini,
+_JOINED: Final[dict[Api, Callable[[Sequence[Object]], Object]]] = {
+    "chat": _joined_chat,
+    "responses": _joined_response,
+    "messages": _joined_anthropic,
+    "gemini": _joined_gemini,
 }
