@@ -16,10 +16,10 @@ from hepm.evidence.rules import ToolRule
 from hepm.experience.advice import Advice, advice_sentence
 from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.content import content_by_project
-from hepm.experience.distilling import OUTDATED, DistillReport
+from hepm.experience.distilling import DistillReport
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, FOLLOWED_BY, Principle, is_content, sources_of
-from hepm.graph.lessons.rows import PENDING, Answer, LessonRow, Source, Triple
+from hepm.graph.lessons.rows import OUTDATED, PENDING, Answer, LessonRow, Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.types import DEFAULT_NAMESPACE, SAID, USER, ToolName, Trajectory
 
@@ -54,9 +54,8 @@ def learn_by_counting(bank: LessonBank, *, namespace: str = DEFAULT_NAMESPACE, a
     # Also where other runs stand behind it, or others were counted.
     put = [row for id, row in taught.items() if id not in known or _tells_more(row, known[id])]
     unlink = {row.id: known[row.id].run_ids - row.run_ids for row in put if row.id in known}
-    revive = [id for id in taught if id in known and known[id].retired == OUTDATED]
-    if put or revive or stale:
-        change = LessonChange(put=put, revive=revive, retire=dict.fromkeys(stale, OUTDATED), unlink=unlink)
+    if put or stale:
+        change = LessonChange(put=put, retire=dict.fromkeys(stale, OUTDATED), unlink=unlink)
         bank.change(change, namespace=namespace)
     bank.store.lessons.put_answers([Answer(_COUNTED, _COUNTED, "", str(labelled), "")], namespace=namespace)
     return DistillReport(runs=labelled, new=len(taught.keys() - known), retired=len(stale))
@@ -93,8 +92,8 @@ def has_grown(bank: LessonBank, *, namespace: str) -> bool:
 
 
 def _tells_more(row: LessonRow, known: LessonRow) -> bool:
-    # What runs teach needs no approval.
-    if known.retired == PENDING:
+    # What runs teach needs no approval, and is found again.
+    if known.retired in (PENDING, OUTDATED):
         return True
     return not row.run_ids <= known.run_ids or known.with_counts(row.properties) != known
 

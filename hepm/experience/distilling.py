@@ -13,13 +13,10 @@ from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod
 from hepm.experience.lesson_bank import LessonBank, TaskRuns
 from hepm.experience.lessons import EXTRACTIVE, Experience, Principle
 from hepm.experience.zones import reward_of
-from hepm.graph.lessons.rows import Kind, LessonRow
+from hepm.graph.lessons.rows import OUTDATED, Kind, LessonRow
 from hepm.graph.lessons.transaction import Changed, LessonChange
 
 _STORED_AT_ONCE: Final = 256  # lessons and runs together
-
-OUTDATED: Final = "outdated"
-"""Why a lesson is retired that its runs no longer teach. It is revived if they teach it again."""
 
 
 class Distilled(NamedTuple):
@@ -134,7 +131,7 @@ def distill_into(
     for batch in _batches(distiller.distill(bank.tasks(step, namespace=namespace, again=again, runs=runs))):
         curated = (curate or _as_distilled)(batch)
         # Stored, then marked: a crash between the two distills runs again, and loses none.
-        changed = _change_lessons(bank, curated, namespace)
+        changed = bank.change(LessonChange(put=curated.rows), namespace=namespace) if curated.rows else Changed()
         found = curated.report or DistillReport(merged=len(changed.merged))
         done = set(chain.from_iterable(distilled.runs for distilled in batch))
         failed = list(chain.from_iterable(distilled.failed for distilled in batch))
@@ -152,18 +149,6 @@ def distill_into(
     if again or runs is not None:
         report += DistillReport(retired=_unlink_untaught(bank, distiller, namespace, seen, taught))
     return report
-
-
-def _change_lessons(bank: LessonBank, curated: Curated, namespace: str) -> Changed:
-    """Put the lessons, and revive those that are taught again, without the runs that taught them before."""
-    revived: dict[str, set[str]] = {}
-    for lesson, runs in curated.taught.items():
-        stored = bank.lessons(namespace).get(lesson)
-        if stored is not None and stored.row.retired == OUTDATED:
-            revived[lesson] = stored.row.run_ids.difference(runs)
-    if not curated.rows and not revived:
-        return Changed()
-    return bank.change(LessonChange(put=curated.rows, revive=list(revived), unlink=revived), namespace=namespace)
 
 
 def _as_distilled(batch: Sequence[Distilled]) -> Curated:

@@ -18,10 +18,10 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from hepm.experience.distilling import OUTDATED, Curated, Distilled, DistillReport
+from hepm.experience.distilling import Curated, Distilled, DistillReport
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, Principle
-from hepm.graph.lessons.rows import LessonRow
+from hepm.graph.lessons.rows import OUTDATED, LessonRow
 from hepm.graph.rows import Float32Array
 from hepm.llm import Answered, Client, Estimate, Message, Question
 from hepm.text import quoted
@@ -164,8 +164,9 @@ class Matcher:
             before = rows.get(first)
             known = lessons.get(first)
             if before is None and known is not None:
-                # The runs of an outdated one no longer count.
-                before = replace(known.row, sources=()) if known.row.retired == OUTDATED else known.row
+                before = known.row
+                if before.retired == OUTDATED:  # its runs no longer count
+                    before = replace(before, sources=(), retired="", retired_by="")
             if before is None:
                 rows[first] = principle.row()
                 continue

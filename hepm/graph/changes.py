@@ -123,7 +123,7 @@ def _store(
         if run.success is not None:
             outcomes[run.id] = run.success
     write.lessons.record_outcomes(outcomes)
-    _show_again(write, shown)
+    write.lessons.show(shown)
     write.note_change()
 
 
@@ -143,16 +143,11 @@ def _take_out(
             unlabelled.append(run.id)
             if run.trusted:
                 trusted.append(run.id)
-    shown = write.lessons.exposures(trusted)
+    shown = [exposure._replace(success=None) for exposure in write.lessons.exposures(trusted)]
     if unlabelled:
         write.lessons.forget_from(sorted(unlabelled))
     _remove(write, write.held(relabelled), replay)
     return shown
-
-
-def _show_again(write: Transaction, shown: Iterable[Exposure]) -> None:
-    for exposure in shown:
-        write.lessons.show(exposure.run, [exposure.lesson])
 
 
 def _under_own_names(
@@ -244,10 +239,10 @@ def read_rewards(write: Transaction, success_from: float, replay: RecordParser) 
     if not changed:
         return []
     relabelled = [run.id for run in changed]
-    shown = write.lessons.exposures(relabelled)
+    shown = [exposure._replace(success=None) for exposure in write.lessons.exposures(relabelled)]
     write.lessons.forget_from(relabelled)
     _store(write, changed, relabelled, vectors, replay)
-    _show_again(write, shown)
+    write.lessons.show(shown)
     return relabelled
 
 

@@ -26,6 +26,8 @@ APPROVED: Final = "review"
 """In the place of an evolution: somebody approved the lesson, so that it is told whoever's runs taught it."""
 PENDING: Final = "pending"
 """Why searches do not find a lesson that a model, an agent or an import wrote, and nobody approved."""
+OUTDATED: Final = "outdated"
+"""Why a lesson is retired that its runs no longer teach. It is found again if runs teach it again."""
 PYTHON_TYPES: Final[Mapping[PropertyType, type]] = {"string": str, "integer": int, "float": float, "boolean": bool}
 
 _LATER: Final[Mapping[str, Any]] = {

@@ -43,7 +43,8 @@ class LessonStore:
 
         Ids that are gone are skipped.
         """
-        return self._noted(namespace, lambda write: write.lessons.show(run, lessons))
+        exposures = [Exposure(run, lesson, None) for lesson in lessons]
+        return self._noted(namespace, lambda write: write.lessons.show(exposures))
 
     def report_outcomes(self, outcomes: Mapping[str, bool], *, namespace: str) -> int:
         """Credit what was shown in runs with their outcomes, which replace former ones; how many lessons were.

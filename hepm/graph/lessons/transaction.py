@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from hepm.graph.lessons.rows import (
     APPROVED,
+    OUTDATED,
     PENDING,
     Answer,
     Exposure,
@@ -122,8 +123,7 @@ class LessonTransaction:
     def change(self, change: LessonChange, vectors: Mapping[str, Float32Array]) -> Changed:
         """See `LessonStore.change`."""
         self._drop(change.drop)
-        self._retire_and_revive(change)
-        self._unlink(change.unlink or {})
+        self._restate(change)
 
         # Drops and retirements come first: what is put may be about the same lessons.
         put = _each_once(change.put)
@@ -161,26 +161,21 @@ class LessonTransaction:
         self._write.put_lessons([*new.values(), *merged.values()], vectors)
         return Changed(tuple(new), tuple(merged), tuple(refused))
 
-    def _retire_and_revive(self, change: LessonChange) -> None:
-        reasons = change.retire or {}
-        known = self.get({*reasons, *change.revive})
+    def _restate(self, change: LessonChange) -> None:
+        """Unlink runs from lessons, retire some and revive others."""
+        retire, unlink = change.retire or {}, change.unlink or {}
         rows: list[LessonRow] = []
-        for lesson, reason in reasons.items():
+        for lesson, stored in self.get({*retire, *change.revive, *unlink}).items():
+            row = stored.row
+            if lesson in unlink:
+                kept = [source for source in row.sources if source.words or source.run not in unlink[lesson]]
+                row = replace(row, sources=tuple(kept))
             # A retired lesson that comes again may be pending once more.
-            if lesson in known and (reason == PENDING or not known[lesson].row.is_retired):
-                rows.append(replace(known[lesson].row, retired=reason, retired_by=change.by))
-        for lesson in change.revive:
-            if lesson in known:
-                row = known[lesson].row
-                rows.append(replace(row, retired="", retired_by=APPROVED if row.retired == PENDING else ""))
-        self._write.put_lessons(rows, {})
-
-    def _unlink(self, unlink: Mapping[str, Collection[str]]) -> None:
-        """Remove runs from the sources of lessons; a run whose words a lesson is in stays."""
-        rows: list[LessonRow] = []
-        for lesson, stored in self.get(unlink).items():
-            kept = [source for source in stored.row.sources if source.words or source.run not in unlink[lesson]]
-            rows.append(replace(stored.row, sources=tuple(kept)))
+            if lesson in retire and (retire[lesson] == PENDING or not row.is_retired):
+                row = replace(row, retired=retire[lesson], retired_by=change.by)
+            elif lesson in change.revive:
+                row = replace(row, retired="", retired_by=APPROVED if row.retired == PENDING else "")
+            rows.append(row)
         self._write.put_lessons(rows, {})
 
     def carry(
@@ -193,42 +188,37 @@ class LessonTransaction:
     ) -> int:
         """See `LessonStore.carry`."""
         changed = self.change(LessonChange(put=lessons, imported=True), vectors)
-        before = self._reported([report.run for report in reported])
-        new_outcomes = {run: success for run, success in reported if before.get(run) != success}
-        if new_outcomes:
-            self.report_outcomes(new_outcomes)
-        self._add_exposures(exposures)
+        self.report_outcomes(dict(reported))
+        self.show(exposures)
         self.put_answers(answers)
         return len(changed.new)
 
-    def _add_exposures(self, exposures: Sequence[Exposure]) -> None:
-        """Store and credit those that are not stored yet, each with the outcome that its run has here."""
-        runs = list(dict.fromkeys(exposure.run for exposure in exposures))
-        stored = {(exposure.run, exposure.lesson) for exposure in self.exposures(runs)}
+    def show(self, exposures: Sequence[Exposure]) -> int:
+        """Store what was shown, each lesson once a run, with the outcome of the run if that is known; how many are new.
+
+        Lessons that are gone are skipped.
+        """
+        stored = {(exposure.run, exposure.lesson) for exposure in self.exposures([one.run for one in exposures])}
         lessons = self.get(exposure.lesson for exposure in exposures)
         fresh: dict[tuple[str, str], Exposure] = {}
         for exposure in exposures:
             key = exposure.run, exposure.lesson
             if exposure.lesson in lessons and key not in stored:
-                # A later exposure of a lesson in the same run replaces the earlier one.
                 fresh[key] = exposure
-        for exposure, right in wrong_exposures(fresh.values(), self._outcomes(runs), self._reported(runs)):
-            fresh[exposure.run, exposure.lesson] = exposure._replace(success=right)
-        self._put_exposures(fresh.values())
-
-    def show(self, run: str, lessons: Sequence[str]) -> int:
-        """See `LessonStore.show`."""
-        # A lesson counts once a run, however often the run reads it.
-        shown_before = {exposure.lesson for exposure in self.exposures([run])}
-        fresh = [lesson for lesson in self.get(lessons) if lesson not in shown_before]
-        if not fresh:
-            return 0
-        # The run may have ended before its exposure is stored: then its outcome counts at once.
-        success = self._outcomes([run]).get(run)
-        if success is None:
-            success = self._reported([run]).get(run)
-        self._put_exposures(Exposure(run, lesson, success) for lesson in fresh)
+        self._put_exposures(self._with_outcomes(list(fresh.values())))
         return len(fresh)
+
+    def _with_outcomes(self, exposures: Sequence[Exposure]) -> Iterator[Exposure]:
+        """Exposures with the outcome of the stored run, or else the reported one; one that has either stays."""
+        runs = list(dict.fromkeys(exposure.run for exposure in exposures))
+        of_runs, reported = self._outcomes(runs), self._reported(runs)
+        for exposure in exposures:
+            report = reported.get(exposure.run)
+            if report is not None and exposure.success == report:
+                yield exposure
+            else:
+                of_run = of_runs.get(exposure.run)
+                yield exposure._replace(success=report if of_run is None else of_run)
 
     def record_outcomes(self, outcomes: Mapping[str, bool]) -> int:
         """Credit what was shown in stored runs with their outcomes."""
@@ -246,12 +236,9 @@ class LessonTransaction:
     def report_outcomes(self, outcomes: Mapping[str, bool]) -> int:
         """See `LessonStore.report_outcomes`."""
         before = self._reported(list(outcomes))
-        changed: list[dict[str, object]] = []
-        for run, success in outcomes.items():
-            if before.get(run) != success:
-                changed.append({"run": run, "success": success})
-        self._write.write("put_told_outcomes", changed)
-        return self.record_outcomes(outcomes)
+        changed = {run: success for run, success in outcomes.items() if before.get(run) != success}
+        self._write.write("put_told_outcomes", [{"run": run, "success": changed[run]} for run in changed])
+        return self.record_outcomes(changed)
 
     def forget_from(self, runs: Sequence[str]) -> bool:
         """Delete what was learned from runs, shown in them and asked about them; whether any lesson was touched."""
@@ -312,7 +299,7 @@ class LessonTransaction:
         # About runs that are gone, as a killed process may have left them.
         self._write.write("drop_orphan_answers")
         self._write.put_lessons(rows, vectors)
-        self._mend_exposures()
+        self._put_exposures(self._with_outcomes(exposures_of(self._write.rows("showings"))))
         self._write.write("set_uses", [{"lesson": row.id, **row.prior._asdict()} for row in rows])
 
     def _drop_unreadable(self) -> list[LessonRow]:
@@ -332,12 +319,6 @@ class LessonTransaction:
         self._drop(lost)
         return list(rows.values())
 
-    def _mend_exposures(self) -> None:
-        exposures = exposures_of(self._write.rows("showings"))
-        runs = list(dict.fromkeys(exposure.run for exposure in exposures))
-        wrong = wrong_exposures(exposures, self._outcomes(runs), self._reported(runs))
-        self._put_exposures(exposure._replace(success=right) for exposure, right in wrong)
-
 
 def _each_once(rows: Iterable[LessonRow]) -> dict[str, LessonRow]:
     """Lessons by id; one that comes twice in a change, taught by different runs, has the runs of both."""
@@ -352,6 +333,10 @@ def _each_once(rows: Iterable[LessonRow]) -> dict[str, LessonRow]:
 
 def _merged(stored: LessonRow, row: LessonRow) -> LessonRow | None:
     """A stored lesson with the runs and counts of another one of the same id; None if they are not the same lesson."""
+    if stored.retired == OUTDATED and row.live:
+        # Taught again, by these runs alone; a run whose words it is in stays.
+        words = tuple(source for source in stored.sources if source.words)
+        stored = replace(stored, sources=words, retired="", retired_by="")
     # What searches compare of an experience is no part of its id, and changed once.
     same_text = row.kind == "experience" or stored.text == row.text
     if not same_text or (stored.kind, stored.user) != (row.kind, row.user):
@@ -381,18 +366,3 @@ def _lost_with(row: LessonRow, gone: Set[str]) -> bool:
         if source.words and source.run in gone:
             return True
     return not row.user and row.run_ids <= gone
-
-
-def wrong_exposures(
-    exposures: Iterable[Exposure], stored: Mapping[str, bool | None], reported: Mapping[str, bool]
-) -> list[tuple[Exposure, bool | None]]:
-    """Exposures whose outcome is neither that of the stored run nor the reported one, each with the right one."""
-    wrong: list[tuple[Exposure, bool | None]] = []
-    for exposure in exposures:
-        of_run, by_report = stored.get(exposure.run), reported.get(exposure.run)
-        # The outcome of the stored run comes first; what was reported is right as well.
-        right = by_report if of_run is None else of_run
-        agrees_with_report = by_report is not None and exposure.success == by_report
-        if exposure.success != right and not agrees_with_report:
-            wrong.append((exposure, right))
-    return wrong
