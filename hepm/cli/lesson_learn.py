@@ -189,8 +189,6 @@ def _print_lessons(kind: LessonKind, report: DistillReport) -> None:
     parts = [f"{count_of(report.runs, 'run')} gave {count_of(report.new, f'new {kind}')}"]
     if report.merged:
         parts.append(f"{report.merged:,} said what one said already")
-    if report.dropped:
-        parts.append(f"{report.dropped:,} said what others of their task say")
     if report.retired:
         parts.append(f"{count_of(report.retired, 'former one')} no longer taught")
     if report.refused:

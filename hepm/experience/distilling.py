@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from itertools import chain
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
@@ -66,8 +66,7 @@ class DistillReport:
     """What came of distilling some runs.
 
     Attributes:
-        merged: Lessons that were known, or taught by another task, and now have further runs.
-        dropped: Lessons that repeat another one of their task.
+        merged: Lessons that say what a known one says, which now has further runs.
         refused: Lessons whose run was forgotten meanwhile.
         failed: Why runs taught nothing, by run; they are tried again next time.
         unasked: Runs left for next time because the budget was spent.
@@ -77,7 +76,6 @@ class DistillReport:
     runs: int = 0
     new: int = 0
     merged: int = 0
-    dropped: int = 0
     refused: int = 0
     failed: tuple[tuple[str, str], ...] = ()
     unasked: int = 0
@@ -89,15 +87,18 @@ class DistillReport:
 
 
 class Curated(NamedTuple):
-    """What to store of a batch, its runs by the lesson they taught, changed or not, and what is told of it.
+    """What to store of a batch of lessons.
 
     Attributes:
-        report: With what was merged, dropped or failed, unless nothing was compared: then what the store merges counts.
+        taught: The runs that taught each lesson, stored anew or not.
+        merged: How many lessons say what another one says.
+        failed: Why it was not found out what a run teaches, by run.
     """
 
     rows: tuple[LessonRow, ...]
     taught: Mapping[str, Collection[str]]
-    report: DistillReport | None = None
+    merged: int
+    failed: Mapping[str, str]
 
 
 Curate: TypeAlias = Callable[[Sequence[Distilled]], Curated]
@@ -132,13 +133,17 @@ def distill_into(
         curated = (curate or _as_distilled)(batch)
         # Stored, then marked: a crash between the two distills runs again, and loses none.
         changed = bank.change(LessonChange(put=curated.rows), namespace=namespace) if curated.rows else Changed()
-        found = curated.report or DistillReport(merged=len(changed.merged))
         done = set(chain.from_iterable(distilled.runs for distilled in batch))
         failed = list(chain.from_iterable(distilled.failed for distilled in batch))
-        unasked = sum(distilled.unasked for distilled in batch)
-        report += replace(found, runs=len(done) + len(failed), new=len(changed.new), unasked=unasked)
-        report += DistillReport(refused=len(changed.refused), failed=tuple(failed))
-        done.difference_update(run for run, _ in found.failed)
+        report += DistillReport(
+            runs=len(done) + len(failed),
+            new=len(changed.new),
+            merged=curated.merged if curate else len(changed.merged),
+            refused=len(changed.refused),
+            failed=(*failed, *curated.failed.items()),
+            unasked=sum(distilled.unasked for distilled in batch),
+        )
+        done -= curated.failed.keys()
         if done:
             bank.mark_done(step, done, namespace=namespace)
         seen |= done
@@ -156,7 +161,7 @@ def _as_distilled(batch: Sequence[Distilled]) -> Curated:
     taught: defaultdict[str, set[str]] = defaultdict(set)
     for lesson in lessons:
         taught[lesson.id].update(lesson.run_ids)
-    return Curated(tuple(lesson.row() for lesson in lessons), taught)
+    return Curated(tuple(lesson.row() for lesson in lessons), taught, 0, {})
 
 
 def _unlink_untaught(

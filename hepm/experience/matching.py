@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from hepm.experience.distilling import Curated, Distilled, DistillReport
+from hepm.experience.distilling import Curated, Distilled
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, Principle
 from hepm.graph.lessons.rows import OUTDATED, LessonRow
@@ -150,7 +150,7 @@ class Matcher:
         rows: dict[str, LessonRow] = {}
         taught: defaultdict[str, set[str]] = defaultdict(set)
         failed: dict[str, str] = {}
-        merged = dropped = 0
+        merged = 0
         # New wordings first: their rows are what others are merged into.
         for principle in sorted(principles, key=lambda principle: fresh.get(principle.id) is not principle):
             # What is the same as one that is the same as a third is this third.
@@ -161,60 +161,54 @@ class Matcher:
                 failed |= dict.fromkeys(principle.run_ids, unknown[first])
                 continue
             taught[first].update(principle.run_ids)
-            before = rows.get(first)
             known = lessons.get(first)
-            if before is None and known is not None:
-                before = known.row
-                if before.retired == OUTDATED:  # its runs no longer count
-                    before = replace(before, sources=(), retired="", retired_by="")
+            before = rows.get(first) or (known and known.row)
             if before is None:
                 rows[first] = principle.row()
                 continue
+            if before.retired == OUTDATED:  # its runs no longer count
+                before = replace(before, sources=(), retired="", retired_by="")
             after = before.with_sources(principle.sources)
             if after != before:
                 rows[first] = after
-                # Two tasks teach one rule, or one task teaches it twice.
-                of_other_tasks = self._tasks(principle).isdisjoint(self._tasks(before))
-                merged += of_other_tasks
-                dropped += not of_other_tasks
-        report = DistillReport(merged=merged, dropped=dropped, failed=tuple(failed.items()))
-        return Curated(tuple(rows.values()), taught, report)
+                merged += 1
+        return Curated(tuple(rows.values()), taught, merged, failed)
 
-    def _tasks(self, principle: Principle | LessonRow) -> set[_TaskName]:
+    def _tasks(self, principle: Principle) -> set[_TaskName]:
         """The tasks of its runs; one whose runs are gone has a task of its own."""
         return {self._task_of.get(source.run, ("", source.run)) for source in principle.sources}
 
     def _candidates(self, fresh: Sequence[Principle]) -> list[tuple[Principle, list[Principle]]]:
-        """Each new principle with those it is judged against: some of its tasks, and similar ones of others."""
+        """Each new principle with those it is judged against, the most similar first: some of its tasks, and others."""
         if not fresh:
             return []
-        # From the store, as searches weight vectors.
         new_ids = {principle.id for principle in fresh}
         known: list[Principle] = []
         vectors: list[Float32Array] = []
-        for row, vector in ((one.row, one.vector) for one in self.bank.store.lessons.list(namespace=self.namespace)):
+        # From the store, as searches weight vectors.
+        for stored in self.bank.store.lessons.list(namespace=self.namespace):
+            row = stored.row
             # Another process may have stored a new one since: it would be found equal to itself.
-            if row.kind == "principle" and not row.is_retired and row.id not in new_ids and vector is not None:
+            if row.kind == "principle" and not row.is_retired and row.id not in new_ids and stored.vector is not None:
                 known.append(Principle.of(row))
-                vectors.append(vector)
-        before = len(known)
-        known += fresh
+                vectors.append(stored.vector)
         vectors_KD = np.stack([*vectors, *self.bank.vectors([principle.text for principle in fresh])])
-        tasks = [self._tasks(principle) for principle in known]
+        tasks = [self._tasks(principle) for principle in (*known, *fresh)]
         candidates: list[tuple[Principle, list[Principle]]] = []
-        # Each new one is compared with those before it.
-        for own, principle in enumerate(fresh, before):
+        for principle in fresh:
             # Unit vectors: their products are cosines.
-            cosines_K = vectors_KD[:own] @ vectors_KD[own]
-            twins = {place for place in range(own) if not tasks[place].isdisjoint(tasks[own])}
-            near = twins.union(np.flatnonzero(cosines_K >= SIMILARITY).tolist())
+            cosines_K = vectors_KD[: len(known)] @ vectors_KD[len(known)]
             room = {True: TWINS, False: NEAREST}
             judged: list[Principle] = []
-            for place in sorted(near, key=lambda place: (-float(cosines_K[place]), known[place].id)):
-                if room[place in twins] and _comparable(principle, known[place]):
-                    room[place in twins] -= 1
-                    judged.append(known[place])
+            for place in np.argsort(-cosines_K, kind="stable").tolist():
+                other = known[place]
+                is_twin = not tasks[place].isdisjoint(tasks[len(known)])
+                if (is_twin or cosines_K[place] >= SIMILARITY) and room[is_twin] and _comparable(principle, other):
+                    room[is_twin] -= 1
+                    judged.append(other)
             candidates.append((principle, judged))
+            # The next one is compared with this one, too.
+            known.append(principle)
         return candidates
 
     def _decide(

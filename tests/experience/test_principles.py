@@ -185,7 +185,7 @@ def test_twins_of_a_task_are_told_once_and_all_their_runs_stand_behind_the_one_t
     remember(bank, *runs("a", "b", "c", "d", task="t"))
     told = {"a": "look before you buy", "b": "look first", "c": "ask the user", "d": "look at it all"}
     report = distill(bank, told)
-    assert (report.new, report.dropped, report.merged) == (2, 2, 0)
+    assert (report.new, report.merged) == (2, 2)
     assert stored(bank) == {"look before you buy": ["a", "b", "d"], "ask the user": ["c"]}
 
 
@@ -225,7 +225,7 @@ def test_a_guiding_and_a_cautionary_principle_are_never_merged(bank: LessonBank)
     remember(bank, *runs("a", "b", task="t"))
     judge = Heard()
     report = distill(bank, {"a": "look before you buy", "b": "-look before you buy"}, judge)
-    assert (report.new, report.merged, report.dropped, judge.asked) == (2, 0, 0, [])
+    assert (report.new, report.merged, judge.asked) == (2, 0, [])
 
 
 def test_principles_of_different_environments_are_never_merged(bank: LessonBank) -> None:
@@ -241,7 +241,7 @@ def test_a_verdict_that_is_missing_stores_nothing_and_the_run_is_looked_at_again
     assert [run for run, _ in report.failed] == ["b"]
     assert "it was out" in report.failed[0][1]
     assert stored(bank) == {"look before you buy": ["a"]}
-    assert distill(bank, told) == DistillReport(runs=1, dropped=1)
+    assert distill(bank, told) == DistillReport(runs=1, merged=1)
     assert stored(bank) == {"look before you buy": ["a", "b"]}
 
 
@@ -251,7 +251,7 @@ def test_distilling_again_changes_nothing(bank: LessonBank) -> None:
     distill(bank, told)
     before = stored(bank)
     report = distill(bank, told, again=True)
-    assert (report.new, report.merged, report.dropped) == (0, 0, 0)
+    assert (report.new, report.merged) == (0, 0)
     assert stored(bank) == before
     assert distill(bank, told).runs == 0
 
@@ -260,7 +260,7 @@ def test_distilling_again_keeps_a_principle_that_its_runs_now_teach_in_other_wor
     remember(bank, *runs("a", "b", task="t"))
     distill(bank, {"a": "look before you buy", "b": "ask the user"})
     report = distill(bank, {"a": "look first", "b": "buy last"}, again=True)
-    assert (report.new, report.dropped, report.retired) == (1, 0, 1)
+    assert (report.new, report.retired) == (1, 1)
     assert stored(bank) == {"look before you buy": ["a"], "buy last": ["b"]}
 
 
@@ -329,7 +329,7 @@ def test_a_model_judges_and_no_verdict_is_paid_twice(bank: LessonBank, server: L
     remember(bank, *runs("a", "b", "c", task="t"))
     with client(bank, server) as asked:
         report = distill(bank, TOLD, ModelJudge(asked))
-        assert (report.new, report.dropped) == (2, 1)
+        assert (report.new, report.merged) == (2, 1)
         paid = len(server.requests)
         assert paid == asked.budget.used.calls > 0
         for one in list(bank.lessons(NS).all("principle")):
