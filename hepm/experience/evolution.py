@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -27,9 +27,9 @@ from hepm.experience.operators import (
     reworded,
 )
 from hepm.experience.transcript import listed
-from hepm.graph.lessons.rows import Exposure
+from hepm.graph.lessons.rows import Exposure, StoredLesson
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.llm import Answered, Client, Question
+from hepm.llm import Answered, Client, Failed, Question
 from hepm.types import Trajectory
 
 ITERATIONS: Final = 5
@@ -39,8 +39,9 @@ Became: TypeAlias = Literal["kept", "nothing", "failed", "unasked", "refused", "
 """The end of a step: the child is kept; it has the words of another one ("nothing"); the model "failed"; the budget was
 spent ("unasked"); a run was forgotten meanwhile ("refused"); the experience was pruned."""
 
+_Answer: TypeAlias = Answered[RewordedExperience] | Failed[RewordedExperience]
 # "v0003-4f5e6d": the number of the evolution, and a hash of what it changed.
-_ID: Final = re.compile(r"v(\d+)-[0-9a-f]{6}")
+_ID: Final = re.compile(r"v\d+-[0-9a-f]{6}")
 _EVIDENCE: Final = 40  # runs that are read for one experience
 
 
@@ -118,47 +119,40 @@ class Evolution:
     ) -> None:
         self._bank, self._namespace, self._seed = bank, namespace, seed
         self._settings, self._model = settings, model
-        self._tried: set[tuple[str, frozenset[str]]] = set()
+        self._tried: set[tuple[str, tuple[str, ...]]] = set()
         self._plan: list[EvolutionStep] = []
         self._children: dict[str, Experience] = {}
         self._retired: dict[str, str] = {}
         runs = bank.store.runs_by_task(namespace=namespace)
         self._environment_of = {run: environment for environment, _, run in runs}
         bank.refresh()  # searches read what is in memory
-        every = bank.store.lessons.list(namespace=namespace)
-        numbers = (max(_number(stored.row.made_by), _number(stored.row.retired_by)) for stored in every)
-        self._last = max(numbers, default=0)
-        lessons = [stored for stored in every if stored.row.kind == "experience"]
+        stored = _experiences(bank, namespace)
+        self._number = 1 + _number(_evolutions(stored)[-1:])
         # Also retired ones: what evolution has replaced is not made again.
-        self._seq = {stored.row.id: stored.seq for stored in lessons}
-        self.members: dict[str, Member] = {}
-        for stored in lessons:
-            if stored.row.live:
-                self.members[stored.row.id] = Member(stored.row.id, Experience.of(stored.row), stored.uses)
+        self._seq = {one.row.id: one.seq for one in stored}
+        living = [Member(one.row.id, Experience.of(one.row), one.uses) for one in stored if one.row.live]
+        self.members = {member.id: member for member in living}
         # The runs that each experience was shown in, and how new the newest one was that a run was shown.
         self._shown: defaultdict[str, list[Exposure]] = defaultdict(list)
-        self._newest: dict[str, int] = {}
+        self._newest: defaultdict[str, int] = defaultdict(lambda: -1)
         for exposure in bank.store.lessons.exposures(namespace=namespace):
             self._shown[exposure.lesson].append(exposure)
-            seq = self._seq.get(exposure.lesson, -1)
-            self._newest[exposure.run] = max(seq, self._newest.get(exposure.run, -1))
+            self._newest[exposure.run] = max(self._newest[exposure.run], self._seq.get(exposure.lesson, -1))
 
     def run(self, iterations: int, *, dry_run: bool) -> EvolutionReport:
         """Evolve in memory, then store all changes in one, unless it is a dry run."""
         if iterations < 1:
             raise InputError(f"iterations is {iterations}: it must be 1 or more.")
         for iteration in range(1, iterations + 1):
-            temperature = self._settings.temperature(iteration, iterations)
             if self._model is not None:
-                made = self._make(self._model, list(self._draw(iteration, temperature)), temperature)
-                self._plan += map(self._keep, made)
+                self._evolve(self._model, iteration, self._settings.temperature(iteration, iterations))
             if iteration % self._settings.prune_every == 0:
                 self._prune(iteration)
         if not self._children and not self._retired:
             return EvolutionReport("", tuple(self._plan))
         # Without a clock: the same evolution of the same experiences has the same id.
         changes = "\n".join((*sorted(self._children), "", *sorted(self._retired))).encode("utf-8", "replace")
-        id = f"v{self._last + 1:04d}-{blake2b(changes, digest_size=3).hexdigest()}"
+        id = f"v{self._number:04d}-{blake2b(changes, digest_size=3).hexdigest()}"
         if not dry_run:
             self._store(id)
         return EvolutionReport(id, tuple(self._plan))
@@ -168,10 +162,9 @@ class Evolution:
         # The parents of a pending child stay until it is approved.
         kept = set[str]().union(*(row.parent_ids for row in put if not row.live))
         retire = {lesson: why for lesson, why in self._retired.items() if lesson not in kept or why == "pruned"}
-        change = LessonChange(put=put, retire=retire, by=id)
-        refused = self._bank.change(change, namespace=self._namespace).refused
+        changed = self._bank.change(LessonChange(put=put, retire=retire, by=id), namespace=self._namespace)
         for number, step in enumerate(self._plan):
-            if step.child is not None and step.became == "kept" and step.child.id in refused:
+            if step.child is not None and step.became == "kept" and step.child.id in changed.refused:
                 self._plan[number] = replace(step, became="refused", note="its run was forgotten meanwhile")
 
     def _prune(self, iteration: int) -> None:
@@ -181,43 +174,6 @@ class Evolution:
                 self._retired[id] = "pruned"
                 del self.members[id]
                 self._plan.append(EvolutionStep(iteration, "pruning", (id,), why, "pruned"))
-
-    def _draw(self, iteration: int, temperature: float) -> Iterator[EvolutionStep]:
-        """The steps to try in an iteration: at most one change of an experience, and crossovers of the others."""
-        taken: set[str] = set()
-        for operator in OPERATORS:
-            probability = getattr(self._settings, operator) * temperature
-            for id, member in sorted(self.members.items()):
-                # A generator for each draw: one of an experience does not depend on which others there are.
-                chance = random.Random(f"{self._seed}\n{iteration}\n{operator}\n{id}").random()
-                if id in taken or chance >= probability:
-                    continue
-                of, why = self._reason(operator, member, taken)
-                if why and (operator, frozenset(of)) not in self._tried:
-                    self._tried.add((operator, frozenset(of)))
-                    if operator != "crossover":
-                        taken.add(id)
-                    yield EvolutionStep(iteration, operator, of, why, "nothing")
-
-    def _reason(self, operator: Operator, member: Member, taken: Collection[str]) -> tuple[tuple[str, ...], str]:
-        """The experiences that an operator would change, and why; "" if there is no reason."""
-        if operator == "crossover":
-            return self.partner(member, taken)
-        if operator == "generalisation":
-            return (member.id,), self.why_generalise(member)
-        failed = member.uses.successes < member.uses.uses
-        return (member.id,), member.record if failed else ""
-
-    def why_generalise(self, member: Member) -> str:
-        """Why an experience is due: it succeeds often, in several environments or many runs; "" if it is not."""
-        if not member.uses.uses or member.success < self._settings.general_from or not member.places:
-            return ""
-        environments = {self._environment_of[run] for run in self._runs_shown(member.id, success=True)} - {""}
-        if member.uses.uses < self._settings.proven and len(environments) < 2:
-            return ""
-        if not environments:
-            return member.record
-        return f"{member.record}, in {listed(sorted(environments))}"
 
     def why_prune(self, member: Member) -> str:
         """Why an experience should be retired: it fails, or is rarely shown; "" if it should stay.
@@ -230,24 +186,62 @@ class Evolution:
         # A child of this evolution has no number yet, and was shown to nobody.
         if uses.shown >= settings.prune_shown or member.id not in self._seq:
             return ""
-        missed = 0
-        for run, newest in self._newest.items():
-            # Of a run that is not stored, the environment is not known.
-            there = not member.places or self._environment_of.get(run) in member.places
-            missed += there and newest >= self._seq[member.id]
+        # Of a run that is not stored, the environment is not known.
+        newer = [run for run, newest in self._newest.items() if newest >= self._seq[member.id]]
+        missed = sum(not member.places or self._environment_of.get(run) in member.places for run in newer)
         if missed < settings.prune_after:
             return ""
         return f"shown in {uses.shown} of at least {missed} runs that could have shown it"
+
+    def _evolve(self, model: Client, iteration: int, temperature: float) -> None:
+        """Draw steps and ask the model for their children: at most one change of an experience, and crossovers."""
+        steps: list[EvolutionStep] = []
+        taken: set[str] = set()
+        for operator in OPERATORS:
+            probability = getattr(self._settings, operator) * temperature
+            for id, member in sorted(self.members.items()):
+                # A generator for each draw: one of an experience does not depend on which others there are.
+                chance = random.Random(f"{self._seed}\n{iteration}\n{operator}\n{id}").random()
+                if id in taken or chance >= probability:
+                    continue
+                of, why = self._reason(operator, member, taken)
+                if not why or (operator, tuple(sorted(of))) in self._tried:
+                    continue
+                self._tried.add((operator, tuple(sorted(of))))
+                if operator != "crossover":
+                    taken.add(id)
+                steps.append(EvolutionStep(iteration, operator, of, why, "nothing"))
+        questions = [self._question(step, temperature) for step in steps]
+        # Answers come in any order.
+        asked = model.ask_all(questions, concurrency=self._settings.concurrency)
+        answers = {answer.question: answer for answer in asked}
+        for step, question_of_step in zip(steps, questions, strict=True):
+            self._plan.append(self._ended(step, answers[question_of_step], model.endpoint.model))
+
+    def _reason(self, operator: Operator, member: Member, taken: Collection[str]) -> tuple[tuple[str, ...], str]:
+        """The experiences that an operator would change, and why; "" if there is no reason."""
+        if operator == "crossover":
+            return self.partner(member, taken)
+        if operator == "generalisation":
+            return (member.id,), self.why_generalise(member)
+        return (member.id,), member.record if member.uses.successes < member.uses.uses else ""
+
+    def why_generalise(self, member: Member) -> str:
+        """Why an experience is due: it succeeds often, in several environments or many runs; "" if it is not."""
+        if not member.uses.uses or member.success < self._settings.general_from or not member.places:
+            return ""
+        environments = {self._environment_of[run] for run in self._runs_shown(member.id, success=True)} - {""}
+        if member.uses.uses < self._settings.proven and len(environments) < 2:
+            return ""
+        return f"{member.record}, in {listed(sorted(environments))}" if environments else member.record
 
     def partner(self, member: Member, taken: Collection[str]) -> tuple[tuple[str, ...], str]:
         """With the most similar experience of the same zone, environment and tool and a common stage, and why."""
         # What is stored is crossed, a child by the next evolution.
         if member.id not in self._seq:
             return (member.id,), ""
-        found = self._bank.search(
-            member.experience.text, "experience", namespace=self._namespace, limit=len(self.members)
-        )
-        for stored, cosine in found:
+        text, most = member.experience.text, len(self.members)
+        for stored, cosine in self._bank.search(text, "experience", namespace=self._namespace, limit=most):
             other = self.members.get(stored.row.id)
             # Too similar ones would give a child that says what its parents say.
             if other is None or other.id in taken or cosine > self._settings.related or not _may_cross(member, other):
@@ -259,31 +253,8 @@ class Evolution:
 
     def _runs_shown(self, id: str, *, success: bool) -> list[str]:
         """The stored runs that an experience was shown in and that ended so; the first few by id."""
-        shown = (exposure for exposure in self._shown[id] if exposure.success is success)
-        return sorted(exposure.run for exposure in shown if exposure.run in self._environment_of)[:_EVIDENCE]
-
-    def _make(self, model: Client, steps: Sequence[EvolutionStep], temperature: float) -> list[EvolutionStep]:
-        """The steps with their children in the words of the model; or with the reason why they have none."""
-        questions = [self._question(step, temperature) for step in steps]
-        # Answers come in any order.
-        asked = model.ask_all(questions, concurrency=self._settings.concurrency)
-        results = {result.question: result for result in asked}
-        made: list[EvolutionStep] = []
-        for step, asked_of_step in zip(steps, questions, strict=True):
-            result = results[asked_of_step]
-            if not isinstance(result, Answered):
-                spent = isinstance(result.error, BudgetSpentError)
-                made.append(replace(step, became="unasked" if spent else "failed", note=str(result.error)))
-                continue
-            child = reworded(step.operator, self._parents(step), result.value, model.endpoint.model)
-            if isinstance(child, str):
-                made.append(replace(step, became="failed", note=child))
-            else:
-                made.append(replace(step, child=child))
-        return made
-
-    def _parents(self, step: EvolutionStep) -> list[Member]:
-        return [self.members[id] for id in step.of]
+        shown = [exposure.run for exposure in self._shown[id] if exposure.success is success]
+        return sorted(filter(self._environment_of.__contains__, shown))[:_EVIDENCE]
 
     def _question(self, step: EvolutionStep, temperature: float) -> Question[RewordedExperience]:
         """What the model is asked; of a mutation with the runs that it goes by."""
@@ -292,21 +263,27 @@ class Evolution:
             for success in (True, False):
                 runs = self._runs_shown(step.of[0], success=success)
                 shown[success] = self._bank.runs(runs, namespace=self._namespace)
-        return question(step.operator, self._parents(step), shown, temperature=temperature)
+        parents = [self.members[id] for id in step.of]
+        return question(step.operator, parents, shown, temperature=temperature)
 
-    def _keep(self, step: EvolutionStep) -> EvolutionStep:
-        """The step with its child, if it has one, among the members, in the place of its parent."""
-        child = step.child
-        if child is None:
-            return step
+    def _ended(
+        self, step: EvolutionStep, answer: Answered[RewordedExperience] | Failed[RewordedExperience], model: str
+    ) -> EvolutionStep:
+        """The step with its child, which takes the place of its parent; or with the reason why there is none."""
+        if not isinstance(answer, Answered):
+            spent = isinstance(answer.error, BudgetSpentError)
+            return replace(step, became="unasked" if spent else "failed", note=str(answer.error))
+        child = reworded(step.operator, [self.members[id] for id in step.of], answer.value, model)
+        if isinstance(child, str):
+            return replace(step, became="failed", note=child)
         if child.id in self._seq or child.id in self._children:
-            return replace(step, note=f"{child.id} has the same words")
+            return replace(step, child=child, note=f"{child.id} has the same words")
         self._children[child.id] = child
         self.members[child.id] = Member(child.id, child)
         if step.operator != "crossover":
             self._retired[step.of[0]] = "superseded"
             del self.members[step.of[0]]
-        return replace(step, became="kept")
+        return replace(step, child=child, became="kept")
 
 
 def _may_cross(one: Member, other: Member) -> bool:
@@ -314,11 +291,11 @@ def _may_cross(one: Member, other: Member) -> bool:
     mine, its = one.experience, other.experience
     if mine.zone != its.zone or mine.lesson == its.lesson or set(mine.stages).isdisjoint(its.stages):
         return False
-    if any(parent.id in (one.id, other.id) for parent in (*mine.parents, *its.parents)):
+    if {one.id, other.id} & {parent.id for parent in (*mine.parents, *its.parents)}:
         return False
-    if one.places and other.places and one.places.isdisjoint(other.places):
-        return False
-    return not mine.tools or not its.tools or not set(mine.tools).isdisjoint(its.tools)
+    # What names no environment, or no tool, is about all.
+    apart = one.places and other.places and one.places.isdisjoint(other.places)
+    return not apart and not (mine.tools and its.tools and set(mine.tools).isdisjoint(its.tools))
 
 
 class Undone(NamedTuple):
@@ -334,24 +311,31 @@ def undo(bank: LessonBank, evolution: str, *, namespace: str) -> Undone:
     Raises:
         InputError: no such evolution, or not the latest one.
     """
-    stored = bank.store.lessons.list(namespace=namespace)
-    rows = [lesson.row for lesson in stored if lesson.row.kind == "experience"]
-    known = sorted({by for row in rows for by in (row.made_by, row.retired_by) if _number(by)}, key=_number)
+    stored = _experiences(bank, namespace)
+    known = _evolutions(stored)
     if evolution not in known:
         among = f"known are {', '.join(known)}" if known else "there is none to undo"
         raise InputError(f"no evolution {evolution!r} in {namespace!r}: {among}.")
     if evolution != known[-1]:
         raise InputError(f"{evolution} cannot be undone: later ones may have built on it. Undo {known[-1]} first.")
     # Its own children go, also those that it replaced in a later iteration.
-    children = tuple(row.id for row in rows if row.made_by == evolution)
-    retired = tuple(row.id for row in rows if row.retired_by == evolution and row.made_by != evolution)
+    children = tuple([one.row.id for one in stored if one.row.made_by == evolution])
+    retired = tuple([one.row.id for one in stored if one.row.retired_by == evolution != one.row.made_by])
     bank.change(LessonChange(revive=retired, drop=children), namespace=namespace)
     return Undone(retired, children)
 
 
-def _number(id: str) -> int:
-    """The number in the id of an evolution; 0 for any other text."""
-    match = _ID.fullmatch(id)
-    if match is None:
-        return 0
-    return int(match[1])
+def _experiences(bank: LessonBank, namespace: str) -> list[StoredLesson]:
+    """All that are stored, retired ones included."""
+    return [one for one in bank.store.lessons.list(namespace=namespace) if one.row.kind == "experience"]
+
+
+def _evolutions(experiences: Iterable[StoredLesson]) -> list[str]:
+    """Ids of the evolutions that made or retired experiences, in order."""
+    ids = {id for one in experiences for id in (one.row.made_by, one.row.retired_by) if _ID.fullmatch(id)}
+    return sorted(ids, key=lambda id: _number([id]))
+
+
+def _number(last: Sequence[str]) -> int:
+    """The number in the id of an evolution; 0 without one."""
+    return int(last[0][1:].partition("-")[0]) if last else 0

@@ -200,7 +200,7 @@ class Matcher:
             cosines_K = vectors_KD[: len(known)] @ vectors_KD[len(known)]
             room = {True: TWINS, False: NEAREST}
             judged: list[Principle] = []
-            for place in np.argsort(-cosines_K, kind="stable").tolist():
+            for place in map(int, np.argsort(-cosines_K, kind="stable")):
                 other = known[place]
                 is_twin = not tasks[place].isdisjoint(tasks[len(known)])
                 if (is_twin or cosines_K[place] >= SIMILARITY) and room[is_twin] and _comparable(principle, other):
