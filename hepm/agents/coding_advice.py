@@ -11,7 +11,7 @@ from typing import Any, Final
 from hepm.agents.live_run import LiveRun
 from hepm.experience.actions import ACTION_CHARS, may_be_told
 from hepm.experience.content import Where
-from hepm.experience.lessons import EXTRACTIVE, SOLVED_BY, Principle, counted_runs
+from hepm.experience.lessons import EXTRACTIVE, SOLVED_BY, Principle
 from hepm.experience.principles import Principles
 from hepm.experience.prompt import repeated_failure
 from hepm.experience.recipes import ERROR_CHARS, step_of
@@ -83,5 +83,4 @@ def _quoted_line(lesson: Principle) -> str:
             shown = f"{before}{quoted(error, ERROR_CHARS)} → {after}"
     if lesson.distilled_by != EXTRACTIVE or len(own_words) > _LINE_CHARS or not may_be_told(own_words):
         shown = quoted(lesson.text, _LINE_CHARS)
-    counted = counted_runs(lesson)
-    return f"{shown} ({counted})" if counted else shown
+    return f"{shown} ({lesson.evidence})" if lesson.evidence else shown

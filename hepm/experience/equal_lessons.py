@@ -13,8 +13,6 @@ from hepm.experience.lessons import (
     EXTRACTIVE,
     Experience,
     Principle,
-    counted_runs,
-    in_own_words,
     is_content,
     read_lesson,
 )
@@ -52,7 +50,7 @@ class EqualLessons:
     @property
     def evidence(self) -> str:
         """Such as "10 of 12 runs"; "" if nothing was counted."""
-        return counted_runs(self.lesson)
+        return self.lesson.evidence
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -94,7 +92,7 @@ class EqualLessons:
     @property
     def works(self) -> bool:
         """Whether it says what works: principles say it by their kind, experiences by their zone."""
-        return self.labels[0] not in ("cautionary", "warning")
+        return not self.lesson.warns
 
 
 def equal_lessons(lessons: Iterable[StoredLesson]) -> list[EqualLessons]:
@@ -105,7 +103,7 @@ def equal_lessons(lessons: Iterable[StoredLesson]) -> list[EqualLessons]:
         row = stored.row
         lesson = read[row.id] = read_lesson(row)
         about = lesson.conditions.environments, lesson.conditions.user
-        key = (*about, frozenset(row.triples)) if is_content(row) else (*about, in_own_words(lesson))
+        key = (*about, frozenset(row.triples)) if is_content(row) else (*about, lesson.in_own_words)
         # Live ones and retired ones apart: a retired line is not revived by an equal live one.
         groups[key, row.retired].append(stored)
     # The environment is named only where lessons of several are listed.
@@ -117,7 +115,7 @@ def equal_lessons(lessons: Iterable[StoredLesson]) -> list[EqualLessons]:
         text = row.text
         held_back = ""
         if not is_content(row):
-            text = in_own_words(lesson)
+            text = lesson.in_own_words
             if several and environments:
                 text = f"In {', '.join(environments)}: {text}"
         # What sets one run apart is for people: agents are told rules of many runs.

@@ -19,8 +19,6 @@ from hepm.experience.lessons import (
     EXTRACTIVE,
     Experience,
     Principle,
-    counted_runs,
-    in_own_words,
     is_content,
 )
 from hepm.experience.transcript import plain
@@ -156,15 +154,14 @@ class LessonWriter:
     def _line(self, lesson: Principle | Experience) -> LessonLine:
         runs = lesson.run_ids
         if isinstance(lesson, Principle) and is_content(lesson):
-            counted = counted_runs(lesson)
-            text = f"{lesson.text} ({counted})" if counted else lesson.text
+            text = f"{lesson.text} ({lesson.evidence})" if lesson.evidence else lesson.text
             return LessonLine(text, "", (lesson.id,), runs, sure=1.0)
         # A lesson that nothing counts has only the number of its runs.
         evidence = f"from {count_of(len(runs), 'run')}" if runs else ""
-        text = _with_situation(lesson) if self.as_written else in_own_words(lesson)
+        text = _with_situation(lesson) if self.as_written else lesson.in_own_words
         advice = self.here.advice_of(lesson)
         if isinstance(lesson, Principle) and lesson.tried and not self.as_written:
-            evidence = ("worked in " if advice.better else "") + counted_runs(lesson)
+            evidence = ("worked in " if advice.better else "") + lesson.evidence
             # In the agent's own names of its tools.
             if any(advice):
                 text = advice_sentence(lesson.conditions.when, advice)
@@ -177,9 +174,7 @@ def _sureness(lesson: Principle | Experience) -> float:
     if not lesson.tried:
         return _WRITTEN
     failed = lesson.tried - lesson.worked
-    if isinstance(lesson, Principle) and lesson.kind == "cautionary":
-        return lower_bound(failed, lesson.worked)
-    return lower_bound(lesson.worked, failed)
+    return lower_bound(failed, lesson.worked) if lesson.warns else lower_bound(lesson.worked, failed)
 
 
 def _with_situation(lesson: Principle | Experience) -> str:

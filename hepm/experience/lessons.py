@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from hepm.experience.conditions import ALWAYS, Conditions
 from hepm.graph.delta import state_key
-from hepm.graph.lessons.rows import UNUSED, LessonRow, Parent, Source, StoredLesson, Triple, Uses
+from hepm.graph.lessons.rows import LessonRow, Parent, Source, StoredLesson, Triple
 from hepm.text import count_of
 from hepm.types import ToolName
 
@@ -44,43 +44,91 @@ refused, solved_by, make db)."""
 # The last two are of earlier versions: "Edit api.py", "replaced_by", "make generate".
 CONTENT: Final = frozenset((COMES_FROM, SOLVED_BY, "fails", "replaced_by"))
 """These predicates; counting alone finds such lessons, as one run may have them by chance."""
-# The fields of an experience that are properties of its row, apart from its conditions.
-_OWN: Final = (
-    "situation", "action", "outcome", "lesson", "zone", "stage", "reward", "distilled_by", "generation", "tried",
-    "worked",
-)  # fmt: skip
-_OF_PRINCIPLE: Final = ("kind", "distilled_by", "tried", "worked")
 
 
-class _Taught:
-    """A lesson that runs taught."""
+class Taught:
+    """A lesson that runs taught: an experience or a principle.
+
+    Attributes:
+        sources: The runs that taught it.
+        distilled_by: "extractive", "hand", or the name of a model.
+        tried, worked: Labelled runs that did what it is about while its condition held, and how many of them succeeded;
+            0 if that was not counted.
+    """
 
     __slots__ = ()
     sources: tuple[Source, ...]
+    tools: tuple[ToolName, ...]
     conditions: Conditions
+    distilled_by: str
+    tried: int
+    worked: int
 
-    def _properties(self, own: Sequence[str]) -> dict[str, Any]:
-        """Those that a row keeps."""
-        return {name: getattr(self, name) for name in own} | self.conditions.record
+    @property
+    def id(self) -> str:  # noqa: D102
+        raise NotImplementedError
+
+    @property
+    def sentence(self) -> str:
+        """What it says."""
+        raise NotImplementedError
+
+    @property
+    def warns(self) -> bool:
+        """Whether it says what fails."""
+        raise NotImplementedError
 
     @property
     def run_ids(self) -> tuple[str, ...]:
         """The runs that taught it, in order."""
         return tuple([source.run for source in self.sources])
 
+    @property
+    def evidence(self) -> str:
+        """In a few words, "5 of 5 runs"; "" if none was counted."""
+        if not self.tried:
+            return ""
+        runs = f"of {count_of(self.tried, 'run')}"
+        return f"failed in {self.tried - self.worked} {runs}" if self.warns else f"{self.worked} {runs}"
+
+    @property
+    def in_own_words(self) -> str:
+        """As a model or a person wrote it, with its condition, if the words do not name it."""
+        when = self.conditions.when
+        folded = self.sentence.casefold().replace('"', "'")
+        if not self.conditions.checked or when.casefold().replace('"', "'") in folded:
+            return self.sentence
+        return f"{when[0].upper()}{when[1:]}: {self.sentence}"
+
+    def _record(self, own: Sequence[str]) -> dict[str, Any]:
+        """What a row keeps of it but its words."""
+        properties = {name: getattr(self, name) for name in own} | self.conditions.record
+        return {"id": self.id, "properties": properties, "sources": self.sources, "tools": self.tools}
+
+
+def _read(row: LessonRow, own: Sequence[str]) -> dict[str, Any]:
+    """The fields of a lesson that a row keeps."""
+    record = cast("dict[str, Any]", row.properties)
+    fields = {name: record[name] for name in own}
+    return {**fields, "conditions": Conditions.read(record), "sources": row.sources, "tools": row.tools}
+
+
+# The fields that are properties of a row, apart from the conditions.
+_OF_EXPERIENCE: Final = (
+    "situation", "action", "outcome", "lesson", "zone", "stage", "reward", "distilled_by", "generation", "tried",
+    "worked",
+)  # fmt: skip
+_OF_PRINCIPLE: Final = ("kind", "distilled_by", "tried", "worked")
+
 
 @dataclass(frozen=True, slots=True)
-class Experience(_Taught):
+class Experience(Taught):
     """What one run taught: m = (core, stage, conditions, zone) (PRIME, equation 6).
 
     Attributes:
         stage: One of `STAGE_TAGS`.
         reward: R of the run, in [0, 1].
-        sources: The run it was distilled from, and runs that taught the same.
-        distilled_by: "extractive", or the name of a model.
         generation: 0 for a distilled one; otherwise one more than the maximum of its parents.
-        tried, worked: Labelled runs that did what it is about while its condition held, and how many of them succeeded;
-            0 if that was not counted.
     """
 
     situation: str
@@ -111,39 +159,32 @@ class Experience(_Taught):
         return _id("e", self.situation, self.action, self.outcome, self.lesson, self.zone, self.stages[0])
 
     @property
+    def sentence(self) -> str:  # noqa: D102
+        return self.lesson
+
+    @property
+    def warns(self) -> bool:  # noqa: D102
+        return self.zone == "warning"
+
+    @property
     def stages(self) -> tuple[Stage, ...]:
         """The one or two stages of its tag."""
         return tuple(cast("list[Stage]", self.stage.split(" → ")))
 
-    def row(self, *, made_by: str = "", prior: Uses = UNUSED) -> LessonRow:
+    def row(self, *, made_by: str = "") -> LessonRow:
         """The row that stores keep."""
-        return LessonRow(
-            kind="experience",
-            id=self.id,
-            text=self.text,
-            properties=self._properties(_OWN),
-            sources=self.sources,
-            tools=self.tools,
-            parents=self.parents,
-            prior=prior,
-            made_by=made_by,
-        )
+        record = self._record(_OF_EXPERIENCE)
+        return LessonRow("experience", text=self.text, parents=self.parents, made_by=made_by, **record)
 
     @classmethod
     def of(cls, row: LessonRow) -> Experience:
         """The experience in a row."""
-        record = cast("dict[str, Any]", row.properties)
-        own = {name: record[name] for name in _OWN}
-        return cls(**own, conditions=Conditions.read(record), sources=row.sources, tools=row.tools, parents=row.parents)
+        return cls(parents=row.parents, **_read(row, _OF_EXPERIENCE))
 
 
 @dataclass(frozen=True, slots=True)
-class Principle(_Taught):
-    """A rule in one sentence, also as triples (EvolveR 3.2.1): guiding from successes, cautionary from failures.
-
-    Attributes:
-        tried, worked: As of an `Experience`.
-    """
+class Principle(Taught):
+    """A rule in one sentence, also as triples (EvolveR 3.2.1): guiding from successes, cautionary from failures."""
 
     kind: PrincipleKind
     text: str
@@ -160,27 +201,22 @@ class Principle(_Taught):
         """A hash of its words and environments."""
         return _id("p", self.kind, self.text, *self.conditions.environments)
 
+    @property
+    def sentence(self) -> str:  # noqa: D102
+        return self.text
+
+    @property
+    def warns(self) -> bool:  # noqa: D102
+        return self.kind == "cautionary"
+
     def row(self) -> LessonRow:
         """The row that stores keep."""
-        return LessonRow(
-            kind="principle",
-            id=self.id,
-            text=self.text,
-            properties=self._properties(_OF_PRINCIPLE),
-            sources=self.sources,
-            tools=self.tools,
-            triples=self.triples,
-        )
+        return LessonRow("principle", text=self.text, triples=self.triples, **self._record(_OF_PRINCIPLE))
 
     @classmethod
     def of(cls, row: LessonRow) -> Principle:
         """The principle in a row."""
-        record = cast("dict[str, Any]", row.properties)
-        own = {name: record[name] for name in _OF_PRINCIPLE}
-        conditions = Conditions.read(record)
-        return cls(
-            text=row.text, triples=row.triples, sources=row.sources, tools=row.tools, conditions=conditions, **own
-        )
+        return cls(text=row.text, triples=row.triples, **_read(row, _OF_PRINCIPLE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +238,7 @@ class Notes:
     @property
     def id(self) -> str:
         """A hash of the user and the version: two writers cannot both store one version."""
-        return notes_id(self.user, self.version)
+        return _id("n", self.user, str(self.version))
 
     def row(self) -> LessonRow:
         """The row that stores keep."""
@@ -211,7 +247,7 @@ class Notes:
         sources = sources_of(filter(None, (self.session,)))
         parents: tuple[Parent, ...] = ()
         if self.version > 1:
-            parents = (Parent(notes_id(self.user, self.version - 1), "revision"),)
+            parents = (Parent(replace(self, version=self.version - 1).id, "revision"),)
         return LessonRow("notes", self.id, self.text, properties, self.user, sources, parents=parents)
 
     @classmethod
@@ -244,11 +280,6 @@ def sources_of(runs: Iterable[str]) -> tuple[Source, ...]:
     return tuple([Source(run, words=False) for run in runs])
 
 
-def notes_id(user: str, version: int) -> str:
-    """The id of a version of a user's notes."""
-    return _id("n", user, str(version))
-
-
 def _id(letter: str, *parts: str) -> str:
     """Such as "e-0123456789abcdef"."""
     # With their lengths: ("ab", "c") and ("a", "bc") are different lessons.
@@ -272,26 +303,3 @@ def is_content(lesson: LessonRow | Principle) -> bool:
 def read_lesson(row: LessonRow) -> Principle | Experience:
     """The principle or the experience in a row."""
     return Principle.of(row) if row.kind == "principle" else Experience.of(row)
-
-
-def counted_runs(lesson: Principle | Experience) -> str:
-    """The evidence of a lesson in a few words, "5 of 5 runs"; "" if none was counted."""
-    if not lesson.tried:
-        return ""
-    runs = f"of {count_of(lesson.tried, 'run')}"
-    if isinstance(lesson, Principle) and lesson.kind == "cautionary":
-        return f"failed in {lesson.tried - lesson.worked} {runs}"
-    return f"{lesson.worked} {runs}"
-
-
-def in_own_words(lesson: Principle | Experience) -> str:
-    """A lesson as a model or a person wrote it, with its condition, if the words do not name it."""
-    if isinstance(lesson, Principle):
-        text = lesson.text
-    else:
-        text = lesson.lesson
-    when = lesson.conditions.when
-    folded = text.casefold().replace('"', "'")
-    if not lesson.conditions.checked or when.casefold().replace('"', "'") in folded:
-        return text
-    return f"{when[0].upper()}{when[1:]}: {text}"

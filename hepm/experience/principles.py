@@ -25,8 +25,6 @@ from hepm.experience.lessons import (
     FOLLOWED_BY,
     SOLVED_BY,
     Principle,
-    counted_runs,
-    in_own_words,
 )
 from hepm.experience.matching import (
     NEAREST,
@@ -103,10 +101,11 @@ class FoundPrinciple:
     @property
     def line(self) -> str:
         """When it holds, what it says, and why: "When …: before refund, call check_policy (9 of 10 runs)"."""
-        evidence = counted_runs(self.principle)
+        evidence = self.principle.evidence
         if not evidence and self.principle.sources:
             evidence = f"from {count_of(len(self.principle.sources), 'run')}"
-        return f"{in_own_words(self.principle)} ({evidence})" if evidence else in_own_words(self.principle)
+        words = self.principle.in_own_words
+        return f"{words} ({evidence})" if evidence else words
 
 
 class Principles:

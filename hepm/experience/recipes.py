@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import product
 from typing import Final, NamedTuple, TypeAlias
 
@@ -138,13 +138,12 @@ _Repair: TypeAlias = dict[str, tuple[int, ToolName]]
 """What a run did after an error, by text: at which of the steps after it first, and with which tool."""
 
 
-@dataclass(slots=True)
-class _Met:
+class _Met(NamedTuple):
     """What the runs that met an error did next, by id; and their days, or the files they were read from."""
 
-    good: dict[str, _Repair] = field(default_factory=dict[str, _Repair])
-    bad: dict[str, _Repair] = field(default_factory=dict[str, _Repair])
-    days: set[str] = field(default_factory=set[str])
+    good: dict[str, _Repair]
+    bad: dict[str, _Repair]
+    days: set[str]
 
 
 def learn_recipes(runs: Iterable[Trajectory], where: Conditions = ALWAYS) -> list[Principle]:
@@ -153,7 +152,7 @@ def learn_recipes(runs: Iterable[Trajectory], where: Conditions = ALWAYS) -> lis
     A recipe says "pytest: connection refused → docker compose up -d db". `tried` are the labelled runs that did so
     after the error; its tool is a shell if several of its programs met the error.
     """
-    met: defaultdict[tuple[ToolName, str], _Met] = defaultdict(_Met)
+    met: defaultdict[tuple[ToolName, str], _Met] = defaultdict(lambda: _Met({}, {}, set()))
     for run in runs:
         success = run.outcome.graded().success
         if success is None:
@@ -165,24 +164,21 @@ def learn_recipes(runs: Iterable[Trajectory], where: Conditions = ALWAYS) -> lis
             for error, tool in product(step.errors, tools_of(step)):
                 seen = met[tool, error]
                 seen.days.add(f"{day} {run.source}".strip())
+                of_outcome = seen.good if success else seen.bad
                 # Of a run that did it twice, the first time.
-                did = (seen.good if success else seen.bad).setdefault(run.id, {})
-                did.update({text: done for text, done in repair.items() if text not in did})
-    by_repair: defaultdict[str, list[Principle]] = defaultdict(list)
-    for (tool, error), seen in met.items():
-        recipe = _recipe(tool, error, seen, where)
-        if recipe is not None:
-            by_repair[recipe.triples[0].object].append(recipe)
+                of_outcome[run.id] = repair | of_outcome.get(run.id, {})
+    recipes = [_recipe(tool, error, seen, where) for (tool, error), seen in met.items()]
+    found = list(filter(None, recipes))
+    # The longest line says most; a program says more than the shell that runs it.
+    found.sort(key=lambda recipe: (-recipe.worked, -len(recipe.triples[0].subject), recipe.text))
     best: list[Principle] = []
-    for same in by_repair.values():
-        # The longest line says most; a program says more than the shell that runs it.
-        same.sort(key=lambda recipe: (-recipe.worked, -len(recipe.triples[0].subject), recipe.text))
-        covered: set[str] = set()
-        for recipe in same:
-            if not covered.issuperset(recipe.run_ids):  # else it is another line of the same errors
-                best.append(recipe)
-                covered.update(recipe.run_ids)
-    return sorted(best, key=lambda recipe: (-recipe.worked, recipe.text))
+    covered: defaultdict[str, set[str]] = defaultdict(set)  # runs by repair
+    for recipe in found:
+        behind = covered[recipe.triples[0].object]
+        if not behind.issuperset(recipe.run_ids):  # else it is another line of the same errors
+            best.append(recipe)
+            behind.update(recipe.run_ids)
+    return best
 
 
 def _repair(steps: Sequence[Step]) -> _Repair:
@@ -207,31 +203,32 @@ def _repair(steps: Sequence[Step]) -> _Repair:
 def _recipe(tool: ToolName, error: str, seen: _Met, where: Conditions) -> Principle | None:
     """What most successful runs did after an error; None if too few met it, or if they do not agree."""
     least = max(FEWEST_RUNS, AGREE_FROM * len(seen.good))
-    common = _common(seen, least)
+    worked = Counter(text for did in seen.good.values() for text in did)
+    failed = Counter(text for did in seen.bad.values() for text in did)
+    common: list[str] = []
+    for text in sorted(worked, key=lambda text: (-worked[text], text)):
+        # What failed runs did as often does not decide.
+        decides = not seen.bad or failed[text] * len(seen.good) < worked[text] * len(seen.bad)
+        if worked[text] >= least and decides:
+            common.append(text)
     if not common or (len(seen.days) == 1 and "" not in seen.days):  # all of one day
         return None
-    # The two that most runs did, in the order in which they did them; where runs did one or the other, the first one.
+    # The two that most runs did; where runs did one or the other, the first one.
     chosen = common[:2]
     if len(_doing(seen.good, chosen)) < least:
         chosen = common[:1]
     good, bad = _doing(seen.good, chosen), _doing(seen.bad, chosen)
-
-    def mean_place(text: str) -> float:
-        places = [did[text][0] for did in seen.good.values() if text in did]
-        return sum(places) / len(places)
-
-    chosen.sort(key=mean_place)
+    done = seen.good[good[0]]
+    chosen.sort(key=lambda text: done[text][0])  # in the order in which they are done
     repair = ", then ".join(chosen)
-    shown = error
-    if tool not in SHELLS:
-        # Of "Bash pytest" the program.
-        shown = f"{tool.rpartition(' ')[2]}: {error}"
+    # Of "Bash pytest" the program.
+    shown = error if tool in SHELLS else f"{tool.rpartition(' ')[2]}: {error}"
     return Principle(
         "guiding",
         f"{shown} → {repair}",
         triples=(Triple(f"{tool}: {error}", SOLVED_BY, repair),),
         sources=sources_of(sorted(good)),
-        tools=tuple(dict.fromkeys((tool, *(seen.good[good[0]][text][1] for text in chosen)))),
+        tools=tuple(dict.fromkeys((tool, *(done[text][1] for text in chosen)))),
         conditions=replace(where, preconditions=(*where.preconditions, f"its result says {error}"), after=(tool,)),
         tried=len(good) + len(bad),
         worked=len(good),
@@ -241,16 +238,3 @@ def _recipe(tool: ToolName, error: str, seen: _Met, where: Conditions) -> Princi
 def _doing(runs: Mapping[str, _Repair], texts: Sequence[str]) -> list[str]:
     """The runs that did all of this."""
     return [run for run, did in runs.items() if did.keys() >= set(texts)]
-
-
-def _common(seen: _Met, least: float) -> list[str]:
-    """What at least so many successful runs did, and failed ones less often; what most did first."""
-    worked = Counter(text for did in seen.good.values() for text in did)
-    failed = Counter(text for did in seen.bad.values() for text in did)
-    common: list[str] = []
-    for text in sorted(worked, key=lambda text: (-worked[text], text)):
-        # What failed runs did as often does not decide.
-        decides = not seen.bad or failed[text] * len(seen.good) < worked[text] * len(seen.bad)
-        if worked[text] >= least and decides:
-            common.append(text)
-    return common

@@ -8,7 +8,6 @@ from hepm.experience.counted import next_tools
 from hepm.experience.distilling import ExtractiveDistiller, distill_into
 from hepm.experience.experiences import Experiences
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lessons import counted_runs
 from hepm.experience.principles import Principles
 from hepm.graph.lessons.transaction import LessonChange
 from tests.experience.shelves import NS, forget, open_bank, remember
@@ -139,4 +138,4 @@ def test_only_the_tasks_of_the_runs_are_distilled(tmp_path: Path) -> None:
 def test_a_lesson_counts_all_runs_that_made_the_call_as_the_report_and_its_check_do() -> None:
     runs = RunsOf(worked=("a",), failed=("b", "c", "d"), lost=("e", "f"))
     [lesson] = next_tools([ToolRule(CallPlace("calculate"), (), "", ("book",), {"book": runs})])
-    assert counted_runs(lesson) == "failed in 5 of 6 runs"
+    assert lesson.evidence == "failed in 5 of 6 runs"
