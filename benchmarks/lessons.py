@@ -39,10 +39,10 @@ from hepm.evals.baselines import Hint, Training
 from hepm.evals.domains import Domain, DomainRun, Event, by_family, by_run, domains_of
 from hepm.evals.methods import as_remembered, find_methods
 from hepm.evals.metrics import Bootstrap, DivergencePoint, find_divergences, interval
-from hepm.experience.advice import AdviceHere
 from hepm.experience.comparison import distill
 from hepm.experience.lessons import Experience, Principle
 from hepm.experience.likeness import group_by_request
+from hepm.experience.moment import Moment
 from hepm.experience.prompt import TurnState
 from hepm.experience.transcript import Move, moves_of, situation_text
 from hepm.experience.zones import stage_of
@@ -294,7 +294,7 @@ def named_at(
     now = TurnState.after_turns(place.stored[event.run.id].turns[: event.turn])
     prompt = memory.prompt(now)
     alone = memory.suggest(now.after, history=now.history, state=now.state)
-    known, here = memory.lessons.lessons("default"), AdviceHere(now.after)
+    known, here = memory.lessons.lessons("default"), Moment(now.after)
     rows = [known.get(lesson).row for lesson in prompt.lessons]  # pyright: ignore[reportOptionalMemberAccess]
     principles = [here.advice_of(Principle.of(row)) for row in rows if row.kind == "principle"]
     experiences = [here.advice_of(Experience.of(row)) for row in rows if row.kind == "experience"]

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from hepm.errors import InputError, LlmError
-from hepm.experience.advice import AdviceHere
 from hepm.experience.distilling import (
     Distiller,
     DistillReport,
@@ -19,6 +18,7 @@ from hepm.experience.distilling import (
 from hepm.experience.evolution import ITERATIONS, Evolution, EvolutionReport, EvolutionSettings, Undone, undo
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Experience, Zone
+from hepm.experience.moment import Moment
 from hepm.experience.transcript import situation_text
 from hepm.experience.zones import stage_of
 from hepm.graph.lessons.rows import Uses
@@ -94,7 +94,7 @@ class Experiences:
         horizon: int = 0,
         k: int = RETRIEVED,
         floor: float | None = None,
-        here: AdviceHere | None = None,
+        here: Moment | None = None,
         model: Client | None = None,
         keep: Callable[[Experience], bool] | None = None,
     ) -> list[FoundExperience]:
@@ -108,7 +108,7 @@ class Experiences:
             state: What the agent knows now; as text, what the user wants.
             turn, horizon: The agent's current turn, from 1, and its turn limit; 0 if unknown.
             floor: Minimum cosine; None for the embedder's default, or for none where a model chooses.
-            here: The last tools, as `hepm.experience.advice` reads lessons.
+            here: The last tools, as `hepm.experience.moment` reads lessons.
             model: Chooses among the 20 most similar; if it cannot be reached, similarity does, and a warning is logged.
             keep: Which of these may be given; None for all.
         """

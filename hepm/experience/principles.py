@@ -1,6 +1,6 @@
 """Principles: rules of one sentence, scored by use, found by similarity or by place (EvolveR).
 
-A place is the tools just called (see `hepm.experience.advice`).
+A place is the tools just called (see `hepm.experience.moment`).
 """
 
 from __future__ import annotations
@@ -12,13 +12,11 @@ from itertools import product
 from typing import Final, NamedTuple, TypeAlias
 
 from hepm.errors import InputError
-from hepm.experience.advice import AdviceHere
 from hepm.experience.comparison import says_nothing
 from hepm.experience.content import Where
 from hepm.experience.counted import has_grown, learn_by_counting
 from hepm.experience.distilling import Distiller, DistillReport, Progress, distill_into
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lesson_lines import LessonWriter
 from hepm.experience.lessons import (
     COMES_FROM,
     FAILS_AFTER,
@@ -35,6 +33,7 @@ from hepm.experience.matching import (
     ModelJudge,
     judge_literally,
 )
+from hepm.experience.moment import Moment
 from hepm.experience.recipes import Step, tools_of
 from hepm.graph.lessons.rows import Source, StoredLesson, Uses
 from hepm.graph.lessons.transaction import LessonChange
@@ -229,7 +228,7 @@ class Principles:
         environment: str = "",
         k: int = RETRIEVED,
     ) -> list[FoundPrinciple]:
-        """Principles about the next tool that hold here, those that runs bear out best first (see `LessonWriter.best`).
+        """Principles about the next tool that hold here, those that runs bear out best first (see `Moment.best`).
 
         On recorded runs, these are right more often than those whose text is similar (benchmarks/LOG.md, "What lessons
         are worth").
@@ -243,10 +242,9 @@ class Principles:
             state = StateSummary(said=(state,) if state else ())
         # Without the agent's own names, tools go by those that memory has them under.
         names = ToolNames.of(self._bank.marks(namespace), after, ())
-        here = AdviceHere(after, names, history[state.earlier :])
-        writer = LessonWriter(here, state, history, environment)
+        moment = Moment(after, names, history, state, environment=environment)
         principles = self.about(after, names, namespace=namespace, environment=environment)
-        best = writer.best([principle for principle in principles if here.agrees(principle, Suggestions())], k)
+        best = moment.best([principle for principle in principles if moment.agrees(principle, Suggestions())], k)
         known = self._bank.lessons(namespace)
         stored = filter(None, (known.get(principle.id) for principle in best))
         return list(map(FoundPrinciple.of, stored))

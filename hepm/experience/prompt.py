@@ -2,7 +2,7 @@
 
 Everything recalled is quoted as a JSON string, so that it reads as data, and bounded by a number of tokens. What
 changes least comes first, so that a provider's prompt cache works. A lesson is one sentence
-(`hepm.experience.lesson_lines`); which ones are shown stands beside the text.
+(`hepm.experience.moment`); which ones are shown stands beside the text.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from itertools import chain, groupby, takewhile
 from typing import Final, NamedTuple
 
 from hepm.errors import LlmError
-from hepm.experience.advice import AdviceHere
 from hepm.experience.content import Where
 from hepm.experience.experiences import RETRIEVED, Experiences
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lesson_lines import LessonLine, LessonWriter
 from hepm.experience.lessons import Experience, Notes, Principle, is_content
+from hepm.experience.moment import LessonLine, Moment
 from hepm.experience.preferences import Preferences
 from hepm.experience.principles import Principles, let_down
 from hepm.experience.recipes import step_of
@@ -113,7 +112,7 @@ class PromptOptions:
     Attributes:
         suggestions, experiences, principles, recalled: Maximum number of each; 0 for none.
         lesson_tokens: Maximum number of tokens of all experiences and principles together, approximately.
-        as_written: Show lessons in their own words (see `hepm.experience.lesson_lines.LessonWriter`), whatever other
+        as_written: Show lessons in their own words (see `hepm.experience.moment.Moment`), whatever other
             runs did since.
         notes: Whether to include the user's whole notes.
         model: Chooses experiences and lines of the notes; similarity does if None, or if the model cannot be reached.
@@ -236,47 +235,36 @@ class Recollector:
     namespace: str
 
     @cached_property
-    def _here(self) -> AdviceHere:
-        # Of calls before the user last wrote, advice is not past: the user may want something else by now.
-        # `earlier` counts the calls before the user's last message.
-        return AdviceHere(self.now.after, self.names, self.now.history[self.now.state.earlier :])
-
-    @cached_property
-    def _writer(self) -> LessonWriter:
+    def _moment(self) -> Moment:
         now, as_written = self.now, self.options.as_written
-        return LessonWriter(self._here, now.state, now.history, self.environment, self.user, as_written)
+        where = {"environment": self.environment, "user": self.user}
+        return Moment(now.after, self.names, now.history, now.state, **where, as_written=as_written)
 
     def recollect(self) -> Recollection:
         """What there is to say, without contradictions."""
         options = self.options
-        rules = self._rules()
-        experiences = self._experiences()
         notes = None
         recalled: list[str] = []
         if self.user:
             notes = Preferences(self.bank).notes(self.user, namespace=self.namespace)
             if notes is not None and options.recalled:
                 recalled = self._recalled()
-        shown = Suggestions()
-        if options.suggestions:
-            shown = self.suggestions
+        shown = self.suggestions if options.suggestions else Suggestions()
         # The lines need the suggestion that is shown: none of them repeats it.
-        lines = self._writer.lines((*rules, *experiences), shown)
+        lines = self._moment.lines([*self._rules(), *self._experiences()], shown)
         return Recollection(notes if options.notes else None, lines, recalled, shown, options.lesson_tokens)
 
     def _rules(self) -> list[Principle]:
         """Principles about the next tool, then those whose text is similar, then what the next calls need."""
-        k = self.options.principles
+        k, namespace, environment = self.options.principles, self.namespace, self.environment
         if not k:
             return []
         principles = Principles(self.bank)
-        about_next = principles.about(
-            self.now.after, self.names, namespace=self.namespace, environment=self.environment
-        )
-        rules = self._writer.best(filter(self._may_be_shown, about_next), k)
+        about_next = principles.about(self.now.after, self.names, namespace=namespace, environment=environment)
+        rules = self._moment.best(filter(self._may_be_shown, about_next), k)
         texts = {state_key(principle.text) for principle in rules}
         words = " ".join(self.now.state.said)
-        for found in principles.search(words, namespace=self.namespace, environment=self.environment, k=k):
+        for found in principles.search(words, namespace=namespace, environment=environment, k=k):
             principle = found.principle
             # What a call needs is shown before that call alone.
             if state_key(principle.text) not in texts and not is_content(principle) and self._holds(principle):
@@ -285,14 +273,14 @@ class Recollector:
 
     def _holds(self, lesson: Principle | Experience) -> bool:
         """Whether a lesson may be shown, and its condition holds."""
-        return self._may_be_shown(lesson) and self._writer.holds(lesson)
+        return self._may_be_shown(lesson) and self._moment.holds(lesson)
 
     def _may_be_shown(self, lesson: Principle | Experience) -> bool:
         """Whether the suggestion agrees with it, and the runs that it was shown in did not mostly fail."""
         stored = self.bank.lessons(self.namespace).get(lesson.id)
         if stored is not None and not self.options.as_written and let_down(stored.uses):
             return False
-        return self._here.agrees(lesson, self.suggestions)
+        return self._moment.agrees(lesson, self.suggestions)
 
     def _call_content(self) -> list[Principle]:
         """What helps after the last call, if it failed; and what the calls that are suggested need."""
@@ -305,7 +293,7 @@ class Recollector:
             needed += principles.repairs(step_of(failed), where, namespace=self.namespace)
         for suggestion in self.suggestions.ranked:
             needed += principles.of_arguments(suggestion.tool, where, namespace=self.namespace)
-        return list(filter(self._here.applies, needed[:CONTENT]))
+        return list(filter(self._moment.applies, needed[:CONTENT]))
 
     def _experiences(self) -> list[Experience]:
         if not self.options.experiences:
@@ -317,7 +305,7 @@ class Recollector:
             turn=self.now.turn,
             horizon=self.horizon,
             k=self.options.experiences,
-            here=self._here,
+            here=self._moment,
             model=self.options.model,
             keep=self._holds,
         )
@@ -340,11 +328,12 @@ class Recollector:
 
 
 class _PromptLine(NamedTuple):
-    """A line that may go into the prompt, under a header, with the ids of the lessons that it tells."""
+    """A line that may go into the prompt, under a header; with the ids of the lessons that it tells, and their runs."""
 
     header: str
     text: str
     lessons: tuple[str, ...]
+    runs: tuple[str, ...] = ()
 
 
 def render(found: Recollection, *, budget: int = BUDGET, redact: Callable[[str], str] | None = None) -> Prompt:
@@ -357,16 +346,14 @@ def render(found: Recollection, *, budget: int = BUDGET, redact: Callable[[str],
     of_session: list[_PromptLine] = []
     of_turn: list[_PromptLine] = []
     if found.notes is not None:
-        notes = (found.notes.id,)
-        for line in filter(str.strip, found.notes.text.splitlines()):
-            wish = redact(line.strip().removeprefix("- "))
-            of_session.append(_PromptLine(_NOTES, f"- {quoted(wish, ITEM_CHARS)}", notes))
-        for line in found.recalled:
-            of_turn.append(_PromptLine(_RECALLED, f"- {quoted(redact(line), ITEM_CHARS)}", notes))
+        wishes = [line.strip().removeprefix("- ") for line in found.notes.text.splitlines() if line.strip()]
+        for lines, header, texts in ((of_session, _NOTES, wishes), (of_turn, _RECALLED, found.recalled)):
+            for text in texts:
+                lines.append(_PromptLine(header, f"- {quoted(redact(text), ITEM_CHARS)}", (found.notes.id,)))
     # Redacted again: rules may have come since the lesson was stored.
     for lesson in found.lessons:
-        redacted = replace(lesson, text=redact(lesson.text))
-        of_turn.append(_PromptLine(_LESSONS, redacted.bullet(), lesson.lessons))
+        line = replace(lesson, text=redact(lesson.text)).bullet()
+        of_turn.append(_PromptLine(_LESSONS, line, lesson.lessons, lesson.runs))
     stable, taken = _fitting(of_session, budget // 2)
     hint = found.suggestions.prompt()
     if estimate_tokens(hint) > budget - taken:
@@ -374,26 +361,17 @@ def render(found: Recollection, *, budget: int = BUDGET, redact: Callable[[str],
     present, _ = _fitting(of_turn, budget - taken - estimate_tokens(hint), found.lesson_tokens)
     # Recalled lines get room before lessons, and stand below them.
     present.sort(key=lambda line: line.header == _RECALLED)
-    lessons = _lessons_in([*stable, *present])
-    candidates = _lessons_in([*of_session, *of_turn])
-    runs: dict[str, None] = {}
-    for line in found.lessons:
-        # A line is shown whole or not at all: its first lesson tells.
-        if line.lessons[0] in lessons:
-            runs.update(dict.fromkeys(line.runs))
+    lessons = dict.fromkeys(chain.from_iterable(line.lessons for line in (*stable, *present)))
+    candidates = dict.fromkeys(chain.from_iterable(line.lessons for line in (*of_session, *of_turn)))
+    runs = dict.fromkeys(chain.from_iterable(line.runs for line in present))
     return Prompt(
         stable=_block(stable, ""),
         present=_block(present, hint),
-        lessons=lessons,
+        lessons=tuple(lessons),
         runs=tuple(runs)[:_MOST_RUNS],
-        left_out=tuple(id for id in candidates if id not in lessons),
+        left_out=tuple([id for id in candidates if id not in lessons]),
         suggestions=found.suggestions,
     )
-
-
-def _lessons_in(lines: Sequence[_PromptLine]) -> tuple[str, ...]:
-    """Ids of the lessons that lines stand for, each once."""
-    return tuple(dict.fromkeys(chain.from_iterable(line.lessons for line in lines)))
 
 
 def _fitting(lines: Sequence[_PromptLine], room: int, room_of_lessons: int = 0) -> tuple[list[_PromptLine], int]:

@@ -13,9 +13,9 @@ import pytest
 
 from hepm import FailedWay, Memory, Trajectory
 from hepm.evidence.rules import lower_bound
-from hepm.experience.advice import AdviceHere
 from hepm.experience.comparison import says_nothing
 from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, PrincipleKind
+from hepm.experience.moment import Moment
 from hepm.experience.prompt import PromptOptions
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
@@ -50,13 +50,13 @@ def test_the_lower_bound_is_that_of_wilsons_interval() -> None:
     assert {counts: lower_bound(*counts) for counts in bounds} == pytest.approx(bounds, abs=0.001)
 
 
-def stands(lesson: Principle | Experience, beside: Suggestions, here: AdviceHere | None = None) -> bool:
-    return (here or AdviceHere(HERE)).agrees(lesson, beside)
+def stands(lesson: Principle | Experience, beside: Suggestions, here: Moment | None = None) -> bool:
+    return (here or Moment(HERE)).agrees(lesson, beside)
 
 
 def test_a_lesson_about_tools_that_the_agent_lacks_is_left_out() -> None:
     def given(*offered: str) -> list[str]:
-        here = AdviceHere(HERE, ToolNames(offered=frozenset(offered)))
+        here = Moment(HERE, ToolNames(offered=frozenset(offered)))
         return [one.text for one in (advises("a", 2), warns("b", 2)) if stands(one, Suggestions(), here)]
 
     assert given() == given("a", "b", "look") == ["call a", "keep from b"]
@@ -64,7 +64,7 @@ def test_a_lesson_about_tools_that_the_agent_lacks_is_left_out() -> None:
     assert given("a") == ["call a"]
     found = Experience("s", "a", "o", "l", "golden", "exploration", 1.0, tools=("a", "look"))
     for offered, applies in ((("a",), True), (("c",), False), ((), True)):
-        assert AdviceHere(HERE, ToolNames(offered=frozenset(offered))).applies(found) is applies
+        assert Moment(HERE, ToolNames(offered=frozenset(offered))).applies(found) is applies
 
 
 # Beside a suggestion
@@ -110,7 +110,7 @@ def test_a_lesson_that_advises_none_of_the_tools_that_the_default_policy_names_i
 
 
 def test_a_lesson_that_advises_a_retired_tool_is_left_out_and_a_warning_of_it_is_not() -> None:
-    here = AdviceHere(HERE, ToolNames(retired=frozenset("a")))
+    here = Moment(HERE, ToolNames(retired=frozenset("a")))
     assert not stands(advises("a", 9), suggested("b"), here)
     assert stands(warns("a", 9), suggested("b"), here)
 
@@ -118,7 +118,7 @@ def test_a_lesson_that_advises_a_retired_tool_is_left_out_and_a_warning_of_it_is
 def test_advice_to_call_what_the_run_has_called_is_past_but_to_repeat_the_last_call() -> None:
     lock = rule("guiding", "lock rather than start", 9, better="lock", worse="start")
     again = rule("guiding", "look once more", 9, better="look", worse="start")
-    here = AdviceHere(HERE, called=["lock", "look"])
+    here = Moment(HERE, history=["lock", "look"])
     assert stands(lock, Suggestions())
     assert not stands(lock, Suggestions(), here)
     assert stands(again, Suggestions(), here)
@@ -126,7 +126,7 @@ def test_advice_to_call_what_the_run_has_called_is_past_but_to_repeat_the_last_c
 
 def test_the_agents_own_names_are_those_of_the_suggestion() -> None:
     names = ToolNames({"refund_order": "refund"}, used={"refund": "refund_order"})
-    here = AdviceHere(HERE, names)
+    here = Moment(HERE, names)
     assert here.advice_of(advises("refund", 2)).better == {"refund_order"}
     assert not stands(warns("refund", 2), suggested("refund_order"), here)
 
@@ -335,7 +335,7 @@ def test_an_experience_about_what_comes_next_is_given_before_a_more_similar_one(
     memory.experiences.distill(namespace=NS)
 
     def given(*after: str) -> set[str]:
-        here = AdviceHere(after)
+        here = Moment(after)
         found = memory.experiences.search(f"In shop. User: {goal}", here=here, k=2, namespace=NS)
         assert here.concerns(found[0].experience)
         return {one.experience.conditions.preconditions[0] for one in found}

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from hepm import Memory
-from hepm.experience.advice import AdviceHere
 from hepm.experience.content import Where
 from hepm.experience.lesson_files import approved_in, edit_lesson, lessons_for_file, section_of
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Principle
+from hepm.experience.moment import Moment
 from hepm.experience.prompt import PromptOptions
 from hepm.graph.lessons.rows import PENDING, LessonRow, Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
@@ -173,6 +173,6 @@ def test_a_pending_lesson_is_about_no_place_and_no_content(memory: Memory) -> No
     memory.lessons.change(
         LessonChange(put=[replace(content, distilled_by="m").row(), principle(EVIL).row()], imported=True)
     )
-    here = AdviceHere(["get_order"])
+    here = Moment(["get_order"])
     assert memory.principles.about(["get_order"], here.names) == []
     assert list(memory.principles.of_arguments("wire_money", Where(), namespace="default")) == []

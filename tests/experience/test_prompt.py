@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
-from hepm.experience.lesson_lines import SENTENCE_TOKENS, LessonLine
 from hepm.experience.lessons import Notes
+from hepm.experience.moment import SENTENCE_TOKENS, LessonLine
 from hepm.experience.prompt import ITEM_CHARS, PromptOptions, Recollection, render, without_repeats
 from hepm.graph.lessons.rows import Uses
 from hepm.ingest.prepare import IngestOptions, prepare

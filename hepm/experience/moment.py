@@ -1,36 +1,61 @@
-"""Lessons as lines of a prompt: where their condition holds, one sentence each, the same thing once.
+"""What lessons say at one moment of a run: which of them hold, stand beside what the evidence says, and in what words.
 
-A lesson that counting found is written as the advice that it gives here, with the runs that were counted
-(`hepm.experience.counted`). One that a model or a person wrote keeps its own words.
+A *place* is the tools of a run's last turn; at the start of a run there are none. A lesson that counting found is
+written as the advice that it gives here, with the runs that were counted (`hepm.experience.counted`). One that a model
+or a person wrote keeps its own words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 from hepm.evidence.decisions import ENDED, known_before
 from hepm.evidence.rules import lower_bound
-from hepm.experience.advice import Advice, AdviceHere, advice_sentence
 from hepm.experience.comparison import compares
-from hepm.experience.lessons import (
-    EXTRACTIVE,
-    Experience,
-    Principle,
-    is_content,
-)
-from hepm.experience.transcript import plain
+from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, is_content, next_calls
+from hepm.experience.transcript import listed, plain
+from hepm.graph.tool_life import ToolNames
 from hepm.ingest.facts import facts_of_message
 from hepm.llm.usage import estimate_tokens
 from hepm.text import count_of, quoted
 from hepm.types import SAID, START, Facts, StateSummary, Suggestions, ToolName
 
+UNLIKELY: Final = 0.02
+"""Chance of a tool below which no lesson that advises it is given beside a suggestion,"""
+UNLIKELY_WAY: Final = 0.1
+"""and none that compares it with no other tool: that a way led to success says less."""
+
+
+class Advice(NamedTuple):
+    """Next tools that a lesson advises, and that it warns of."""
+
+    better: frozenset[ToolName] = frozenset()
+    worse: frozenset[ToolName] = frozenset()
+
+
+def advice_sentence(when: str, advice: Advice) -> str:
+    """Advice in words: "after get_order, when the user says 'cancel', call cancel_order rather than refund"."""
+    better, worse = listed(sorted(advice.better)), listed(sorted(advice.worse))
+    if not better:
+        text = f"runs that called {worse} failed"
+    elif worse:
+        text = f"call {better} rather than {worse}"
+    else:
+        text = f"call {better}"
+    if when:
+        text = f"{when}, {text}"
+    # A prompt quotes the sentence as a JSON string: double quotes would be escaped.
+    return f"{text[0].upper()}{text[1:]}.".replace('"', "'")
+
+
 SENTENCE_TOKENS: Final = 60
 """Of one lesson with its evidence."""
 _WRITTEN_CHARS: Final = 150  # of an experience in its own words; about as many fit into `SENTENCE_TOKENS`
 _FEWEST_CHARS: Final = 30
+_NOTHING_KNOWN: Final = StateSummary()
 _WRITTEN: Final = 0.5  # how surely a lesson is right that nothing counts
 
 
@@ -66,32 +91,98 @@ class LessonLine:
         return f"- {quoted(self.text, limit)}{evidence}"
 
 
-@dataclass(frozen=True)
-class LessonWriter:
-    """Writes lessons as lines for one turn of a run.
+class Moment:
+    """One turn of a run, as lessons see it.
 
-    Attributes:
-        here: What lessons say after the last tools.
+    Args:
+        after: Tools of the last turn; none before the first call.
+        names: What the agent calls its tools; advice is in these names.
+        history: All calls so far. Advice to call what the run called since the user last wrote is past, unless it is to
+            repeat the last call.
         state: What the agent knows.
-        history: All calls so far.
+        environment, user: "" for any, and for none.
         as_written: Keep the lessons' own words, an experience with its situation, and never count what runs did: as
             the papers' agents read them, who learn from a run or two.
     """
 
-    here: AdviceHere
-    state: StateSummary
-    history: Sequence[ToolName]
-    environment: str = ""
-    user: str = ""
-    as_written: bool = False
+    def __init__(
+        self,
+        after: Sequence[ToolName],
+        names: ToolNames = ToolNames(),
+        history: Sequence[ToolName] = (),
+        state: StateSummary = _NOTHING_KNOWN,
+        *,
+        environment: str = "",
+        user: str = "",
+        as_written: bool = False,
+    ) -> None:
+        self.names, self.history, self.state = names, history, state
+        self.environment, self.user, self.as_written = environment, user, as_written
+        self.after = tuple(map(names.own, after))
+        self._last = frozenset(map(names.shown, after or (START,)))
+        # Of calls before the user last wrote, advice is not past: the user may want something else by now.
+        self._called = frozenset(map(names.shown, history[state.earlier :])) - self._last
+
+    def advice_of(self, lesson: Principle | Experience) -> Advice:
+        """What a lesson says to call here, and what not; nothing if it is about another place, or words alone."""
+        said: dict[bool, set[ToolName]] = {True: set(), False: set()}
+        if isinstance(lesson, Principle):
+            for call in next_calls(lesson.triples):
+                if self.names.shown(call.after) in self._last:
+                    said[call.advised].add(self.names.shown(call.tool))
+        return Advice(frozenset(said[True]), frozenset(said[False]))
+
+    def concerns(self, lesson: Experience) -> bool:
+        """Whether an experience may be about what comes next: it names a tool of the last turn, or the start."""
+        if START in self._last:
+            return "at the start" in lesson.conditions.preconditions
+        return not self._last.isdisjoint(map(self.names.shown, lesson.tools))
+
+    def applies(self, lesson: Principle | Experience) -> bool:
+        """Whether a lesson, here or elsewhere, is about tools that the agent has, and recommends no retired one."""
+        named = set(lesson.tools)
+        if isinstance(lesson, Experience):
+            recommends = lesson.zone == "golden"
+            needed = named
+        else:
+            recommends = lesson.kind == "guiding"
+            needed = {call.tool for call in next_calls(lesson.triples) if call.advised is recommends}
+            named |= needed
+        own = self.names.own
+        if recommends and not self.names.retired.isdisjoint(map(own, named)):
+            return False
+        # An agent that did not say which tools it has may have any.
+        offered = self.names.offered
+        return not offered or not needed or not offered.isdisjoint(map(own, needed))
+
+    def agrees(self, lesson: Principle | Experience, suggestions: Suggestions) -> bool:
+        """Whether a lesson may stand beside what the evidence says here; where they disagree, the evidence stays.
+
+        It may not if it advises a tool that is warned of, retired, unlikely by `suggestions.chances`, less likely than
+        what it warns of, or called already; if it warns of a tool that is suggested before any that it advises; if it
+        advises none of the tools that the default policy names; or if it is about tools that the agent lacks.
+        """
+        advice = self.advice_of(lesson)
+        better, worse = advice
+        past = bool(better) and better <= self._called
+        if past or not self.applies(lesson) or not _likely(advice, suggestions.chances):
+            return False
+        if any(warning.tool in better for warning in suggestions.warnings):
+            return False
+        named = {suggested.tool for suggested in suggestions.ranked}
+        if suggestions.chances and named and better and better.isdisjoint(named):
+            return False
+        # Tools are suggested best first: "call a rather than b" is the order of both.
+        first = next((suggested.tool for suggested in suggestions.ranked if suggested.tool in better | worse), "")
+        return first not in worse
 
     @cached_property
     def _known(self) -> Facts:
         """What is known now, with the calls made and the user; tools by the names that memory has them under."""
-        own, state = self.here.names.own, self.state
+        own, state = self.names.own, self.state
         past = [*map(own, self.history)]
         # A caller may give the last tools without the history that ends with them.
-        past += [tool for tool in self.here.after if tool not in (*past, START)]
+        past += [tool for tool in self.after if tool not in (*past, START)]
         facts = {own(source): of_source for source, of_source in state.facts.items()}
         if not facts:  # described in words, not read from messages
             facts = {SAID: facts_of_message("\n".join(state.said))}
@@ -108,7 +199,7 @@ class LessonWriter:
             # What is known of good results says nothing after an error.
             elif self.state.failed and not any(fact.test.source == ENDED for fact in lesson.conditions.facts):
                 return False
-        return lesson.conditions.holds(self._known, self.here.after, environment=self.environment, user=self.user)
+        return lesson.conditions.holds(self._known, self.after, environment=self.environment, user=self.user)
 
     def lines(self, found: Iterable[Principle | Experience], suggestions: Suggestions) -> list[LessonLine]:
         """The lessons as sentences, the surest first: each thing once, nothing that `suggestions` says already.
@@ -144,7 +235,7 @@ class LessonWriter:
         better: set[ToolName] = set()
         worse: set[ToolName] = set()
         for principle in sorted(filter(self.holds, principles), key=order):
-            advice = self.here.advice_of(principle)
+            advice = self.advice_of(principle)
             if not (advice.better <= better and advice.worse <= worse):
                 chosen.append(principle)
                 better |= advice.better
@@ -159,7 +250,7 @@ class LessonWriter:
         # A lesson that nothing counts has only the number of its runs.
         evidence = f"from {count_of(len(runs), 'run')}" if runs else ""
         text = _with_situation(lesson) if self.as_written else lesson.in_own_words
-        advice = self.here.advice_of(lesson)
+        advice = self.advice_of(lesson)
         if isinstance(lesson, Principle) and lesson.tried and not self.as_written:
             evidence = ("worked in " if advice.better else "") + lesson.evidence
             # In the agent's own names of its tools.
@@ -167,6 +258,16 @@ class LessonWriter:
                 text = advice_sentence(lesson.conditions.when, advice)
         reasoned = lesson.conditions.checked
         return LessonLine(text, evidence, (lesson.id,), runs, advice, _sureness(lesson), reasoned)
+
+
+def _likely(advice: Advice, chances: Mapping[ToolName, float]) -> bool:
+    """Whether what a lesson advises is likely, and likelier than what it warns of; so if nothing is known of it."""
+    if not chances:
+        return True
+    # A tool that it advises and the policy does not know is likely; one that it warns of is not.
+    better = max((chances[tool] for tool in advice.better if tool in chances), default=1.0)
+    least = max((chances.get(tool, 0.0) for tool in advice.worse), default=UNLIKELY_WAY)
+    return better >= max(UNLIKELY, least)
 
 
 def _sureness(lesson: Principle | Experience) -> float:
