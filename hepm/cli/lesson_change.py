@@ -116,28 +116,20 @@ def retire(place: StorePlace, lessons: tuple[str, ...], undo: bool, yes: bool, a
 
 def _retire(memory: Memory, stored: StoredLesson, namespace: str, *, undo: bool) -> tuple[list[str], str]:
     """Retire a lesson with those that say the same, or let them be found again: their ids, and a sentence."""
-    ids = _saying_the_same(memory, stored, namespace)
+    from hepm.experience.equal_lessons import saying_the_same
+
+    row = stored.row
+    # As far as they were retired for the same reason.
+    listed = memory.lessons.list(row.kind, namespace=namespace, retired=True)
+    equal = saying_the_same(row, [one for one in listed if one.row.retired == row.retired])
+    ids = [one.row.id for one in equal.lessons]
     change, done = memory.lessons.retire, "retired"
     if undo:
         change, done = memory.lessons.revive, "found again"
-    row = stored.row
     if not change(row.kind, ids, namespace=namespace):
         return [], f"{row.id} is {row.retired or 'live'} already"
     more = f", with {len(ids) - 1:,} that say the same" if len(ids) > 1 else ""
     return ids, f"{row.id} is {done}{more}"
-
-
-def _saying_the_same(memory: Memory, stored: StoredLesson, namespace: str) -> list[str]:
-    """Ids of the lesson and those listed as one with it, as far as they were retired for the same reason."""
-    from hepm.experience.equal_lessons import equal_lessons
-
-    listed = memory.lessons.list(stored.row.kind, namespace=namespace, retired=True)
-    alike = [lesson for lesson in listed if lesson.row.retired == stored.row.retired]
-    for equal in equal_lessons(alike):
-        ids = [lesson.row.id for lesson in equal.lessons]
-        if stored.row.id in ids:
-            return ids
-    return [stored.row.id]
 
 
 lesson = click.Group(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
@@ -16,7 +16,7 @@ from hepm.experience.lessons import (
     is_content,
     read_lesson,
 )
-from hepm.graph.lessons.rows import Source, StoredLesson, Uses
+from hepm.graph.lessons.rows import LessonRow, Source, StoredLesson, Uses
 from hepm.types import ToolName
 
 UNTOLD: Final = "told to no agent"
@@ -33,14 +33,12 @@ class EqualLessons:
         held_back: Why agents are not told so (`UNTOLD`); "" for others.
         lesson: The one that stands for all: the one that came first, so that its id stays.
         lessons: In order of arrival.
-        key: Equal for lessons that say the same.
     """
 
     text: str
     held_back: str
     lesson: Principle | Experience
     lessons: tuple[StoredLesson, ...]
-    key: Hashable
 
     @property
     def first(self) -> StoredLesson:
@@ -97,29 +95,26 @@ class EqualLessons:
 
 def equal_lessons(lessons: Iterable[StoredLesson]) -> list[EqualLessons]:
     """Experiences and principles by what they say, in order of the first arrival; live ones and retired ones apart."""
-    groups: defaultdict[tuple[Hashable, str], list[StoredLesson]] = defaultdict(list)
+    groups: defaultdict[tuple[tuple[str, ...], str, str, str], list[StoredLesson]] = defaultdict(list)
     read: dict[str, Principle | Experience] = {}
     for stored in lessons:
-        row = stored.row
-        lesson = read[row.id] = read_lesson(row)
-        about = lesson.conditions.environments, lesson.conditions.user
-        key = (*about, frozenset(row.triples)) if is_content(row) else (*about, lesson.in_own_words)
-        # Live ones and retired ones apart: a retired line is not revived by an equal live one.
-        groups[key, row.retired].append(stored)
+        lesson = read[stored.row.id] = read_lesson(stored.row)
+        conditions = lesson.conditions
+        groups[conditions.environments, conditions.user, lesson.in_own_words, stored.row.retired].append(stored)
     # The environment is named only where lessons of several are listed.
-    several = len({lesson.conditions.environments for lesson in read.values()}) > 1
+    several = len({environments for environments, *_ in groups}) > 1
     equal: list[EqualLessons] = []
-    for (key, _), group in groups.items():
+    for (environments, _, text, _), group in groups.items():
         row, lesson = group[0].row, read[group[0].row.id]
-        environments = lesson.conditions.environments
-        text = row.text
-        held_back = ""
-        if not is_content(row):
-            text = lesson.in_own_words
-            if several and environments:
-                text = f"In {', '.join(environments)}: {text}"
+        if several and environments and not is_content(row):
+            text = f"In {', '.join(environments)}: {text}"  # noqa: PLW2901
         # What sets one run apart is for people: agents are told rules of many runs.
-        if isinstance(lesson, Experience) and lesson.distilled_by == EXTRACTIVE and compares(lesson.lesson):
-            held_back = UNTOLD
-        equal.append(EqualLessons(text, held_back, lesson, tuple(group), key))
+        apart = isinstance(lesson, Experience) and lesson.distilled_by == EXTRACTIVE and compares(lesson.lesson)
+        equal.append(EqualLessons(text, UNTOLD if apart else "", lesson, tuple(group)))
+    return equal
+
+
+def saying_the_same(row: LessonRow, lessons: Iterable[StoredLesson]) -> EqualLessons:
+    """A lesson with those of some that are listed as one with it."""
+    (equal,) = [one for one in equal_lessons(lessons) if row.id in {stored.row.id for stored in one.lessons}]
     return equal

@@ -19,11 +19,11 @@ from typing import Final, NamedTuple, Self
 from hepm.errors import InputError
 from hepm.experience.comparison import says_nothing
 from hepm.experience.conditions import ALWAYS, Conditions, FactCondition
-from hepm.experience.equal_lessons import EqualLessons, equal_lessons
+from hepm.experience.equal_lessons import EqualLessons, equal_lessons, saying_the_same
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, HAND, Experience, Principle, next_calls
 from hepm.experience.principles import let_down
-from hepm.graph.lessons.rows import PENDING, UNUSED, LessonRow, Parent, StoredLesson
+from hepm.graph.lessons.rows import PENDING, LessonRow, Parent, StoredLesson
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.text import CUT, count_of, in_markdown, quoted
 
@@ -91,32 +91,25 @@ def lessons_for_file(
 ) -> Chosen:
     """The lessons to write: those that a prompt would show where they hold.
 
-    Left out are lessons for one user alone, since a file is for all, those that let runs down, counted ones that hold
-    where a word is said, which their readers distrust, and what a person deleted or edited before.
+    Left out are lessons for one user alone, since a file is for all, those that let runs down, and counted ones that
+    hold where a word is said, which their readers distrust.
 
     Args:
         every: Include what no prompt shows.
         pending: Include what waits for approval, which who merges the file gives (see `approved_in`).
     """
-    equal = _equal(bank, namespace, ("", PENDING) if pending else ("",))
-    refused = {lessons.key for lessons in _equal(bank, namespace, ("deleted", "superseded"))}
-    able = [lessons for lessons in equal if lessons.key not in refused or _by_hand(lessons)]
-    kept = [lessons for lessons in able if every or _is_told(lessons)]
-    # Not by evidence: with each new run, lines of a file under version control would move.
-    kept.sort(key=lambda lessons: (not lessons.works, in_markdown(lessons.text), lessons.first.row.id))
-    return Chosen(kept, len(able) - len(kept))
-
-
-def _equal(bank: LessonBank, namespace: str, states: Sequence[str]) -> list[EqualLessons]:
-    """The principles in some states that a file may get: those that a person deleted come back in no other words."""
-    tells = bank.told_to("").tells(namespace)  # a file is for all
-    kept: list[StoredLesson] = []
+    told = bank.told_to("").tells(namespace)  # a file is for all
+    able: list[StoredLesson] = []
     for stored in bank.list("principle", namespace=namespace, retired=True):
         row = stored.row
-        of_all = not row.properties.get("only_user") and not says_nothing(row)
-        if row.retired in states and of_all and (row.is_retired or tells(stored)):
-            kept.append(stored)
-    return equal_lessons(kept)
+        wanted = row.live or (pending and row.retired == PENDING)
+        if wanted and told(stored) and not row.properties["only_user"] and not says_nothing(row):
+            able.append(stored)
+    equal = equal_lessons(able)
+    kept = [lessons for lessons in equal if every or _is_told(lessons)]
+    # Not by evidence: with each new run, lines of a file under version control would move.
+    kept.sort(key=lambda lessons: (not lessons.works, in_markdown(lessons.text), lessons.first.row.id))
+    return Chosen(kept, len(equal) - len(kept))
 
 
 # Write
@@ -349,27 +342,26 @@ def edit_lesson(bank: LessonBank, row: LessonRow, text: str, *, namespace: str) 
         raise InputError(f"the lesson {row.id} needs a text: `hepm lesson retire {row.id}` keeps it from agents.")
     if row.is_retired:
         raise InputError(f"the lesson {row.id} is retired ({row.retired}): edit a live one.")
-    known = bank.lessons(namespace)
-    (former,) = equal_lessons([known.get(row.id) or StoredLesson(0, row, UNUSED, None)])
+    listed = [one for one in bank.list(row.kind, namespace=namespace, retired=True) if one.row.retired == row.retired]
+    former = saying_the_same(row, listed)
     when = former.lesson.conditions.without_users
     if former.lesson.conditions.when.casefold() not in words.casefold():
         when = Conditions(environments=when.environments)
     tools = named_in(words, row.tools)
     lost = set(row.tools).difference(tools)
+    triples = [triple for triple in row.triples if not named_in(f"{triple.subject} {triple.object}", lost)]
+    own = {"tools": tools, "conditions": when, "distilled_by": HAND}
     if row.kind == "experience":
-        edited = replace(Experience.of(row), lesson=words, tools=tools, conditions=when, distilled_by=HAND).row()
+        edited = replace(Experience.of(row), lesson=words, **own).row()
     else:
-        triples = [triple for triple in row.triples if not named_in(f"{triple.subject} {triple.object}", lost)]
-        principle = replace(Principle.of(row), text=words, triples=tuple(triples), tools=tools)
-        edited = replace(principle, conditions=when, distilled_by=HAND).row()
+        edited = replace(Principle.of(row), text=words, triples=tuple(triples), **own).row()
     if edited.id == row.id:
         return edited
-    same = [lessons for lessons in equal_lessons(bank.list(row.kind, namespace=namespace)) if lessons.key == former.key]
-    ids = {stored.row.id for lessons in same for stored in lessons.lessons} - {edited.id}
-    retire = dict.fromkeys(sorted(ids), "deleted") | {row.id: "superseded"}
+    retire = {stored.row.id: "deleted" for stored in former.lessons} | {row.id: "superseded"}
+    retire.pop(edited.id, None)
     # The new one has the uses of the former one.
     put = replace(edited, parents=(Parent(row.id, "edit"),), prior=former.uses)
-    revive = [edited.id] if known.get(edited.id) is not None else []
+    revive = [edited.id] if bank.lessons(namespace).get(edited.id) is not None else []
     bank.change(LessonChange(put=[put], retire=retire, revive=revive, imported=True), namespace=namespace)
     return edited
 

@@ -71,6 +71,6 @@ def test_retired_lessons_and_live_ones_are_listed_apart(memory: Memory) -> None:
     first = next(one for one in listed(memory) if len(one.lessons) > 1)
     memory.lessons.retire("experience", [first.first.row.id])
     equal = equal_lessons(memory.lessons.list("experience", retired=True))
-    same = [one for one in equal if one.key == first.key]
+    same = [one for one in equal if one.text == first.text]
     assert [len(one.lessons) for one in same if one.first.row.retired] == [1]
     assert sum(len(one.lessons) for one in same) == len(first.lessons)
