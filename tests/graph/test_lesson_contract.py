@@ -91,7 +91,7 @@ def uses(store: Store, row: LessonRow) -> Uses:
 
 def test_a_lesson_of_each_kind_comes_back_as_it_was_put_with_its_vector(filled: Store) -> None:
     made = [
-        experience("ask first 'quoted' ☃").row(made_by="evolution-1", prior=Uses(3, 2, 1)),
+        replace(experience("ask first 'quoted' ☃").row(made_by="evolution-1"), prior=Uses(3, 2, 1)),
         principle("Look before you buy.").row(),
         Notes("ann", "- short answers", session="won").row(),
     ]
@@ -366,7 +366,7 @@ def test_a_copy_holds_every_lesson_with_what_was_shown_and_paid_for(make_two_sto
     source, target = make_two_stores("source"), make_two_stores("target")
     runs = RUNS.runs()
     source.add(runs, RUNS.vectors(runs), namespace=NS, replay=RUNS.replay)
-    first, second = experience("ask", "won").row(prior=Uses(4, 3, 2)), principle("Look.", "lost").row()
+    first, second = replace(experience("ask", "won").row(), prior=Uses(4, 3, 2)), principle("Look.", "lost").row()
     put(source, first, second, Notes("ann", "- one").row())
     child = experience(
         "ask twice", "won", situation="a user wants two refunds", parents=(Parent(first.id, "mutation"),)
@@ -383,7 +383,7 @@ def test_a_copy_holds_every_lesson_with_what_was_shown_and_paid_for(make_two_sto
 
 
 TAUGHT = (
-    experience("ask", "won").row(prior=Uses(4, 3, 2)),
+    replace(experience("ask", "won").row(), prior=Uses(4, 3, 2)),
     principle("Look.", "lost", "elsewhere").row(),
     Notes("ann", "- one", session="won").row(),
     Notes("ann", "- one\n- two", version=2).row(),
@@ -459,7 +459,7 @@ def test_an_export_read_into_another_store_makes_an_equal_one(
 
 
 def test_a_rebuild_mends_uses_that_went_wrong(filled: Store) -> None:
-    row = experience("ask").row(prior=Uses(2, 1, 1))
+    row = replace(experience("ask").row(), prior=Uses(2, 1, 1))
     put(filled, row)
     filled.lessons.show("won", [row.id], namespace=NS)
     spoil(filled)

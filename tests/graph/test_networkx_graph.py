@@ -39,7 +39,7 @@ def taught(memory: Memory) -> Memory:
     memory.mirror().store.describe(described, namespace="default")
     memory.tools.add_alias("see", "look")
     memory.tools.retire("drop")
-    first = experience("ask first", "won").row(prior=Uses(3, 2, 1))
+    first = replace(experience("ask first", "won").row(), prior=Uses(3, 2, 1))
     evolved = replace(experience("ask first, and wait", "won").row(), parents=(Parent(first.id, "mutation"),))
     notes = [Notes("ann", "- short answers").row(), Notes("ann", "- long answers", version=2).row()]
     about_an_alias = replace(principle("Look before you buy.", "won").row(), tools=("see", "gone"))
