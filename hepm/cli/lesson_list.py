@@ -80,17 +80,19 @@ def _rows(kind: LessonKind, lessons: list[StoredLesson]) -> list[tuple[str, list
     Principles by support, notes by user. Experiences by arrival, and at the end, next to the prompt, those that prompts
     show: others scroll away.
     """
-    from hepm.experience.equal_lessons import equal_lessons
+    from hepm.experience.equal_lessons import EqualLessons, equal_lessons
 
+    rows: list[tuple[str, list[Object]]] = []
     if kind == "note":
-        lessons.sort(key=lambda notes: (notes.row.user, notes.seq))
-        return [(_notes_line(document), [document]) for document in map(lesson_json, lessons)]
+        for notes in map(lesson_json, sorted(lessons, key=lambda notes: (notes.row.user, notes.seq))):
+            wishes = [wish.removeprefix("- ") for wish in notes["text"].splitlines()]
+            rows.append((f"{notes['user']}  {_writer(notes)}: {'; '.join(wishes)}", [notes]))
+        return rows
     equal = equal_lessons(lessons)
     if kind == "principle":
-        equal.sort(key=lambda each: (bool(each.held_back), -each.support, -each.uses.score, each.first.row.id))
+        equal.sort(key=EqualLessons.by_support)
     else:
         equal.sort(key=lambda each: (not each.held_back, each.lessons[-1].seq))
-    rows: list[tuple[str, list[Object]]] = []
     for same in equal:
         said = {"sentence": same.text, "held_back": same.held_back}
         rows.append((_line(same), [lesson_json(lesson) | said for lesson in same.lessons]))
@@ -111,11 +113,6 @@ def _line(equal: EqualLessons) -> str:
     if row.retired:
         parts.append(row.retired)
     return f"{row.id}  {', '.join(parts)}: {equal.line}"
-
-
-def _notes_line(notes: Object) -> str:
-    wishes = [wish.removeprefix("- ") for wish in notes["text"].splitlines()]
-    return f"{notes['user']}  {_writer(notes)}: {'; '.join(wishes)}"
 
 
 def _writer(notes: Object) -> str:
@@ -183,16 +180,15 @@ def _show_notes(newest: Object, versions: Sequence[Object], *, as_json: bool) ->
 
 def find_lesson(memory: Memory, name: str, *, namespace: str) -> StoredLesson:
     """The lesson with this id, or the notes on this user, or the only lesson whose id begins so; retired or not."""
-    lessons = memory.lessons.lessons(namespace)
     notes = memory.preferences.notes(name, namespace=namespace)
-    exact = lessons.get(name)
-    if exact is None and notes is not None:
-        exact = lessons.get(notes.id)
+    exact = memory.lessons.lessons(namespace).get(notes.id if notes is not None else name)
     if exact is not None:
         return exact
     matches: list[StoredLesson] = []
     if is_id(name):
-        matches = [lesson for lesson in _with_ids(memory, namespace) if lesson.row.id.startswith(name)]
+        kind = "experience" if name.startswith("e") else "principle"
+        stored = memory.lessons.list(kind, namespace=namespace, retired=True)
+        matches = [lesson for lesson in stored if lesson.row.id.startswith(name)]
     if len(matches) == 1:
         return matches[0]
     among = "no id begins so, and no user with notes is called so"
@@ -205,12 +201,6 @@ def find_lesson(memory: Memory, name: str, *, namespace: str) -> StoredLesson:
 def is_id(name: str) -> bool:
     """Whether a name begins as ids of experiences and principles do."""
     return re.fullmatch(r"[ep]-[0-9a-f]*", name) is not None
-
-
-def _with_ids(memory: Memory, namespace: str) -> list[StoredLesson]:
-    experiences = memory.lessons.list("experience", namespace=namespace, retired=True)
-    principles = memory.lessons.list("principle", namespace=namespace, retired=True)
-    return [*experiences, *principles]
 
 
 def lesson_json(stored: StoredLesson) -> Object:

@@ -61,6 +61,10 @@ class EqualLessons:
         """How many runs were counted for it, or else stand behind it."""
         return max(len(self.sources), self.lesson.tried)
 
+    def by_support(self) -> tuple[bool, int, float, str]:
+        """Sort key: lessons that prompts show first, then by most runs."""
+        return bool(self.held_back), -self.support, -self.uses.score, self.first.row.id
+
     @property
     def uses(self) -> Uses:
         """Those of the lesson that was shown most: the lessons of one sentence are shown, and credited, together."""

@@ -369,7 +369,7 @@ class _Page:
         else:
             equal = equal_lessons(stored)
             if kind == "principle":
-                equal.sort(key=_by_support)
+                equal.sort(key=EqualLessons.by_support)
             else:
                 equal.sort(key=_newest_first)
             equal.sort(key=lambda lessons: lessons.first.row.retired != PENDING)
@@ -413,11 +413,6 @@ def _request_in(run: str, record: str) -> str:
         return request_of(parse_stored(run, record))
     except StoreDamagedError:
         return ""
-
-
-def _by_support(equal: EqualLessons) -> tuple[bool, int, float, str]:
-    """Sort key: lessons that prompts show first, then by most runs."""
-    return bool(equal.held_back), -equal.support, -equal.uses.score, equal.first.row.id
 
 
 def _newest_first(equal: EqualLessons) -> tuple[bool, int]:
