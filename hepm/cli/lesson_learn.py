@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import click
 
@@ -18,7 +18,6 @@ from hepm.types import Object
 if TYPE_CHECKING:
     from hepm.experience.distilling import Distiller, DistillReport
     from hepm.experience.matching import ModelJudge
-    from hepm.experience.preferences import ReflectReport
     from hepm.llm import Client, Estimate
     from hepm.memory import Memory
 
@@ -54,18 +53,19 @@ def distill(
     """
     with place.open() as memory:
         client = choice.client(memory, place.namespace, "run")
-        default = _BY_COUNTING if client is None else _BY_MODEL
         # A kind that is named twice is distilled once.
+        default = _BY_COUNTING if client is None else _BY_MODEL
         chosen: list[LessonKind] = list(dict.fromkeys(kinds or default))
         # Answers about users are kept, and forgotten, with their notes.
         shared_budget = None if client is None else client.budget
         about_users = choice.client(memory, place.namespace, "user", budget=shared_budget)
-        step = _Distillation(memory, place.namespace, client, about_users, again, read_config().model.concurrency)
+        about: Object = {"namespace": place.namespace, "again": again}
+        step = _Distillation(memory, client, about_users, about, read_config().model.concurrency)
         if dry_run:
             _print_estimates({kind: step.estimate(kind) for kind in chosen}, as_json=as_json)
             return
         # One kind after the other: a budget that is spent on the first leaves none for the next.
-        reports: dict[LessonKind, DistillReport | ReflectReport] = {kind: step.run(kind) for kind in chosen}
+        reports: dict[LessonKind, DistillReport] = {kind: step.run(kind) for kind in chosen}
         remark_pending(memory, place.namespace)
     tell_cost(client)
     if as_json:
@@ -75,7 +75,7 @@ def distill(
         for kind, report in reports.items():
             _print_report(kind, report)
     # Some failures among many are reported; only failures alone are a failure of the command.
-    if any(report.failed and not _lessons_of(report) for report in reports.values()):
+    if any(report.failed and not report.new + report.merged for report in reports.values()):
         raise click.exceptions.Exit(1)
 
 
@@ -84,68 +84,59 @@ class _Distillation:
     """Distills one kind after the other with one budget; `client` and `about_users` differ in who owns the answers."""
 
     memory: Memory
-    namespace: str
     client: Client | None
     about_users: Client | None
-    again: bool
+    about: Object
     concurrency: int
 
     def estimate(self, kind: LessonKind) -> tuple[int, list[Estimate]]:
         """How many runs `run` would look at, and what a model would be asked; nothing is asked or stored."""
-        about: Object = {"namespace": self.namespace, "again": self.again}
-        requests: list[Estimate] = []
+        memory, about = self.memory, self.about
         if kind == "note":
             from hepm.experience.preferences import unseen
 
-            if self.about_users is not None:
-                requests.append(self.memory.preferences.estimate(self.about_users, **about))
-            return sum(1 for _ in unseen(self.memory.lessons, self.namespace, again=self.again)), requests
+            runs = sum(1 for _ in unseen(memory.lessons, **about))
+            return runs, [memory.preferences.estimate(self.about_users, **about)] if self.about_users else []
         from hepm.experience.model_distiller import ModelDistiller
 
-        distiller, judge, lessons = self._distiller(kind), self._judge(), self.memory.lessons
-        if isinstance(distiller, ModelDistiller):
-            requests.append(distiller.estimate(lessons, **about))
-            # Whether two principles say the same is asked only where their texts are similar: more questions, of which
-            # only a part will be asked.
-            if kind == "principle" and judge is not None:
-                requests.append(self.memory.principles.estimate(judge, distiller, **about))
-        # All runs are counted.
-        if distiller is None:
-            return lessons.waiting(kind, namespace=self.namespace, again=True), requests
-        return lessons.waiting(f"{kind}/{distiller.name}", **about), requests
+        distiller, judge = self._by_model(kind)
+        if not isinstance(distiller, ModelDistiller):
+            if distiller is None:  # all runs are counted
+                about = {**about, "again": True}
+            step = kind if distiller is None else f"{kind}/{distiller.name}"
+            return memory.lessons.waiting(step, **about), []
+        requests = [distiller.estimate(memory.lessons, **about)]
+        # Whether two principles say the same is asked only where their texts are similar: more questions, of which only
+        # a part will be asked.
+        if kind == "principle" and judge is not None:
+            requests.append(memory.principles.estimate(judge, distiller, **about))
+        return memory.lessons.waiting(f"{kind}/{distiller.name}", **about), requests
 
-    def run(self, kind: LessonKind) -> DistillReport | ReflectReport:
+    def run(self, kind: LessonKind) -> DistillReport:
         """Distill the lessons of a kind."""
-        about: Object = {"namespace": self.namespace, "again": self.again}
         with Bar(f"runs distilled ({kind})") as bar:
 
-            def on_progress(report: DistillReport | ReflectReport) -> None:
+            def on_progress(report: DistillReport) -> None:
                 bar.show(report.runs)
 
-            about["on_progress"] = on_progress
+            about: Object = {**self.about, "on_progress": on_progress}
             if kind == "note":
                 return self.memory.preferences.reflect_all(model=self.about_users, **about)
-            about["distiller"] = self._distiller(kind)
+            distiller, judge = self._by_model(kind)
             if kind == "experience":
-                return self.memory.experiences.distill(**about)
-            return self.memory.principles.distill(judge=self._judge(), **about)
+                return self.memory.experiences.distill(distiller=distiller, **about)
+            return self.memory.principles.distill(distiller=distiller, judge=judge, **about)
 
-    def _distiller(self, kind: LessonKind) -> Distiller | None:
-        """None if principles are counted."""
+    def _by_model(self, kind: Literal["experience", "principle"]) -> tuple[Distiller | None, ModelJudge | None]:
+        """What distills and what judges; without a model nothing judges, and principles are counted."""
         from hepm.experience.distilling import ExtractiveDistiller
+        from hepm.experience.matching import ModelJudge
         from hepm.experience.model_distiller import ModelDistiller
 
-        assert kind != "note"
         if self.client is None:
-            return ExtractiveDistiller() if kind == "experience" else None
-        return ModelDistiller(self.client, kind, concurrency=self.concurrency)
-
-    def _judge(self) -> ModelJudge | None:
-        from hepm.experience.matching import ModelJudge
-
-        if self.client is None:
-            return None
-        return ModelJudge(self.client, concurrency=self.concurrency)
+            return ExtractiveDistiller() if kind == "experience" else None, None
+        distiller = ModelDistiller(self.client, kind, concurrency=self.concurrency)
+        return distiller, ModelJudge(self.client, concurrency=self.concurrency)
 
 
 def _print_estimates(estimates: dict[LessonKind, tuple[int, list[Estimate]]], *, as_json: bool) -> None:
@@ -160,22 +151,20 @@ def _print_estimates(estimates: dict[LessonKind, tuple[int, list[Estimate]]], *,
         print_json(document)
 
 
-def _lessons_of(report: DistillReport | ReflectReport) -> int:
-    from hepm.experience.preferences import ReflectReport
-
-    if isinstance(report, ReflectReport):
-        return report.written + report.unchanged
-    # A principle that says what one said already is merged into that.
-    return report.new + report.merged
-
-
-def _print_report(kind: LessonKind, report: DistillReport | ReflectReport) -> None:
-    from hepm.experience.preferences import ReflectReport
-
-    if isinstance(report, ReflectReport):
-        print(f"{count_of(report.runs, 'run')} gave {count_of(report.written, 'new version')} of notes")
-    else:
-        _print_lessons(kind, report)
+def _print_report(kind: LessonKind, report: DistillReport) -> None:
+    new = count_of(report.new, f"new {kind}")
+    if kind == "note":
+        new = f"{count_of(report.new, 'new version')} of notes"
+    parts = [f"{count_of(report.runs, 'run')} gave {new}"]
+    if report.merged:
+        parts.append(f"{report.merged:,} said what was said already")
+    if report.retired:
+        parts.append(f"{count_of(report.retired, 'former one')} no longer taught")
+    if report.refused:
+        parts.append(f"{report.refused:,} refused")
+    print("; ".join(parts))
+    if not report.runs:
+        remark("nothing was left to learn from: runs without an outcome wait for one")
     if report.unasked:
         remark(f"{report.unasked:,} runs wait: the budget is spent. Run it again to go on.")
     for run, why in report.failed[:_SHOWN_FAILURES]:
@@ -183,19 +172,6 @@ def _print_report(kind: LessonKind, report: DistillReport | ReflectReport) -> No
     if len(report.failed) > _SHOWN_FAILURES:
         more = len(report.failed) - _SHOWN_FAILURES
         remark(f"and {more:,} more runs gave none; they are asked about again")
-
-
-def _print_lessons(kind: LessonKind, report: DistillReport) -> None:
-    parts = [f"{count_of(report.runs, 'run')} gave {count_of(report.new, f'new {kind}')}"]
-    if report.merged:
-        parts.append(f"{report.merged:,} said what one said already")
-    if report.retired:
-        parts.append(f"{count_of(report.retired, 'former one')} no longer taught")
-    if report.refused:
-        parts.append(f"{report.refused:,} came from runs that are gone")
-    print("; ".join(parts))
-    if not report.runs:
-        remark("nothing was left to learn from: runs without an outcome wait for one")
 
 
 # Evolve

@@ -66,8 +66,9 @@ class DistillReport:
     """What came of distilling some runs.
 
     Attributes:
-        merged: Lessons that say what a known one says, which now has further runs.
-        refused: Lessons whose run was forgotten meanwhile.
+        new: Lessons, or versions of notes.
+        merged: Lessons that say what a known one says, which now has further runs; runs that changed no notes.
+        refused: Lessons whose run was forgotten meanwhile; notes that fail the checks.
         failed: Why runs taught nothing, by run; they are tried again next time.
         unasked: Runs left for next time because the budget was spent.
         retired: Lessons that their runs no longer teach.

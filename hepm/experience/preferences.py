@@ -16,6 +16,7 @@ from hepm.errors import (
     NotFoundError,
     StoreError,
 )
+from hepm.experience.distilling import DistillReport, Progress
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, HAND, Notes
 from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, gather, lines_of, text_of
@@ -50,19 +51,8 @@ class Reflected:
     notes: Notes | None
 
 
-@dataclass(frozen=True, slots=True)
-class ReflectReport:
-    """Counts of runs that were reflected on, by outcome ("forgotten" ones count as refused).
-
-    Next time, runs that `failed` (with the reason) and those left `unasked` by a spent budget are tried again.
-    """
-
-    runs: int = 0
-    written: int = 0
-    unchanged: int = 0
-    refused: int = 0
-    failed: tuple[tuple[str, str], ...] = ()
-    unasked: int = 0
+_COUNTED_AS: Final = {"written": "new", "unchanged": "merged", "refused": "refused", "forgotten": "refused"}
+"""The field of a report that counts an outcome."""
 
 
 def runs_of_users(bank: LessonBank, namespace: str) -> list[tuple[str, str]]:
@@ -77,7 +67,7 @@ def runs_of_users(bank: LessonBank, namespace: str) -> list[tuple[str, str]]:
     return users
 
 
-def unseen(bank: LessonBank, namespace: str, *, again: bool = False) -> Iterator[Trajectory]:
+def unseen(bank: LessonBank, *, namespace: str, again: bool = False) -> Iterator[Trajectory]:
     """Trusted runs of users that were not reflected on, or all, in order of arrival; one is in memory at a time."""
     done: Collection[str] = ()
     if not again:
@@ -148,24 +138,27 @@ class Preferences:
         namespace: str = DEFAULT_NAMESPACE,
         model: Client | None = None,
         again: bool = False,
-        on_progress: Callable[[ReflectReport], object] | None = None,
-    ) -> ReflectReport:
-        """Reflect on stored runs of known users in order of arrival: on new ones, or with `again` on all."""
-        report = ReflectReport()
-        runs = unseen(self._bank, namespace, again=again)
+        on_progress: Progress | None = None,
+    ) -> DistillReport:
+        """Reflect on stored runs of known users in order of arrival: on new ones, or with `again` on all.
+
+        New are versions of notes; merged are runs that changed none.
+        """
+        report = DistillReport()
+        runs = unseen(self._bank, namespace=namespace, again=again)
         for run in runs:
+            report += DistillReport(runs=1)
             try:
                 done = self._reflect(run.user, run.turns, run.id, True, namespace=namespace, model=model)
             except EndpointRefusedError:
                 raise
             except BudgetSpentError:
-                return replace(report, unasked=1 + sum(1 for _ in runs))
+                return report + DistillReport(runs=-1, unasked=1 + sum(1 for _ in runs))
             except LlmError as error:
-                report = replace(report, failed=(*report.failed, (run.id, str(error))))
+                report += DistillReport(failed=((run.id, str(error)),))
             else:
-                counted = "refused" if done.outcome == "forgotten" else done.outcome
+                counted = _COUNTED_AS[done.outcome]
                 report = replace(report, **{counted: getattr(report, counted) + 1})
-            report = replace(report, runs=report.runs + 1)
             if on_progress is not None:
                 on_progress(report)
         return report
@@ -173,7 +166,7 @@ class Preferences:
     def estimate(self, model: Client, *, namespace: str = DEFAULT_NAMESPACE, again: bool = False) -> Estimate:
         """The most that `reflect_all` would ask a model, with notes of full length; nothing is asked or stored."""
         full = ["x" * (LINE_CHARS - 3)] * (NOTES_CHARS // LINE_CHARS)
-        runs = unseen(self._bank, namespace, again=again)
+        runs = unseen(self._bank, namespace=namespace, again=again)
         questions = (reflection_question(run.user, full, run.turns) for run in runs if user_texts(run.turns))
         return model.estimate(questions)
 

@@ -203,7 +203,7 @@ def test_notes_are_distilled_shown_edited_and_deleted_on_the_command_line(store:
     quick("ingest", write(tmp_path / "ann.jsonl", [wish_of("ann", "r-ann", wish)]), "--store", store)
     assert found(store, "lesson", "list", "--kind", "note")["lessons"] == []
     done = found(store, "lesson", "distill", "--kind", "note")["note"]
-    assert (done["runs"], done["written"], done["failed"]) == (25, 1, {})
+    assert (done["runs"], done["new"], done["failed"]) == (25, 1, {})
     assert found(store, "lesson", "distill", "--kind", "note")["note"]["runs"] == 0
     [listed] = found(store, "lesson", "list", "--kind", "note")["lessons"]
     assert (listed["kind"], listed["user"], listed["version"], listed["session"]) == ("note", "ann", 1, "r-ann")

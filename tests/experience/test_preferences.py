@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from hepm import Trajectory, Turn
 from hepm.errors import AnswerError, EndpointError, EndpointRefusedError, InputError
+from hepm.experience.distilling import DistillReport
 from hepm.experience.lesson_bank import LessonBank, StoreLedger
 from hepm.experience.lessons import Notes
 from hepm.experience.notes import NOTES_CHARS, covers, lines_of
-from hepm.experience.preferences import Preferences, ReflectReport
+from hepm.experience.preferences import Preferences
 from hepm.experience.reflection import CONVERSATION_CHARS, NoteLine, RewrittenNotes, quoted_conversation, vetted
 from hepm.graph.rows import Selection
 from hepm.graph.store import Store
@@ -419,14 +420,14 @@ def test_forgetting_a_user_leaves_none_of_their_words_in_any_table(tmp_path: Pat
 def test_stored_runs_are_reflected_on_once_each_in_order_of_arrival(preferences: Preferences, bank: LessonBank) -> None:
     remember(bank, session("s1", "Answer in German."), session("b1", "No emojis please.", user="bob"))
     remember(bank, session("s2", "Answer in French."), session("n1", "Keep it short.", user=""))
-    assert preferences.reflect_all(namespace=NS) == ReflectReport(runs=3, written=3)
+    assert preferences.reflect_all(namespace=NS) == DistillReport(runs=3, new=3)
     assert (lines(preferences), lines(preferences, "bob")) == (["Answer in French."], ["No emojis please."])
-    assert preferences.reflect_all(namespace=NS) == ReflectReport()
+    assert preferences.reflect_all(namespace=NS) == DistillReport()
     assert preferences.reflect_all(namespace=NS, again=True).runs == 3
     remember(bank, session("s3", "Keep it short."))
-    seen: list[ReflectReport] = []
+    seen: list[DistillReport] = []
     preferences.reflect_all(namespace=NS, on_progress=seen.append)
-    assert seen == [ReflectReport(runs=1, written=1)]
+    assert seen == [DistillReport(runs=1, new=1)]
     assert lines(preferences) == ["Answer in French.", "Keep it short."]
 
 
@@ -436,9 +437,9 @@ def test_one_failed_answer_does_not_stop_the_others_and_is_asked_again(
     remember(bank, session("s1", "first wish"), session("s2", "second wish"))
     server.replies = [refused(), told(("Second", "second wish"))]
     report = preferences.reflect_all(namespace=NS, model=model)
-    assert (report.runs, report.written, [run for run, _ in report.failed]) == (2, 1, ["s1"])
+    assert (report.runs, report.new, [run for run, _ in report.failed]) == (2, 1, ["s1"])
     server.replies = [told("Second", ("First", "first wish"))]
-    assert preferences.reflect_all(namespace=NS, model=model) == ReflectReport(runs=1, written=1)
+    assert preferences.reflect_all(namespace=NS, model=model) == DistillReport(runs=1, new=1)
     assert lines(preferences) == ["Second", "First"]
 
 
@@ -448,7 +449,7 @@ def test_a_spent_budget_leaves_the_rest_for_next_time_and_a_refusal_ends_it(
     remember(bank, *(session(f"s{n}", f"wish {n}") for n in range(3)))
     server.script = lambda request: told(("A wish", "wish"))
     with Client(Endpoint("small", server.url), budget=Budget(calls=1)) as model:
-        assert preferences.reflect_all(namespace=NS, model=model) == ReflectReport(runs=1, written=1, unasked=2)
+        assert preferences.reflect_all(namespace=NS, model=model) == DistillReport(runs=1, new=1, unasked=2)
     server.script = lambda request: error(401)
     with Client(Endpoint("small", server.url)) as model, pytest.raises(EndpointRefusedError):
         preferences.reflect_all(namespace=NS, model=model)
