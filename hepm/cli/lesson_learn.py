@@ -102,9 +102,8 @@ class _Distillation:
         distiller, judge = self._by_model(kind)
         if not isinstance(distiller, ModelDistiller):
             if distiller is None:  # all runs are counted
-                about = {**about, "again": True}
-            step = kind if distiller is None else f"{kind}/{distiller.name}"
-            return memory.lessons.waiting(step, **about), []
+                return memory.lessons.waiting(kind, namespace=about["namespace"], again=True), []
+            return memory.lessons.waiting(f"{kind}/{distiller.name}", **about), []
         requests = [distiller.estimate(memory.lessons, **about)]
         # Whether two principles say the same is asked only where their texts are similar: more questions, of which only
         # a part will be asked.
