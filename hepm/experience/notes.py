@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from typing import Final, NamedTuple
 
@@ -110,12 +112,12 @@ def cleaned(text: str) -> str:
 
 def key_words(text: str) -> frozenset[str]:
     """The words of a line that carry its wish, without negations, roughly without endings."""
-    stems: set[str] = set()
-    for token in _WORD.findall(text.casefold()):
-        word = token.replace("’", "'")
-        if word not in _EMPTY and not _NEGATION.search(word):
-            stems.add(_stem(word))
-    return frozenset(stems)
+    words = [word for word in _words(text) if word not in _EMPTY and not _NEGATION.search(word)]
+    return frozenset(map(_stem, words))
+
+
+def _words(text: str) -> list[str]:
+    return [word.replace("’", "'") for word in _WORD.findall(text.casefold())]
 
 
 def _stem(word: str) -> str:
@@ -134,57 +136,80 @@ def _stem(word: str) -> str:
     return word
 
 
-def topics_of(line: str) -> dict[str, str]:
-    """The values of a line by topic; under "" its other words. {} if it has no topic."""
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a line wishes.
+
+    Attributes:
+        words: Its key words.
+        topics: Its values by topic.
+        others: Key words that are of no topic; all if it has none.
+        negated: Whether it forbids something.
+        narrowed: Whether it holds on some occasions alone.
+    """
+
+    words: frozenset[str]
+    topics: Mapping[str, str]
+    others: frozenset[str]
+    negated: bool
+    narrowed: bool
+    numbers: frozenset[str]
+
+    @property
+    def topic(self) -> str:
+        """Of a wish about one topic alone, wherever; "" for any other."""
+        return next(iter(self.topics)) if len(self.topics) == 1 and not self.others and not self.narrowed else ""
+
+    def says(self, old: Wish) -> bool:
+        """Whether it says all that an old wish says, and neither reverses nor narrows it.
+
+        It has the same values of the same topics and the old one says nothing else, or it holds most of the old one's
+        words; if these are one or two, they are half of its own.
+        """
+        if self.negated != old.negated or (self.narrowed and not old.narrowed):
+            return False
+        if old.topics and not old.others and old.topics.items() <= self.topics.items():
+            return True
+        # Without a topic, words decide: "ask before you book" and "always ask before booking".
+        shared = len(self.words & old.words)
+        if not old.words or shared < _COVERED * len(old.words):
+            return False
+        return len(old.words) > 2 or 2 * shared >= len(self.words)
+
+    def contradicts(self, old: Wish) -> bool:
+        """Whether both are about one topic, or one forbids what the other asks for, wherever the old one holds."""
+        if self.topic and self.topic == old.topic:
+            return True
+        if self.negated == old.negated or (self.narrowed and not old.narrowed):
+            return False
+        return len(self.words & old.words) >= _COVERED * max(len(self.words), len(old.words), 1)
+
+
+@lru_cache(maxsize=1_024)  # each new line is compared with all old ones
+def wish_of(line: str) -> Wish:
+    """Read a line."""
     rest = line.casefold().replace("’", "'")
     topics: dict[str, str] = {}
     for topic, value, pattern in _TOPICS:
-        if topic in topics:
-            continue
-        match = pattern.search(rest)
+        match = None if topic in topics else pattern.search(rest)
         if match is not None:
             # Taken out: what is left in the end are the line's other words.
             rest = pattern.sub(" ", rest)
-            negation = "not " if _negated(rest) else ""
-            said = negation + (value or match[0].split()[-1])
+            said = ("not " if _negated(rest) else "") + (value or match[0].split()[-1])
             topics[topic] = _OPPOSITES.get(said, said)
-    if topics:
-        topics[""] = " ".join(key_words(rest) - SMALL - _TELLING)
-    return topics
-
-
-def covers(line: str, old: str) -> bool:
-    """Whether a line says all that an old one says, and neither reverses nor narrows it.
-
-    It has the same values of the same topics and the old line says nothing else, or it holds most of the old line's
-    words; if these are one or two, they are half of its own.
-    """
-    if line.casefold() == old.casefold():
-        return True
-    if not _same_sense(line, old):
-        return False
-    topics = topics_of(old)
-    if topics:
-        other_words = topics.pop("")
-        if not other_words and topics.items() <= topics_of(line).items():
-            return True
-    # Without a topic, words decide: "ask before you book" and "always ask before booking".
-    words, own = key_words(old), key_words(line)
-    shared = len(words & own)
-    if not words or shared < _COVERED * len(words):
-        return False
-    return len(words) > 2 or 2 * shared >= len(own)
-
-
-def _same_sense(line: str, old: str) -> bool:
-    """Whether both are negated or neither, and the line holds wherever the old one does."""
-    if _negated(line) != _negated(old):
-        return False
-    return _CONDITION.search(old) is not None or _CONDITION.search(line) is None
+    others = key_words(rest) - SMALL - _TELLING if topics else key_words(line)
+    narrowed = _CONDITION.search(line) is not None
+    numbers = frozenset(_NUMBER.findall(line.casefold()))
+    return Wish(key_words(line), topics, others, _negated(line), narrowed, numbers)
 
 
 def _negated(text: str) -> bool:
-    return any(_NEGATION.search(word) for word in _WORD.findall(text.casefold()))
+    return any(map(_NEGATION.search, _words(text)))
+
+
+def covers(line: str, old: str) -> bool:
+    """Whether a line says all that an old one says (see `Wish.says`)."""
+    return line.casefold() == old.casefold() or wish_of(line).says(wish_of(old))
 
 
 def lost(old: Sequence[str], new: Sequence[str]) -> list[str]:
@@ -194,42 +219,43 @@ def lost(old: Sequence[str], new: Sequence[str]) -> list[str]:
 
 def _is_split(line: str, new: Sequence[str]) -> bool:
     """Whether two new lines together hold the words of an old one, and little else."""
-    words = key_words(line)
+    whole = wish_of(line)
     shares: list[frozenset[str]] = []
-    for new_line in new:
-        own = key_words(new_line)
-        shared = own & words
-        if shared and shared != words and 2 * len(shared) >= len(own) and _same_sense(new_line, line):
+    for part in map(wish_of, new):
+        shared = part.words & whole.words
+        same_sense = part.negated == whole.negated and (whole.narrowed or not part.narrowed)
+        if same_sense and shared != whole.words and 2 * len(shared) >= max(len(part.words), 1):
             shares.append(shared)
-    return any(one | other == words for one, other in combinations(shares, 2))
+    return any(one | other == whole.words for one, other in combinations(shares, 2))
 
 
 def gather(lines: Sequence[str], wishes: Iterable[str | Retraction]) -> list[str]:
     """Add wishes to the lines: none twice, none beyond the room; a wish replaces lines that it covers or contradicts.
 
-    Two lines contradict each other if both are about the same topic alone, without a condition, or if one forbids what
-    the other one asks for. What the user takes back is removed.
+    What the user takes back is removed.
     """
     now = list(lines)
     for wish in wishes:
         if not isinstance(wish, str):
             now = [line for line in now if not _takes_back(wish, line)]
             continue
-        topic = _only_topic(wish)
-        topics = {line: _only_topic(line) for line in now}
-        same = [line for line in now if covers(line, wish) or (topic and topic == topics[line])]
-        if any(_numbers(line) == _numbers(wish) or not _numbers(wish) for line in same):
+        new = wish_of(wish)
+        same = [line for line in now if covers(line, wish) or _alike(new, wish_of(line))]
+        if any(new.numbers in (frozenset(), wish_of(line).numbers) for line in same):
             continue
         after: list[str] = []
         for line in now:
-            other = topics[line]
-            contradicted = topic is not None and other is not None and other[0] == topic[0]
-            if not contradicted and not covers(wish, line) and not _reverses(wish, line) and line not in same:
+            if line not in same and not covers(wish, line) and not new.contradicts(wish_of(line)):
                 after.append(line)
         after.append(wish)
         if len(text_of(after)) <= NOTES_CHARS:
             now = after
     return now
+
+
+def _alike(one: Wish, other: Wish) -> bool:
+    """Whether both want the same of one topic alone."""
+    return one.topic != "" and one.topic == other.topic and one.topics == other.topics
 
 
 class Retraction(NamedTuple):
@@ -247,38 +273,15 @@ class Retraction(NamedTuple):
 def _takes_back(retraction: Retraction, line: str) -> bool:
     """Whether a line is what a user takes back: it is about the same topic, or has little else than the same words."""
     sense, what = retraction
-    if sense in ("wanted", "refused") and _negated(line) != (sense == "refused"):
+    back, wish = wish_of(what), wish_of(line)
+    if sense in ("wanted", "refused") and wish.negated != (sense == "refused"):
         return False
-    words, own = key_words(what), key_words(line)
-    if sense == "said" and words and words <= own:
+    if sense == "said" and back.words and back.words <= wish.words:
         return True
-    topics, own_topics = topics_of(what), topics_of(line)
-    named = own_topics.keys() & set(_WORD.findall(what.casefold()))
-    for topic in {*topics, *named} - {""}:
-        said = own_topics.get(topic, "").removeprefix("not ")
+    for topic in {*back.topics, *(wish.topics.keys() & set(_words(what)))}:
+        said = wish.topics.get(topic, "").removeprefix("not ")
         # Of "keep it short and put the price first", the price would be lost.
-        if (said and said == topics.get(topic, said).removeprefix("not ")) and not _COMPOUND.search(line):
+        if (said and said == back.topics.get(topic, said).removeprefix("not ")) and not _COMPOUND.search(line):
             return True
-    shared = len(words & own)
-    return shared >= max(_COVERED * len(words), len(own) / 2, min(2, len(own))) and shared > 0
-
-
-def _reverses(line: str, old: str) -> bool:
-    """Whether one of two lines forbids what the other one asks for, in the same words, wherever the old one holds."""
-    words, own = key_words(line), key_words(old)
-    if _negated(line) == _negated(old) or (_CONDITION.search(line) and not _CONDITION.search(old)):
-        return False
-    return len(words & own) >= _COVERED * max(len(words), len(own), 1)
-
-
-def _numbers(line: str) -> set[str]:
-    return set(_NUMBER.findall(line.casefold()))
-
-
-def _only_topic(line: str) -> tuple[str, str] | None:
-    """The topic and value of a line about one topic alone, without a condition; None for any other line."""
-    topics = topics_of(line)
-    other_words = topics.pop("", "")
-    if len(topics) != 1 or other_words or _CONDITION.search(line):
-        return None
-    return topics.popitem()
+    shared = len(back.words & wish.words)
+    return shared >= max(_COVERED * len(back.words), len(wish.words) / 2, min(2, len(wish.words))) and shared > 0

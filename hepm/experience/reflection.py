@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, SMALL, cleaned, key_words, lost, text_of, topics_of
+from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, SMALL, cleaned, key_words, lost, text_of, wish_of
 from hepm.ingest.transitions import without_hints
 from hepm.llm import Message, Question
 from hepm.text import on_one_line, quoted
@@ -150,8 +150,8 @@ def _refines(line: str, old: str) -> bool:
     """Whether a line is another one about the same thing: they share a topic, or a word that matters."""
     if line.casefold() == old.casefold():
         return False
-    shared_topics = topics_of(line).keys() & topics_of(old).keys() - {""}
-    return bool(shared_topics or key_words(line) & key_words(old))
+    one, other = wish_of(line), wish_of(old)
+    return bool(one.topics.keys() & other.topics.keys() or one.words & other.words)
 
 
 def recall_question(user: str, lines: Sequence[str], context: str, k: int) -> Question[RelevantLines]:
