@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 from hepm.experience.arguments import WORDS, ToolArguments, ValuePlace, learn_arguments
@@ -38,38 +39,33 @@ def content_by_project(runs: Iterable[Trajectory]) -> list[Principle]:
     for run in runs:
         grouped[run.environment, run.tags.get("project", "")].append(run)
         tokens[run.id] = run.tags.get(RECORDED_BY, "")
-    by_id: dict[str, Principle] = {}
+    taught: defaultdict[str, list[tuple[str, Principle]]] = defaultdict(list)
     for (environment, project), runs_of_project in grouped.items():
-        for principle in content_of(runs_of_project, environment, project):
-            first = by_id.setdefault(principle.id, principle)
-            if first is not principle:
-                by_id[principle.id] = _joined(first, principle)
-    return [_with_latest_sources(principle, tokens) for principle in by_id.values()]
+        for principle in content_of(runs_of_project, environment):
+            taught[principle.id].append((project, principle))
+    return [_joined(same, tokens) for same in taught.values()]
 
 
-def _with_latest_sources(principle: Principle, tokens: Mapping[str, str]) -> Principle:
-    """The lesson with the latest of its runs, and of each token the last one, so that no token displaces another."""
-    latest = {tokens[source.run]: source for source in principle.sources}
-    kept = dict.fromkeys((*latest.values(), *principle.sources[-_SOURCES:]))
-    return replace(principle, sources=tuple(kept))
+def _joined(same: Sequence[tuple[str, Principle]], tokens: Mapping[str, str]) -> Principle:
+    """One lesson of what projects teach, with the latest of its runs, and of each token the last one.
+
+    What a single project teaches holds there alone; and no token displaces another.
+    """
+    (project, first), *others = same
+    conditions = first.conditions
+    if project and not others:
+        conditions = replace(conditions, preconditions=(f"{_IN_PROJECT}{project}", *conditions.preconditions))
+    sources = list(chain.from_iterable(principle.sources for _, principle in same))
+    latest = {tokens[source.run]: source for source in sources}
+    kept = dict.fromkeys((*latest.values(), *sources[-_SOURCES:]))
+    tried = sum(principle.tried for _, principle in same)
+    worked = sum(principle.worked for _, principle in same)
+    return replace(first, conditions=conditions, sources=tuple(kept), tried=tried, worked=worked)
 
 
-def _joined(one: Principle, other: Principle) -> Principle:
-    """A lesson that two projects teach: it holds without the precondition that names one."""
-    anywhere = tuple(text for text in one.conditions.preconditions if not text.startswith(_IN_PROJECT))
-    return replace(
-        one,
-        sources=(*one.sources, *other.sources),
-        conditions=replace(one.conditions, preconditions=anywhere),
-        tried=one.tried + other.tried,
-        worked=one.worked + other.worked,
-    )
-
-
-def content_of(runs: Sequence[Trajectory], environment: str, project: str = "") -> Iterator[Principle]:
-    """The lessons that runs of one environment, and of one project, teach."""
-    preconditions = (f"{_IN_PROJECT}{project}",) if project else ()
-    where = Conditions((environment,) if environment else (), preconditions=preconditions)
+def content_of(runs: Sequence[Trajectory], environment: str) -> Iterator[Principle]:
+    """The lessons that runs of one environment teach."""
+    where = Conditions((environment,) if environment else ())
     for tool, learned in learn_arguments(runs).items():
         if not is_shell(tool) and _EDITED.isdisjoint(learned.arguments):
             yield from _of_arguments(tool, learned, where)

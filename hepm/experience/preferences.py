@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Final, Literal, TypeAlias
 
 from hepm.errors import (
@@ -24,7 +25,6 @@ from hepm.experience.reflection import picked, recall_question, recalled, reflec
 from hepm.experience.stated_preferences import statements_in
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.ingest.formats.hepm import parse_stored
 from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.records import MAX_LABEL
 from hepm.ingest.redact import Redactor
@@ -38,7 +38,6 @@ RECALLED: Final = 3
 STEP: Final = "preferences"
 """Marks runs that were reflected on."""
 
-_NAMES_A_USER: Final = '"user":'  # in a stored record
 _MOST_READ: Final = 10 * NOTES_CHARS
 _TRIES: Final = 32  # as many writers may revise one user's notes at once
 
@@ -57,14 +56,9 @@ _COUNTED_AS: Final = {"written": "new", "unchanged": "merged", "refused": "refus
 
 def runs_of_users(bank: LessonBank, namespace: str) -> list[tuple[str, str]]:
     """Id and user of every stored run that names one, in order of arrival."""
-    users: list[tuple[str, str]] = []
-    for name, record, _ in bank.store.iter_records(namespace=namespace):
-        # Most runs name none, and reading a record takes a hundred times as long.
-        if _NAMES_A_USER in record:
-            user = parse_stored(name, record).user
-            if user:
-                users.append((name, user))
-    return users
+    ids = [run for _, _, run in bank.store.runs_by_task(namespace=namespace)]
+    stored = sorted(bank.store.about_runs(ids, namespace=namespace).values(), key=attrgetter("seq"))
+    return [(run.id, run.user) for run in stored if run.user]
 
 
 def unseen(bank: LessonBank, *, namespace: str, again: bool = False) -> Iterator[Trajectory]:
