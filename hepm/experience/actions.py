@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from hepm.ingest.redact import Redactor
-from hepm.ingest.shell.command_names import command_name, without_assignments
+from hepm.ingest.shell.command_names import SILENT, WEAK, command_name, without_assignments
 from hepm.ingest.shell.parser import SimpleCommand, command_of, is_shell, pipelines, program_words
 from hepm.ingest.shell.remote_code import runs_remote_code
 from hepm.ingest.shell.without_values import without_values
@@ -21,11 +21,6 @@ _READ: Final = 2_000  # characters of a command line
 _PIPELINES: Final = 60  # of one line that are read
 _COMMANDS: Final = 6  # of one line
 
-# Programs that say nothing of what a line is for.
-_SILENT: Final = frozenset((
-    "cd", "pushd", "popd", "export", "source", ".", "set", "true", ":", "echo", "printf", "sleep", "wait", "for",
-    "case", "esac", "done", "fi", "exit", "return", "}",
-))  # fmt: skip
 _READING_PROGRAMS: Final = frozenset((
     "cat", "ls", "grep", "rg", "find", "head", "tail", "less", "wc", "tree", "which", "pwd", "file", "stat", "diff",
     "awk", "jq", "env", "printenv", "ps", "df", "du", "nl", "man", "type", "sort", "uniq", "cut",
@@ -98,7 +93,7 @@ def _action_of(shell: ToolName, beginnings: list[str], project: str) -> Action |
         return None
     while len(stages) > 1 and not _alters(stages[-1]):
         del stages[-1]
-    telling = [stage for stage in stages if stage.words[0] not in _SILENT]
+    telling = [stage for stage in stages if stage.words[0] not in SILENT | WEAK]
     if not telling:
         return None
     # Of "cat dump.sql | psql app" what changes something names it.

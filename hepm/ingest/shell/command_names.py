@@ -20,12 +20,13 @@ _PROGRAM: Final = re.compile(r"[\w.+-]{0,20}[A-Za-z][\w.+-]{0,20}")
 _NUMBER: Final = re.compile(r"[\d.]+[smhd]?")
 _VERSION: Final = re.compile(r"(python|pip)w?[\d.]*")
 
-_SILENT: Final = frozenset((
+SILENT: Final = frozenset((
     "cd", "pushd", "popd", "export", "source", ".", "set", "unset", "true", ":", "wait", "exit", "return",
     "ulimit", "umask", "trap", "shopt", "alias", "Set-Location", "for", "case", "select", "function", "done",
     "fi", "esac", "}",
 ))  # fmt: skip
-_WEAK: Final = frozenset(["echo", "printf", "sleep", "test", "[", "[[", "Write-Host", "Write-Output"])
+"""Programs that say nothing of what a line is for."""
+WEAK: Final = frozenset(["echo", "printf", "sleep", "test", "[", "[[", "Write-Host", "Write-Output"])
 """Programs that give the name only if there is no other."""
 _PREFIXES: Final = frozenset((
     "sudo", "doas", "env", "nohup", "exec", "command", "builtin", "nice", "ionice", "timeout", "stdbuf",
@@ -75,7 +76,7 @@ def _program(command: str) -> str:
     with contextlib.suppress(ValueError):  # a quotation that never ends: it may go on behind what is read
         for simple in simple_commands(command):
             program = _program_of(simple.words)
-            if program in _WEAK:
+            if program in WEAK:
                 weak = weak or program
             elif program:
                 return program
@@ -86,7 +87,7 @@ def _program(command: str) -> str:
 
 def _program_of(words: list[str]) -> str:
     words = _without_prefixes(words)
-    if not words or words[0] in _SILENT:
+    if not words or words[0] in SILENT:
         return ""
     program = words[0].rstrip("/").rpartition("/")[2].removesuffix(".exe")
     rest = words[1:]
@@ -103,7 +104,7 @@ def _program_of(words: list[str]) -> str:
     inner_program = _run_by(program, rest)
     if inner_program:
         return inner_program
-    if program in _WEAK or _PROGRAM.fullmatch(program):
+    if program in WEAK or _PROGRAM.fullmatch(program):
         return program
     return ""
 
