@@ -106,18 +106,19 @@ class Chance:
 
     def _columns(self, signs: NDArray[np.float64], new: NDArray[np.bool_] | None) -> NDArray[np.float64]:
         """The columns of the regression: shares count apart for requests that are known and for new ones."""
-        share, by_request, nearest, again, named, likeness, few, followed = signs.T
+        nearest, (again, named, likeness, few, followed) = signs[:, 2], signs.T[3:]
+        odds_of_share, odds_by_request, odds_of_nearest = _log_odds(signs[:, :3]).T
         known = self._known(likeness)
         if new is not None:  # a family that was left out teaches nothing of known requests
             known = np.where(new, 0.0, known)
         fresh = 1 - known
         columns = (
             fresh,
-            fresh * _log_odds(share),
-            fresh * _log_odds(by_request),
+            fresh * odds_of_share,
+            fresh * odds_by_request,
             known,
-            known * _log_odds(by_request),
-            known * _log_odds(nearest),
+            known * odds_by_request,
+            known * odds_of_nearest,
             known * followed * (nearest > 0.5),
             again,
             named,

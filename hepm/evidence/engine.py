@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import islice
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -43,6 +45,7 @@ _SPREAD: Final = 0.3  # decisions that all others of a place count together for,
 _FITS: Final = 0.15  # mean weight of votes, from which on they count fully
 _UNFIT: Final = 0.05  # weight of a vote for a tool that never worked in such situations
 _LEAST: Final = 0.05  # decisions below which nothing is said of a tool
+_MOST_ASKED: Final = 64  # requests that are kept, of sessions that run at once
 _RUNS_BEHIND: Final = 20  # whose ids are told of what was counted
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD: Final = re.compile(r"[a-z0-9]{2,}")
@@ -147,7 +150,16 @@ class _Like(NamedTuple):
     both: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+class _Request(NamedTuple):
+    """What is known of a request whatever was called: cosines and weights of the runs, sums of weights by tool."""
+
+    cosine_R: NDArray[np.float64]
+    voters: Mapping[int, float]
+    weight_R: NDArray[np.float64]
+    called_T: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
 class Learned:
     """What labelled runs say. Immutable.
 
@@ -173,6 +185,47 @@ class Learned:
         """Whether a labelled run called a tool."""
         return tool in self.stems
 
+    @cached_property
+    def _by_support(self) -> list[ToolName]:
+        """The tools that successful runs called, those that most called first, ties by name."""
+        return sorted(self.support, key=lambda tool: (-self.support[tool], tool))
+
+    @cached_property
+    def _with_stem(self) -> Mapping[str, Sequence[ToolName]]:
+        """The tools that have a word in their name."""
+        found: defaultdict[str, list[ToolName]] = defaultdict(list)
+        for tool, words in self.stems.items():
+            for word in words:
+                found[word].append(tool)
+        return found
+
+    @cached_property
+    def _callers(self) -> dict[ToolName, tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        return {}
+
+    @cached_property
+    def _asked(self) -> dict[frozenset[str], _Request]:
+        return {}
+
+    def _request(self, words: frozenset[str]) -> _Request:
+        """A request by its words, which a session asks about before each call."""
+        known = self._asked.get(words)
+        if known is None:
+            known = self._weighed(self.requests.cosines(words))
+            if len(self._asked) >= _MOST_ASKED:
+                self._asked.clear()
+            self._asked[words] = known
+        return known
+
+    def _weighed(self, cosine_R: NDArray[np.float64]) -> _Request:
+        won_R = self.requests.won_R
+        weight_R = np.zeros(len(won_R))
+        if won_R.any():
+            weight_R = np.exp((cosine_R - cosine_R[won_R].max()) / TEMPERATURE) * won_R
+        run_P, tool_P, _ = self.called_3P
+        voters = self.requests.voters(cosine_R)
+        return _Request(cosine_R, voters, weight_R, np.bincount(tool_P, weight_R[run_P], len(self.numbers)))
+
     def at(
         self,
         situation: Situation,
@@ -189,7 +242,8 @@ class Learned:
             witness: Log-odds that something else adds for a tool.
         """
         place = self.places.get(situation.place)
-        cosine_R = self.requests.cosines(situation.words)
+        request = self._request(situation.words)
+        cosine_R = request.cosine_R
         like = None
         true_UF = np.zeros((1, 0), dtype=np.bool_)
         conditions: tuple[FactTest, ...] = ()
@@ -203,8 +257,8 @@ class Learned:
             # What is there says more than what is missing.
             like = like._replace(both=bool(conditions) and conditions[-1].holds(situation.facts))
         said = stems_of_words(situation.facts)
-        vote = self.requests.vote(cosine_R, situation.past, situation.numbers)
-        found = self._found(place, like, cosine_R, vote, situation.past, situation.again, said, allowed, witness or {})
+        vote = self.requests.vote(request.voters, situation.past, situation.numbers)
+        found = self._found(place, like, request, vote, situation.past, situation.again, said, allowed, witness or {})
         if place is None or like is None:
             return found
         asks_user = USER not in situation.facts and any(test.source == USER for test in conditions)
@@ -241,7 +295,7 @@ class Learned:
         if known:
             left_R = np.arange(len(left_R)) != run
         cosine_R = np.where(left_R, cosine_R, -1.0)
-        vote = requests.vote(cosine_R, past, requests.numbers_R[run])
+        vote = requests.vote(requests.voters(cosine_R), past, requests.numbers_R[run])
         forest_N, small_N = place.like_unseen(row)
         left_N = left_R[place.run_N]
         like = _Like(forest_N * left_N, small_N & left_N, cosine_R[place.run_N])
@@ -249,7 +303,7 @@ class Learned:
         ways, asked = self._ways(place, like, past, group_N)
         share, by_request = shares(ways), shares(asked)
         likely = {tool for by in (share, by_request, vote.share) for tool, part in by.items() if part >= LIKELY}
-        signs = self._signs(sorted(likely - {END}), share, by_request, ways, vote, again, frozenset())
+        signs = self._signs(sorted(likely - {END}), share, by_request, ways, vote, again, {})
         return HeldOut(signs, share, vote.likeness)
 
     def _cases(self, place: PlaceEvidence, *, known: bool) -> NDArray[np.intp] | None:
@@ -278,7 +332,7 @@ class Learned:
         self,
         place: PlaceEvidence | None,
         like: _Like | None,
-        cosine_R: NDArray[np.float64],
+        request: _Request,
         vote: NearestVote,
         past: Sequence[ToolName],
         again: AbstractSet[ToolName],
@@ -296,13 +350,15 @@ class Learned:
             ways = by_forest if like.both else counted(place, _both(like), self.base, group_N)
         share, by_request = shares(by_forest), shares(asked)
         tools = self._compared(share, by_request, vote, allowed)
-        plain = self._plain(tools, share, by_forest, cosine_R, past, said, witness)
+        named = self._named(said)
+        plain = self._plain(tools, share, by_forest, request, past, named, witness)
         near = fitting(vote, share) if vote.likeness >= NEAR_FROM else {}
         scores: dict[ToolName, float] = {}
         for tool, part in plain.items():
-            way = ways.get(tool, Way(tool, 0.0, 0.0, self.base))
-            worth = (way.worked + PRIOR * self.base) / ((way.tried + PRIOR) * self.base)
-            scores[tool] = (part + NEAREST * near.get(tool, 0.0)) * worth
+            scores[tool] = part + NEAREST * near.get(tool, 0.0)
+            if tool in ways:
+                way = ways[tool]
+                scores[tool] *= (way.worked + PRIOR * self.base) / ((way.tried + PRIOR) * self.base)
         # Rounded: sums of floats differ in their last digits with the order in which runs came.
         ranked = sorted(tools, key=lambda tool: (-round(scores[tool], 6), tool))
         likely = [
@@ -310,7 +366,7 @@ class Learned:
             for tool in ranked
             if max(share.get(tool, 0.0), by_request.get(tool, 0.0), vote.share.get(tool, 0.0), plain[tool]) >= LIKELY
         ]
-        chance = self.chance.of(self._signs(likely, share, by_request, by_forest, vote, again, said))
+        chance = self.chance.of(self._signs(likely, share, by_request, by_forest, vote, again, named))
         return Findings(ways, share, vote, {tool: scores[tool] for tool in ranked}, chance)
 
     def _compared(
@@ -327,17 +383,17 @@ class Learned:
         if len(known) <= MOST_COMPARED:
             return sorted(known)
         here = (share.keys() | by_request.keys() | vote.share.keys()) & known
-        others = sorted(known - here, key=lambda tool: (-self.support[tool], tool))
-        return sorted([*here, *others[: max(MOST_COMPARED - len(here), 0)]])
+        others = (tool for tool in self._by_support if tool in known and tool not in here)
+        return sorted([*here, *islice(others, max(MOST_COMPARED - len(here), 0))])
 
     def _plain(
         self,
         tools: Sequence[ToolName],
         share: Mapping[ToolName, float],
         ways: Mapping[ToolName, Way],
-        cosine_R: NDArray[np.float64],
+        request: _Request,
         past: Sequence[ToolName],
-        said: AbstractSet[str],
+        named: Mapping[ToolName, float],
         witness: Mapping[ToolName, float],
     ) -> dict[ToolName, float]:
         """How likely each tool is to be called next: a conditional logit."""
@@ -345,11 +401,11 @@ class Learned:
             return {}
         called = Counter(past)
         times_C = np.array([called[tool] for tool in tools])
-        remaining_C = self._remaining(tools, times_C, cosine_R)
+        remaining_C = self._remaining(tools, called, request)
         share_C = np.array([share.get(tool, 0.0) for tool in tools])
         # What mostly failed here is not better for its name.
         worse = {tool for tool, way in ways.items() if 2 * way.worked < way.failed}
-        named_C = np.array([0.0 if tool in worse else self.named(tool, said) for tool in tools])
+        named_C = np.array([0.0 if tool in worse else named.get(tool, 0.0) for tool in tools])
         score_C = _SHARE * np.log(share_C + _FLOOR) + _NAMED * named_C + _REMAINING * np.log(remaining_C + _FLOOR)
         score_C += _CALLED * (times_C > 0) + _TIMES * np.log1p(times_C)
         score_C += np.array([witness.get(tool, 0.0) for tool in tools])
@@ -357,25 +413,32 @@ class Learned:
         return dict(zip(tools, (raised_C / raised_C.sum()).tolist(), strict=True))
 
     def _remaining(
-        self, tools: Sequence[ToolName], times_C: NDArray[np.intp], cosine_R: NDArray[np.float64]
+        self, tools: Sequence[ToolName], called: Mapping[ToolName, int], request: _Request
     ) -> NDArray[np.float64]:
         """Share of the successful runs with like requests that call each tool oftener than this run has so far."""
-        won_R = self.requests.won_R
-        if not won_R.any():
+        total = float(request.weight_R.sum())
+        if not total:
             return np.zeros(len(tools))
-        weight_R = np.exp((cosine_R - cosine_R[won_R].max()) / TEMPERATURE) * won_R
-        run_P, tool_P, times_P = self.called_3P
-        number_C = [self.numbers[tool] for tool in tools]
-        times_T = np.zeros(len(self.numbers), dtype=np.intp)
-        times_T[number_C] = times_C
-        oftener_P = times_P > times_T[tool_P]
-        oftener_T = np.bincount(tool_P, weight_R[run_P] * oftener_P, len(times_T))
-        return oftener_T[number_C] / weight_R.sum()
+        weight_C = request.called_T[[self.numbers[tool] for tool in tools]]
+        for place, tool in enumerate(tools):
+            if tool in called:
+                run_P, times_P = self._callers_of(tool)
+                weight_C[place] = request.weight_R[run_P[times_P > called[tool]]].sum()
+        return weight_C / total
 
-    def named(self, tool: ToolName, said: AbstractSet[str]) -> float:
-        """Share of the words of a tool's name that were said."""
-        words = self.stems.get(tool, frozenset())
-        return len(words & said) / max(len(words), 1)
+    def _callers_of(self, tool: ToolName) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The runs that called a tool, and how often each did."""
+        found = self._callers.get(tool)
+        if found is None:
+            run_P, tool_P, times_P = self.called_3P
+            of_tool_P = tool_P == self.numbers[tool]
+            found = self._callers[tool] = run_P[of_tool_P], times_P[of_tool_P]
+        return found
+
+    def _named(self, said: AbstractSet[str]) -> dict[ToolName, float]:
+        """Share of the words of a tool's name that were said; of tools that have one of them."""
+        words = Counter(tool for word in said for tool in self._with_stem.get(word, ()))
+        return {tool: found / len(self.stems[tool]) for tool, found in words.items()}
 
     def _signs(
         self,
@@ -385,7 +448,7 @@ class Learned:
         ways: Mapping[ToolName, Way],
         vote: NearestVote,
         again: AbstractSet[ToolName],
-        said: AbstractSet[str],
+        named: Mapping[ToolName, float],
     ) -> dict[ToolName, Signs]:
         few = 1 / (1 + sum(way.worked for way in ways.values()))
         nearest = fitting(vote, share)
@@ -397,7 +460,7 @@ class Learned:
                 by_request.get(tool, 0.0) if by_request else part,
                 nearest.get(tool, 0.0) if nearest else part,
                 tool in again,
-                self.named(tool, said),
+                named.get(tool, 0.0),
                 vote.known,
                 few,
                 vote.followed,

@@ -162,29 +162,43 @@ class Requests:
         """Whether a known request has one of these words."""
         return not words.isdisjoint(self._holders.keys())
 
+    def voters(self, cosine_R: NDArray[np.float64]) -> dict[int, float]:
+        """The successful runs with the likeliest requests, and how like, likeliest first; of equal ones the latest.
+
+        Args:
+            cosine_R: Of all requests with this one; runs below 0 do not vote. `MOST_VOTERS` do at most.
+        """
+        cosine_R = np.where(self.won_R, cosine_R, -1.0)
+        runs = np.arange(len(cosine_R))
+        if len(runs) > MOST_VOTERS:  # few are sorted
+            runs = np.flatnonzero(cosine_R >= np.partition(cosine_R, -MOST_VOTERS)[-MOST_VOTERS])
+        # Reversed, a stable sort puts the latest of equal runs first.
+        nearest = runs[::-1][np.argsort(-cosine_R[runs[::-1]], kind="stable")][:MOST_VOTERS]
+        least = float(cosine_R[nearest[:VOTERS]].min(initial=1.0)) - _ROUNDING
+        nearest = nearest[cosine_R[nearest] >= max(least, _ROUNDING)]
+        return dict(zip(nearest.tolist(), cosine_R[nearest].tolist(), strict=True))
+
     def vote(
-        self, cosine_R: NDArray[np.float64], past: Sequence[ToolName], numbers: AbstractSet[str] = frozenset()
+        self, voters: Mapping[int, float], past: Sequence[ToolName], numbers: AbstractSet[str] = frozenset()
     ) -> NearestVote:
         """What the successful runs of the likeliest requests did after these calls, oldest first.
 
         Args:
-            cosine_R: Of their requests with this one; those below 0 do not vote.
-            numbers: Numbers and ids in this one.
+            voters: See `voters`.
+            numbers: Numbers and ids in the request.
         """
-        cosine_R = np.where(self.won_R, cosine_R, -1.0)
-        likeness = max(float(cosine_R.max(initial=0.0)), 0.0)
+        likeness = max(voters.values(), default=0.0)
         votes: list[tuple[float, int, ToolName]] = []
-        voters = self._voters(cosine_R)
-        elsewhere = bool(voters) and all(
-            numbers and self.numbers_R[run] and numbers.isdisjoint(self.numbers_R[run]) for run in voters
+        elsewhere = bool(voters and numbers) and all(
+            self.numbers_R[run] and numbers.isdisjoint(self.numbers_R[run]) for run in voters
         )
-        for run in voters:
+        for run, cosine in voters.items():
             if not self.calls_R[run]:
                 continue
             match, following = aligned(self.calls_R[run], past)
             if match or not past:
                 match = min(match, LONGEST)
-                votes.append((float(cosine_R[run]) + PER_CALL * match, match, following))
+                votes.append((cosine + PER_CALL * match, match, following))
         if not votes:
             return NearestVote({}, likeness, 0.0, elsewhere)
         strongest = max(strength for strength, *_ in votes)
@@ -203,10 +217,9 @@ class Requests:
 
         All shares are less by as much as the likeliest request is unlike.
         """
-        cosine_R = np.where(self.won_R, self.cosines(words), -1.0)
-        voters = self._voters(cosine_R)
-        likeness = float(cosine_R[voters].max(initial=0.0))
-        weights = np.exp((cosine_R[voters] - likeness) / TEMPERATURE)
+        voters = self.voters(self.cosines(words))
+        likeness = max(voters.values(), default=0.0)
+        weights = np.exp((np.array([*voters.values()]) - likeness) / TEMPERATURE)
         share: defaultdict[ToolName, float] = defaultdict(float)
         for run, weight in zip(voters, weights * likeness / max(weights.sum(), _ROUNDING), strict=True):
             for tool in set(self.calls_R[run]):
@@ -223,16 +236,6 @@ class Requests:
                 for earlier in set(calls[: calls.index(tool)]):
                     before[earlier] += 1
         return {earlier: count / runs for earlier, count in before.items()}
-
-    def _voters(self, cosine_R: NDArray[np.float64]) -> list[int]:
-        """The runs with the likeliest requests, likeliest first; of equal ones the latest, `MOST_VOTERS` at most."""
-        runs = np.arange(len(cosine_R))
-        if len(runs) > MOST_VOTERS:  # few are sorted
-            runs = np.flatnonzero(cosine_R >= np.partition(cosine_R, -MOST_VOTERS)[-MOST_VOTERS])
-        # Reversed, a stable sort puts the latest of equal runs first.
-        nearest = runs[::-1][np.argsort(-cosine_R[runs[::-1]], kind="stable")][:MOST_VOTERS]
-        least = float(cosine_R[nearest[:VOTERS]].min(initial=1.0)) - _ROUNDING
-        return nearest[cosine_R[nearest] >= max(least, _ROUNDING)].tolist()
 
 
 def aligned(calls: Sequence[ToolName], past: Sequence[ToolName]) -> tuple[int, ToolName]:

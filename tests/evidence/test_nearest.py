@@ -23,7 +23,7 @@ def vote(runs: Sequence[Known], request: str, past: Sequence[str], *, lost: Sequ
     known = [labelled(number, *run) for number, run in enumerate(runs)]
     known += [labelled(len(known) + number, *run, won=False) for number, run in enumerate(lost)]
     requests = Requests.of(known)
-    return requests.vote(requests.cosines(words_of(request)), past, numbers_of(request))
+    return requests.vote(requests.voters(requests.cosines(words_of(request))), past, numbers_of(request))
 
 
 def first(of: NearestVote) -> str:
@@ -121,7 +121,7 @@ def test_one_run_more_is_compared_as_if_it_had_been_there() -> None:
     words = words_of("a song")
     assert requests.cosines(words).tolist() == [0.0] * 10
     assert more.cosines(words).argmax() == 10
-    assert more.vote(more.cosines(words), []).share == {"sing": pytest.approx(1.0)}
+    assert more.vote(more.voters(more.cosines(words)), []).share == {"sing": pytest.approx(1.0)}
     assert more.knows({"song"})
     assert not requests.knows({"song"})
     assert np.allclose(more.cosines(words_of("my lamp"))[:10], requests.cosines(words_of("my lamp")))
