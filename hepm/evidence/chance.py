@@ -99,16 +99,17 @@ class Chance:
 
     def known(self, likeness: float) -> float:
         """How surely a request is known: 0 up to what is usual between tasks, 1 from half-way to equality."""
-        return float(self._known(np.array(likeness)))
+        return min(max((likeness - self.usual) / self._half_way, 0.0), 1.0)
 
-    def _known(self, likeness: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.clip((likeness - self.usual) / max((1 - self.usual) / 2, 1e-6), 0, 1)
+    @property
+    def _half_way(self) -> float:
+        return max((1 - self.usual) / 2, 1e-6)
 
     def _columns(self, signs: NDArray[np.float64], new: NDArray[np.bool_] | None) -> NDArray[np.float64]:
         """The columns of the regression: shares count apart for requests that are known and for new ones."""
         nearest, (again, named, likeness, few, followed) = signs[:, 2], signs.T[3:]
         odds_of_share, odds_by_request, odds_of_nearest = _log_odds(signs[:, :3]).T
-        known = self._known(likeness)
+        known = np.clip((likeness - self.usual) / self._half_way, 0, 1)
         if new is not None:  # a family that was left out teaches nothing of known requests
             known = np.where(new, 0.0, known)
         fresh = 1 - known
