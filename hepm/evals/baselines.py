@@ -104,7 +104,7 @@ class Training:
         return shares
 
     @cached_property
-    def toolnet(self) -> dict[ToolName, Scores]:
+    def toolnet(self) -> Mapping[ToolName, Scores]:
         """P(b after a) over all labelled runs, times (s + 1) / (n + 2), where s of n runs with the edge succeeded.
 
         After ToolNet (Liu et al. 2024, arXiv:2403.00839), whose code is not published: recorded outcomes take weight
@@ -116,19 +116,19 @@ class Training:
         for run in self.runs:
             if run.success is None:
                 continue
-            edges = _edges_of(run)
+            edges = [(event.last, event.next) for event in run.all_events]
             for source, target in edges:
                 followed[source][target] += 1
             # A run counts once per edge for the success rate, however often it took the edge.
             taken.update(set(edges))
             if run.success:
                 succeeded.update(set(edges))
-        weights: dict[ToolName, Scores] = {}
+        weights: dict[ToolName, dict[ToolName, float]] = {}
         for source, targets in followed.items():
-            weights[source] = {
-                target: share * ((succeeded[source, target] + 1) / (taken[source, target] + 2))
-                for target, share in _normalised(targets).items()
-            }
+            weights[source] = {}
+            for target, times in targets.items():
+                trust = (succeeded[source, target] + 1) / (taken[source, target] + 2)
+                weights[source][target] = times / targets.total() * trust
         return weights
 
     @cached_property
@@ -152,16 +152,6 @@ class Training:
         likely = self.back_off(event)
         similar = self._states.best(event)
         return {tool: (likely.get(tool, 0.0) + similar.get(tool, 0.0)) / 2 for tool in {**likely, **similar}}
-
-
-def _edges_of(run: DomainRun) -> list[tuple[ToolName, ToolName]]:
-    """(last tool, next tool) of each call, the first one from START."""
-    return [(event.last, event.next) for event in run.all_events]
-
-
-def _normalised(raw: Scores) -> Scores:
-    total = sum(raw.values())
-    return {key: value / total for key, value in raw.items()}
 
 
 class _Group(NamedTuple):

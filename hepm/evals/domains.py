@@ -106,16 +106,12 @@ class Event:
     @property
     def before_last(self) -> ToolName:
         """The tool called before `last`, START if there is none."""
-        if self.position < 2:
-            return START
-        return self.run.calls[self.position - 2]
+        return (START, START, *self.run.calls)[self.position]
 
     @property
     def last(self) -> ToolName:
         """The tool called before this one, START at the first call."""
-        if self.position < 1:
-            return START
-        return self.run.calls[self.position - 1]
+        return (START, *self.run.calls)[self.position]
 
     @property
     def turns(self) -> tuple[Turn, ...]:
@@ -317,12 +313,9 @@ def by_family(runs: Sequence[DomainRun], folds: int = 5) -> Iterator[Split]:
     With fewer families than folds each family is a fold. Folds by hash may still come out empty when families are few.
     """
     families = sorted({run.family for run in runs})
-    fold: dict[str, int] = {}
-    for number, family in enumerate(families):
-        if len(families) < folds:
-            fold[family] = number
-        else:
-            fold[family] = fold_of(family, folds)
+    fold = {family: fold_of(family, folds) for family in families}
+    if len(families) < folds:
+        fold = {family: number for number, family in enumerate(families)}
     return _by_fold(runs, lambda run: fold[run.family])
 
 

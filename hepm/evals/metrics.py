@@ -23,7 +23,6 @@ from hepm.types import ToolName
 
 IntArray: TypeAlias = NDArray[np.int64]
 FloatArray: TypeAlias = NDArray[np.float64]
-HintAt: TypeAlias = tuple[Event, Hint]
 
 METRICS: Final = ("hit@1", "hit@2", "hit@3", "mrr")
 DRAWS: Final = 1000
@@ -215,16 +214,12 @@ class Hints:
     """The hints of a method, collected over the splits of one or more domains."""
 
     at_divergences: list[tuple[DivergencePoint, Hint]] = field(default_factory=list[tuple[DivergencePoint, Hint]])
-    in_successes: list[HintAt] = field(default_factory=list[HintAt])
-
-    def shares(self) -> FloatArray:
-        """What each hint at a divergence named, shape (P, J)."""
-        judged = [divergence.judge(hint) for divergence, hint in self.at_divergences]
-        return np.array(judged, dtype=np.float64).reshape(-1, len(_SHARES))
+    in_successes: list[tuple[Event, Hint]] = field(default_factory=list[tuple[Event, Hint]])
 
     def measure(self, *, k: int = 2, seed: int = 0) -> RescueAndHarm:
         """Judge the hints, of at most k tools each."""
-        shares_PJ = self.shares()
+        judged = [divergence.judge(hint) for divergence, hint in self.at_divergences]
+        shares_PJ = np.array(judged, dtype=np.float64).reshape(-1, len(_SHARES))
         means_J = shares_PJ.sum(axis=0) / max(len(shares_PJ), 1)
         shares = dict(zip(_SHARES, means_J.tolist(), strict=True))
         families = [_family(divergence.event) for divergence, _ in self.at_divergences]
@@ -235,7 +230,7 @@ class Hints:
             for name, values_P in (("rescue", rescued_P), ("misled", misled_P), ("gain", rescued_P - misled_P)):
                 intervals[name] = interval(draws.means(values_P))
 
-        # Harm is of hints that were given: silence harms nobody.
+        # Harm is of hints that were given: silence does no harm.
         given = [(event, hint.tools) for event, hint in self.in_successes if hint.tools]
         missed_E = np.array([event.next not in tools for event, tools in given], dtype=np.float64)
         harm = 0.0

@@ -5,13 +5,14 @@ What takes the time is to fill memories and to ask them. The limits keep `hepm e
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import md5
-from operator import itemgetter
+from itertools import chain, zip_longest
+from pathlib import Path
 from random import Random
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from hepm.evals.domains import Domain, DomainRun, Split
 from hepm.ingest import ReadOptions, read_runs
@@ -60,32 +61,29 @@ def read_sample(
         on_run: Called with how many runs were read.
     """
     files = regular_files(names) or []
-    streams = {number: read_runs(file, options) for number, file in enumerate(files)}
+    by_folder: defaultdict[Path, list[Path]] = defaultdict(list)
+    for file in sorted(files, key=lambda file: _hash(file.name)):
+        by_folder[file.parent].append(file)
     # What comes through a pipe can be read in its own order alone.
-    if not files:
-        streams[0] = read_runs(names, options)
-    places: Counter[str] = Counter()
-    order: list[tuple[int, int]] = []
-    for number in sorted(streams, key=lambda number: _hash(files[number].name) if files else 0.0):
-        folder = str(files[number].parent) if files else ""
-        order.append((places[folder], number))
-        places[folder] += 1
-    most_of_file = most_chars / min(len(streams), _EVEN)
+    order: list[Any] = [file for turn in zip_longest(*by_folder.values()) for file in turn if file] or [names]
+    most_of_file = most_chars / min(len(order), _EVEN)
     chars = runs = 0
     complete = True
-    taken: list[tuple[int, tuple[str, Item]]] = []
-    for _, number in sorted(order, key=itemgetter(0)):
+    taken: dict[Any, list[tuple[str, Item]]] = {}
+    for source in order:
         begun = chars
-        for named in streams[number]:
+        of_source = taken.setdefault(str(source), [])
+        for named in read_runs(source, options):
             if chars > most_chars or chars - begun > most_of_file:
                 complete = False
                 break
-            taken.append((number, named))
+            of_source.append(named)
             if isinstance(named[1], Trajectory):
                 runs += 1
                 chars += chars_of(named[1]) + _RUN_CHARS
                 on_run(runs)
-    return [named for _, named in sorted(taken, key=itemgetter(0))], complete
+    in_order = [str(source) for source in files or order]
+    return [*chain.from_iterable(taken[source] for source in dict.fromkeys(in_order))], complete
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def read_calls(store: Store, namespace: str) -> RankerCalls:
                 turns += [(numbers[source], len(calls)) for source in sources]
                 calls.append((last, second, tool, row, position, flags, state))
                 last, second, position = tool, last, position + 1
-                flags = happened & FAILED  # nobody speaks between the calls of a turn
+                flags = happened & FAILED  # no text stands between the calls of a turn
     columns_7N = np.array(calls, dtype=np.int32).reshape(-1, 7).T.copy()
     row_S, states_SD = _read_states(store, namespace, places)
     return RankerCalls(

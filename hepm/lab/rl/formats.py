@@ -38,7 +38,7 @@ class Sampled(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Acted:
     """What came of a message of the model.
 
     Attributes:
@@ -67,7 +67,7 @@ class Format(Protocol):
         """The system prompt, and the tools that the chat template is to offer."""
         ...
 
-    def hear(self, sampled: Sampled, dialect: Dialect, episode: Episode, turns: Sequence[Turn]) -> Heard:
+    def act(self, sampled: Sampled, dialect: Dialect, episode: Episode, turns: Sequence[Turn]) -> Acted:
         """Do what a message of the model says, after these turns."""
         ...
 
@@ -88,19 +88,19 @@ class ToolCalls:
             return system, [*tools]
         return f"{system}\n\n{_IMPLICIT}".strip(), [*tools, SUMMARY]
 
-    def hear(self, sampled: Sampled, dialect: Dialect, episode: Episode, turns: Sequence[Turn]) -> Heard:
+    def act(self, sampled: Sampled, dialect: Dialect, episode: Episode, turns: Sequence[Turn]) -> Acted:
         """See `Format`."""
         del turns
         reply = dialect.read(sampled.ids)
         summary = self.summaries and SUMMARY_TOOL in [name for name, _ in reply.calls]
         wrote = [TokenSpan("summary" if summary else "model", tuple(sampled.ids), tuple(sampled.logprobs))]
         if not reply.whole:
-            return Heard(wrote, Turn("assistant", reply.text), cut=True)
+            return Acted(wrote, Turn("assistant", reply.text), cut=True)
         calls = tuple(_call(episode, name, arguments, summary=summary) for name, arguments in reply.calls)
         turn = Turn("assistant", reply.text, calls)
         if not calls:
-            return Heard(wrote, turn, answer=reply.text)
-        return Heard(wrote, turn, messages=[_tool_message(call) for call in calls], by="summary" if summary else "tool")
+            return Acted(wrote, turn, answer=reply.text)
+        return Acted(wrote, turn, messages=[_tool_message(call) for call in calls], by="summary" if summary else "tool")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +123,7 @@ class Tags:
         """See `Format`: tools are described in the system prompt."""
         return f"{system}\n\n{tag_instructions(tools, searches=self.memory is not None)}".strip(), []
 
-    def hear(self, sampled: Sampled, dialect: Dialect, episode: Episode, turns: Sequence[Turn]) -> Heard:
+    def act(self, sampled: Sampled, dialect: Dialect, episode: Episode, turns: Sequence[Turn]) -> Acted:
         """See `Format`."""
         reply = dialect.read(sampled.ids)
         action = read_action(reply.text)
@@ -131,11 +131,11 @@ class Tags:
         wrote = _parts(action, sampled, dialect, most=len(reply.text))
         # Without its closing tag, an action may be half written.
         if not reply.whole and not (action.name and closed):
-            return Heard(wrote, Turn("assistant", reply.text), cut=True)
+            return Acted(wrote, Turn("assistant", reply.text), cut=True)
         if not reply.whole or len(action.text) < len(reply.text):
             wrote.append(TokenSpan("user", tuple(dialect.write(ModelReply("")))))
         if action.name == "answer":
-            return Heard(wrote, Turn("assistant", action.text), answer=action.query)
+            return Acted(wrote, Turn("assistant", action.text), answer=action.query)
         recalled: list[str] = []
         calls: list[ToolCall] = []
 
@@ -152,8 +152,8 @@ class Tags:
         read = "" if by == "tool" else text
         turn = Turn("assistant", action.text, tuple(calls), recalled=tuple(recalled), read=read)
         if by == "memory":
-            return Heard(wrote, turn, messages=[{"role": "user", "content": ""}], by="user", recalled=text)
-        return Heard(wrote, turn, messages=[{"role": "user", "content": text}], by="tool" if by == "tool" else "user")
+            return Acted(wrote, turn, messages=[{"role": "user", "content": ""}], by="user", recalled=text)
+        return Acted(wrote, turn, messages=[{"role": "user", "content": text}], by="tool" if by == "tool" else "user")
 
     def _search(self, query: str, turns: Sequence[Turn]) -> Sequence[FoundPrinciple]:
         if self.memory is None:

@@ -131,14 +131,14 @@ class _Stream:
         self._open()
         for turn in range(1, self.player.max_turns + 1):
             sampled = yield self._tokens()
-            heard = self.player.format.hear(sampled, self.player.dialect, self.episode, self.turns)
-            self.spans += heard.wrote
-            self.turns.append(replace(heard.turn, hinted=self.hint.tools))
-            if heard.cut:
+            acted = self.player.format.act(sampled, self.player.dialect, self.episode, self.turns)
+            self.spans += acted.wrote
+            self.turns.append(replace(acted.turn, hinted=self.hint.tools))
+            if acted.cut:
                 return "cut"
-            messages, kind = heard.messages, heard.by
-            if heard.answer is not None:
-                user_text = self.episode.answer(heard.answer)
+            messages, kind = acted.messages, acted.by
+            if acted.answer is not None:
+                user_text = self.episode.answer(acted.answer)
                 if user_text is None:
                     return "answered"
                 self.turns.append(Turn("user", user_text))
@@ -147,11 +147,11 @@ class _Stream:
                 break  # trainers take a row that ends in a result for a message that was cut
             framed = self.player.dialect.following(messages)
             # Without the hint that memory may add.
-            recalled = self.player.dialect.encode(heard.recalled)
+            recalled = self.player.dialect.encode(acted.recalled)
             length = len(self._tokens()) + len(framed.before) + len(recalled) + len(framed.after)
             if length > self.player.max_tokens:
                 return "tokens"
-            self._hear(framed, kind, recalled)
+            self._add_messages(framed, kind, recalled)
         return "turns"
 
     def _tokens(self) -> list[int]:
@@ -169,9 +169,9 @@ class _Stream:
         if system:
             messages.append({"role": "system", "content": system})
         messages.append({"role": "user", "content": disarmed(request)})
-        self._hear(self.player.dialect.opening(messages, tools), "user")
+        self._add_messages(self.player.dialect.opening(messages, tools), "user")
 
-    def _hear(self, framed: Framed, kind: SpanKind, recalled: Sequence[int] = ()) -> None:
+    def _add_messages(self, framed: Framed, kind: SpanKind, recalled: Sequence[int] = ()) -> None:
         """Add messages, and what memory says at the end of the last one."""
         self.hint = Guided()
         if self.guidance is not None:

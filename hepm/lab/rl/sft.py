@@ -81,7 +81,7 @@ def cold_start(memory: Memory, *, namespace: str = DEFAULT_NAMESPACE) -> Iterato
     """The successful runs of agents that act by tags as chat examples (EvolveR 4, A.4.1); lazy.
 
     The agent's texts are the assistant's messages; experience and information are the user's, and outside of the loss.
-    The system prompt is what such agents are told of the tags; that of the task is not stored whole. Of each task there
+    The system prompt is what such agents read about the tags; that of the task is not stored whole. Of each task there
     is the shortest run. The paper has a large model write some 700 such runs from known answers;
     here they are runs that were made.
     """
@@ -141,14 +141,14 @@ def example_spans(example: Mapping[str, Any], dialect: Dialect) -> list[TokenSpa
     messages: list[Any] = example["messages"]
     first = [message["role"] for message in messages].index("assistant")
     spans = [TokenSpan("user", _joined(dialect.opening(messages[:first], example.get("tools", ()))))]
-    heard: list[Any] = []  # since the last message of the model: a template writes neighbouring results as one block
+    read: list[Any] = []  # since the last message of the model: a template writes neighbouring results as one block
     for message in messages[first:]:
         if message["role"] != "assistant":
-            heard.append(message)
+            read.append(message)
             continue
-        if heard:
-            spans.append(TokenSpan("tool", _joined(dialect.following(heard))))
-            heard = []
+        if read:
+            spans.append(TokenSpan("tool", _joined(dialect.following(read))))
+            read = []
         calls: list[tuple[str, str]] = []
         for call in message.get("tool_calls", ()):
             function = call["function"]

@@ -55,7 +55,7 @@ class TauBenchEpisode:
         split, _, number = task.partition("-")
         self._begun = self._ended = False
         self._reward = 0.0
-        # "human" asks nobody while it is made.
+        # "human" asks no model while it is made.
         self._state = _retail.MockRetailDomainEnv(user_strategy="human", task_split=split, task_index=int(number))
         self._state.user = _PlayedUser()
 
@@ -84,8 +84,8 @@ class TauBenchEpisode:
         if not self._begun:
             self._begun = True
             return self._state.reset(self._state.task_index).observation
-        heard = self._step("respond", {"content": text})
-        return None if self._ended else heard
+        reply = self._step("respond", {"content": text})
+        return None if self._ended else reply
 
     def reward(self) -> float:
         """By the authors' comparison of databases and outputs; 0 before the end, as for a run out of steps."""

@@ -1,6 +1,6 @@
 """Look-alikes of UserRL's gyms (PRIME 4.1, appendix C; Qian et al., 2025), with data of our own: no package is needed.
 
-The user is a rule that hears words.
+The user is a rule that looks for words.
 """
 
 from __future__ import annotations

@@ -33,13 +33,13 @@ def records(gym: str) -> list[dict[str, Any]]:
 
 @cache
 def written(name: str) -> Mapping[str, Mapping[str, Any]]:
-    """What is written for all gyms: "gyms", the rules; "words", by which questions are heard, as patterns by topic."""
+    """What is written for all gyms: "gyms", the rules; "words", patterns by topic."""
     return json.loads((_DATA / f"{name}.json").read_text("utf-8"))
 
 
 def matched(words: str, text: str) -> bool:
     """Whether a text has one of these words, as a whole word or its beginning."""
-    # From the beginning of a word: "alive" is heard in "alive?", "live" is not heard in "alive".
+    # From the beginning of a word: "alive" is found in "alive?", "live" is not found in "alive".
     return re.search(rf"\b(?:{words})", text, re.IGNORECASE) is not None
 
 
@@ -108,12 +108,12 @@ class GymEpisode(Episode):
     def do_action(self, text: str) -> str:
         """What the user says to a message about topics; nothing to one about more than the gym allows."""
         own = self.own_words(text)
-        heard = [position for position, (words, _) in enumerate(self.topics) if matched(words, own)]
+        found = [position for position, (words, _) in enumerate(self.topics) if matched(words, own)]
         # Else a list of all that can be asked, in another order each turn, would uncover all.
-        if len(heard) > self.rules["at_once"]:
+        if len(found) > self.rules["at_once"]:
             return self.rules["too_many"]
-        self.uncovered.update(heard)
-        return " ".join(self.topics[position][1] for position in heard) or self.rules["unheard"]
+        self.uncovered.update(found)
+        return " ".join(self.topics[position][1] for position in found) or self.rules["unheard"]
 
     def do_finish(self, text: str) -> str:
         """End the conversation."""

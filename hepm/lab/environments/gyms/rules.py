@@ -47,16 +47,16 @@ class TelepathyEpisode(GymEpisode):
 class TurtleEpisode(GymEpisode):
     """What happened behind a strange story; the reward is the share of its points that the first answer has.
 
-    An answer that tells several stories tells none.
+    An answer with several stories has none.
     """
 
     def do_answer(self, text: str) -> str:
         """Judge the story."""
-        told = self.own_words(text)
-        others = [_share(record, told) for record in records("turtle") if record is not self.record]
+        story = self.own_words(text)
+        others = [_share(record, story) for record in records("turtle") if record is not self.record]
         touched = sum(share > 0 for share in others)
         if touched <= MOST_TOUCHED and 1 not in others:
-            self.score = _share(self.record, told)
+            self.score = _share(self.record, story)
         return "That is the story." if self.score == 1 else "That is not the whole story."
 
 
@@ -90,7 +90,7 @@ class TravelEpisode(IntentionEpisode):
         met = 0
         for position, (name, wish) in enumerate(self.record["wished"].items()):
             recommended = [value for value in written("words")["options"][name] if matched(value, text)]
-            # A text that names every option recommends none, and a wish that nobody asked for was guessed.
+            # A text that names every option recommends none, and a wish that was not asked for was guessed.
             met += recommended == [wish] and position in self.uncovered
         self.score = met / len(self.topics)
         return "That is the trip I want." if self.score == 1 else "That is not quite it, but thank you."
@@ -157,7 +157,7 @@ class ShopEpisode(GymEpisode):
     """An order is changed by policy, after the user confirmed.
 
     The reward is 1 if the order was looked at, and then changed as it should be, once, after a confirmation. Where the
-    policy forbids a change (`change` is empty), it is 1 if none was tried and the user was told so after the look.
+    policy forbids a change (`change` is empty), it is 1 if none was tried and the agent said so after the look.
     """
 
     def __init__(self, gym: str, record: Mapping[str, Any]) -> None:
