@@ -1,7 +1,7 @@
 """Poisoned memory: what recorded prompt injections do to suggestions and prompts, and what distrust saves.
 
 usage: python benchmarks/poison.py [RUNS] [--folds 5] [--every 5]
-       python benchmarks/poison.py --needed | --planted
+       python benchmarks/poison.py --needed
 
 RUNS is a folder that holds AgentDojo runs ($HEPM_RECORDED_RUNS, else ../shared/data). Prints one JSON line.
 
@@ -11,7 +11,6 @@ moment of a held-out run right after the first result that holds the injection. 
 their own stay out: there the injected words are the user's.
 
 --needed reads no records: it counts the hostile runs that plant a tool among 200 made-up honest runs, or silence one.
---planted reads none either: it counts the planted recipes, lessons and argument rules that reach another's session.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from parts.hostile import HONEST, needed, planted
+from parts.hostile import HONEST, needed
 from parts.measured import about, options
 
 from hepm import Memory, Trajectory, Turn
@@ -59,9 +58,6 @@ def main() -> None:
     started = time.perf_counter()
     if arguments.needed:
         print(json.dumps(about("poison") | {"honest": HONEST, "needed": needed()}))
-        return
-    if arguments.planted:
-        print(json.dumps(about("poison") | {"planted": planted()}))
         return
     records = read_attacked(arguments.runs)
     goals = goals_of(records)
@@ -90,7 +86,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--folds", type=int, default=5)
     parser.add_argument("--every", type=int, default=5, help="render a prompt at each so many-th moment")
     parser.add_argument("--needed", action="store_true", help="count hostile runs beside 200 honest ones")
-    parser.add_argument("--planted", action="store_true", help="count planted lessons that reach another's session")
     return parser.parse_args()
 
 
