@@ -47,7 +47,7 @@ class Model:
         on_run: Called with the number of runs that are there, and of all.
     """
 
-    complete: Callable[[Task | None], Complete]
+    complete: Callable[[Task], Complete]
     folder: Folder
     client: Client | None = None
     budget: Budget = field(default_factory=Budget)
@@ -77,7 +77,7 @@ class Model:
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def recorded(self, key: Key, task: Task | None = None) -> Complete:
+    def recorded(self, key: Key, task: Task) -> Complete:
         """Answers of one run, in order, from the folder; others are asked for, and recorded before they are used."""
         return self._recorded(key, self.complete(task), asked=self.client is not None)
 
@@ -170,19 +170,12 @@ def open_model(
         yield model
 
 
-def _scripted(environment: Environment | None) -> Callable[[Task | None], Complete]:
+def _scripted(environment: Environment | None) -> Callable[[Task], Complete]:
     """The agent that an environment brings."""
     if not isinstance(environment, ScriptedEnvironment):
         name = environment.name if environment else "this"
         raise InputError(f"{name} brings no scripted agent: name a model, or gold, or none.")
-    script = environment.scripted
-
-    def complete(task: Task | None) -> Complete:
-        if task is None:
-            return _none
-        return script(task)
-
-    return complete
+    return environment.scripted
 
 
 def tokens_of(part: object) -> int:
@@ -213,7 +206,7 @@ def _in_tags(step: Object) -> Object:
     return completion(f"<think>I call {function['name']}.</think>{action}")
 
 
-def _gold(task: Task | None) -> Complete:
+def _gold(task: Task) -> Complete:
     """The gold actions of a task one after another, then nothing."""
 
     def complete(body: Object) -> Object:
@@ -224,11 +217,9 @@ def _gold(task: Task | None) -> Complete:
     return complete
 
 
-def gold_step(task: Task | None, body: Object, *, others: int = 0) -> Object:
+def gold_step(task: Task, body: Object, *, others: int = 0) -> Object:
     """The gold action that is due in a conversation, in which `others` of the agent's messages were no gold actions."""
-    steps: list[Object] = []
-    if task:
-        steps = gold_steps(task)
+    steps = gold_steps(task)
     done = sum(message["role"] == "assistant" for message in body["messages"]) - others
     step = completion("")
     # Without a search, the answer is all that is left to say.

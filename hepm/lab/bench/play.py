@@ -82,7 +82,6 @@ class Stream:
 
     keys: Sequence[Key]
     memory: KnownMemory
-    learns: bool = False
     reflections: list[str] = field(default_factory=list[str])
 
 
@@ -213,20 +212,8 @@ class Bench:
             self._play(self._streams(first, lambda key: nothing), total)
             if self.failed and self._learns_before:
                 return  # memory would lack runs that it has when the command is repeated
-            streams: list[Stream] = []
-            if second and self.learns_online:
-                streams = self._online_streams(second, stack)
-            elif second:
-                streams = self._streams(second, self._memories(stack))
-            self._play(streams, total)
-
-    def _online_streams(self, keys: Sequence[Key], stack: ExitStack) -> list[Stream]:
-        """All tasks of an arm one after another, each trial with a memory of its own."""
-        chains: defaultdict[tuple[str, int], list[Key]] = defaultdict(list)
-        for key in keys:
-            chains[key.arm, key.trial].append(key)
-        memories = [self._made(stack, ARMS[arm].learns_from) for arm, _ in chains]
-        return [Stream(chain, memory, learns=True) for chain, memory in zip(chains.values(), memories, strict=True)]
+            if second:
+                self._play(self._streams(second, self._memories(stack)), total)
 
     def _streams(self, keys: Sequence[Key], memory: Callable[[Key], KnownMemory]) -> list[Stream]:
         """Runs of one chain follow each other; chains are made side by side."""
@@ -236,14 +223,23 @@ class Bench:
         return [Stream(chain, memory(chain[0])) for chain in chains.values()]
 
     def _chain_of(self, key: Key) -> object:
-        """Each run by itself, but trials of a task in order where an arm reflects on the one before."""
-        return (key.arm, key.task) if self.arm_of(key).reflects else key
+        """Each run by itself, but trials of a task in order where an arm reflects on the one before.
+
+        Online, all tasks of an arm follow one another, each trial with a memory of its own.
+        """
+        arm = self.arm_of(key)
+        if self.learns_online and arm.remembers:
+            return key.arm, key.trial
+        return (key.arm, key.task) if arm.reflects else key
 
     def _memories(self, stack: ExitStack) -> Callable[[Key], KnownMemory]:
-        """The memory for each run: the given one, one of the train split, or one for each fold of families."""
+        """The memory for each chain of runs: the given one, an empty one that learns online, or one of the train split,
+        or of the other folds of families."""
         given = self.given
         if given is not None:
             return lambda key: given
+        if self.learns_online:
+            return lambda key: self._made(stack, self.arm_of(key).learns_from)
         apart = self.training is self.tested
         fold_of_task = dict.fromkeys(self.tasks, 0)
         if apart:
@@ -330,7 +326,7 @@ class Bench:
     def _learned(self, stream: Stream, ended: Ended) -> Ended:
         """The run, once the next ones of its stream know what they are to know of it."""
         arm = self.arm_of(ended.key)
-        if stream.learns:
+        if self.learns_online and arm.remembers:
             self._teach(stream.memory, [self._labelled(ended.run)], [arm])
         if arm.reflects and not ended.facts.success and ended.key != stream.keys[-1]:
             stream.reflections += filter(None, [self._asked(reflection_on(ended.run))])

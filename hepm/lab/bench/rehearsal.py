@@ -119,7 +119,7 @@ def _example(schema: Mapping[str, Any], root: Mapping[str, Any], text: str) -> A
     return plain.get(schema.get("type", ""), schema.get("const"))
 
 
-def _played(task: Task | None) -> Complete:
+def _played(task: Task) -> Complete:
     """The gold actions with a summary where one can be noted; without them a call at each turn, or a text to users."""
 
     def complete(body: Object) -> Object:
@@ -129,7 +129,7 @@ def _played(task: Task | None) -> Complete:
         noted = str(body["messages"]).count(f"'name': '{SUMMARY_TOOL}'")
         if SUMMARY_TOOL in names and not noted:
             return completion("", tool_call(SUMMARY_TOOL, {"summary": _SUMMARY}, noted))
-        if task is None or task.gold:
+        if task.gold:
             return gold_step(task, body, others=noted)
         if names:
             return completion("", tool_call(names[0], _filled(body["tools"][0]), len(body["messages"])))

@@ -112,18 +112,11 @@ def _effort(arm: str, scores: ArmScores, reference: str, without: ArmScores, use
     gain = scores.measures[EFFORT].difference
     assert gain
     low, high = gain.interval
-    # Less effort is better: a difference below 0 is a gain.
-    verdict = "no more than chance explains"
-    if high < 0:
-        verdict = "less, by more than chance explains"
-    elif low > 0:
-        verdict = "more, by more than chance explains"
-    if users < FEWEST_TASKS:
-        verdict = "too few users to say more"
+    note = "" if users >= FEWEST_TASKS else ", too few to say more"
     return (
         f"With {arm}, users enforced a preference {scores.mean(EFFORT):.2f} times a session, with {reference} "
-        f"{without.mean(EFFORT):.2f} times: {verdict} (difference {gain.value:+.2f}, 95 % interval {low:+.2f} "
-        f"to {high:+.2f}, {count_of(users, 'user')})."
+        f"{without.mean(EFFORT):.2f} times: a difference of {gain.value:+.2f} ({low:+.2f} to {high:+.2f}) in "
+        f"{count_of(users, 'user')}{note}."
     )
 
 

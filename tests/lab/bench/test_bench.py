@@ -15,6 +15,7 @@ from hepm import Memory
 from hepm.errors import BudgetSpentError
 from hepm.lab.bench.folder import Folder, Key
 from hepm.lab.bench.models import open_model, tokens_of
+from hepm.lab.environments import Task
 from hepm.llm import Budget, Endpoint
 from tests.faults.command import Answer, quick
 from tests.lab.bench.parcels import RIGHT, clerk, customer_or_clerk
@@ -293,7 +294,7 @@ def test_without_a_limit_of_answers_the_longest_so_far_is_reserved(loopback: Loo
     loopback.script = lambda request: completion("text", usage=(10, 400))
     budget, endpoint = Budget(tokens=900), Endpoint("small", loopback.url)
     with Folder(tmp_path, {}) as folder, open_model(endpoint, folder, budget=budget, prices=None) as model:
-        answer = model.recorded(Key("off", "a", 0))
+        answer = model.recorded(Key("off", "a", 0), Task("a", ""))
         for number in range(2):
             answer({"model": "small", "messages": [{"role": "user", "content": str(number)}]})
         with pytest.raises(BudgetSpentError):
@@ -309,7 +310,7 @@ def test_a_budget_reserves_the_answers_that_requests_limit(loopback: Loopback, t
     budget, endpoint = Budget(tokens=1_000), Endpoint("small", loopback.url)
     with Folder(tmp_path, {}) as folder, open_model(endpoint, folder, budget=budget, prices=None) as model:
         with ThreadPoolExecutor(8) as pool:
-            asked = [pool.submit(model.recorded(Key("off", f"task-{n}", 0)), body) for n in range(16)]
+            asked = [pool.submit(model.recorded(Key("off", f"task-{n}", 0), Task("a", "")), body) for n in range(16)]
         refused = [one for one in asked if isinstance(one.exception(), BudgetSpentError)]
     assert budget.used.tokens <= 1_000
     assert len(asked) - len(refused) == len(loopback.requests) == 1_000 // (each + 150)

@@ -180,7 +180,7 @@ def test_the_command_needs_no_endpoint_and_says_what_notes_spared(tmp_path):
     assert found["notes"]["measures"]["user_effort"]["difference"]["interval"][1] < 0
     assert found["notes"]["measures"]["length"]["value"] < found["off"]["measures"]["length"]["value"]
     assert found["notes"]["hinted"] > found["off"]["hinted"] == 0
-    assert "less, by more than chance explains" in answer.json["sentences"][1]
+    assert "a difference of -0.50 (-0.50 to -0.50) in 12 users." in answer.json["sentences"][1]
 
 
 def test_finished_sessions_are_runs_of_the_folder_that_hepm_can_ingest(tmp_path):
