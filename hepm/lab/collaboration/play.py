@@ -18,7 +18,7 @@ from hepm.lab.bench.arms import Arm, scratch_memory
 from hepm.lab.bench.folder import Ended, Folder, Key
 from hepm.lab.bench.models import Model, tokens_of
 from hepm.lab.bench.play import Bench, Stream, eighth
-from hepm.lab.collaboration.environment import DirectEpisode, UserEpisode, UsersEnvironment
+from hepm.lab.collaboration.environment import GREETING, DirectEpisode, UserEpisode, UsersEnvironment
 from hepm.lab.collaboration.mem0 import RehearsedFacts, UserFacts
 from hepm.lab.collaboration.users import User
 from hepm.lab.environments import Task
@@ -55,7 +55,7 @@ class PlayedSession:
 
     Attributes:
         notes: What memory knew of the user when the session began.
-        messages: The conversation, without the greeting.
+        messages: The conversation, greeting included.
         wishes: The messages in which the user enforced preferences.
     """
 
@@ -191,8 +191,10 @@ class UserBench(Bench):
 
 
 def _conversation(ended: Ended) -> Sequence[Turn]:
-    """The messages of a session, without one of the user that was never answered."""
+    """The messages of a session, greeting included, without one of the user that was never answered."""
     turns = [turn for turn in ended.run.turns if turn.role != "system"]
     if turns[-1].role == "user":
         turns.pop()
-    return turns
+    if ended.key.arm == "direct":
+        return turns
+    return [Turn("assistant", GREETING), *turns]
