@@ -13,7 +13,7 @@ from functools import partial
 from operator import itemgetter
 from random import Random
 from statistics import fmean
-from typing import Any, ClassVar, Final, Literal, Self, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias
 
 import numpy as np
 from rich.table import Table
@@ -71,7 +71,6 @@ class Exploration(Bench):
     _: KW_ONLY
     number: int = ITERATIONS
     prune_below: float | None = None
-    each_alike: ClassVar = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -189,19 +189,15 @@ class Folder:
             ).fetchall()
         return sum((Usage(**json.loads(stored)) for [stored] in rows), Usage())
 
-    def asked(self) -> tuple[dict[str, Usage], dict[str, Usage]]:
-        """What all recorded answers took: those of conversations by arm, those to questions by step."""
+    def asked(self) -> tuple[dict[str, Usage], Usage]:
+        """What all recorded answers took: those of conversations by arm, with its users, and those to questions."""
         with self._lock:
             answers = self._db.execute("SELECT arm, usage FROM answers").fetchall()
             questions = self._db.execute("SELECT answer FROM questions").fetchall()
         by_arm: defaultdict[str, Usage] = defaultdict(Usage)
-        by_step: defaultdict[str, Usage] = defaultdict(Usage)
         for arm, usage in answers:
-            by_arm[arm] += Usage(**json.loads(usage))
-        for [stored] in questions:
-            answer = json.loads(stored)
-            by_step[answer["step"]] += Usage(**answer["usage"])
-        return dict(by_arm), dict(by_step)
+            by_arm[arm.partition(",")[0]] += Usage(**json.loads(usage))
+        return by_arm, sum((Usage(**json.loads(stored)["usage"]) for [stored] in questions), Usage())
 
     def adopt(self, other: Path, keys: Collection[Key]) -> None:
         """Take over runs of another folder with their answers, and its answers to questions; none where it is empty."""

@@ -109,8 +109,6 @@ class Bench:
     given: KnownMemory | None = None
     training: Sequence[Task] = ()
     what: ClassVar = "run"
-    each_alike: ClassVar = False
-    """Whether one run is expected to take as much as another."""
     has_sessions: ClassVar = False
     """Whether the trials of a task are sessions of one user: reported one by one, with the user's effort."""
     not_compared: ClassVar[Sequence[str]] = ()

@@ -74,7 +74,6 @@ class UserBench(Bench):
     """
 
     what: ClassVar = "session"
-    each_alike: ClassVar = True
     has_sessions: ClassVar = True
     not_compared: ClassVar = NO_PREFERENCES
 
