@@ -166,11 +166,6 @@ def lesson_of(contrast: Contrast, *, succeeded: bool) -> str:
     return f"{where}, runs of this task that succeeded called {better}; this one, which failed, called {worse}."
 
 
-def compares(lesson: str) -> bool:
-    """Whether a sentence is one of ours on one run, and how it differs from others."""
-    return lesson.startswith("This way led to ") or re.search(r"\bthat (succeeded|failed) called\b", lesson) is not None
-
-
 def says_nothing(row: LessonRow) -> bool:
     """Whether a lesson is stored, and never shown: it names no tool to call or to avoid, or runs what it fetches."""
     text = str(row.properties.get("lesson", row.text))

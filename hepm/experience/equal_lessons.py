@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
-from hepm.experience.comparison import compares
 from hepm.experience.lessons import (
-    EXTRACTIVE,
     Experience,
     Principle,
     is_content,
@@ -112,9 +110,7 @@ def equal_lessons(lessons: Iterable[StoredLesson]) -> list[EqualLessons]:
         row, lesson = group[0].row, read[group[0].row.id]
         if several and environments and not is_content(row):
             text = f"In {', '.join(environments)}: {text}"  # noqa: PLW2901
-        # What sets one run apart is for people: agents are told rules of many runs.
-        apart = isinstance(lesson, Experience) and lesson.distilled_by == EXTRACTIVE and compares(lesson.lesson)
-        equal.append(EqualLessons(text, UNTOLD if apart else "", lesson, tuple(group)))
+        equal.append(EqualLessons(text, UNTOLD if lesson.for_people else "", lesson, tuple(group)))
     return equal
 
 

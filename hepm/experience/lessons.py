@@ -79,6 +79,11 @@ class Taught:
         raise NotImplementedError
 
     @property
+    def for_people(self) -> bool:
+        """Whether it is what sets one run apart, found without a model: agents are told rules of many runs."""
+        return isinstance(self, Experience) and self.distilled_by == EXTRACTIVE
+
+    @property
     def run_ids(self) -> tuple[str, ...]:
         """The runs that taught it, in order."""
         return tuple([source.run for source in self.sources])

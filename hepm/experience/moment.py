@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 
 from hepm.evidence.decisions import ENDED, known_before
 from hepm.evidence.rules import lower_bound
-from hepm.experience.comparison import compares
 from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, is_content, next_calls
 from hepm.experience.transcript import listed, plain
 from hepm.graph.tool_life import ToolNames
@@ -193,11 +192,9 @@ class Moment:
     def holds(self, lesson: Principle | Experience) -> bool:
         """Whether a lesson may be shown now: its condition holds, and it is more than what sets one run apart."""
         if not self.as_written and lesson.distilled_by == EXTRACTIVE:
-            if isinstance(lesson, Experience):
-                if compares(lesson.lesson):
-                    return False
             # What is known of good results says nothing after an error.
-            elif self.state.failed and not any(fact.test.source == ENDED for fact in lesson.conditions.facts):
+            of_errors = any(fact.test.source == ENDED for fact in lesson.conditions.facts)
+            if lesson.for_people or (self.state.failed and not of_errors):
                 return False
         return lesson.conditions.holds(self._known, self.after, environment=self.environment, user=self.user)
 
