@@ -82,13 +82,14 @@ def _labelled(bank: LessonBank, namespace: str) -> int:
     return totals.successes + totals.failures
 
 
-def has_grown(bank: LessonBank, *, namespace: str) -> bool:
-    """Whether the labelled runs changed in number by a tenth since they were last counted, by any process."""
+def count_grown(bank: LessonBank, *, namespace: str) -> None:
+    """Count if there are a tenth more labelled runs, or fewer, than at the last count, by any process."""
     answers = bank.store.lessons.answers([_COUNTED], namespace=namespace)
     known = int(answers[0].text) if answers else 0
     # Of forgotten ones, too, the rules are of before.
     new = abs(_labelled(bank, namespace) - known)
-    return new > 0 and new >= _GROWN * known
+    if new and new >= _GROWN * known:
+        learn_by_counting(bank, namespace=namespace, anew=False)
 
 
 def _tells_more(row: LessonRow, known: LessonRow) -> bool:

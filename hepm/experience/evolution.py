@@ -125,7 +125,7 @@ class Evolution:
         self._retired: dict[str, str] = {}
         runs = bank.store.runs_by_task(namespace=namespace)
         self._environment_of = {run: environment for environment, _, run in runs}
-        bank.refresh()  # searches read what is in memory
+        bank.mirror.refresh()  # searches read what is in memory
         stored = _experiences(bank, namespace)
         self._number = 1 + _number(_evolutions(stored)[-1:])
         # Also retired ones: what evolution has replaced is not made again.

@@ -24,7 +24,7 @@ from hepm.graph.lessons.store import LessonStore
 from hepm.graph.lessons.transaction import Changed, LessonChange
 from hepm.graph.mirror.lesson_mirror import LessonMirror
 from hepm.graph.mirror.mirror import Mirror
-from hepm.graph.rows import Float32Array, Marks
+from hepm.graph.rows import Float32Array
 from hepm.graph.store import Store
 from hepm.ingest.formats.hepm import parse_stored
 from hepm.llm import PaidAnswer, Usage
@@ -68,7 +68,7 @@ class LessonBank:
     ) -> None:
         self.store = store
         self.review = review
-        self._mirror = mirror
+        self.mirror = mirror
         self._embedder = embedder
         self._agreed_embedder = agreed_embedder
         self._waiting: list[Callable[[], object]] = []  # exposures and outcomes that are not written yet
@@ -104,24 +104,11 @@ class LessonBank:
 
     def lessons(self, namespace: str) -> LessonMirror:
         """The lessons of a namespace in memory."""
-        return self._mirror.lessons(namespace)
-
-    def refresh(self) -> None:
-        """Read what other processes wrote."""
-        self._mirror.refresh()
-
-    def marks(self, namespace: str) -> Marks:
-        """Other names of tools, and retired tools."""
-        return self._mirror.namespace(namespace).marks
-
-    def latest_end(self, runs: Iterable[str], *, namespace: str) -> float | None:
-        """When the latest of some runs ended, Unix seconds; None if that is known of none."""
-        about = self.store.about_runs(list(runs), namespace=namespace).values()
-        return max([run.ended_at for run in about if run.ended_at is not None], default=None)
+        return self.mirror.lessons(namespace)
 
     def rules(self, namespace: str, *, anew: bool = True) -> builtins.list[ToolRule]:
         """What worked and what failed where, in runs of any task (see `hepm.evidence.upkeep.LiveEvidence.rules`)."""
-        rules = live_evidence(self._mirror.namespace(namespace)).rules(anew=anew)
+        rules = live_evidence(self.mirror.namespace(namespace)).rules(anew=anew)
         return [rule for rule in rules if not rule.family]
 
     def list(
@@ -162,7 +149,7 @@ class LessonBank:
             return self.store.lessons.change(change, vectors, namespace=namespace, embedder=embedder.name)
         finally:
             # Also after an error: the connection may have broken after the store took the change.
-            self._mirror.catch_up(defer=True)
+            self.mirror.catch_up(defer=True)
 
     def revive(self, kind: Kind, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[str]:
         """Let searches find retired lessons of a kind again, or approve pending ones; the ids of those. Uses stay.
@@ -200,7 +187,7 @@ class LessonBank:
         try:
             return self.store.lessons.forget_user(user, namespace=namespace)
         finally:
-            self._mirror.catch_up(defer=True)
+            self.mirror.catch_up(defer=True)
 
     def vectors(self, texts: Sequence[str]) -> Float32Array:
         """One unit vector per text, shape (N, D)."""
@@ -221,7 +208,7 @@ class LessonBank:
         Left out are those of other environments, and those that name no tool to call or to avoid. Of lessons that
         differ only in numbers (see `lesson_key`), only the best used one is given.
         """
-        lessons = self._mirror.lessons(namespace)
+        lessons = self.mirror.lessons(namespace)
         if not (text.strip() and lessons.holds(kind)):
             return []
 
@@ -246,7 +233,7 @@ class LessonBank:
     def record_outcome(self, run: str, *, success: bool, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Record how a run ended: lessons shown in it are credited, once. Ingesting the run does the same."""
         self.deliver(lambda: self.store.lessons.report_outcomes({run: success}, namespace=namespace))
-        self._mirror.catch_up(defer=True)
+        self.mirror.catch_up(defer=True)
 
     def deliver(self, *more: Callable[[], object]) -> None:
         """Write the exposures and outcomes that wait, and some more."""

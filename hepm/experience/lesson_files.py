@@ -293,9 +293,9 @@ def _summary(lessons: Collection[EqualLessons], bank: LessonBank, namespace: str
         return "None at present."
     runs = {source.run for lesson in lessons for source in lesson.sources}
     text = f"{count_of(len(lessons), 'lesson')} from {count_of(len(runs), 'run')}"
-    latest = bank.latest_end(runs, namespace=namespace)
-    if latest is not None:
-        text += f", the latest of {datetime.fromtimestamp(latest, UTC).date()}"
+    ends = [run.ended_at for run in bank.store.about_runs(list(runs), namespace=namespace).values() if run.ended_at]
+    if ends:
+        text += f", the latest of {datetime.fromtimestamp(max(ends), UTC).date()}"
     return f"{text}."
 
 

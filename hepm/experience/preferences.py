@@ -171,7 +171,7 @@ class Preferences:
     def history(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> list[Notes]:
         """All versions, the first one first."""
         _check_user(user)
-        self._bank.refresh()
+        self._bank.mirror.refresh()
         return list(self._versions(user, namespace))
 
     def _versions(self, user: str, namespace: str) -> Sequence[Notes]:
@@ -273,7 +273,7 @@ class Preferences:
 
     def _newest(self, user: str, namespace: str) -> Notes | None:
         """The newest version, whoever wrote it; None without any."""
-        self._bank.refresh()
+        self._bank.mirror.refresh()
         return self.notes(user, namespace=namespace)
 
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeAlias
 from hepm.errors import InputError
 from hepm.experience.comparison import says_nothing
 from hepm.experience.content import Where
-from hepm.experience.counted import has_grown, learn_by_counting
+from hepm.experience.counted import learn_by_counting
 from hepm.experience.distilling import Distiller, DistillReport, Progress, distill_into
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import (
@@ -125,30 +125,21 @@ class Principles:
     ) -> DistillReport:
         """Distill the runs that were not distilled yet, and add what is new (see `distill_into` and `matching`).
 
-        Without a distiller, count what all runs teach (see `count`). Of principles that mean the same, the one stored
-        first stays, and of a batch the one of most runs.
+        Without a distiller, count what all runs teach (see `learn_by_counting`). Of principles that mean the same, the
+        one stored first stays, and of a batch the one of most runs.
 
         Args:
             judge: Decides whether two principles mean the same; without a model by default.
         """
         if distiller is None:
-            return self.count(namespace=namespace)
+            return learn_by_counting(self._bank, namespace=namespace)
         # The judge sees each batch before it is stored, so that no principle is stored twice.
         matcher = Matcher(self._bank, judge or judge_literally, namespace)
         report = distill_into(
             self._bank, distiller, namespace=namespace, again=again, runs=runs, curate=matcher, on_progress=on_progress
         )
-        counted = self.count(namespace=namespace)
+        counted = learn_by_counting(self._bank, namespace=namespace)
         return replace(report, new=report.new + counted.new, retired=report.retired + counted.retired)
-
-    def count(self, *, namespace: str = DEFAULT_NAMESPACE, anew: bool = True) -> DistillReport:
-        """Learn what counting finds (see `hepm.experience.counted`); `distill` of all runs does it."""
-        return learn_by_counting(self._bank, namespace=namespace, anew=anew)
-
-    def count_grown(self, *, namespace: str = DEFAULT_NAMESPACE) -> None:
-        """Count if there are a tenth more labelled runs, or fewer, than at the last count, by any process."""
-        if has_grown(self._bank, namespace=namespace):
-            self.count(namespace=namespace, anew=False)
 
     def estimate(
         self,
@@ -241,7 +232,7 @@ class Principles:
         if isinstance(state, str):
             state = StateSummary(said=(state,) if state else ())
         # Without the agent's own names, tools go by those that memory has them under.
-        names = ToolNames.of(self._bank.marks(namespace), after, ())
+        names = ToolNames.of(self._bank.mirror.namespace(namespace).marks, after, ())
         moment = Moment(after, names, history, state, environment=environment)
         principles = self.about(after, names, namespace=namespace, environment=environment)
         best = moment.best([principle for principle in principles if moment.agrees(principle, Suggestions())], k)

@@ -15,10 +15,10 @@ from hepm.memory.lots import Lots
 from hepm.types import DEFAULT_NAMESPACE, Object, Trajectory
 
 if TYPE_CHECKING:
-    from hepm.experience.background_distiller import BackgroundDistiller
     from hepm.ingest.pipeline import IngestReport
     from hepm.ingest.prepare import IngestOptions
     from hepm.memory import Memory
+    from hepm.memory.background import BackgroundJobs
     from hepm.memory.journal import Journal, Kept, Stamp
     from hepm.memory.session import Session
     from hepm.memory.trials import Trials
@@ -36,7 +36,7 @@ class Sessions:
         self.journal = journal
         self._memory = memory
         self._guard = guard
-        self._distiller: BackgroundDistiller | None = None
+        self._jobs: BackgroundJobs | None = None
         self._making = Lock()
 
     @property
@@ -132,7 +132,10 @@ class Sessions:
 
     def distill_soon(self, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Count what the runs of a namespace teach on a background thread, as finished sessions do."""
-        self._background.count(namespace)
+        from hepm.experience.counted import count_grown
+
+        lessons = self._memory.lessons
+        self._background.later(lambda: count_grown(lessons, namespace=namespace), key=("count", namespace))
 
     def tidy_soon(self, *, tried: bool, options: IngestOptions | None, namespace: str = DEFAULT_NAMESPACE) -> None:
         """After a session, on that thread: store others that were left behind, and look whether memory harms.
@@ -146,19 +149,18 @@ class Sessions:
             self._background.later(lambda: self.trials.lately(namespace=namespace), key=("trials", namespace))
 
     @property
-    def _background(self) -> BackgroundDistiller:
-        from hepm.experience.background_distiller import BackgroundDistiller
+    def _background(self) -> BackgroundJobs:
+        from hepm.memory.background import BackgroundJobs
 
-        memory = self._memory
         with self._making:
-            if self._distiller is None:
-                self._distiller = BackgroundDistiller(lambda: memory.principles)
-            return self._distiller
+            if self._jobs is None:
+                self._jobs = BackgroundJobs()
+            return self._jobs
 
     def wait_distilled(self) -> None:
         """Wait until the runs of `distill_soon` are distilled. `close` waits too."""
-        if self._distiller is not None:
-            self._distiller.wait()
+        if self._jobs is not None:
+            self._jobs.wait()
 
     # What chance decides
 
@@ -207,5 +209,5 @@ class Sessions:
 
     def close(self) -> None:
         """Wait for the lessons that are being distilled; safe to call twice."""
-        if self._distiller is not None:
-            self._distiller.close()
+        if self._jobs is not None:
+            self._jobs.close()

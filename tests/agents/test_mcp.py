@@ -167,7 +167,7 @@ def test_an_agent_asks_what_failed_here_since_when_why_and_what_worked(tmp_path:
             messages = [wish, called("get_order"), answer, called(tool), *([] if won else [failed])]
             run = from_messages(messages, id=f"run-{number}", success=won)
             desk.ingest(replace(run, ended_at=1_760_000_000.0 + number * 86_400))
-        desk.principles.count()
+        desk.principles.distill()
         asked = {"session_id": "s1", "history": ["get_order"], "state": "Refund a parcel, the glass is broken."}
         with serving(desk) as (_, url):
             found = call_tool(url, "what_failed_here", asked).structured_content

@@ -91,11 +91,11 @@ def test_a_rule_that_runs_do_not_teach_any_more_is_retired_and_comes_back_with_i
     bank.show("live", [id], namespace=NS)
     for name in range(6):
         forget(bank, f"g{name}")
-    bank._mirror.refresh()
+    bank.mirror.refresh()
     Principles(bank).distill(namespace=NS)
     assert rules(bank) == {}
     remember(bank, *good)
-    bank._mirror.refresh()
+    bank.mirror.refresh()
     Principles(bank).distill(namespace=NS)
     assert {*rules(bank)} == {rule}
     assert [one.uses.shown for one in bank.list("principle", namespace=NS)] == [1]

@@ -102,13 +102,13 @@ def test_what_a_person_makes_of_a_pending_lesson_is_told_and_the_lesson_never(me
 
 def test_counting_finds_a_rule_whose_words_somebody_claimed_before_with_the_triples_of_its_own(memory: Memory) -> None:
     memory.ingest(desk_runs())
-    memory.principles.count()
+    memory.principles.distill()
     rules = {stored.row.id: stored.row for stored in memory.lessons.list("principle")}
     assert rules
     memory.lessons.change(LessonChange(drop=list(rules)))
     stolen = [replace(Principle.of(row), triples=(Triple("a", FOLLOWED_BY, "b"),)).row() for row in rules.values()]
     memory.lessons.change(LessonChange(put=[replace(row, retired=PENDING) for row in stolen], imported=True))
-    memory.principles.count()
+    memory.principles.distill()
     assert {stored.row.id: stored.row for stored in memory.lessons.list("principle")} == rules
 
 
@@ -116,7 +116,7 @@ def test_runs_that_did_not_teach_a_lesson_confirm_what_it_advises_and_no_word_mo
     memory: Memory, tmp_path: Path
 ) -> None:
     memory.ingest(desk_runs())
-    memory.principles.count()
+    memory.principles.distill()
     counted = [Principle.of(stored.row) for stored in memory.lessons.list("principle")]
     rule = next(one for one in counted if one.triples and "return_items" in one.text)
     against = Triple("give_up", FAILS_AFTER, rule.conditions.after[0])

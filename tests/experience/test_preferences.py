@@ -359,7 +359,7 @@ def test_a_user_who_is_forgotten_during_a_reflection_stays_forgotten(
     server.replies = [meanwhile]
     done = noted.reflect("ann", said("price first, I said"), namespace=NS, model=model)
     assert (done.outcome, done.notes) == ("forgotten", None)
-    bank._mirror.refresh()
+    bank.mirror.refresh()
     assert noted.notes("ann", namespace=NS) is None
 
 

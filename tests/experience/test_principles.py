@@ -269,7 +269,7 @@ def test_a_pruned_principle_that_is_taught_again_stays_pruned(bank: LessonBank) 
     distill(bank, {"a": "look first"})
     (name,) = [one.row.id for one in bank.lessons(NS).all("principle")]
     used(bank, name, 0, 10)
-    bank._mirror.refresh()
+    bank.mirror.refresh()
     assert [one.id for one in Principles(bank).prune(namespace=NS)] == [name]
     remember(bank, *runs("b"))
     distill(bank, {"b": "look first"})
@@ -334,7 +334,7 @@ def test_a_model_judges_and_no_verdict_is_paid_twice(bank: LessonBank, server: L
         assert paid == asked.budget.used.calls > 0
         for one in list(bank.lessons(NS).all("principle")):
             bank.store.lessons.change(LessonChange(drop=[one.row.id]), {}, namespace=NS)
-        bank._mirror.refresh()
+        bank.mirror.refresh()
         distill(bank, TOLD, ModelJudge(asked), again=True)
     assert len(server.requests) == paid
     assert stored(bank) == {"look before you buy": ["a", "b"], "ask the user": ["c"]}
@@ -430,7 +430,7 @@ def test_a_search_gives_the_most_similar_principles_with_their_scores_and_runs(s
     assert (first.score, first.uses) == (0.5, Uses())
     assert first.examples == Examples((Source("a", 1.0),), ())
     used(searched, first.id, 1, 2)
-    searched._mirror.refresh()
+    searched.mirror.refresh()
     again = searched.lessons(NS).get(first.id)
     assert again is not None
     assert (again.uses.score, again.uses) == (2 / 5, Uses(3, 3, 1))
@@ -479,7 +479,7 @@ def test_a_principle_goes_when_its_score_is_below_3_tenths_after_8_uses(
     distill(bank, {"a": "look first"})
     (name,) = [one.row.id for one in bank.lessons(NS).all("principle")]
     used(bank, name, successes, failures)
-    bank._mirror.refresh()
+    bank.mirror.refresh()
     expected = (successes + 1) / (successes + failures + 2) < 0.3 and successes + failures >= FEWEST_USES
     assert expected is pruned
     assert bool(Principles(bank).prune(namespace=NS)) is pruned
@@ -489,7 +489,7 @@ def test_what_is_pruned_is_not_found_stays_to_be_looked_at_and_may_be_revived(se
     principles = Principles(searched)
     (first, *_) = principles.search("cancelling an order", namespace=NS)
     used(searched, first.id, 0, 2)
-    searched._mirror.refresh()
+    searched.mirror.refresh()
     assert principles.prune(namespace=NS) == []
     (pruned,) = principles.prune(namespace=NS, below=0.3)
     assert (pruned.id, pruned.score) == (first.id, 0.25)

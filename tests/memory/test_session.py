@@ -16,9 +16,10 @@ import pytest
 
 from hepm import Memory, Session, Trajectory, from_messages
 from hepm.errors import InputError, StoreError
+from hepm.experience import counted as counted_module
 from hepm.experience.distilling import DistillReport
+from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Principle
-from hepm.experience.principles import Principles
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.types import BLOCK_END, BLOCK_START, HINT
@@ -251,14 +252,14 @@ def test_a_finish_waits_for_nothing_that_is_computed_from_all_runs(
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Of how many runs each count of rules was."""
     runs: list[int] = []
-    count = Principles.count
+    count = counted_module.learn_by_counting
 
-    def noted(principles: Principles, **about: Any) -> DistillReport:
-        report = count(principles, **about)
+    def noted(bank: LessonBank, **about: Any) -> DistillReport:
+        report = count(bank, **about)
         runs.append(report.runs)
         return report
 
-    monkeypatch.setattr(Principles, "count", noted)
+    monkeypatch.setattr(counted_module, "learn_by_counting", noted)
     return runs
 
 

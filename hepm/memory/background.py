@@ -1,4 +1,4 @@
-"""What can wait until a session has ended: its lessons, counted without a model while the program goes on."""
+"""What can wait until a session has ended, while the program goes on: its lessons, and sessions left behind."""
 
 from __future__ import annotations
 
@@ -9,25 +9,19 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 
 from hepm.errors import HepmError
-from hepm.experience.principles import Principles
 from hepm.graph.mirror.mirror import switching_often
 
 _log = logging.getLogger("hepm")
 
 
-class BackgroundDistiller:
-    """Counts what runs teach, and does what else can wait, on a thread. Threads may share it."""
+class BackgroundJobs:
+    """Does what can wait on a thread. Threads may share it."""
 
-    def __init__(self, principles: Callable[[], Principles]) -> None:
-        self._principles = principles
+    def __init__(self) -> None:
         self._jobs: dict[Hashable, Callable[[], object]] = {}
         self._lock = Lock()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="hepm-distill")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="hepm-jobs")
         self._last: Future[None] | None = None
-
-    def count(self, namespace: str) -> None:
-        """Count a namespace's runs soon."""
-        self.later(lambda: self._principles().count_grown(namespace=namespace), key=("count", namespace))
 
     def later(self, job: Callable[[], object], *, key: Hashable) -> None:
         """Do something soon; of the jobs with one key that wait, the last one."""
