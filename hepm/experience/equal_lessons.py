@@ -15,7 +15,6 @@ from hepm.experience.lessons import (
     read_lesson,
 )
 from hepm.graph.lessons.rows import LessonRow, Source, StoredLesson, Uses
-from hepm.types import ToolName
 
 UNTOLD: Final = "told to no agent"
 # Principles have a kind, experiences a zone and a stage.
@@ -44,11 +43,6 @@ class EqualLessons:
         return self.lessons[0]
 
     @property
-    def evidence(self) -> str:
-        """Such as "10 of 12 runs"; "" if nothing was counted."""
-        return self.lesson.evidence
-
-    @property
     def sources(self) -> tuple[Source, ...]:
         """The runs behind them, each once."""
         every = chain.from_iterable(lesson.row.sources for lesson in self.lessons)
@@ -70,9 +64,9 @@ class EqualLessons:
         return max(uses, key=lambda of_one: (of_one.uses, of_one.shown, of_one.successes))
 
     @property
-    def tools(self) -> tuple[ToolName, ...]:
-        """The tools it is about."""
-        return self.lesson.tools
+    def works(self) -> bool:
+        """Whether it says what works."""
+        return not self.lesson.warns
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -84,15 +78,10 @@ class EqualLessons:
     @property
     def line(self) -> str:
         """The sentence with its evidence, or with why it is held back."""
-        remarks = "; ".join(filter(None, (self.evidence, self.held_back)))
+        remarks = "; ".join(filter(None, (self.lesson.evidence, self.held_back)))
         if not remarks:
             return self.text
         return f"{self.text} ({remarks})"
-
-    @property
-    def works(self) -> bool:
-        """Whether it says what works: principles say it by their kind, experiences by their zone."""
-        return not self.lesson.warns
 
 
 def equal_lessons(lessons: Iterable[StoredLesson]) -> list[EqualLessons]:

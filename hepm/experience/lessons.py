@@ -59,6 +59,7 @@ class Taught:
     __slots__ = ()
     sources: tuple[Source, ...]
     tools: tuple[ToolName, ...]
+    triples: tuple[Triple, ...]
     conditions: Conditions
     distilled_by: str
     tried: int
@@ -151,6 +152,7 @@ class Experience(Taught):
     generation: int = 0
     tried: int = 0
     worked: int = 0
+    triples = ()  # experiences have none
 
     @property
     def text(self) -> str:
@@ -300,7 +302,7 @@ def lesson_key(stored: StoredLesson) -> tuple[object, int]:
     return properties.get("zone") or properties.get("kind"), state_key(words)
 
 
-def is_content(lesson: LessonRow | Principle) -> bool:
+def is_content(lesson: LessonRow | Taught) -> bool:
     """Whether a principle says what a call needs (`hepm.experience.content`), and not which one comes next."""
     return any(triple.predicate in CONTENT for triple in lesson.triples)
 

@@ -125,10 +125,9 @@ class Moment:
     def advice_of(self, lesson: Principle | Experience) -> Advice:
         """What a lesson says to call here, and what not; nothing if it is about another place, or words alone."""
         said: dict[bool, set[ToolName]] = {True: set(), False: set()}
-        if isinstance(lesson, Principle):
-            for call in next_calls(lesson.triples):
-                if self.names.shown(call.after) in self._last:
-                    said[call.advised].add(self.names.shown(call.tool))
+        for call in next_calls(lesson.triples):
+            if self.names.shown(call.after) in self._last:
+                said[call.advised].add(self.names.shown(call.tool))
         return Advice(frozenset(said[True]), frozenset(said[False]))
 
     def concerns(self, lesson: Experience) -> bool:
@@ -241,14 +240,14 @@ class Moment:
 
     def _line(self, lesson: Principle | Experience) -> LessonLine:
         runs = lesson.run_ids
-        if isinstance(lesson, Principle) and is_content(lesson):
-            text = f"{lesson.text} ({lesson.evidence})" if lesson.evidence else lesson.text
+        if is_content(lesson):
+            text = f"{lesson.sentence} ({lesson.evidence})" if lesson.evidence else lesson.sentence
             return LessonLine(text, "", (lesson.id,), runs, sure=1.0)
         # A lesson that nothing counts has only the number of its runs.
         evidence = f"from {count_of(len(runs), 'run')}" if runs else ""
         text = _with_situation(lesson) if self.as_written else lesson.in_own_words
         advice = self.advice_of(lesson)
-        if isinstance(lesson, Principle) and lesson.tried and not self.as_written:
+        if lesson.tried and not self.as_written:
             evidence = ("worked in " if advice.better else "") + lesson.evidence
             # In the agent's own names of its tools.
             if any(advice):

@@ -427,7 +427,7 @@ def _lesson(equal: EqualLessons, replaced: Sequence[StoredLesson]) -> Object:
     for example in reversed(rows[-_EXAMPLES:]):
         if example.kind == "experience":
             examples.append({name: str(example.properties[name]) for name in ("situation", "action", "outcome")})
-    words = [equal.line, *equal.tools, *equal.labels]
+    words = [equal.line, *equal.lesson.tools, *equal.labels]
     for lesson_row in rows:
         words += [lesson_row.id, lesson_row.text, str(lesson_row.properties.get("lesson", ""))]
     for texts in examples:
@@ -437,11 +437,11 @@ def _lesson(equal: EqualLessons, replaced: Sequence[StoredLesson]) -> Object:
         "ids": [each.id for each in rows],
         "kind": row.kind,
         "text": equal.text,
-        "evidence": equal.evidence,
+        "evidence": equal.lesson.evidence,
         "held_back": equal.held_back,
         "labels": equal.labels,
         "examples": examples,
-        "tools": equal.tools,
+        "tools": equal.lesson.tools,
         "runs": len(equal.sources),
         "uses": uses._asdict(),
         "score": round(uses.score, 3),
