@@ -34,6 +34,7 @@ def experience(lesson: str, **changes: object) -> Experience:
         stage="exploration",
         reward=1.0,
         conditions=Conditions(preconditions=("the order is known",)),
+        distilled_by="hand",
     )
     return replace(made, **changes)  # type: ignore[arg-type]
 
