@@ -15,8 +15,9 @@ from hepm.experience.lessons import EXTRACTIVE, Experience, Principle
 from hepm.experience.zones import reward_of
 from hepm.graph.lessons.rows import OUTDATED, Kind, LessonRow
 from hepm.graph.lessons.transaction import Changed, LessonChange
+from hepm.graph.rows import batches
 
-_STORED_AT_ONCE: Final = 256  # lessons and runs together
+_STORED_AT_ONCE: Final = 64  # tasks, or runs that a model answered
 
 
 class Distilled(NamedTuple):
@@ -130,7 +131,8 @@ def distill_into(
     report = DistillReport()
     seen: set[str] = set()
     taught: defaultdict[str, set[str]] = defaultdict(set)  # runs by lesson
-    for batch in _batches(distiller.distill(bank.tasks(step, namespace=namespace, again=again, runs=runs))):
+    tasks = bank.tasks(step, namespace=namespace, again=again, runs=runs)
+    for batch in batches(distiller.distill(tasks), _STORED_AT_ONCE):
         curated = (curate or _as_distilled)(batch)
         # Stored, then marked: a crash between the two distills runs again, and loses none.
         changed = bank.change(LessonChange(put=curated.rows), namespace=namespace) if curated.rows else Changed()
@@ -182,14 +184,3 @@ def _unlink_untaught(
     if retire or unlink:
         bank.change(LessonChange(retire=retire, unlink=unlink), namespace=namespace)
     return len(retire)
-
-
-def _batches(distilled: Iterable[Distilled]) -> Iterator[list[Distilled]]:
-    """Parts of about `_STORED_AT_ONCE` lessons and runs; the last one may be empty."""
-    batch: list[Distilled] = []
-    for one in distilled:
-        batch.append(one)
-        if sum(len(each.lessons) + len(each.runs) for each in batch) >= _STORED_AT_ONCE:
-            yield batch
-            batch = []
-    yield batch

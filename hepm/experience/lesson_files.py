@@ -40,6 +40,7 @@ _BEGIN: Final = re.compile(
 _HEADING: Final = re.compile(r"#+ +(.*?)\s*$")
 # Any bullet of Markdown; hepm writes "- ".
 _ITEM: Final = re.compile(r"[-*+] +(.*)", re.DOTALL)
+_WRAPPED: Final = re.compile(r"\s*\n[ \t]+(?=\S)")
 # At the end of a line: <!-- p-0123abcd 4f5e6d7c {"after": ["get_order"], "call": ["refund"]} -->.
 _ID: Final = re.compile(r"\s*<!-- ([ep]-[0-9a-f]+)(?: ([0-9a-f]{8}))?(?: (\{.*\}))? -->\s*$")
 # "(9 of 10 runs)", "(worked in 12 of 12 runs; …)", "(from 3 runs)", "(by hand)", "(pending)".
@@ -236,24 +237,21 @@ def lines_of_file(text: str, name: str) -> list[LineOfFile]:
     if place is None:
         return []
     works = True
-    items: list[tuple[bool, str]] = []
+    lines: list[LineOfFile] = []
     _, _, body = text[slice(*place)].partition("\n")
-    for line in body.removesuffix(END).splitlines():
+    # What is indented goes on with the line before.
+    for line in _WRAPPED.sub(" ", body.removesuffix(END)).splitlines():
         heading, item = _HEADING.match(line), _ITEM.match(line)
         if heading is not None:
             works = heading[1] != FAILS
         elif item is not None:
-            items.append((works, item[1]))
-        elif items and line.startswith((" ", "\t")):
-            # Indented: the item goes on.
-            under, begun = items[-1]
-            items[-1] = under, f"{begun.rstrip()} {line.strip()}"
+            lines.append(_line_in(item[1].strip().replace("\\_", "_"), works=works))
         elif line.strip() and not _SUMMARY.match(line):
             raise InputError(
                 f'in the lessons of {name}, "{line.strip()[:_SHOWN_CHARS]}" stands outside of a line with a bullet: '
                 "begin it with a hyphen, or move it out of the markers."
             )
-    return [_line_in(whole.strip().replace("\\_", "_"), works=under) for under, whole in items if whole.strip()]
+    return [line for line in lines if line.whole]
 
 
 def _line_in(whole: str, *, works: bool) -> LineOfFile:
