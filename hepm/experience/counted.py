@@ -21,6 +21,7 @@ from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, FOLLOWED_BY, Princi
 from hepm.experience.moment import Advice, advice_sentence
 from hepm.graph.lessons.rows import OUTDATED, PENDING, Answer, LessonRow, Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
+from hepm.graph.rows import LAST_ROW
 from hepm.types import DEFAULT_NAMESPACE, SAID, USER, ToolName, Trajectory
 
 MOST_RUNS: Final = 600
@@ -30,7 +31,6 @@ MOST_RULES: Final = 200
 _WORSE: Final = 3  # tools that one sentence is against
 _SOURCES: Final = 25  # runs of either side that a lesson names
 _GROWN: Final = 0.1  # so many runs more, as a share, until all are counted again: that looks at many of them
-_NEWEST: Final = 2**62  # above every row number
 _COUNTED: Final = "counted"  # the key of a note in the store: how many labelled runs there were
 
 
@@ -42,7 +42,7 @@ def learn_by_counting(bank: LessonBank, *, namespace: str = DEFAULT_NAMESPACE, a
     """
     # Before the runs are read: what comes while they are counted is counted next time.
     labelled = _labelled(bank, namespace)
-    latest = bank.store.latest_runs(namespace=namespace, before=_NEWEST, most=MOST_RUNS)
+    latest = bank.store.latest_runs(namespace=namespace, before=LAST_ROW, most=MOST_RUNS)
     runs = [run for run in bank.runs([row.id for row in latest], namespace=namespace) if run.trusted]
     # Not in the order of arrival: the same runs teach the same.
     runs.sort(key=lambda run: (run.ended_at or 0.0, run.id))

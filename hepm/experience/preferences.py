@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from typing import Final, Literal, TypeAlias
 
 from hepm.errors import (
@@ -25,6 +24,7 @@ from hepm.experience.reflection import picked, recall_question, recalled, reflec
 from hepm.experience.stated_preferences import statements_in
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.graph.lessons.transaction import LessonChange
+from hepm.graph.rows import LAST_ROW, RunFilter
 from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.records import MAX_LABEL
 from hepm.ingest.redact import Redactor
@@ -54,11 +54,11 @@ _COUNTED_AS: Final = {"written": "new", "unchanged": "merged", "refused": "refus
 """The field of a report that counts an outcome."""
 
 
-def runs_of_users(bank: LessonBank, namespace: str) -> list[tuple[str, str]]:
-    """Id and user of every stored run that names one, in order of arrival."""
-    ids = [run for _, _, run in bank.store.runs_by_task(namespace=namespace)]
-    stored = sorted(bank.store.about_runs(ids, namespace=namespace).values(), key=attrgetter("seq"))
-    return [(run.id, run.user) for run in stored if run.user]
+def runs_of_users(bank: LessonBank, namespace: str, user: str | None = None) -> list[str]:
+    """Every stored run that names a user, or one user, in order of arrival."""
+    wanted = RunFilter(user=user)
+    found = bank.store.runs_found(wanted, namespace=namespace, before=LAST_ROW, limit=LAST_ROW)
+    return [run.id for run in reversed(found) if run.user]
 
 
 def unseen(bank: LessonBank, *, namespace: str, again: bool = False) -> Iterator[Trajectory]:
@@ -67,7 +67,7 @@ def unseen(bank: LessonBank, *, namespace: str, again: bool = False) -> Iterator
     if not again:
         done = bank.store.lessons.answered_runs(STEP, namespace=namespace)
     # Listed before the first is read: a model may take hours, and no cursor should stay open so long.
-    waiting = [name for name, _ in runs_of_users(bank, namespace) if name not in done]
+    waiting = [name for name in runs_of_users(bank, namespace) if name not in done]
     for name in waiting:
         for run in bank.runs([name], namespace=namespace):
             if run.trusted:
@@ -227,7 +227,7 @@ class Preferences:
     def forget(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> list[str]:
         """Remove all versions of the notes, and answers about them; ids of the removed. Runs stay, marked as done."""
         _check_user(user)
-        runs = [run for run, of_user in runs_of_users(self._bank, namespace) if of_user == user]
+        runs = runs_of_users(self._bank, namespace, user)
         if runs:
             self._bank.mark_done(STEP, runs, namespace=namespace)
         return self._bank.forget_user(user, namespace=namespace)

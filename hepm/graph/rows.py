@@ -29,6 +29,8 @@ Aliases: TypeAlias = Mapping[ToolName, ToolName]
 """Other names of tools, each with the tool's own name, which is no alias itself."""
 
 
+LAST_ROW: Final = (1 << 63) - 1
+"""After every row number."""
 _GOLDEN: Final = 0.6180339887498949  # 1/phi: its multiples, modulo 1, are spread evenly however many there are
 
 

@@ -10,12 +10,12 @@ from typing import Any, Final
 from hepm.embed import Embedder
 from hepm.errors import NotFoundError
 from hepm.graph.delta import RunRecord
+from hepm.graph.rows import LAST_ROW
 from hepm.graph.store import Store
 from hepm.ingest.formats.hepm import parse_stored, write_run
 from hepm.ingest.outcome import RunVerdict
 from hepm.ingest.pipeline import embed_texts, replay_with
 from hepm.ingest.prepare import exclude, run_of
-from hepm.memory.latest import LAST_ROW
 from hepm.types import DEFAULT_NAMESPACE, DISTRUSTED, OUTCOME_BY, REMOVED, Outcome, Trajectory
 
 # Runs in memory, and labels of one transaction.

@@ -7,13 +7,13 @@ from contextlib import suppress
 from typing import Final
 
 from hepm.errors import StoreDamagedError
+from hepm.graph.rows import LAST_ROW
 from hepm.graph.store import Store
 from hepm.ingest.formats.hepm import parse_stored
 from hepm.types import Trajectory
 
 LATEST_RUNS: Final = 1_000
 """Runs that are read for a report or for advice."""
-LAST_ROW: Final = (1 << 63) - 1  # after every row number
 _READ_AT_ONCE: Final = 50
 
 

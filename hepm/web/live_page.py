@@ -30,9 +30,8 @@ from hepm.experience.lessons import Notes
 from hepm.experience.likeness import request_of
 from hepm.graph.lessons.rows import PENDING, StoredLesson
 from hepm.graph.mirror.mirror import switching_often
-from hepm.graph.rows import RunFilter
+from hepm.graph.rows import LAST_ROW, RunFilter
 from hepm.ingest.formats.hepm import parse_stored
-from hepm.memory.latest import LAST_ROW
 from hepm.report.receipts import monday_of, week_of
 from hepm.report.report import Report
 from hepm.text import cut

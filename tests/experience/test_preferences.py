@@ -418,7 +418,7 @@ def test_forgetting_a_user_leaves_none_of_their_words_in_any_table(tmp_path: Pat
 
 
 def test_stored_runs_are_reflected_on_once_each_in_order_of_arrival(preferences: Preferences, bank: LessonBank) -> None:
-    remember(bank, session("s1", "Answer in German."), session("b1", "No emojis please.", user="bob"))
+    remember(bank, session("s1", "Answer in German."), session("b1", "No emojis please.", user="bob", success=None))
     remember(bank, session("s2", "Answer in French."), session("n1", "Keep it short.", user=""))
     assert preferences.reflect_all(namespace=NS) == DistillReport(runs=3, new=3)
     assert (lines(preferences), lines(preferences, "bob")) == (["Answer in French."], ["No emojis please."])

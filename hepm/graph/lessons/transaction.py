@@ -143,7 +143,8 @@ class LessonTransaction:
         for row in put.values():
             if row.id in known:
                 stored = known[row.id].row
-                both = _merged(stored, row)
+                again = stored.retired == OUTDATED and row.live and not change.imported
+                both = _merged(_taught_again(stored) if again else stored, row)
                 if both is None:
                     refused.append(row.id)
                 elif both != stored:
@@ -188,7 +189,8 @@ class LessonTransaction:
     ) -> int:
         """See `LessonStore.carry`."""
         changed = self.change(LessonChange(put=lessons, imported=True), vectors)
-        self.report_outcomes(dict(reported))
+        before = self._reported([report.run for report in reported])
+        self.report_outcomes({run: success for run, success in reported if before.get(run) != success})
         self.show(exposures)
         self.put_answers(answers)
         return len(changed.new)
@@ -238,7 +240,7 @@ class LessonTransaction:
         before = self._reported(list(outcomes))
         changed = {run: success for run, success in outcomes.items() if before.get(run) != success}
         self._write.write("put_told_outcomes", [{"run": run, "success": changed[run]} for run in changed])
-        return self.record_outcomes(changed)
+        return self.record_outcomes(outcomes)
 
     def forget_from(self, runs: Sequence[str]) -> bool:
         """Delete what was learned from runs, shown in them and asked about them; whether any lesson was touched."""
@@ -331,12 +333,14 @@ def _each_once(rows: Iterable[LessonRow]) -> dict[str, LessonRow]:
     return by_id
 
 
+def _taught_again(outdated: LessonRow) -> LessonRow:
+    """A lesson that its runs taught no more, live again without them; a run whose words it is in stays."""
+    words = tuple(source for source in outdated.sources if source.words)
+    return replace(outdated, sources=words, retired="", retired_by="")
+
+
 def _merged(stored: LessonRow, row: LessonRow) -> LessonRow | None:
     """A stored lesson with the runs and counts of another one of the same id; None if they are not the same lesson."""
-    if stored.retired == OUTDATED and row.live:
-        # Taught again, by these runs alone; a run whose words it is in stays.
-        words = tuple(source for source in stored.sources if source.words)
-        stored = replace(stored, sources=words, retired="", retired_by="")
     # What searches compare of an experience is no part of its id, and changed once.
     same_text = row.kind == "experience" or stored.text == row.text
     if not same_text or (stored.kind, stored.user) != (row.kind, row.user):
