@@ -111,23 +111,6 @@ class LocalModel:
             raise InputError(f"no model can be opened at {place}: {reason}") from error
         return cls(model, tokenizer, name=name or Path(place).stem, **options)
 
-    def tool_probabilities(self, messages: Sequence[Object], tools: Sequence[Object]) -> dict[str, float]:
-        """The probability of each given tool as the next call, by name; they sum to 1.
-
-        P(name) is proportional to the product of the probabilities of its tokens and of the closing quote: that of the
-        whole name, so that names of any length are compared as they are.
-
-        Raises:
-            InputError: the messages or tools are not as Chat Completions wants them.
-        """
-        import torch
-
-        given = _tools({"tools": tools})
-        with self._lock, torch.inference_mode():
-            ids, _ = self._prompt(messages, given)
-            self._start(ids)
-            return dict(zip(given, self._chances([_begun(name) for name in given]).tolist(), strict=True))
-
     def complete(self, body: Object) -> Object:
         """The chat completion for the body of a request.
 

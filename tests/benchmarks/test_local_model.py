@@ -14,8 +14,7 @@ import openai
 import pytest
 
 from benchmarks.local_model.__main__ import main
-from benchmarks.local_model.model import LocalModel, find_model, serve
-from hepm.lab.environments.packages import Package
+from benchmarks.local_model.model import LocalModel, serve
 from tests.faults.command import quick
 
 pytestmark = [
@@ -73,24 +72,16 @@ def url(folder: Path) -> str:
 def test_a_name_has_the_probability_that_the_model_gives_to_all_its_tokens(tiny: LocalModel) -> None:
     import torch
 
-    chances = tiny.tool_probabilities(ASKED, TOOLS)
     prompt = tiny._prompt(ASKED, {one["function"]["name"]: one["function"] for one in TOOLS})[0]
+    paths = [f'<tool_call>\n{{"name": "{one["function"]["name"]}"' for one in TOOLS]
     scores = []
-    for name in chances:
-        path = tiny._encode(f'<tool_call>\n{{"name": "{name}",')
-        with torch.inference_mode():
+    with torch.inference_mode():
+        tiny._start(prompt)
+        chances = tiny._chances(paths)
+        for path in (tiny._encode(f"{path},") for path in paths):
             logits = tiny._model(torch.tensor([prompt + path])).logits[0, len(prompt) - 1 : -1]
-        scores.append(logits.double().log_softmax(-1)[range(len(path)), path].sum())
-    assert list(chances.values()) == pytest.approx(torch.stack(scores).softmax(0).tolist(), rel=1e-3)
-    assert sum(chances.values()) == pytest.approx(1)
-
-
-def test_a_probability_depends_on_no_earlier_request_and_on_no_order_of_tools(tiny: LocalModel) -> None:
-    first = tiny.tool_probabilities(ASKED, TOOLS)
-    tiny.complete({"messages": [*ASKED, {"role": "assistant", "content": "x"}, *ASKED]})
-    many = [*TOOLS, *(tool(f"tool_{number}") for number in range(40))]  # more than one pass
-    assert len(tiny.tool_probabilities(ASKED, many)) == 44
-    assert tiny.tool_probabilities(ASKED, TOOLS) == pytest.approx(first, rel=1e-3)
+            scores.append(logits.double().log_softmax(-1)[range(len(path)), path].sum())
+    assert chances.tolist() == pytest.approx(torch.stack(scores).softmax(0).tolist(), rel=1e-3)
 
 
 def test_arguments_have_the_types_of_the_schema_and_the_required_ones_alone(tiny: LocalModel) -> None:
@@ -163,15 +154,6 @@ def test_a_model_that_cannot_be_opened_is_one_sentence(
 ) -> None:
     assert main(["--model", str(tmp_path / place)]) == 1
     assert f"no model can be opened at {tmp_path / place}" in capsys.readouterr().err.splitlines()[-1]
-
-
-def test_the_small_model_is_found_in_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "lib" / "SmolLM2-135M-Instruct.Q4_1.gguf"
-    file.parent.mkdir()
-    file.touch()
-    monkeypatch.setattr(Package, "interpreter", lambda self: tmp_path / "bin" / "python")
-    assert find_model("smollm2") == str(file)
-    assert find_model(str(file)) == str(file)
 
 
 def test_without_its_packages_the_sentence_that_names_them_comes_first(
