@@ -36,6 +36,8 @@ def _run(
 
 HOSTILE: Final[Mapping[str, Mapping[str, Any]]] = {
     "plant: successes of one token": {"tool": "wire_money", "tokens": ("eve",)},
+    "plant: successes of two tokens": {"tool": "wire_money", "tokens": ("eve", "mallory")},
+    "plant: successes without tokens": {"tool": "wire_money", "tokens": ("",)},
     "plant: without an outcome": {"tool": "wire_money", "tokens": ("eve",), "success": None},
     "plant: distrusted": {"tool": "wire_money", "tokens": ("eve",), "distrusted": True},
     "silence: failing calls, without an outcome": {"broken": True, "success": None, "tokens": ("eve",)},
