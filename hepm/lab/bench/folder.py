@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
@@ -159,20 +159,20 @@ class Folder:
                 self._db.execute("ROLLBACK")
                 raise
 
+    def _rows(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        with self._lock:
+            return self._db.execute(query, values).fetchall()
+
     def answer(self, key: Key, number: int, body: Object) -> Object | None:
         """The recorded completion to a run's request; None if there is none, or if the run now asks another thing."""
-        where = "arm = ? AND task = ? AND trial = ?"
-        with self._lock:
-            rows = self._db.execute(f"SELECT request, answer FROM answers WHERE {where} AND number = ?", (*key, number))
-            row = rows.fetchone()
-            if row is None:
-                return None
-            request, answer = row
+        of_run = "FROM answers WHERE arm = ? AND task = ? AND trial = ? AND number"
+        for request, answer in self._rows(f"SELECT request, answer {of_run} = ?", (*key, number)):
             if request == _digest(body):
                 return json.loads(answer)
-            # The answers after it were given on another course, too.
-            self._db.execute(f"DELETE FROM answers WHERE {where} AND number >= ?", (*key, number))
-            return None
+            with self._writing() as db:
+                # The answers after it were given on another course, too.
+                db.execute(f"DELETE {of_run} >= ?", (*key, number))
+        return None
 
     def add_answer(self, key: Key, number: int, body: Object, answer: Object, usage: Usage) -> None:
         """Record an answer with what it took; it survives a kill from then on."""
@@ -183,21 +183,16 @@ class Folder:
 
     def usage(self, key: Key) -> Usage:
         """What the recorded answers of a run took."""
-        with self._lock:
-            rows = self._db.execute(
-                "SELECT usage FROM answers WHERE arm = ? AND task = ? AND trial = ?", key
-            ).fetchall()
+        rows = self._rows("SELECT usage FROM answers WHERE arm = ? AND task = ? AND trial = ?", key)
         return sum((Usage(**json.loads(stored)) for [stored] in rows), Usage())
 
     def asked(self) -> tuple[dict[str, Usage], Usage]:
         """What all recorded answers took: those of conversations by arm, with its users, and those to questions."""
-        with self._lock:
-            answers = self._db.execute("SELECT arm, usage FROM answers").fetchall()
-            questions = self._db.execute("SELECT answer FROM questions").fetchall()
         by_arm: defaultdict[str, Usage] = defaultdict(Usage)
-        for arm, usage in answers:
+        for arm, usage in self._rows("SELECT arm, usage FROM answers"):
             by_arm[arm.partition(",")[0]] += Usage(**json.loads(usage))
-        return by_arm, sum((Usage(**json.loads(stored)["usage"]) for [stored] in questions), Usage())
+        questions = [json.loads(answer)["usage"] for [answer] in self._rows("SELECT answer FROM questions")]
+        return by_arm, sum((Usage(**usage) for usage in questions), Usage())
 
     def adopt(self, other: Path, keys: Collection[Key]) -> None:
         """Take over runs of another folder with their answers, and its answers to questions; none where it is empty."""
@@ -223,10 +218,8 @@ class Folder:
 
     def runs(self) -> dict[Key, Ended]:
         """The finished runs."""
-        with self._lock:
-            rows = self._db.execute("SELECT * FROM runs ORDER BY arm, task, trial").fetchall()
         runs: dict[Key, Ended] = {}
-        for arm, task, trial, facts_json, run in rows:
+        for arm, task, trial, facts_json, run in self._rows("SELECT * FROM runs ORDER BY arm, task, trial"):
             facts = json.loads(facts_json)
             facts["usage"] = Usage(**facts["usage"])
             for name in ("moves", "hints", "memory_s", "lessons", "entropies"):
@@ -237,11 +230,9 @@ class Folder:
 
     def note(self, name: str) -> Any:
         """What was noted under a name; None if nothing was."""
-        with self._lock:
-            row = self._db.execute("SELECT value FROM settings WHERE name = ?", (name,)).fetchone()
-        if row is None:
-            return None
-        return json.loads(row[0])
+        for [value] in self._rows("SELECT value FROM settings WHERE name = ?", (name,)):
+            return json.loads(value)
+        return None
 
     def add_note(self, name: str, value: Any) -> None:
         """Note how far the work came, as JSON; it survives a kill from then on."""
@@ -257,13 +248,10 @@ class Folder:
 
     def get(self, key: str) -> PaidAnswer | None:
         """The answer to a `Question`, as a `Ledger` gives it."""
-        with self._lock:
-            row = self._db.execute("SELECT answer FROM questions WHERE key = ?", (key,)).fetchone()
-        if row is None:
-            return None
-        answer = json.loads(row[0])
-        answer["usage"] = Usage(**answer["usage"])
-        return PaidAnswer(**answer)
+        for [stored] in self._rows("SELECT answer FROM questions WHERE key = ?", (key,)):
+            answer = json.loads(stored)
+            return PaidAnswer(**answer | {"usage": Usage(**answer["usage"])})
+        return None
 
     def put(self, key: str, answer: PaidAnswer) -> None:
         """Record the answer to a `Question`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from itertools import product
+from itertools import islice, product, zip_longest
 from math import inf
 from typing import TYPE_CHECKING, Final
 
@@ -206,13 +206,15 @@ def _overhead(report: BenchReport) -> Table:
 def _side_by_side(reference: str, arm: str, what: str, change: ChangedTask) -> Table:
     hint = f"memory said: {_cut(change.hint)}" if change.hint else "memory said nothing"
     table = bare_table(f"{what} with {arm}: {change.task}, from step {change.step + 1}, where {hint}")
-    cells: list[Text] = []
-    for heading, moves in ((reference, change.without), (arm, change.with_memory)):
+    for heading in (reference, arm):
         table.add_column(heading, ratio=1, overflow="fold")
-        steps = [_cut(step) for step in moves[:_SHOWN_STEPS]]
+    sides = (change.without, change.with_memory)
+    for pair in islice(zip_longest(*sides, fillvalue=""), _SHOWN_STEPS):
         # Text, not str: brackets in a call would be read as markup.
-        cells.append(Text("\n".join(steps + [CUT] * (len(moves) > _SHOWN_STEPS))))
-    table.add_row(*cells)
+        table.add_row(*[Text(_cut(step)) for step in pair])
+    cut = [CUT * (len(moves) > _SHOWN_STEPS) for moves in sides]
+    if any(cut):
+        table.add_row(*cut)
     return table
 
 

@@ -196,14 +196,12 @@ def _calls_of(messages: Sequence[Mapping[str, Any]]) -> tuple[tuple[ToolName, ..
 def _hint_in(messages: Sequence[Mapping[str, Any]]) -> tuple[list[ToolName], list[ToolName]]:
     """The tools that a hint names, and those that it warns of, in the first message or the last."""
     text = f"{messages[0]['content']}\n{messages[-1]['content']}"
-    # "Suggested next tools: refund, ship; close_ticket: failed in 10 of 10 ..."
-    named = re.findall(rf"^{HINT}([^;\n]*)(.*)", text, re.MULTILINE)
-    failed = re.findall(rf"^{FAILED_HINT}(.*)", text, re.MULTILINE)
     hinted: list[ToolName] = []
     avoided: list[ToolName] = []
-    for tools, warnings in named:
-        hinted += re.findall(r"\w+", tools)
-        avoided += re.findall(r"; (\w+)", warnings)
-    for warnings in failed:
-        avoided += re.findall(r"(?:^|, )(\w+)", warnings)
+    # "Suggested next tools: refund, ship; close_ticket: failed in 10 of 10 ..."
+    for start, tools, warnings in re.findall(rf"^({HINT}|{FAILED_HINT})([^;\n]*)(.*)", text, re.MULTILINE):
+        if start == HINT:
+            hinted += re.findall(r"\w+", tools)
+        warned = warnings if start == HINT else tools + warnings
+        avoided += re.findall(r"(?:^|[,;] )(\w+)", warned)
     return hinted, avoided
