@@ -69,9 +69,13 @@ def examine(
             return damaged
     header = store.header
     with TemporaryDirectory(prefix="hepm-doctor-") as folder:
-        beside = SQLiteStore(Path(folder), counting=header.counting, states_per_move=header.states_per_move)
+        beside = SQLiteStore(
+            Path(folder),
+            counting=header.counting,
+            states_per_move=header.states_per_move,
+            success_from=header.success_from,
+        )
         with closing(beside):
-            beside.set_success_from(header.success_from, lambda write: None)
             vectors = _Vectors(header.dimensions)
             return [
                 *_add_runs(store, beside, namespace, replay, vectors, on_progress),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import lru_cache, partial
@@ -196,28 +196,18 @@ class Store(Backend):
         """
         if not 0 < success_from <= 1:
             raise InputError(f"a reward from which on runs succeed is above 0 and at most 1, not {success_from:g}.")
-        return sum(
-            map(
-                len,
-                self.set_success_from(success_from, partial(read_rewards, success_from=success_from, replay=replay)),
-            )
-        )
 
-    def set_success_from(self, reward: float, work: Callable[[Transaction], T]) -> list[T]:
-        """Name the reward from which on runs are successes, and do `work` in every namespace, in one transaction.
-
-        Nothing, if the runs are read by it already. A server may run `work` again.
-        """
-
-        def work_on_all(of: Callable[[str], Transaction]) -> list[T]:
+        def work(of: Callable[[str], Transaction]) -> int:
             memory = of("")
-            if memory.header.success_from == reward:
-                return []
-            results = [work(of(namespace)) for namespace in _namespaces(memory)]
-            memory.set_header(success_from=float(reward))
-            return results
+            if memory.header.success_from == success_from:
+                return 0
+            changed = 0
+            for namespace in _namespaces(memory):
+                changed += len(read_rewards(of(namespace), success_from, replay))
+            memory.set_header(success_from=float(success_from))
+            return changed
 
-        return self.write_all(work_on_all)
+        return self.write_all(work)
 
     def set_embedder(self, name: str, dimensions: int) -> None:
         """Name the embedder; every stored vector is dropped, as it belongs to the former one."""
@@ -473,13 +463,9 @@ class Store(Backend):
         best = np.argsort(-cosines, kind="stable")[:limit]
         return [(batch.rows[index], float(cosines[index])) for index in best]
 
-    def iter_states(self, *, namespace: str, after: Collection[ToolName] | None = None) -> Iterator[StateRow]:
-        """The states that kept their text, by id; only those after some tools if given. Lazy."""
-        if after is None:
-            rows = self.iterate("states", namespace=namespace)
-        else:
-            rows = self.read("states_after_tools", namespace=namespace, tools=sorted(after))
-        return map(self._state, rows)
+    def iter_states(self, *, namespace: str) -> Iterator[StateRow]:
+        """The states that kept their text, by id; lazy."""
+        return map(self._state, self.iterate("states", namespace=namespace))
 
     def iter_held_states(self, *, namespace: str) -> Iterator[tuple[StateRow, bool, bytes | None]]:
         """All states by id, whether each kept its text, and its vector as stored; lazy."""

@@ -7,7 +7,7 @@ that of runs which always used the tool's own name.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -73,27 +73,15 @@ class ToolNames:
 
 
 def with_own_names(run: Trajectory, aliases: Aliases) -> Trajectory:
-    """The run as if its agent had used each tool's own name; itself if no alias is in it."""
-    if not aliases or not _names_any(run, aliases):
+    """The run as if its agent had used each tool's own name."""
+    if not aliases:
         return run
-
     turns: list[Turn] = []
     for turn in run.turns:
         calls = [replace(call, name=aliases.get(call.name, call.name)) for call in turn.calls]
         hinted = [aliases.get(name, name) for name in turn.hinted]
         turns.append(replace(turn, calls=tuple(calls), hinted=tuple(hinted)))
     return replace(run, turns=tuple(turns))
-
-
-def _names_any(run: Trajectory, tools: Container[ToolName]) -> bool:
-    for turn in run.turns:
-        for call in turn.calls:
-            if call.name in tools:
-                return True
-        for name in turn.hinted:
-            if name in tools:
-                return True
-    return False
 
 
 def add_alias(
@@ -119,7 +107,7 @@ def add_alias(
         raise InputError(f"{alias!r} is another name of {before[alias]!r}: remove it there with --undo first.")
     # Aliases of the alias become aliases of the tool.
     moved = {alias, *_aliases_of(alias, before)}
-    _recount(write, moved, {**before, **dict.fromkeys(moved, own)}, replay)
+    _recount(write, moved, own, {**before, **dict.fromkeys(moved, own)}, replay)
     # Known as a tool so far, with calls or a description.
     former = rows.get(alias)
     if former is not None:
@@ -160,7 +148,6 @@ def _merge_tool(write: Transaction, former: ToolRow, own: ToolName, *, rename: b
     parameters = cast("Mapping[str, Any]", json.loads(former.parameters))
     delta.describe(Tool(own, former.description, parameters), former.described_at)
     write.apply(delta, {})
-    write.mark_tools([(former.name, False, ())])
     write.drop_tool(former.name)
     if rename and former.retired:
         write.mark_tools([(own, True, _aliases_of(own, write.aliases))])
@@ -172,7 +159,7 @@ def remove_alias(write: Transaction, alias: ToolName, replay: RecordParser) -> N
     if alias not in write.aliases:
         raise InputError(f"{alias!r} is not another name of any tool in {write.namespace!r}.")
     after = {name: own for name, own in write.aliases.items() if name != alias}
-    _recount(write, {alias}, after, replay)
+    _recount(write, {alias}, write.aliases[alias], after, replay)
 
 
 def retire(write: Transaction, tool: ToolName, *, retired: bool) -> None:
@@ -203,20 +190,23 @@ def _aliases_of(tool: ToolName, aliases: Aliases) -> list[ToolName]:
     return sorted(alias for alias, own in aliases.items() if own == tool)
 
 
-def _recount(write: Transaction, names: Iterable[ToolName], after: Aliases, replay: RecordParser) -> None:
-    """Count the runs that name a tool under these aliases: as before without them, and then with the new ones."""
-    names = sorted(names)
+def _recount(
+    write: Transaction, names: Collection[ToolName], own: ToolName, after: Aliases, replay: RecordParser
+) -> None:
+    """Count the runs that use one of these names under other aliases, of which only those of the tool `own` differ."""
     by_number: dict[int, StoredRun] = {}
-    for name in names:
+    for name in sorted(names):
         # A run may name several of them: each is counted again once.
         by_number.update((run.seq, run) for run in write.runs_naming(name))
     held = list(by_number.values())
     retract_runs(write, [run for run in held if run.counted], replay)
     # From here on the transaction reads records with the new names.
-    before, write.aliases = write.aliases, after
-    changed = _owners_changed(before, after)
-    _mark_owners(write, changed)
-
+    write.aliases = after
+    delta = Delta()
+    delta.describe(Tool(own))  # it may be known by its aliases alone
+    write.apply(delta, {})
+    retired = any(row.retired for row in write.tools() if row.name == own)
+    write.mark_tools([(own, retired, _aliases_of(own, after))])
     parsed, vectors = read_each([run.record for run in held], replay, after, success_from=write.header.success_from)
     pairs: list[tuple[StoredRun, RunRecord]] = []
     counted: list[RunRecord] = []
@@ -227,33 +217,8 @@ def _recount(write: Transaction, names: Iterable[ToolName], after: Aliases, repl
                 counted.append(run)
     write.restate_runs(pairs)
     write.apply(Delta.of(counted), vectors)
-    write.lessons.relink({*names, *changed})
+    write.lessons.relink({*names, own})
     write.note_change(everything=True)
-
-
-def _owners_changed(before: Aliases, after: Aliases) -> set[ToolName]:
-    """The tools that gained or lost an alias."""
-    changed: set[ToolName] = set()
-    for alias in before.keys() | after.keys():
-        if before.get(alias) == after.get(alias):
-            continue
-        for aliases in (before, after):
-            if alias in aliases:
-                changed.add(aliases[alias])
-    return changed
-
-
-def _mark_owners(write: Transaction, tools: Collection[ToolName]) -> None:
-    """Set the aliases of tools, of which some may be known by their aliases alone."""
-    delta = Delta()
-    for tool in tools:
-        delta.describe(Tool(tool))
-    write.apply(delta, {})
-    retired = {row.name: row.retired for row in write.tools()}
-    marks: list[tuple[ToolName, bool, list[ToolName]]] = []
-    for tool in sorted(tools):
-        marks.append((tool, retired.get(tool, False), _aliases_of(tool, write.aliases)))
-    write.mark_tools(marks)
 
 
 def what_changed(row: ToolRow) -> str:

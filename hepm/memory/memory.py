@@ -775,8 +775,8 @@ class Memory:
     ) -> nx.DiGraph[Any]:
         """The graph as a NetworkX graph to read: of this moment, and the same object until something changes.
 
-        It is made of what suggestions read, and a later one shares with it what did not change. To change it, copy it:
-        `nx.DiGraph(memory.graph())`.
+        It is made of what suggestions read, and a later one shares with it the steps that did not change. To change
+        it, copy it: `nx.DiGraph(memory.graph())`.
 
         Labels, types and properties are those of docs/reference/graph-model.md: a node has its `label`, an edge its
         `type`. A tool is a node by its name, any other a pair of label and id.

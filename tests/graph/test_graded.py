@@ -83,20 +83,25 @@ def test_another_threshold_counts_every_run_again_in_all_namespaces(memory: Memo
     assert counts(memory, "one") == (6, 3, 1)
 
 
-def test_a_threshold_is_changed_in_all_namespaces_or_in_none(memory: Memory, store: Store) -> None:
+def test_a_threshold_is_changed_in_all_namespaces_or_in_none(
+    memory: Memory, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for namespace in ("one", "two"):
         memory.ingest(mixed(), namespace=namespace)
     revision = store.header.revision
     seen: list[str] = []
 
-    def stops(write: Transaction) -> None:
+    def stops(write: Transaction, *_: object) -> list[str]:
         seen.append(write.namespace)
         write.set_counted("all", False)
         if len(seen) == 2:
             raise RuntimeError("killed")
+        return []
 
-    with pytest.raises(RuntimeError):
-        store.set_success_from(0.4, stops)
+    with monkeypatch.context() as patched:
+        patched.setattr("hepm.graph.store.read_rewards", stops)
+        with pytest.raises(RuntimeError):
+            reread(store, 0.4)
     assert seen == ["one", "two"]
     assert (store.header.success_from, store.header.revision) == (0.7, revision)
     assert [memory.examine(namespace=name) for name in seen] == [[], []]

@@ -167,7 +167,6 @@ OF_THE_WHOLE_STORE = {
     "runs_a_batch",
     "damage",
     "read_rewards",
-    "set_success_from",
     "settle_upgrade",
     "upgraded_from",
 }

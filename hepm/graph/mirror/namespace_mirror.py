@@ -118,18 +118,16 @@ class NamespaceMirror:
         self._tool_ids: dict[ToolName, int] = {}
         self.tool_names: list[ToolName] = []
         self._lock = threading.Lock()
-        self._followers: dict[object, Follower] = {}
+        self._follower: Follower | None = None
         self.changes = self.removals = 0
-        self._read_anew = 0  # the change that said nothing of which tools
-        self._touched: dict[ToolName, int] = {}  # the latest change of each tool
         self._snapshot = self._read()
 
     def follower(self, make: Callable[[NamespaceMirror], F]) -> F:
         """What `make` computes from the runs; made when it is first asked for, and then kept up to date."""
         with self._lock:
-            if make not in self._followers:
-                self._followers[make] = make(self)
-            return cast(F, self._followers[make])
+            if self._follower is None:
+                self._follower = make(self)
+            return cast(F, self._follower)
 
     @cached_property
     def networkx(self) -> NetworkXMirror:
@@ -151,23 +149,37 @@ class NamespaceMirror:
 
     def _read_ahead(self, now: _Snapshot, tools: Collection[ToolName]) -> None:
         """Read what else a snapshot of a whole memory holds of some tools."""
-        now.drifts |= self.store.drifts(sorted(tools), namespace=self.name)
+        now.drifts |= self._read_drifts(sorted(tools))
         now.refusals = self._read_refusals()
-        for tool in tools:
-            if tool not in now.states:
-                now.states[tool] = self._extended(tool)
+        now.states |= self._read_states([tool for tool in tools if tool not in now.states])
+
+    def _read_rows(self, tools: Sequence[ToolName]) -> dict[ToolName, Rows]:
+        """The outgoing edges of tools, by target."""
+        none: dict[ToolName, Rows] = {tool: [] for tool in tools}
+        return none | _by_source(self.store.edges(namespace=self.name, sources=tools))
+
+    def _read_drifts(self, tools: Sequence[ToolName]) -> dict[ToolName, Drift | None]:
+        return dict.fromkeys(tools) | self.store.drifts(tools, namespace=self.name)
+
+    def _read_states(self, tools: Sequence[ToolName]) -> dict[ToolName, StateBlock]:
+        return {tool: self._extended(tool) for tool in tools}
+
+    def _read_missing(
+        self,
+        known: dict[ToolName, T],
+        tools: Sequence[ToolName],
+        read: Callable[[Sequence[ToolName]], Mapping[ToolName, T]],
+    ) -> None:
+        """Add to what is known of some tools what was not read yet, if the store answers."""
+        missing = [tool for tool in tools if tool not in known]
+        if missing:
+            known.update(self._read_if_reachable(lambda: read(missing)) or {})
 
     def _rows(self, snapshot: _Snapshot, source: ToolName) -> Sequence[tuple[Any, ...]]:
         """The outgoing edges of a tool, by target."""
-        rows = snapshot.rows.get(source)
-        if rows is None:
-            if snapshot.all_rows:
-                return ()
-            rows = self._read_if_reachable(lambda: self.store.edges(namespace=self.name, sources=[source]))
-            if rows is None:
-                return ()
-            snapshot.rows[source] = rows
-        return rows
+        if not snapshot.all_rows:
+            self._read_missing(snapshot.rows, [source], self._read_rows)
+        return snapshot.rows.get(source, ())
 
     def _read_if_reachable(self, read: Callable[[], T]) -> T | None:
         """What the store answers; None if it does not."""
@@ -196,18 +208,11 @@ class NamespaceMirror:
     def drifts(self, tools: Sequence[ToolName]) -> dict[ToolName, Drift]:
         """Those of the tools that fail now and did not before. None of which errors are not recorded."""
         snapshot = self._snapshot
-        missing = [tool for tool in tools if tool not in snapshot.drifts]
-        if missing:
-            read: dict[ToolName, Drift | None] | None = {}
-            if not snapshot.whole:
-                read = self._read_if_reachable(lambda: self.store.drifts(missing, namespace=self.name))
-            if read is None:
-                return {}
-            for tool in missing:
-                snapshot.drifts[tool] = read.get(tool)  # also that it has none: it is not read again
+        if not snapshot.whole:
+            self._read_missing(snapshot.drifts, tools, self._read_drifts)
         drifts: dict[ToolName, Drift] = {}
         for tool in tools:
-            drift = snapshot.drifts[tool]
+            drift = snapshot.drifts.get(tool)
             if drift is not None:
                 drifts[tool] = drift
         return drifts
@@ -276,15 +281,9 @@ class NamespaceMirror:
         from hepm.graph.mirror.nearest import StateBlock
 
         snapshot = self._snapshot
-        block = snapshot.states.get(tool)
-        if block is None:
-            if snapshot.whole:
-                return StateBlock()
-            block = self._read_if_reachable(lambda: self._extended(tool))
-            if block is None:
-                return StateBlock()
-            snapshot.states[tool] = block
-        return block
+        if not snapshot.whole:
+            self._read_missing(snapshot.states, [tool], self._read_states)
+        return snapshot.states.get(tool) or StateBlock()
 
     def tool_id(self, tool: ToolName) -> int:
         """The number of a tool in state blocks; assigned on first use."""
@@ -320,34 +319,24 @@ class NamespaceMirror:
 
     def follow(self, changes: Sequence[RevisionChange]) -> None:
         """Read again what later revisions changed; idempotent. What is computed from runs waits for `update`."""
-        now = self.changes + 1
         if any(change.sources is None for change in changes):
             self._snapshot = self._read()
-            self._read_anew = now
         else:
             self._snapshot = self._followed(changes)
-            for change in changes:
-                self._touched.update(dict.fromkeys(change.sources or (), now))
         self.removals += any(change.removed for change in changes)
-        self.changes = now
-        for follower in list(self._followers.values()):
-            follower.follow(changes)
-
-    def touched_since(self, changes: int) -> set[ToolName] | None:
-        """The tools whose edges or states changed after so many changes; None if any may have."""
-        if changes < self._read_anew:
-            return None
-        return {tool for tool, changed in self._touched.copy().items() if changed > changes}
+        self.changes += 1
+        if self._follower is not None:
+            self._follower.follow(changes)
 
     @property
     def behind(self) -> bool:
         """Whether `update` has anything to do."""
-        return any(follower.behind for follower in list(self._followers.values()))
+        return self._follower is not None and self._follower.behind
 
     def update(self, *, anew: bool = True, defer: bool = False) -> None:
         """Let what is computed from the runs know what changed (see `Follower.update`)."""
-        for follower in list(self._followers.values()):
-            follower.update(anew=anew, defer=defer)
+        if self._follower is not None:
+            self._follower.update(anew=anew, defer=defer)
 
     def _followed(self, changes: Sequence[RevisionChange]) -> _Snapshot:
         touched: set[ToolName] = set()
@@ -368,7 +357,7 @@ class NamespaceMirror:
         # In one statement, however many tools changed: many processes may follow one server.
         if all_rows or self.store.remote:  # else they are read when they are next asked for
             read_at_once = sorted(touched if all_rows else touched & rows.keys())
-            now.rows |= _by_source(self.store.edges(namespace=self.name, sources=read_at_once))
+            now.rows |= self._read_rows(read_at_once)
         for tool in touched & states.keys():
             now.states[tool] = self._extended(tool, None if tool in rewritten else states[tool])
         if now.whole:

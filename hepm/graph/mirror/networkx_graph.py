@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
@@ -50,8 +50,6 @@ class NetworkXMirror:
     def __init__(self, mirror: NamespaceMirror) -> None:
         self._mirror = mirror
         self._next: dict[ToolName, tuple[float, Rows, _Outgoing]] = {}
-        # As of which change of the mirror; and the nodes by id, each with the tools before it.
-        self._states: tuple[int, dict[int, tuple[Sequence[ToolName], _Node]]] = -1, {}
         self.at = lru_cache(maxsize=2)(self._make)
 
     def _make(self, revision: int, labels: frozenset[str], c: float, lessons: LessonMirror) -> nx.DiGraph[Any]:
@@ -82,7 +80,7 @@ class NetworkXMirror:
         if "Tool" in labels:
             yield from self._tools(c)
         if "State" in labels:
-            yield from self._kept_states()
+            yield from map(_state_node, self._mirror.store.iter_states(namespace=self._mirror.name))
         for kind in KINDS:
             if LABELS[kind] in labels:
                 yield from self._lessons(kind, lessons)
@@ -95,23 +93,6 @@ class NetworkXMirror:
                 values = tool._asdict() | {"aliases": tool.aliases or None, "changed_at": tool.changed_at or None}
                 values["retired"] = "by hand" if tool.retired else None
                 yield tool.name, _attributes("Tool", values), self._steps(tool.name, rows.get(tool.name, []), c)
-
-    def _kept_states(self) -> list[_Node]:
-        """The nodes of all states, by id; only those after tools that changed are read again."""
-        mirror = self._mirror
-        changes = mirror.changes
-        kept_at, kept = self._states
-        touched = mirror.touched_since(kept_at)
-        if touched is None:
-            kept = {}
-        elif touched:
-            kept = {id: state for id, state in kept.items() if touched.isdisjoint(state[0])}
-        if touched != set():
-            for state in mirror.store.iter_states(namespace=mirror.name, after=touched):
-                kept[state.id] = state.sources, _state_node(state)
-            kept = dict(sorted(kept.items()))
-        self._states = changes, kept
-        return [node for _, node in kept.values()]
 
     def _lessons(self, kind: Kind, lessons: LessonMirror) -> Iterator[_Node]:
         aliases = self._mirror.marks.aliases

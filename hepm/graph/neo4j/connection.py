@@ -245,7 +245,6 @@ def uid(*parts: str) -> str:
 
 _BY_UID: Final[Mapping[str, tuple[str, str]]] = {
     "edges_from": ("sources", "tool"),
-    "states_after_tools": ("tools", "tool"),
     "find_lessons": ("ids", "lesson"),
     "derived_labels": ("ids", "run"),
     "about_runs": ("ids", "run"),

@@ -509,12 +509,6 @@ SELECT s.id, s.sources, s.targets, s.success, s.key, s.count, s.seen, s.trajecto
 FROM state s LEFT JOIN vector v ON v.state = s.id
 WHERE s.namespace = :namespace AND s.summary IS NOT NULL ORDER BY s.id;
 
--- name: states_after_tools
-SELECT s.id, s.sources, s.targets, s.success, s.key, s.count, s.seen, s.trajectory, s.step, s.summary
-FROM (SELECT DISTINCT a.state FROM json_each(:tools) j CROSS JOIN state_after a
-      ON a.namespace = :namespace AND a.tool = j.value) a
-CROSS JOIN state s ON s.id = a.state WHERE s.summary IS NOT NULL;
-
 -- name: held_states
 -- NOT INDEXED reads the table in order; through an index, all rows would be sorted.
 SELECT s.id, s.sources, s.targets, s.success, s.key, s.count, s.seen, s.trajectory, s.step, s.summary, v.embedding

@@ -66,7 +66,8 @@ class SQLiteStore(Store):
 
     Args:
         path: The file, made if missing; or a folder, which then holds `memory.hepm`.
-        counting, states_per_move: For a new store (see `Header`); None takes what it was made with, or "all".
+        counting, states_per_move, success_from: For a new store (see `Header`); a counting of None takes what it was
+            made with, or "all".
     """
 
     remote = False
@@ -74,7 +75,14 @@ class SQLiteStore(Store):
     """Fewer would write the pages of the indexes oftener: at 500 a run costs 1.4 times as much in a large store as in a
     small one, at 2,000 1.1 times."""
 
-    def __init__(self, path: Path, *, counting: Counting | None = None, states_per_move: int = 256) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        counting: Counting | None = None,
+        states_per_move: int = 256,
+        success_from: float = SUCCESS_FROM,
+    ) -> None:
         self.path = path / FILE_NAME if path.is_dir() else path
         self._statements = load_statements()
         self._connections = Connections(self.path)
@@ -82,7 +90,7 @@ class SQLiteStore(Store):
             first: dict[str, object] = {"embedder": "", "dimensions": 0, "revision": 0, "counting": counting or "all"}
             with self._connections.writing() as db:
                 if not db.execute(self._statements["meta"]).fetchall():  # another process may have been first
-                    first |= {"states_per_move": states_per_move, "success_from": SUCCESS_FROM}
+                    first |= {"states_per_move": states_per_move, "success_from": success_from}
                     db.executemany(self._statements["set_meta"], _meta_rows(first))
         self._check_counting(counting, str(self.path))
 
