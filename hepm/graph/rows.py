@@ -95,10 +95,10 @@ class Known(NamedTuple):
 def known_runs(rows: Callable[..., Iterable[Sequence[Any]]], ids: Sequence[str]) -> dict[str, Known]:
     """Those of the ids that are stored; `rows` reads a named statement."""
     known: dict[str, Known] = {}
-    for run_id, digest, success, *_ in rows("find_runs", ids=list(ids)):
+    for run_id, digest, success, *_ in rows("find_runs", runs=list(ids)):
         known[run_id] = Known(digest, as_bool(success))
     if known:
-        for (run_id,) in rows("derived_labels", ids=list(known)):
+        for (run_id,) in rows("derived_labels", runs=list(known)):
             known[run_id] = known[run_id]._replace(derived=True)
     return known
 

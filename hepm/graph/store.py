@@ -338,7 +338,7 @@ class Store(Backend):
 
     def about_runs(self, ids: Sequence[str], *, namespace: str) -> dict[str, RunAbout]:
         """What is told of those of the runs that are stored, by id."""
-        rows = self.read("about_runs", namespace=namespace, ids=ids)
+        rows = self.read("about_runs", namespace=namespace, runs=ids)
         return {about.id: about for about in map(_run_about, rows)}
 
     def runs_found(self, wanted: RunFilter, *, namespace: str, before: int, limit: int) -> list[RunAbout]:
@@ -359,7 +359,7 @@ class Store(Backend):
 
     def tokens_of(self, ids: Sequence[str], *, namespace: str) -> dict[str, str]:
         """The names of the tokens that recorded stored runs at a server, by id; without runs that none recorded."""
-        return dict(self.read("tokens_of", namespace=namespace, ids=ids))
+        return dict(self.read("tokens_of", namespace=namespace, runs=ids))
 
     def latest_records(
         self,
@@ -377,7 +377,7 @@ class Store(Backend):
 
     def records_of(self, ids: Sequence[str], *, namespace: str) -> dict[str, str]:
         """Records of those of the runs that are stored, by id."""
-        return dict(self.read("records_of", namespace=namespace, ids=ids))
+        return dict(self.read("records_of", namespace=namespace, runs=ids))
 
     def iter_runs(self, *, namespace: str) -> Iterator[HeldRun]:
         """Every stored run in order of arrival, whole; lazy."""

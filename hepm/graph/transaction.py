@@ -236,7 +236,7 @@ class Transaction(ABC):
 
     def held(self, ids: Sequence[str]) -> list[StoredRun]:
         """Those of the runs that are stored, by id."""
-        return self.stored(self.rows("stored_runs", ids=list(ids)))
+        return self.stored(self.rows("stored_runs", runs=list(ids)))
 
     def select(self, selection: Selection) -> list[StoredRun]:
         """The stored runs that match, by id."""
@@ -246,7 +246,7 @@ class Transaction(ABC):
 
     def records_of(self, ids: Iterable[str]) -> list[str]:
         """The records of stored runs."""
-        return [record for _, record in self.rows("records_of", ids=list(ids))]
+        return [record for _, record in self.rows("records_of", runs=list(ids))]
 
     def set_counted(self, run: str, counted: bool) -> None:
         """Set whether a stored run counts."""

@@ -98,7 +98,7 @@ class LessonStore:
 
     def get(self, ids: Sequence[str], *, namespace: str) -> list[StoredLesson]:
         """Those of the ids that are stored, in order of arrival."""
-        return stored_lessons(self._store.read("find_lessons", namespace=namespace, ids=ids))
+        return stored_lessons(self._store.read("find_lessons", namespace=namespace, lessons=ids))
 
     def live_and_shown(self, *, namespace: str) -> tuple[int, int]:
         """How many experiences and principles searches find, and how many of these were ever shown."""

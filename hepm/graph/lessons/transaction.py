@@ -97,20 +97,20 @@ class LessonTransaction:
         distinct = list(dict.fromkeys(ids))
         if not distinct:
             return {}
-        stored = stored_lessons(self._write.rows("find_lessons", ids=distinct))
+        stored = stored_lessons(self._write.rows("find_lessons", lessons=distinct))
         return {lesson.row.id: lesson for lesson in stored}
 
     def _outcomes(self, runs: Iterable[str]) -> dict[str, bool | None]:
         """Outcomes of stored runs by id; runs that are not stored are left out."""
         outcomes: dict[str, bool | None] = {}
-        for run, _, success, *_ in self._write.rows("find_runs", ids=list(runs)):
+        for run, _, success, *_ in self._write.rows("find_runs", runs=list(runs)):
             outcomes[run] = as_bool(success)
         return outcomes
 
     def _reported(self, runs: Sequence[str]) -> dict[str, bool]:
         """Outcomes that were reported of runs, by id; runs without one are left out."""
         outcomes: dict[str, bool] = {}
-        for run, success in self._write.rows("told_outcomes_of", runs=runs):
+        for run, success in self._write.rows("told_outcomes_of", in_runs=runs):
             outcomes[run] = bool(success)
         return outcomes
 
@@ -118,7 +118,7 @@ class LessonTransaction:
         """What was shown in runs."""
         if not self._write.shown:
             return []
-        return exposures_of(self._write.rows("showings_in", runs=runs))
+        return exposures_of(self._write.rows("showings_in", in_runs=runs))
 
     def change(self, change: LessonChange, vectors: Mapping[str, Float32Array]) -> Changed:
         """See `LessonStore.change`."""

@@ -23,7 +23,7 @@ from hepm.errors import (
 from hepm.graph.delta import StateMove, StatePlace
 from hepm.graph.neo4j.login import Login
 from hepm.graph.rows import Float32Array, no_text
-from hepm.types import START, ToolName
+from hepm.types import START
 
 if TYPE_CHECKING:
     import neo4j
@@ -243,47 +243,37 @@ def uid(*parts: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
-_BY_UID: Final[Mapping[str, tuple[str, str]]] = {
-    "edges_from": ("sources", "tool"),
-    "find_lessons": ("ids", "lesson"),
-    "derived_labels": ("ids", "run"),
-    "about_runs": ("ids", "run"),
-    "tokens_of": ("ids", "run"),
-    "find_runs": ("ids", "run"),
-    "records_of": ("ids", "run"),
-    "stored_runs": ("ids", "run"),
-    "find_answers": ("keys", "answer"),
-    "showings_in": ("runs", "showing"),
-    "told_outcomes_of": ("runs", "showing"),
+_LISTS: Final[Mapping[str, str]] = {
+    "runs": "run",
+    "in_runs": "showing",
+    "lessons": "lesson",
+    "keys": "answer",
+    "tools": "tool",
+    "sources": "tool",
 }
-"""Statements that find nodes by uids, with the name of the list that these replace and the kind of node."""
+"""Lists of names among the values of a statement, with the kind of node; the statement finds the nodes by `uids`."""
 
 
-def bound(name: str, space: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of a named statement in a namespace."""
+def bound(space: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of a statement in a namespace: its values, and the keys of the nodes that they name."""
     parameters: dict[str, Any] = {"space": space, "start": START, **values}
-    if name == "latest_outcomes":
-        tools: Sequence[ToolName] = parameters.pop("tools")
-        parameters["rows"] = [{"tool": tool, "tool_uid": uid(space, "tool", tool)} for tool in tools]
-    if name == "shortest_and_counted":
-        parameters["task_uid"] = uid(space, parameters.pop("environment"), parameters.pop("task"))
-    if name == "runs_holding":
-        parameters["edge"] = uid(space, "edge", parameters.pop("source"), parameters.pop("target"))
-    if name == "outcomes_of_tool":
-        parameters["tool_uid"] = uid(space, "tool", parameters.pop("tool"))
-    if name in ("latest_on_edges", "evidence"):
-        rows: list[dict[str, object]] = []
-        for number, (source, target) in enumerate(parameters.pop("edges")):
-            edge = {"edge": uid(space, "edge", source, target), "source": source, "target": target, "at": number}
-            rows.append({**edge, "source_uid": uid(space, "tool", source), "target_uid": uid(space, "tool", target)})
-        parameters["rows"] = rows
-    if name == "states_at":
-        places: Sequence[StatePlace] = parameters.pop("places")
-        parameters["uids"] = [state_uid(space, place) for place in places]
-    if name in _BY_UID:
-        parameter, kind = _BY_UID[name]
-        ids = dict.fromkeys(parameters.pop(parameter))
-        parameters["uids"] = [uid(space, kind, id) for id in ids]
+    for name in _LISTS.keys() & values.keys():
+        names = list(dict.fromkeys(values[name]))
+        parameters[name] = names
+        parameters["uids"] = [uid(space, _LISTS[name], each) for each in names]
+    if "places" in values:
+        parameters["uids"] = [state_uid(space, place) for place in values["places"]]
+    if "tool" in values and values["tool"] is not None:
+        parameters["tool_uid"] = uid(space, "tool", values["tool"])
+    if values.get("task"):
+        parameters["task_uid"] = uid(space, values["environment"] or "", values["task"])
+    if "source" in values:
+        parameters["edge"] = uid(space, "edge", values["source"], values["target"])
+    rows: list[dict[str, object]] = []
+    for number, (source, target) in enumerate(values.get("edges", ())):
+        edge = {"edge": uid(space, "edge", source, target), "source": source, "target": target, "at": number}
+        rows.append({**edge, "source_uid": uid(space, "tool", source), "target_uid": uid(space, "tool", target)})
+    parameters["rows"] = rows
     return parameters
 
 

@@ -142,7 +142,7 @@ class Neo4jStore(Store):
 
     def read(self, name: str, /, *, namespace: str, **values: Any) -> list[tuple[Any, ...]]:
         """The rows of `hepm/cypher/store/NAME.cypher`, sorted as an embedded store sorts them."""
-        rows = self._connection.read(name, **bound(name, uid(namespace), values))
+        rows = self._connection.read(name, **bound(uid(namespace), values))
         if name in _SORTED:
             rows.sort()
         return rows
@@ -172,7 +172,7 @@ class Neo4jStore(Store):
         """New states are found by an index of ids, all states by the links of the tool."""
         if newer_than:
             return self._batch(self.read("new_states_after", namespace=namespace, tool=tool, newer_than=newer_than))
-        return self._batch(self.read("states_after", namespace=namespace, uid=uid(uid(namespace), "tool", tool)))
+        return self._batch(self.read("states_after", namespace=namespace, tool=tool))
 
     def close(self) -> None:
         """Close the driver."""
@@ -249,7 +249,7 @@ class Neo4jTransaction(Transaction):
 
     def rows(self, name: str, /, **values: Any) -> list[tuple[Any, ...]]:
         """The rows of a named statement; nodes are found by hashes of the names in `values`."""
-        return rows_of(self.send(name, **bound(name, self.space, values)))
+        return rows_of(self.send(name, **bound(self.space, values)))
 
     def write(self, name: str, /, rows: Iterable[Mapping[str, object]] = ({},)) -> None:
         """Send a named statement for some rows at a time, without waiting for the server."""

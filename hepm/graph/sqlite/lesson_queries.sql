@@ -19,7 +19,7 @@ WHERE namespace = :namespace AND live = 1 AND kind IN ('experience', 'principle'
 -- name: find_lessons
 SELECT seq, id, record, shown, uses, successes,
        CASE WHEN length(embedding) = 2 * (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'dimensions') THEN embedding END
-FROM lesson WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids)) ORDER BY seq;
+FROM lesson WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:lessons)) ORDER BY seq;
 
 -- name: held_lessons
 SELECT id, record, user, live,
@@ -81,7 +81,7 @@ SELECT run, lesson, success FROM showing WHERE namespace = :namespace ORDER BY r
 
 -- name: showings_in
 SELECT run, lesson, success FROM showing
-WHERE namespace = :namespace AND run IN (SELECT value FROM json_each(:runs)) ORDER BY run, lesson;
+WHERE namespace = :namespace AND run IN (SELECT value FROM json_each(:in_runs)) ORDER BY run, lesson;
 
 -- name: put_showings
 -- The uses of lessons follow (see `schema_16.sql`).
@@ -95,7 +95,7 @@ DELETE FROM showing WHERE namespace = :namespace AND run = :run;
 SELECT run, success FROM told_outcome WHERE namespace = :namespace ORDER BY run;
 
 -- name: told_outcomes_of
-SELECT run, success FROM told_outcome WHERE namespace = :namespace AND run IN (SELECT value FROM json_each(:runs));
+SELECT run, success FROM told_outcome WHERE namespace = :namespace AND run IN (SELECT value FROM json_each(:in_runs));
 
 -- name: put_told_outcomes
 INSERT OR REPLACE INTO told_outcome (namespace, run, success) VALUES (:namespace, :run, :success);

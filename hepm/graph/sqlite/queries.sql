@@ -68,12 +68,12 @@ FROM (SELECT (SELECT count(*) FROM trajectory WHERE namespace = :namespace AND s
 
 -- name: find_runs
 SELECT id, digest, success, seq FROM trajectory
-WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids));
+WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:runs));
 
 -- name: derived_labels
 -- Those of the ids with the tag OUTCOME_BY. In a record the tags come before the turns.
 SELECT id FROM trajectory
-WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids))
+WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:runs))
   AND instr(substr(record, 1, instr(record, '"turns":[')), '"hepm:outcome-by":') > 0;
 
 -- name: last_run
@@ -145,7 +145,7 @@ WHERE namespace = :namespace
 
 -- name: stored_runs
 SELECT seq, id, environment, task, success, steps, counted, record FROM trajectory
-WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids));
+WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:runs));
 
 -- name: records
 SELECT id, record, counted FROM trajectory WHERE namespace = :namespace ORDER BY seq;
@@ -195,11 +195,11 @@ WHERE namespace = :namespace AND seq < :before
 ORDER BY seq DESC LIMIT :limit;
 
 -- name: records_of
-SELECT id, record FROM trajectory WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids));
+SELECT id, record FROM trajectory WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:runs));
 
 -- name: about_runs
 SELECT seq, id, environment, task, model, user, success, steps, ended_at, substr(said, 1, 600) FROM trajectory
-WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids));
+WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:runs));
 
 -- name: runs_found
 -- Runs stored before a row, the latest first. A part that is not given matches everything.
@@ -229,7 +229,7 @@ SELECT DISTINCT model FROM (
 
 -- name: tokens_of
 SELECT id, token FROM trajectory
-WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids)) AND token <> '';
+WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:runs)) AND token <> '';
 
 -- name: runs_holding
 -- Labelled runs on an edge with one of the texts in their sequence, or all of them if no text is given.
