@@ -17,7 +17,7 @@ from parts.measured import about
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.faults.killing import KINDS, Killer
+from tests.faults.killing import JOBS, Killer
 
 
 def main() -> None:
@@ -29,8 +29,8 @@ def main() -> None:
     kinds: dict[str, object] = {}
     lost = 0
     with tempfile.TemporaryDirectory() as folder:
-        for number, kind in enumerate(KINDS):
-            share = options.kills // len(KINDS) + (number < options.kills % len(KINDS))
+        for number, kind in enumerate(JOBS):
+            share = options.kills // len(JOBS) + (number < options.kills % len(JOBS))
             tally = Killer(kind, Path(folder), seed=options.seed).kill(share)
             kinds[kind] = {
                 "kills": tally.kills,

@@ -118,12 +118,6 @@ def test_a_misuse_gets_a_sentence(store: Path, arguments: list[str], said: str, 
     assert "Traceback" not in done.err
 
 
-def test_a_store_that_is_not_there_is_the_users_mistake(tmp_path: Path):
-    done = hepm("environments", "--store", str(tmp_path / "none.hepm"))
-    assert done.code == 2
-    assert "there is no memory at" in done.err
-
-
 def test_cut_rows_are_told_on_stderr(store: Path):
     done = asked(store, "UNWIND range(1, 9) AS n RETURN n", "--limit", "3", "--json")
     assert json.loads(done.out)["rows"] == [{"n": 1}, {"n": 2}, {"n": 3}]

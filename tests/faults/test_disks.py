@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hepm.errors import HepmError, StoreError
+from hepm.errors import StoreError
 from hepm.memory import Memory
 from tests.faults.command import Answer, hepm, one_sentence, quick
 from tests.faults.content import Content, content_of
@@ -74,13 +74,6 @@ def test_a_full_disk_stops_an_ingest_with_a_sentence_and_what_was_stored_stays(
     assert "no room" in sentence
     assert exported(store, under).startswith(before)
     assert hepm("doctor", "--store", store, under=under).out == "all is well\n"
-
-
-def test_a_store_that_cannot_be_made_for_lack_of_room_is_told_in_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / "runs.jsonl").write_bytes(lines(records(5)))
-    with files_limited_to(8):
-        answer = quick("ingest", tmp_path / "runs.jsonl", "--store", tmp_path / "new.hepm")
-    assert "no room" in one_sentence(answer)
 
 
 def test_an_export_to_a_full_disk_leaves_no_half_file_behind(store: Path, tmp_path: Path) -> None:
@@ -215,11 +208,6 @@ def test_a_truncated_store_is_told_in_a_sentence(store: Path, share: float) -> N
         assert_told_or_right(answer)
 
 
-def test_a_store_cut_in_half_is_not_taken_for_a_good_one(store: Path) -> None:
-    os.truncate(store, store.stat().st_size // 8192 * 4096)
-    assert "store" in one_sentence(quick("doctor", "--store", store))
-
-
 def test_random_bytes_in_the_middle_of_a_store_give_sentences(store: Path) -> None:
     draw = random.Random(0)
     content = bytearray(store.read_bytes())
@@ -255,23 +243,3 @@ def test_a_torn_log_costs_only_what_was_never_acknowledged_whole(store: Path, tm
 
 def assert_holds(left: Content, before: Content) -> None:
     assert set(before.records) <= set(left.records)
-
-
-def test_a_log_full_of_noise_is_passed_over(store: Path) -> None:
-    before = content_of(store)
-    Path(f"{store}-wal").write_bytes(os.urandom(50_000))
-    assert quick("doctor", "--store", store).out == "all is well\n"
-    assert content_of(store) == before
-
-
-def look_at_everything(store: Path) -> None:
-    with Memory.open(store, speak="weighed") as memory:
-        memory.suggest("tool_1", state="order")
-        list(memory.export())
-        memory.examine()
-
-
-def test_every_error_of_a_broken_store_is_one_of_ours_in_python_too(store: Path) -> None:
-    os.truncate(store, store.stat().st_size // 2)
-    with pytest.raises(HepmError):
-        look_at_everything(store)

@@ -84,19 +84,6 @@ def shared_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nearest, "_CHUNK_ROWS", 100)
 
 
-@pytest.mark.usefixtures("small_chunks")
-@pytest.mark.parametrize("piece", [3, 50])
-def test_answers_do_not_depend_on_where_chunks_end(piece: int):
-    vectors = dense(50)
-    targets = [[i % 7, i % 3] for i in range(50)]
-    block = StateBlock()
-    for start in range(0, 50, piece):
-        block.extend(vectors[start : start + piece], targets[start : start + piece])
-    query = dense(1, seed=5)[0]
-    assert np.allclose(block.similarities(query), vectors @ query, atol=1e-6)
-    assert dict(block.best(query)) == pytest.approx(by_hand(vectors, targets, query), abs=1e-6)
-
-
 def test_a_tool_whose_states_all_point_away_is_still_answered():
     vector = dense(1)
     found = block_of(-vector, [[3]]).best(vector[0])
@@ -206,11 +193,3 @@ def test_tools_as_similar_as_the_last_of_the_best_are_named_too():
     for count in (60, 703):
         block = block_of(vectors[:count], targets[:count])
         assert [one.target for one in block.best(vectors[0], most=1)] == [2, 4, 7]
-
-
-@pytest.mark.usefixtures("shared_chunks")
-def test_among_tools_that_no_state_votes_for_there_is_no_best():
-    for count in (60, 900):
-        block = block_of(sparse(count, 64), [[i % 3] for i in range(count)])
-        assert block.best(sparse(1, 64, seed=1)[0], most=2, among=[3, 77]) == []
-        assert block.best(sparse(1, 64, seed=1)[0], most=2, among=[]) == []

@@ -25,7 +25,6 @@ from hepm.errors import (
 from hepm.graph.neo4j.connection import OLDEST, Connection, check_version
 from hepm.graph.neo4j.login import Login
 from hepm.graph.neo4j.store import Neo4jStore
-from hepm.graph.open_store import is_address
 from tests.faults.command import quick
 from tests.neo4j_server import Neo4jServer
 from tests.runs import trajectory
@@ -105,11 +104,6 @@ def test_a_server_that_is_too_old_is_refused(agent: str) -> None:
         check_version(agent, "bolt://old:7687")
 
 
-@pytest.mark.parametrize("agent", ["Neo4j/5.26.30", "Neo4j/2026.08.1", "Neo4j/5.27-aura", "another server"])
-def test_a_server_that_is_new_enough_or_tells_no_version_is_taken(agent: str) -> None:
-    check_version(agent, "bolt://new:7687")
-
-
 def test_a_store_of_a_newer_hepm_or_of_a_much_older_one_is_refused(server: Neo4jServer) -> None:
     store = Neo4jStore(login(server))
     for version in (8, 99):
@@ -146,13 +140,6 @@ def test_the_database_of_an_address_goes_before_that_of_the_environment(monkeypa
     monkeypatch.setenv("NEO4J_DATABASE", "other")
     assert Login.from_environment("neo4j://db.example.com/sales").database == "sales"
     assert Login.from_environment("neo4j://db.example.com").database == "other"
-
-
-def test_addresses_are_told_from_paths() -> None:
-    assert is_address("neo4j+s://db.example.com/sales")
-    assert not any(map(is_address, ["runs.hepm", "C://runs", "neo4j", "./bolt", "http://localhost"]))
-    assert Login.from_environment("neo4j://db.example.com/sales").database == "sales"
-    assert Login.from_environment("neo4j://db.example.com/sales").uri == "neo4j://db.example.com"
 
 
 def test_no_password_is_logged_however_much_is_logged(

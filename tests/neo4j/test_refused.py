@@ -41,23 +41,6 @@ def test_no_statement_is_refused_by_aura_a_cluster_or_community_edition() -> Non
     assert {file.stem: faults for file in FILES if (faults := faults_of(file.read_text()))} == {}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "CALL dbms.listConfig() YIELD name RETURN name",
-        "LOAD CSV FROM 'file:///x.csv' AS row RETURN row",
-        "SHOW TRANSACTIONS",
-        "CREATE CONSTRAINT x FOR (t:Tool) REQUIRE t.name IS NOT NULL",
-        "CREATE CONSTRAINT x FOR (t:Tool)\nREQUIRE (t.space, t.name) IS NODE KEY",
-        "RETURN apoc.text.join(['a'], ',')",
-        "call db.listLocks() yield mode return mode",
-        "ALTER DATABASE neo4j SET ACCESS READ ONLY",
-    ],
-)
-def test_a_statement_that_is_refused_somewhere_is_found(text: str) -> None:
-    assert faults_of(text)
-
-
 def test_statements_with_transactions_of_their_own_are_sent_outside_of_one() -> None:
     (rule,) = LISTS["managed"]
     alone = [file.stem for file in FILES if re.search(rule, body(file.read_text()), re.IGNORECASE)]
