@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from hepm.graph.delta import Delta, Edge, RunRecord, StateMove, StatePlace, StateSeen, key_texts
-from hepm.graph.lessons.rows import LessonRow
+from hepm.graph.lessons.rows import LessonRow, to_record
 from hepm.graph.lessons.transaction import LessonTransaction
 from hepm.graph.rows import (
     Aliases,
@@ -93,10 +93,6 @@ class Transaction(ABC):
         """Set fields of the header."""
 
     @abstractmethod
-    def put_lessons(self, rows: Sequence[LessonRow], vectors: Mapping[str, Float32Array]) -> None:
-        """Insert or rewrite lessons, with vectors by text; their uses stay."""
-
-    @abstractmethod
     def note_change(self, *, everything: bool = False) -> None:
         """Write the journal entry from which mirrors learn what to read again."""
 
@@ -110,6 +106,23 @@ class Transaction(ABC):
         """
 
     # What is written once, over named statements
+
+    def lesson_row(self, row: LessonRow, vector: Float32Array | None) -> dict[str, Any]:
+        """What a store keeps of a lesson."""
+        return {
+            "lesson": row.id,
+            "kind": row.kind,
+            "user": row.user,
+            "live": row.live,
+            "record": to_record(row),
+            "runs": [source.run for source in row.sources],
+            **row.prior._asdict(),
+            "vector": None if vector is None else to_bytes(vector),
+        }
+
+    def put_lessons(self, rows: Sequence[LessonRow], vectors: Mapping[str, Float32Array]) -> None:
+        """Insert or rewrite lessons, with vectors by text; their uses stay."""
+        self.write("put_lessons", [self.lesson_row(row, vectors.get(row.text)) for row in rows])
 
     def run_row(self, run: RunRecord) -> dict[str, Any]:
         """What a store keeps beside the record of a run."""

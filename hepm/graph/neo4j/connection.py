@@ -261,8 +261,8 @@ def bound(space: str, values: Mapping[str, Any]) -> dict[str, Any]:
         names = list(dict.fromkeys(values[name]))
         parameters[name] = names
         parameters["uids"] = [uid(space, _LISTS[name], each) for each in names]
-    if "places" in values:
-        parameters["uids"] = [state_uid(space, place) for place in values["places"]]
+    if "places" in values:  # which the driver cannot send
+        parameters["uids"] = [state_uid(space, place) for place in parameters.pop("places")]
     if "tool" in values and values["tool"] is not None:
         parameters["tool_uid"] = uid(space, "tool", values["tool"])
     if values.get("task"):

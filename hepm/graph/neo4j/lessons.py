@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 from hepm.graph.lessons.rows import LessonRow
-from hepm.graph.neo4j.connection import uid
 from hepm.graph.rows import Aliases
 
 LINKS: Final = (
@@ -35,8 +34,3 @@ def links_of(row: LessonRow, aliases: Aliases) -> dict[str, Any]:
 def notes_link_of(row: LessonRow) -> dict[str, str]:
     """The user of notes, and the notes that they revise: the last ones are preferred."""
     return {"lesson": row.id, "parent": row.parents[0].id if row.parents else "", "user": row.user}
-
-
-def lesson_columns(row: LessonRow, namespace: str) -> dict[str, object]:
-    """The properties of a lesson's node that derive from its record."""
-    return {**row.columns, "namespace": namespace, "space": uid(namespace)}

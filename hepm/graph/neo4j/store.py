@@ -12,7 +12,7 @@ from hepm.cypher import migrations, statement
 from hepm.cypher.model import EDGE_SUMMARIES, Result
 from hepm.errors import StoreDamagedError
 from hepm.graph.delta import RunRecord, StateMove
-from hepm.graph.lessons.rows import LessonRow, to_record
+from hepm.graph.lessons.rows import LessonRow
 from hepm.graph.neo4j.connection import (
     ROWS,
     VECTOR_ROWS,
@@ -25,7 +25,7 @@ from hepm.graph.neo4j.connection import (
     to_floats,
     uid,
 )
-from hepm.graph.neo4j.lessons import LINKS, lesson_columns, links_of, notes_link_of
+from hepm.graph.neo4j.lessons import LINKS, links_of, notes_link_of
 from hepm.graph.rows import (
     Counting,
     Float32Array,
@@ -302,27 +302,17 @@ class Neo4jTransaction(Transaction):
             keyed["embedding"] = None if vector is None else to_floats(from_bytes(vector))
         return keyed
 
+    def lesson_row(self, row: LessonRow, vector: Float32Array | None) -> dict[str, Any]:
+        """The properties of a lesson's node; the first ones are those of a new one."""
+        self._last_lesson += 1
+        values = super().lesson_row(row, vector)
+        first = {"seq": self._last_lesson, **row.prior._asdict(), "score": row.prior.score}
+        place = {"namespace": self.namespace, "space": self.space}
+        return {**values, "first": first, "properties": {**row.columns, **place, "record": values["record"]}}
+
     def put_lessons(self, rows: Sequence[LessonRow], vectors: Mapping[str, Float32Array]) -> None:
         """Write the nodes of lessons, and link them anew to runs, tools, lessons, users and concepts."""
-        if not rows:
-            return
-        known = self.lessons.get(row.id for row in rows)
-        nodes: list[dict[str, object]] = []
-        for row in rows:
-            # A lesson that is put again keeps its place in the order of arrival.
-            if row.id not in known:
-                self._last_lesson += 1
-            vector = vectors.get(row.text)
-            nodes.append(
-                {
-                    "lesson": row.id,
-                    "kind": row.kind,
-                    "first": {"seq": self._last_lesson, **row.prior._asdict(), "score": row.prior.score},
-                    "properties": {**lesson_columns(row, self.namespace), "record": to_record(row)},
-                    "vector": None if vector is None else to_bytes(vector),
-                }
-            )
-        self.write("put_lessons", nodes)
+        super().put_lessons(rows, vectors)
         links = [links_of(row, self.aliases) for row in rows]
         for statement_name in LINKS:
             self.write(statement_name, links)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hepm.errors import StoreDamagedError
 from hepm.graph.delta import RunRecord
-from hepm.graph.lessons.rows import LessonRow, to_record
 from hepm.graph.rows import (
     Counting,
     Float32Array,
@@ -246,25 +245,6 @@ class SQLiteTransaction(Transaction):
 
     def set_header(self, **values: object) -> None:
         self.write("set_meta", _meta_rows(values))
-
-    def put_lessons(self, rows: Sequence[LessonRow], vectors: Mapping[str, Float32Array]) -> None:
-        """Store lessons, in place of those with their ids; `vectors` are those of their texts."""
-        values: list[dict[str, object]] = []
-        for row in rows:
-            vector = vectors.get(row.text)
-            values.append(
-                {
-                    "lesson": row.id,
-                    "kind": row.kind,
-                    "user": row.user,
-                    "live": row.live,
-                    "record": to_record(row),
-                    "runs": [source.run for source in row.sources],
-                    **row.prior._asdict(),
-                    "vector": None if vector is None else to_bytes(vector),
-                }
-            )
-        self.write("put_lessons", values)
 
     def restate_runs(self, runs: Sequence[tuple[StoredRun, RunRecord]]) -> None:
         for stored, run in runs:
