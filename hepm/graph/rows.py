@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, Self, TypeAlias, TypeVar
@@ -92,15 +92,9 @@ class Known(NamedTuple):
         return cls(run.digest, run.success, bool(run.outcome_by))
 
 
-def known_runs(rows: Callable[..., Iterable[Sequence[Any]]], ids: Sequence[str]) -> dict[str, Known]:
-    """Those of the ids that are stored; `rows` reads a named statement."""
-    known: dict[str, Known] = {}
-    for run_id, digest, success, *_ in rows("find_runs", runs=list(ids)):
-        known[run_id] = Known(digest, as_bool(success))
-    if known:
-        for (run_id,) in rows("derived_labels", runs=list(known)):
-            known[run_id] = known[run_id]._replace(derived=True)
-    return known
+def known_runs(rows: Iterable[Sequence[Any]]) -> dict[str, Known]:
+    """Stored runs by id, of rows of the statement `find_runs`."""
+    return {run: Known(digest, as_bool(success), bool(derived)) for run, digest, success, derived in rows}
 
 
 class StoredRun(NamedTuple):

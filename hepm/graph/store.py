@@ -302,7 +302,7 @@ class Store(Backend):
 
     def find_known(self, ids: Sequence[str], *, namespace: str) -> dict[str, Known]:
         """Those of the ids that are stored."""
-        return known_runs(partial(self.read, namespace=namespace), ids)
+        return known_runs(self.read("find_runs", namespace=namespace, runs=list(ids)))
 
     def iter_records(self, *, namespace: str) -> Iterator[tuple[str, str, bool]]:
         """Every stored trajectory's id and record in order of arrival, and whether it counts; lazy."""

@@ -245,7 +245,7 @@ class Transaction(ABC):
 
     def known(self, ids: Sequence[str]) -> dict[str, Known]:
         """Those of the ids that are stored."""
-        return known_runs(self.rows, ids)
+        return known_runs(self.rows("find_runs", runs=list(ids)))
 
     def held(self, ids: Sequence[str]) -> list[StoredRun]:
         """Those of the runs that are stored, by id."""

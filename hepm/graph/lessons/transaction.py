@@ -103,7 +103,7 @@ class LessonTransaction:
     def _outcomes(self, runs: Iterable[str]) -> dict[str, bool | None]:
         """Outcomes of stored runs by id; runs that are not stored are left out."""
         outcomes: dict[str, bool | None] = {}
-        for run, _, success, *_ in self._write.rows("find_runs", runs=list(runs)):
+        for run, success in self._write.rows("outcomes_of", runs=list(runs)):
             outcomes[run] = as_bool(success)
         return outcomes
 

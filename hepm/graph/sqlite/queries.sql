@@ -67,14 +67,12 @@ FROM (SELECT (SELECT count(*) FROM trajectory WHERE namespace = :namespace AND s
              (SELECT count(*) FROM trajectory WHERE namespace = :namespace AND success IS NULL) AS unlabelled);
 
 -- name: find_runs
-SELECT id, digest, success, seq FROM trajectory
+-- The last column is whether a run has the tag OUTCOME_BY. In a record the tags come before the turns.
+SELECT id, digest, success, instr(substr(record, 1, instr(record, '"turns":[')), '"hepm:outcome-by":') > 0 FROM trajectory
 WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:runs));
 
--- name: derived_labels
--- Those of the ids with the tag OUTCOME_BY. In a record the tags come before the turns.
-SELECT id FROM trajectory
-WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:runs))
-  AND instr(substr(record, 1, instr(record, '"turns":[')), '"hepm:outcome-by":') > 0;
+-- name: outcomes_of
+SELECT id, success FROM trajectory WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:runs));
 
 -- name: last_run
 SELECT ifnull(max(seq), 0) FROM trajectory;
