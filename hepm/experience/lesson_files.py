@@ -68,11 +68,7 @@ def _is_told(lessons: EqualLessons) -> bool:
 
 def _evidence_of(lessons: EqualLessons) -> str:
     """Why to believe it, in a few words: "9 of 10 runs", "from 3 runs; pending"."""
-    support = lessons.lesson.evidence
-    if _by_hand(lessons):
-        support = "by hand"
-    elif not support and lessons.sources:
-        support = f"from {count_of(len(lessons.sources), 'run')}"
+    support = "by hand" if _by_hand(lessons) else lessons.lesson.support
     return "; ".join(filter(None, (support, lessons.first.row.retired)))
 
 

@@ -98,6 +98,13 @@ class Taught:
         return f"failed in {self.tried - self.worked} {runs}" if self.warns else f"{self.worked} {runs}"
 
     @property
+    def support(self) -> str:
+        """Its evidence, or else how many runs it is from; "" without any."""
+        if self.evidence or not self.sources:
+            return self.evidence
+        return f"from {count_of(len(self.sources), 'run')}"
+
+    @property
     def in_own_words(self) -> str:
         """As a model or a person wrote it, with its condition, if the words do not name it."""
         when = self.conditions.when

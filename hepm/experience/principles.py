@@ -40,7 +40,6 @@ from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.transitions import agent_state
 from hepm.llm import Estimate, Usage
-from hepm.text import count_of
 from hepm.types import DEFAULT_NAMESPACE, START, StateSummary, Suggestions, ToolName, Turn
 
 RETRIEVED: Final = 3
@@ -100,11 +99,8 @@ class FoundPrinciple:
     @property
     def line(self) -> str:
         """When it holds, what it says, and why: "When …: before refund, call check_policy (9 of 10 runs)"."""
-        evidence = self.principle.evidence
-        if not evidence and self.principle.sources:
-            evidence = f"from {count_of(len(self.principle.sources), 'run')}"
-        words = self.principle.in_own_words
-        return f"{words} ({evidence})" if evidence else words
+        words, support = self.principle.in_own_words, self.principle.support
+        return f"{words} ({support})" if support else words
 
 
 class Principles:
