@@ -161,18 +161,10 @@ class LessonRow:
 
     def with_counts(self, properties: Mapping[str, Value]) -> LessonRow:
         """The same lesson with the counts of these properties, which are newer, and their conditions, if any."""
-        counts: dict[str, Value] = {}
-        for name in _COUNTS:
-            if properties.get(name) and name in self.properties:
-                counts[name] = properties[name]
-        if "tried" in counts:
-            # Also a 0 of successes, and the conditions under which these tries were counted.
-            for name in ("worked", *_COUNTED_UNDER):
-                if name in properties:
-                    counts[name] = properties[name]
-        if not counts:
+        if not properties.get("tried"):
             return self
-        return replace(self, properties={**self.properties, **counts})
+        newer = {name: properties[name] for name in (*_COUNTS, *_COUNTED_UNDER) if name in properties}
+        return replace(self, properties={**self.properties, **newer})
 
 
 _FIELDS: Final = tuple([attribute.name for attribute in fields(LessonRow)])
