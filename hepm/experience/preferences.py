@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +31,8 @@ from hepm.ingest.records import MAX_LABEL
 from hepm.ingest.redact import Redactor
 from hepm.llm import Client, Estimate
 from hepm.types import DEFAULT_NAMESPACE, Trajectory, Turn
+
+_log = logging.getLogger("hepm")
 
 Conversation: TypeAlias = Sequence[object] | Trajectory
 """OpenAI chat messages, or a run."""
@@ -186,7 +189,10 @@ class Preferences:
         k: int = RECALLED,
         model: Client | None = None,
     ) -> list[str]:
-        """Lines of the notes that matter in a context, best first, chosen by a model or by similarity."""
+        """Lines of the notes that matter in a context, best first, chosen by a model or by similarity.
+
+        If the model cannot be reached, similarity chooses, and a warning is logged.
+        """
         if k < 1:
             raise InputError(f"k is {k}: ask for at least one line.")
         notes = self.notes(user, namespace=namespace)
@@ -194,7 +200,10 @@ class Preferences:
         if not lines or not context.strip():
             return []
         if model is not None:
-            return picked(model.ask(recall_question(user, lines, Redactor().text(context), k)), lines, k)
+            try:
+                return picked(model.ask(recall_question(user, lines, Redactor().text(context), k)), lines, k)
+            except LlmError as error:
+                _log.warning("notes are recalled by similarity, as the model could not be asked: %s", error)
         return recalled(self._bank, lines, context, k)
 
     def edit(self, user: str, text: str, *, namespace: str = DEFAULT_NAMESPACE, version: int | None = None) -> Notes:

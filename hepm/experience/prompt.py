@@ -7,15 +7,13 @@ changes least comes first, so that a provider's prompt cache works. A lesson is 
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain, groupby, takewhile
 from typing import Final, NamedTuple
 
-from hepm.errors import LlmError
 from hepm.experience.content import Where
 from hepm.experience.experiences import RETRIEVED, Experiences
 from hepm.experience.lesson_bank import LessonBank
@@ -45,8 +43,6 @@ from hepm.types import (
     ToolName,
     Turn,
 )
-
-_log = logging.getLogger("hepm")
 
 BUDGET: Final = 1_000
 """Maximum number of tokens of a prompt."""
@@ -246,9 +242,12 @@ class Recollector:
         notes = None
         recalled: list[str] = []
         if self.user:
-            notes = Preferences(self.bank).notes(self.user, namespace=self.namespace)
+            preferences, words = Preferences(self.bank), self.now.state.text
+            notes = preferences.notes(self.user, namespace=self.namespace)
             if notes is not None and options.recalled:
-                recalled = self._recalled()
+                recalled = preferences.recall(
+                    self.user, words, namespace=self.namespace, k=options.recalled, model=options.model
+                )
         shown = self.suggestions if options.suggestions else Suggestions()
         # The lines need the suggestion that is shown: none of them repeats it.
         lines = self._moment.lines([*self._rules(), *self._experiences()], shown)
@@ -310,21 +309,6 @@ class Recollector:
             keep=self._holds,
         )
         return [one.experience for one in found]
-
-    def _recalled(self) -> list[str]:
-        """Lines of the user's notes that matter now."""
-        recall = partial(
-            Preferences(self.bank).recall,
-            self.user,
-            self.now.state.text,
-            namespace=self.namespace,
-            k=self.options.recalled,
-        )
-        try:
-            return recall(model=self.options.model)
-        except LlmError as error:
-            _log.warning("notes are recalled by similarity, as the model could not be asked: %s", error)
-            return recall()
 
 
 class _PromptLine(NamedTuple):
