@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import chain
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from hepm.experience.comparison import distill
 from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod
@@ -88,22 +88,15 @@ class DistillReport:
         return DistillReport(*[getattr(self, one.name) + getattr(other, one.name) for one in fields(self)])
 
 
-class Curated(NamedTuple):
-    """What to store of a batch of lessons.
+class Matches(NamedTuple):
+    """Of new lessons, by id: that of another one that says the same, and why that was not found out."""
 
-    Attributes:
-        taught: The runs that taught each lesson, stored anew or not.
-        merged: How many lessons say what another one says.
-        failed: Why it was not found out what a run teaches, by run.
-    """
-
-    rows: tuple[LessonRow, ...]
-    taught: Mapping[str, Collection[str]]
-    merged: int
-    failed: Mapping[str, str]
+    same: Mapping[str, str]
+    unknown: Mapping[str, str]
 
 
-Curate: TypeAlias = Callable[[Sequence[Distilled]], Curated]
+Match: TypeAlias = Callable[[Sequence[Any]], Matches]
+"""Compares new lessons of one kind, the best supported first, with each other and with stored ones."""
 Progress: TypeAlias = Callable[[DistillReport], object]
 
 
@@ -114,7 +107,7 @@ def distill_into(
     namespace: str,
     again: bool = False,
     runs: Sequence[str] | None = None,
-    curate: Curate | None = None,
+    match: Match | None = None,
     on_progress: Progress | None = None,
 ) -> DistillReport:
     """Distill the runs that a distiller has not seen, and store their lessons batch by batch.
@@ -133,25 +126,18 @@ def distill_into(
     taught: defaultdict[str, set[str]] = defaultdict(set)  # runs by lesson
     tasks = bank.tasks(step, namespace=namespace, again=again, runs=runs)
     for batch in batches(distiller.distill(tasks), _STORED_AT_ONCE):
-        curated = (curate or _as_distilled)(batch)
-        # Stored, then marked: a crash between the two distills runs again, and loses none.
-        changed = bank.change(LessonChange(put=curated.rows), namespace=namespace) if curated.rows else Changed()
+        lessons = list(chain.from_iterable(distilled.lessons for distilled in batch))
         done = set(chain.from_iterable(distilled.runs for distilled in batch))
         failed = list(chain.from_iterable(distilled.failed for distilled in batch))
-        report += DistillReport(
-            runs=len(done) + len(failed),
-            new=len(changed.new),
-            merged=curated.merged if curate else len(changed.merged),
-            refused=len(changed.refused),
-            failed=(*failed, *curated.failed.items()),
-            unasked=sum(distilled.unasked for distilled in batch),
-        )
-        done -= curated.failed.keys()
+        unasked = sum(distilled.unasked for distilled in batch)
+        report += DistillReport(runs=len(done) + len(failed), failed=tuple(failed), unasked=unasked)
+        stored = _store(bank, lessons, match, taught, namespace)
+        report += stored
+        done.difference_update(run for run, _ in stored.failed)
+        # Stored, then marked: a crash between the two distills runs again, and loses none.
         if done:
             bank.mark_done(step, done, namespace=namespace)
         seen |= done
-        for lesson, of_lesson in curated.taught.items():
-            taught[lesson].update(of_lesson)
         if on_progress is not None:
             on_progress(report)
     if again or runs is not None:
@@ -159,12 +145,50 @@ def distill_into(
     return report
 
 
-def _as_distilled(batch: Sequence[Distilled]) -> Curated:
-    lessons = list(chain.from_iterable(distilled.lessons for distilled in batch))
-    taught: defaultdict[str, set[str]] = defaultdict(set)
+def _store(
+    bank: LessonBank,
+    lessons: Sequence[Experience | Principle],
+    match: Match | None,
+    taught: defaultdict[str, set[str]],
+    namespace: str,
+) -> DistillReport:
+    """Store lessons, those that say the same as one; `taught` gets the runs of each."""
+    known = bank.lessons(namespace)
+    if match is not None:
+        lessons = sorted(lessons, key=lambda lesson: (-len(lesson.sources), lesson.run_ids, lesson.id))
+    fresh: dict[str, Experience | Principle] = {}  # the first of each new wording
     for lesson in lessons:
-        taught[lesson.id].update(lesson.run_ids)
-    return Curated(tuple(lesson.row() for lesson in lessons), taught, 0, {})
+        if known.get(lesson.id) is None:
+            fresh.setdefault(lesson.id, lesson)
+    same, unknown = match(list(fresh.values())) if match is not None else Matches({}, {})
+    rows: dict[str, LessonRow] = {}
+    failed: dict[str, str] = {}
+    merged = 0
+    # New wordings first: their rows are what others are merged into.
+    for lesson in sorted(lessons, key=lambda lesson: fresh.get(lesson.id) is not lesson):
+        # What is the same as one that is the same as a third is this third.
+        first = lesson.id
+        while first in same:
+            first = same[first]
+        if first in unknown:
+            failed |= dict.fromkeys(lesson.run_ids, unknown[first])
+            continue
+        taught[first].update(lesson.run_ids)
+        stored = known.get(first)
+        before = rows.get(first) or (stored and stored.row)
+        if before is None:
+            rows[first] = lesson.row()
+            continue
+        if before.retired == OUTDATED:  # its runs no longer count
+            before = replace(before, sources=(), retired="", retired_by="")
+        after = before.with_sources(lesson.sources)
+        if after != before:
+            rows[first] = after
+            merged += 1
+    changed = bank.change(LessonChange(put=list(rows.values())), namespace=namespace) if rows else Changed()
+    return DistillReport(
+        new=len(changed.new), merged=merged, refused=len(changed.refused), failed=tuple(failed.items())
+    )
 
 
 def _unlink_untaught(

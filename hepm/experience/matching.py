@@ -9,19 +9,17 @@ batch, candidates are few, and principles of different environments are never me
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, starmap
+from itertools import starmap
 from typing import Final, TypeAlias
 
 import numpy as np
 
-from hepm.experience.distilling import Curated, Distilled
+from hepm.experience.distilling import Matches
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, Principle
-from hepm.graph.lessons.rows import OUTDATED, LessonRow
 from hepm.graph.rows import Float32Array
 from hepm.llm import Answered, Client, Estimate, Message, Question
 from hepm.text import quoted
@@ -125,7 +123,7 @@ _TaskName: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True)
 class Matcher:
-    """Compares the principles of a batch with each other and with stored ones (see `distilling.Curate`)."""
+    """Compares new principles with each other and with stored ones (see `hepm.experience.distilling.Match`)."""
 
     bank: LessonBank
     judge: Judge
@@ -136,43 +134,21 @@ class Matcher:
         tasks = self.bank.store.runs_by_task(namespace=self.namespace)
         return {run: (environment, task or run) for environment, task, run in tasks}
 
-    def __call__(self, batch: Sequence[Distilled]) -> Curated:
-        """The rows to store of a batch."""
-        lessons = self.bank.lessons(self.namespace)
-        found = chain.from_iterable(distilled.lessons for distilled in batch)
-        principles = [lesson for lesson in found if isinstance(lesson, Principle)]
-        principles.sort(key=lambda principle: (-len(principle.sources), principle.run_ids, principle.id))
-        fresh: dict[str, Principle] = {}  # the first of each new wording, the best supported one
-        for principle in principles:
-            if lessons.get(principle.id) is None:
-                fresh.setdefault(principle.id, principle)
-        same, unknown = self._decide(self._candidates(list(fresh.values())))
-        rows: dict[str, LessonRow] = {}
-        taught: defaultdict[str, set[str]] = defaultdict(set)
-        failed: dict[str, str] = {}
-        merged = 0
-        # New wordings first: their rows are what others are merged into.
-        for principle in sorted(principles, key=lambda principle: fresh.get(principle.id) is not principle):
-            # What is the same as one that is the same as a third is this third.
-            first = principle.id
-            while first in same:
-                first = same[first]
-            if first in unknown:
-                failed |= dict.fromkeys(principle.run_ids, unknown[first])
-                continue
-            taught[first].update(principle.run_ids)
-            known = lessons.get(first)
-            before = rows.get(first) or (known and known.row)
-            if before is None:
-                rows[first] = principle.row()
-                continue
-            if before.retired == OUTDATED:  # its runs no longer count
-                before = replace(before, sources=(), retired="", retired_by="")
-            after = before.with_sources(principle.sources)
-            if after != before:
-                rows[first] = after
-                merged += 1
-        return Curated(tuple(rows.values()), taught, merged, failed)
+    def __call__(self, fresh: Sequence[Principle]) -> Matches:
+        """By the id of a new principle: that of the first candidate of the same meaning; and why that is unknown."""
+        candidates = self._candidates(fresh)
+        same: dict[str, str] = {}
+        unknown: dict[str, str] = {}
+        # Rank by rank, the questions of one rank together: most principles need no second one.
+        for rank in range(NEAREST + TWINS):
+            asked = [(new, near[rank]) for new, near in candidates if new.id not in same and rank < len(near)]
+            for (principle, other), verdict in zip(asked, self.judge(asked) if asked else (), strict=True):
+                if isinstance(verdict, str):
+                    unknown.setdefault(principle.id, f"whether its principle is new was not found out: {verdict}")
+                elif verdict:
+                    same[principle.id] = other.id
+                    unknown.pop(principle.id, None)
+        return Matches(same, unknown)
 
     def _tasks(self, principle: Principle) -> set[_TaskName]:
         """The tasks of its runs; one whose runs are gone has a task of its own."""
@@ -210,23 +186,6 @@ class Matcher:
             # The next one is compared with this one, too.
             known.append(principle)
         return candidates
-
-    def _decide(
-        self, candidates: Sequence[tuple[Principle, Sequence[Principle]]]
-    ) -> tuple[dict[str, str], dict[str, str]]:
-        """By the id of a new principle: that of the first candidate of the same meaning; and why that is unknown."""
-        same: dict[str, str] = {}
-        unknown: dict[str, str] = {}
-        # Rank by rank, the questions of one rank together: most principles need no second one.
-        for rank in range(NEAREST + TWINS):
-            asked = [(new, near[rank]) for new, near in candidates if new.id not in same and rank < len(near)]
-            for (principle, other), verdict in zip(asked, self.judge(asked) if asked else (), strict=True):
-                if isinstance(verdict, str):
-                    unknown.setdefault(principle.id, f"whether its principle is new was not found out: {verdict}")
-                elif verdict:
-                    same[principle.id] = other.id
-                    unknown.pop(principle.id, None)
-        return same, unknown
 
 
 def _comparable(one: Principle, other: Principle) -> bool:
