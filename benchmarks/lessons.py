@@ -21,7 +21,7 @@ import json
 import math
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -105,7 +105,12 @@ class Place:
     @cached_property
     def experiences(self) -> list[tuple[str, Experience]]:
         """Each with the task it is from."""
-        return [(task, lesson) for task, runs in self.tasks.items() for lesson in distill(runs)]
+        return [(task, lesson) for task, runs in self.tasks.items() for lesson in distinct(runs)]
+
+
+def distinct(runs: Iterable[Trajectory]) -> list[Experience]:
+    """What runs of one task taught, each thing once."""
+    return list({lesson.id: lesson for lesson in distill(list(runs))}.values())
 
 
 # Search: lessons of one's own kind
@@ -171,7 +176,7 @@ class Finder:
 
     def leave_out(self, run: DomainRun) -> None:
         task = run.trajectory.task or run.id
-        again = distill([other for other in self._place.tasks[task] if other.id != run.id])
+        again = distinct(other for other in self._place.tasks[task] if other.id != run.id)
         self._lessons = [lesson for of, lesson in self._place.experiences if of != task] + again
         self._texts_ND = self._embed([lesson.text for lesson in self._lessons])
         family = self._place.family

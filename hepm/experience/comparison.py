@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, product, takewhile
 from typing import Final, NamedTuple, TypeAlias
@@ -297,8 +297,8 @@ _NAMED_CALLS: Final = 4  # of one turn
 
 
 def distill(runs: Sequence[Trajectory], *, methods: Mapping[str, CreditMethod] = BY_REWARD_TO_GO) -> list[Experience]:
-    """What each labelled run of one task taught; equal words make one experience. See `compare_runs`."""
-    return _merged(map(_experience, compare_runs(runs, methods)))
+    """What each labelled run of one task taught (see `compare_runs`)."""
+    return list(map(_experience, compare_runs(runs, methods)))
 
 
 def _experience(comparison: RunComparison) -> Experience:
@@ -344,15 +344,3 @@ def _calls(move: Move) -> str:
     if len(texts) > _NAMED_CALLS:
         texts = [*texts[:_NAMED_CALLS], CUT]
     return " and ".join(texts)
-
-
-def _merged(lessons: Iterable[Experience]) -> list[Experience]:
-    """Merge lessons of equal words: the words are the first run's."""
-    by_id: dict[str, Experience] = {}
-    for lesson in lessons:
-        first = by_id.setdefault(lesson.id, lesson)
-        if first is not lesson:
-            # Runs that add no words: forgetting one leaves the lesson to the others.
-            more = tuple(source._replace(words=False) for source in lesson.sources)
-            by_id[lesson.id] = replace(first, sources=(*first.sources, *more))
-    return list(by_id.values())

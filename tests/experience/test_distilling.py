@@ -9,6 +9,7 @@ from hepm.experience.distilling import ExtractiveDistiller, distill_into
 from hepm.experience.experiences import Experiences
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.principles import Principles
+from hepm.graph.lessons.rows import Source
 from hepm.graph.lessons.transaction import LessonChange
 from tests.experience.shelves import NS, forget, open_bank, remember
 from tests.runs import trajectory
@@ -44,6 +45,14 @@ def test_what_a_run_taught_before_there_was_another_to_compare_with_is_retired_w
     stored = bank.lessons(NS).get(before.row.id)
     assert stored is not None
     assert stored.row.retired == "outdated"
+
+
+def test_equal_words_make_one_experience_with_several_sources(tmp_path: Path) -> None:
+    bank = open_bank(tmp_path / "store.hepm")
+    remember(bank, trajectory("b", "look", task="t"), trajectory("a", "look", task="t"))
+    assert distill(bank) == (2, 1, 0)
+    (found,) = bank.list("experience", namespace=NS)
+    assert found.row.sources == (Source("a", 1.0), Source("b", 1.0, words=False))
 
 
 def relearn(bank: LessonBank, *runs: str) -> None:

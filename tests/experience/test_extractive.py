@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from hepm.experience.comparison import distill
 from hepm.experience.lessons import Experience
-from hepm.graph.lessons.rows import Source
 from hepm.types import Outcome, ToolCall, Trajectory, Turn
 from tests.runs import trajectory
 
@@ -118,11 +117,6 @@ def test_what_the_user_said_before_the_key_turn_is_in_the_situation_alone() -> N
     assert found.situation == "In shop. User \"Cancel 'order' #W12, please\""
     assert found.action == "Called look, then cancel."
     assert "W12" not in found.action + found.outcome + found.lesson
-
-
-def test_equal_words_make_one_experience_with_several_sources() -> None:
-    (found,) = distill([good("b", "look"), good("a", "look")])
-    assert found.sources == (Source("a", 1.0), Source("b", 1.0, words=False))
 
 
 def test_the_users_own_calls_and_the_agents_summaries_are_no_moves() -> None:
