@@ -96,7 +96,9 @@ class _Distillation:
             from hepm.experience.preferences import unseen
 
             runs = sum(1 for _ in unseen(memory.lessons, **about))
-            return runs, [memory.preferences.estimate(self.about_users, **about)] if self.about_users else []
+            if self.about_users is None:
+                return runs, []
+            return runs, [memory.preferences.estimate(self.about_users, **about)]
         from hepm.experience.model_distiller import ModelDistiller
 
         distiller, judge = self._by_model(kind)

@@ -71,11 +71,14 @@ def comparable(value: JSON) -> str:
 def leaves_of(result: str) -> tuple[tuple[str, JSON], ...]:
     """The values of a result, and keys that are ids, each after its path, such as "items[].id"; of a line its text."""
     text = result.strip()
-    parsed = None if text.endswith(CUT) else parsed_result(text)
-    if parsed is None:
-        is_value = 0 < len(text) <= _VALUE_CHARS and "\n" not in text
-        return (("", text),) if is_value else ()
-    return tuple(islice(_leaves_in(parsed, "", 0), _MOST_LEAVES))
+    parsed: JSON = None
+    if not text.endswith(CUT):
+        parsed = parsed_result(text)
+    if parsed is not None:
+        return tuple(islice(_leaves_in(parsed, "", 0), _MOST_LEAVES))
+    if 0 < len(text) <= _VALUE_CHARS and "\n" not in text:
+        return (("", text),)
+    return ()
 
 
 def _leaves_in(value: JSON, path: str, depth: int) -> Iterator[tuple[str, JSON]]:
@@ -179,8 +182,12 @@ class LearnedArgument:
         # What also stands in words may change with them: of equals, a result is the plainer place.
         place = min(places, key=lambda place: (-self.stood[place], place == WORDS, place), default=WORDS)
         # What is always passed is no news, unless it was known before each call.
-        least = calls if len(self.values) == 1 else RIGHT_FROM * calls
-        return place if self.stood[place] >= least else None
+        least = calls
+        if len(self.values) > 1:
+            least = RIGHT_FROM * calls
+        if self.stood[place] < least:
+            return None
+        return place
 
 
 @dataclass(slots=True)

@@ -160,7 +160,9 @@ def _store(
     for lesson in lessons:
         if known.get(lesson.id) is None:
             fresh.setdefault(lesson.id, lesson)
-    same, unknown = match(list(fresh.values())) if match is not None else Matches({}, {})
+    same, unknown = Matches({}, {})
+    if match is not None:
+        same, unknown = match(list(fresh.values()))
     rows: dict[str, LessonRow] = {}
     failed: dict[str, str] = {}
     merged = 0
@@ -185,7 +187,9 @@ def _store(
         if after != before:
             rows[first] = after
             merged += 1
-    changed = bank.change(LessonChange(put=list(rows.values())), namespace=namespace) if rows else Changed()
+    changed = Changed()
+    if rows:
+        changed = bank.change(LessonChange(put=list(rows.values())), namespace=namespace)
     return DistillReport(
         new=len(changed.new), merged=merged, refused=len(changed.refused), failed=tuple(failed.items())
     )

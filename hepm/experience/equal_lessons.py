@@ -99,7 +99,10 @@ def equal_lessons(lessons: Iterable[StoredLesson]) -> list[EqualLessons]:
         row, lesson = group[0].row, read[group[0].row.id]
         if several and environments and not is_content(row):
             text = f"In {', '.join(environments)}: {text}"  # noqa: PLW2901
-        equal.append(EqualLessons(text, UNTOLD if lesson.for_people else "", lesson, tuple(group)))
+        held_back = ""
+        if lesson.for_people:
+            held_back = UNTOLD
+        equal.append(EqualLessons(text, held_back, lesson, tuple(group)))
     return equal
 
 

@@ -224,7 +224,8 @@ class Evolution:
             return self.partner(member, taken)
         if operator == "generalisation":
             return (member.id,), self.why_generalise(member)
-        return (member.id,), member.record if member.uses.successes < member.uses.uses else ""
+        failed = member.uses.successes < member.uses.uses
+        return (member.id,), member.record if failed else ""
 
     def why_generalise(self, member: Member) -> str:
         """Why an experience is due: it succeeds often, in several environments or many runs; "" if it is not."""
@@ -233,7 +234,9 @@ class Evolution:
         environments = {self._environment_of[run] for run in self._runs_shown(member.id, success=True)} - {""}
         if member.uses.uses < self._settings.proven and len(environments) < 2:
             return ""
-        return f"{member.record}, in {listed(sorted(environments))}" if environments else member.record
+        if not environments:
+            return member.record
+        return f"{member.record}, in {listed(sorted(environments))}"
 
     def partner(self, member: Member, taken: Collection[str]) -> tuple[tuple[str, ...], str]:
         """With the most similar experience of the same zone, environment and tool and a common stage, and why."""
@@ -338,4 +341,6 @@ def _evolutions(experiences: Iterable[StoredLesson]) -> list[str]:
 
 def _number(last: Sequence[str]) -> int:
     """The number in the id of an evolution; 0 without one."""
-    return int(last[0][1:].partition("-")[0]) if last else 0
+    if not last:
+        return 0
+    return int(last[0][1:].partition("-")[0])

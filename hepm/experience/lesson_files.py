@@ -68,7 +68,9 @@ def _is_told(lessons: EqualLessons) -> bool:
 
 def _evidence_of(lessons: EqualLessons) -> str:
     """Why to believe it, in a few words: "9 of 10 runs", "from 3 runs; pending"."""
-    support = "by hand" if _by_hand(lessons) else lessons.lesson.support
+    support = lessons.lesson.support
+    if _by_hand(lessons):
+        support = "by hand"
     return "; ".join(filter(None, (support, lessons.first.row.retired)))
 
 

@@ -95,7 +95,9 @@ class Taught:
         if not self.tried:
             return ""
         runs = f"of {count_of(self.tried, 'run')}"
-        return f"failed in {self.tried - self.worked} {runs}" if self.warns else f"{self.worked} {runs}"
+        if self.warns:
+            return f"failed in {self.tried - self.worked} {runs}"
+        return f"{self.worked} {runs}"
 
     @property
     def support(self) -> str:

@@ -241,7 +241,9 @@ class Moment:
     def _line(self, lesson: Principle | Experience) -> LessonLine:
         runs = lesson.run_ids
         if is_content(lesson):
-            text = f"{lesson.sentence} ({lesson.evidence})" if lesson.evidence else lesson.sentence
+            text = lesson.sentence
+            if lesson.evidence:
+                text += f" ({lesson.evidence})"
             return LessonLine(text, "", (lesson.id,), runs, sure=1.0)
         # A lesson that nothing counts has only the number of its runs.
         evidence = f"from {count_of(len(runs), 'run')}" if runs else ""
@@ -271,7 +273,9 @@ def _sureness(lesson: Principle | Experience) -> float:
     if not lesson.tried:
         return _WRITTEN
     failed = lesson.tried - lesson.worked
-    return lower_bound(failed, lesson.worked) if lesson.warns else lower_bound(lesson.worked, failed)
+    if lesson.warns:
+        return lower_bound(failed, lesson.worked)
+    return lower_bound(lesson.worked, failed)
 
 
 def _with_situation(lesson: Principle | Experience) -> str:

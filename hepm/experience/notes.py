@@ -158,7 +158,9 @@ class Wish:
     @property
     def topic(self) -> str:
         """Of a wish about one topic alone, wherever; "" for any other."""
-        return next(iter(self.topics)) if len(self.topics) == 1 and not self.others and not self.narrowed else ""
+        if len(self.topics) != 1 or self.others or self.narrowed:
+            return ""
+        return next(iter(self.topics))
 
     def says(self, old: Wish) -> bool:
         """Whether it says all that an old wish says, and neither reverses nor narrows it.
@@ -191,13 +193,18 @@ def wish_of(line: str) -> Wish:
     rest = line.casefold().replace("’", "'")
     topics: dict[str, str] = {}
     for topic, value, pattern in _TOPICS:
-        match = None if topic in topics else pattern.search(rest)
+        if topic in topics:
+            continue
+        match = pattern.search(rest)
         if match is not None:
             # Taken out: what is left in the end are the line's other words.
             rest = pattern.sub(" ", rest)
-            said = ("not " if _negated(rest) else "") + (value or match[0].split()[-1])
+            negation = "not " if _negated(rest) else ""
+            said = negation + (value or match[0].split()[-1])
             topics[topic] = _OPPOSITES.get(said, said)
-    others = key_words(rest) - SMALL - _TELLING if topics else key_words(line)
+    others = key_words(line)
+    if topics:
+        others = key_words(rest) - SMALL - _TELLING
     narrowed = _CONDITION.search(line) is not None
     numbers = frozenset(_NUMBER.findall(line.casefold()))
     return Wish(key_words(line), topics, others, _negated(line), narrowed, numbers)

@@ -100,7 +100,9 @@ class FoundPrinciple:
     def line(self) -> str:
         """When it holds, what it says, and why: "When …: before refund, call check_policy (9 of 10 runs)"."""
         words, support = self.principle.in_own_words, self.principle.support
-        return f"{words} ({support})" if support else words
+        if not support:
+            return words
+        return f"{words} ({support})"
 
 
 class Principles:

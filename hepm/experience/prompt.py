@@ -248,7 +248,9 @@ class Recollector:
                 recalled = preferences.recall(
                     self.user, words, namespace=self.namespace, k=options.recalled, model=options.model
                 )
-        shown = self.suggestions if options.suggestions else Suggestions()
+        shown = Suggestions()
+        if options.suggestions:
+            shown = self.suggestions
         # The lines need the suggestion that is shown: none of them repeats it.
         lines = self._moment.lines([*self._rules(), *self._experiences()], shown)
         return Recollection(notes if options.notes else None, lines, recalled, shown, options.lesson_tokens)

@@ -222,7 +222,9 @@ def _recipe(tool: ToolName, error: str, seen: _Met, where: Conditions) -> Princi
     chosen.sort(key=lambda text: done[text][0])  # in the order in which they are done
     repair = ", then ".join(chosen)
     # Of "Bash pytest" the program.
-    shown = error if tool in SHELLS else f"{tool.rpartition(' ')[2]}: {error}"
+    shown = error
+    if tool not in SHELLS:
+        shown = f"{tool.rpartition(' ')[2]}: {error}"
     return Principle(
         "guiding",
         f"{shown} → {repair}",

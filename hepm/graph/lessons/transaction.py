@@ -143,8 +143,10 @@ class LessonTransaction:
         for row in put.values():
             if row.id in known:
                 stored = known[row.id].row
-                again = stored.retired == OUTDATED and row.live and not change.imported
-                both = _merged(_taught_again(stored) if again else stored, row)
+                former = stored
+                if stored.retired == OUTDATED and row.live and not change.imported:
+                    former = _taught_again(stored)
+                both = _merged(former, row)
                 if both is None:
                     refused.append(row.id)
                 elif both != stored:
