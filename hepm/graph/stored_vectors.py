@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from hepm.graph.rows import Float32Array
@@ -21,6 +21,14 @@ def to_bytes(vector: Float32Array) -> bytes:
     import numpy as np
 
     return np.asarray(vector, dtype="<f2").tobytes()
+
+
+def vector_bytes(vectors: Mapping[str, Float32Array], text: str) -> bytes | None:
+    """The vector of a text as stored; None for a text without one, which waits for `reembed`."""
+    vector = vectors.get(text)
+    if vector is None:
+        return None
+    return to_bytes(vector)
 
 
 def from_bytes(stored: bytes) -> Float32Array:

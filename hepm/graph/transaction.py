@@ -25,7 +25,7 @@ from hepm.graph.rows import (
     known_runs,
     tool_row,
 )
-from hepm.graph.stored_vectors import to_bytes
+from hepm.graph.stored_vectors import to_bytes, vector_bytes
 from hepm.types import ToolName
 
 _PUT_VECTORS: Final[Mapping[Vectored, tuple[str, str, str]]] = {
@@ -44,6 +44,11 @@ _COPIED: Final = (
     "former_parameters",
 )
 """Fields of a tool that `copy_tools` sets."""
+
+
+def rows_naming(member: str, names: Iterable[str]) -> list[dict[str, object]]:
+    """Rows of a statement that each name one node."""
+    return [{member: name} for name in names]
 
 
 class Transaction(ABC):
@@ -107,7 +112,7 @@ class Transaction(ABC):
 
     # What is written once, over named statements
 
-    def lesson_row(self, row: LessonRow, vector: Float32Array | None) -> dict[str, Any]:
+    def lesson_row(self, row: LessonRow, vectors: Mapping[str, Float32Array]) -> dict[str, Any]:
         """What a store keeps of a lesson."""
         return {
             "lesson": row.id,
@@ -117,12 +122,12 @@ class Transaction(ABC):
             "record": to_record(row),
             "runs": [source.run for source in row.sources],
             **row.prior._asdict(),
-            "vector": None if vector is None else to_bytes(vector),
+            "vector": vector_bytes(vectors, row.text),
         }
 
     def put_lessons(self, rows: Sequence[LessonRow], vectors: Mapping[str, Float32Array]) -> None:
         """Insert or rewrite lessons, with vectors by text; their uses stay."""
-        self.write("put_lessons", [self.lesson_row(row, vectors.get(row.text)) for row in rows])
+        self.write("put_lessons", [self.lesson_row(row, vectors) for row in rows])
 
     def run_row(self, run: RunRecord) -> dict[str, Any]:
         """What a store keeps beside the record of a run."""
@@ -134,8 +139,7 @@ class Transaction(ABC):
         for run in runs:
             self.last_run += 1
             row = {**self.run_row(run), "seq": self.last_run, "counted": counted, "record": run.record}
-            vector = vectors.get(run.said)
-            rows.append({**row, "said_vector": None if vector is None else to_bytes(vector)})
+            rows.append({**row, "said_vector": vector_bytes(vectors, run.said)})
         self.write("add_runs", rows)
 
     def restate_runs(self, runs: Sequence[tuple[StoredRun, RunRecord]]) -> None:
@@ -149,7 +153,7 @@ class Transaction(ABC):
 
     def drop_runs(self, ids: Sequence[str]) -> None:
         """Delete the rows of runs, not their counts."""
-        self.write("drop_runs", [{"run": name} for name in ids])
+        self.write("drop_runs", rows_naming("run", ids))
 
     def apply(self, delta: Delta, vectors: Mapping[str, Float32Array]) -> None:
         """Add counts and states; `vectors` by the texts of the states."""
@@ -177,11 +181,11 @@ class Transaction(ABC):
         """
         self._add_tools(delta)
         # Edges first, then the tools that they alone held.
-        self.write("drop_run_edges", [{"run": name} for name in ids])
+        self.write("drop_run_edges", rows_naming("run", ids))
         touched = set(delta.tools)
         for edge in delta.run_edges:
             touched.update(edge)
-        self.write("drop_empty_tools", [{"tool": tool} for tool in touched])
+        self.write("drop_empty_tools", rows_naming("tool", touched))
 
     def _add_tools(self, delta: Delta) -> None:
         self.write("add_tools", delta.tool_rows())
@@ -220,7 +224,7 @@ class Transaction(ABC):
         self.rewritten = True
         for statement in ("clear_states", "clear_edges", "clear_run_edges", "clear_run_vectors", "reset_tools"):
             self.write(statement)
-        self.write("drop_empty_tools", [{"tool": tool.name} for tool in self.tools()])
+        self.write("drop_empty_tools", rows_naming("tool", [tool.name for tool in self.tools()]))
 
     def runs_naming(self, tool: ToolName) -> list[StoredRun]:
         """Stored runs that call a tool or list it, by the text of their records."""

@@ -37,8 +37,8 @@ from hepm.graph.rows import (
     marks_of,
 )
 from hepm.graph.store import Store
-from hepm.graph.stored_vectors import from_bytes, to_bytes
-from hepm.graph.transaction import Transaction
+from hepm.graph.stored_vectors import from_bytes, vector_bytes
+from hepm.graph.transaction import Transaction, rows_naming
 from hepm.text import day_of
 from hepm.types import SUCCESS_FROM, ToolName
 
@@ -302,10 +302,10 @@ class Neo4jTransaction(Transaction):
             keyed["embedding"] = None if vector is None else to_floats(from_bytes(vector))
         return keyed
 
-    def lesson_row(self, row: LessonRow, vector: Float32Array | None) -> dict[str, Any]:
+    def lesson_row(self, row: LessonRow, vectors: Mapping[str, Float32Array]) -> dict[str, Any]:
         """The properties of a lesson's node; the first ones are those of a new one."""
         self._last_lesson += 1
-        values = super().lesson_row(row, vector)
+        values = super().lesson_row(row, vectors)
         first = {"seq": self._last_lesson, **row.prior._asdict(), "score": row.prior.score}
         place = {"namespace": self.namespace, "space": self.space}
         return {**values, "first": first, "properties": {**row.columns, **place, "record": values["record"]}}
@@ -325,7 +325,7 @@ class Neo4jTransaction(Transaction):
         """
         changed = sorted(self.sources)
         self.write("tell_edges", [{"tool": tool, "limit": EDGE_SUMMARIES} for tool in changed])
-        self.write("weigh_edges", [{"tool": tool} for tool in changed])
+        self.write("weigh_edges", rows_naming("tool", changed))
         self.send(
             "note_change",
             namespace=self.namespace,
@@ -358,7 +358,7 @@ class Neo4jTransaction(Transaction):
 
     def drop_runs(self, ids: Sequence[str]) -> None:
         """Delete the nodes of runs; links of lessons to them are kept for runs stored again in this transaction."""
-        for lesson_uid, run_uid, reward, words in self.ask("lessons_tied_to", [{"run": name} for name in ids]):
+        for lesson_uid, run_uid, reward, words in self.ask("lessons_tied_to", rows_naming("run", ids)):
             links = [{"run_uid": run_uid, "reward": reward, "words": words}]
             self._held_links.append({"lesson_uid": lesson_uid, "links": links})
         super().drop_runs(ids)
@@ -368,9 +368,8 @@ class Neo4jTransaction(Transaction):
         numbered: list[dict[str, object]] = []
         for row in rows:
             self._last_state += 1
-            vector = vectors.get(row["summary"])
-            state_vector = None if vector is None else to_bytes(vector)
-            numbered.append({**row, "id": self._last_state, "vector": state_vector})
+            vector = vector_bytes(vectors, row["summary"])
+            numbered.append({**row, "id": self._last_state, "vector": vector})
         grown: set[str] = set()
         for move, has_changed, has_grown in self.ask("add_states", numbered):
             self.rewritten |= has_changed

@@ -25,7 +25,7 @@ from hepm.graph.rows import (
 from hepm.graph.sqlite.connection import SCHEMA_VERSION, Connections, load_statements
 from hepm.graph.sqlite.damage import damage, mend
 from hepm.graph.store import Store
-from hepm.graph.stored_vectors import packed, to_bytes
+from hepm.graph.stored_vectors import packed, vector_bytes
 from hepm.graph.transaction import Transaction
 from hepm.types import START, SUCCESS_FROM, ToolName
 
@@ -271,9 +271,9 @@ class SQLiteTransaction(Transaction):
                 self.run("set_text", state=number, summary=row["summary"])
                 if text is None:  # it lost its text to the bound
                     grown.setdefault(place, []).append(number)
-            vector = vectors.get(row["summary"])
-            if vector is not None:  # else it waits for `reembed`
-                embedded.append({"state": number, "vector": to_bytes(vector)})
+            vector = vector_bytes(vectors, row["summary"])
+            if vector is not None:
+                embedded.append({"state": number, "vector": vector})
         self.write("add_vector", embedded)
         for (sources, targets, success), states in grown.items():
             self._keep_bound({"sources": sources, "targets": targets, "success": success}, states)
