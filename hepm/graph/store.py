@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import lru_cache, partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from hepm.errors import InputError
 from hepm.graph.backend import Backend
@@ -39,6 +39,7 @@ from hepm.graph.rows import (
     Totals,
     Vectored,
     as_bool,
+    batches,
     known_runs,
     marks_of,
     read_each,
@@ -55,14 +56,6 @@ T = TypeVar("T")
 
 _MOST_REFUSALS: Final = 5_000  # runs with refusals that are read
 _REEMBED_BATCH: Final = 1000  # texts that are embedded and written in one transaction
-
-
-class _WithoutVector(NamedTuple):
-    """Texts of one namespace and kind that have no vector, by the key that `Store.put_vectors` takes."""
-
-    namespace: str
-    of: Vectored
-    by_key: Mapping[Any, str]
 
 
 class Store(Backend):
@@ -257,24 +250,24 @@ class Store(Backend):
 
         Every batch is a transaction of its own: an interrupted call continues where it stopped.
         """
-        waiting: list[_WithoutVector] = []
+        waiting: list[tuple[str, Vectored, Mapping[Any, str]]] = []
         for namespace in self.namespaces():
-            waiting += self._without_vector(namespace)
-        total = sum(len(texts.by_key) for texts in waiting)
+            for of, texts in self._without_vector(namespace).items():
+                waiting.append((namespace, of, texts))
+        total = sum(len(texts) for _, _, texts in waiting)
         done = 0
-        for texts in waiting:
-            keys = list(texts.by_key)
-            for start in range(0, len(keys), _REEMBED_BATCH):
-                batch = keys[start : start + _REEMBED_BATCH]
-                vectors = embedder.embed([texts.by_key[key] for key in batch])
-                by_key = dict(zip(batch, vectors, strict=True))
-                self.put_vectors(texts.of, by_key, namespace=texts.namespace, embedder=embedder.name)
-                done += len(batch)
+        for namespace, of, texts in waiting:
+            for keys in batches(texts, _REEMBED_BATCH):
+                vectors = embedder.embed([texts[key] for key in keys])
+                by_key = dict(zip(keys, vectors, strict=True))
+                self.put_vectors(of, by_key, namespace=namespace, embedder=embedder.name)
+                done += len(keys)
                 if on_progress is not None:
                     on_progress(done, total)
         return done
 
-    def _without_vector(self, namespace: str) -> list[_WithoutVector]:
+    def _without_vector(self, namespace: str) -> Mapping[Vectored, Mapping[Any, str]]:
+        """Texts without a vector, by the key that `put_vectors` takes."""
         lessons: dict[Any, str] = {}
         for lesson in self.lessons.list(namespace=namespace):
             if lesson.vector is None:
@@ -284,11 +277,7 @@ class Store(Backend):
             if not row[-1]:
                 states[row[0]] = self._state(row).summary
         runs = dict(self.read("runs_without_vector", namespace=namespace))
-        return [
-            _WithoutVector(namespace, "lesson", lessons),
-            _WithoutVector(namespace, "state", states),
-            _WithoutVector(namespace, "run", runs),
-        ]
+        return {"lesson": lessons, "state": states, "run": runs}
 
     # Reading
 
