@@ -308,12 +308,13 @@ class Store(Backend):
         return list(map(trial_session, self.read("trial_sessions", namespace=namespace)))
 
     def refusals(self, *, namespace: str) -> dict[ToolName, Counter[ToolName]]:
-        """By tool, the calls that were refused after it, in how many of the latest runs with refusals."""
+        """By tool, the calls that were refused after it, in how many of the latest runs with refusals; by own names."""
+        aliases = self.marks(namespace=namespace).aliases
         refused: defaultdict[ToolName, Counter[ToolName]] = defaultdict(Counter)
         for (pairs,) in self.read("refusals", namespace=namespace, most=_MOST_REFUSALS):
             with suppress(ValueError, TypeError):  # of a damaged record `hepm doctor` says more
                 for source, target in json.loads(pairs):
-                    refused[source][target] += 1
+                    refused[aliases.get(source, source)][aliases.get(target, target)] += 1
         return dict(refused)
 
     def requests_before(self, *, namespace: str, most: int) -> list[tuple[int, str, str, str]]:

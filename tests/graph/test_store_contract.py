@@ -66,13 +66,16 @@ def test_a_refused_call_is_kept_in_its_record_and_is_no_transition_and_no_call_o
     run = trajectory("r", "look", "make", "buy")
     turns = list(run.turns)
     turns[2] = Turn("assistant", "", (ToolCall("make", result="no", refused=True),))
-    add(store, Shelf(replace(run, turns=tuple(turns))))
+    shelf = Shelf(replace(run, turns=tuple(turns)))
+    add(store, shelf)
     assert {(row[0], row[1]) for row in store.edges(namespace=NS)} == {(START, "look"), ("look", "buy")}
     assert [row.name for row in store.tools(namespace=NS) if row.calls] == ["buy", "look"]
     (record,) = store.records_of(["r"], namespace=NS).values()
     assert parse_run(record).turns[2].refused == ("make",)
     assert store.refusals(namespace=NS) == {"look": {"make": 1}}
     assert store.refusals(namespace="another") == {}
+    store.add_alias("look", "find", namespace=NS, replay=shelf.replay, rename=True)
+    assert store.refusals(namespace=NS) == {"find": {"make": 1}}
 
 
 def test_failed_and_unlabelled_runs_are_told_apart_and_add_nothing_to_support(store: Store) -> None:

@@ -150,7 +150,7 @@ class NamespaceMirror:
     def _read_ahead(self, now: _Snapshot, tools: Collection[ToolName]) -> None:
         """Read what else a snapshot of a whole memory holds of some tools."""
         now.drifts |= self._read_drifts(sorted(tools))
-        now.refusals = self._read_refusals()
+        now.refusals = self.store.refusals(namespace=self.name)
         now.states |= self._read_states([tool for tool in tools if tool not in now.states])
 
     def _read_rows(self, tools: Sequence[ToolName]) -> dict[ToolName, Rows]:
@@ -255,7 +255,7 @@ class NamespaceMirror:
         """The calls that were refused after one of these tools, in most runs first, with all runs that tried them."""
         snapshot = self._snapshot
         if snapshot.refusals is None:
-            snapshot.refusals = self._read_if_reachable(self._read_refusals)
+            snapshot.refusals = self._read_if_reachable(lambda: self.store.refusals(namespace=self.name))
         refusals = snapshot.refusals or {}
         ways: dict[ToolName, FailedWay] = {}
         for source in set(sources or (START,)):
@@ -265,16 +265,6 @@ class NamespaceMirror:
                 if tool not in ways or runs > ways[tool].failures:
                     ways[tool] = FailedWay(tool, runs, runs + ran, refused=True)
         return sorted(ways.values(), key=lambda way: (-way.failures, way.tool))
-
-    def _read_refusals(self) -> dict[ToolName, Counter[ToolName]]:
-        """Those of the store under the tools' own names."""
-        aliases = self.store.marks(namespace=self.name).aliases
-        own: dict[ToolName, Counter[ToolName]] = {}
-        for source, targets in self.store.refusals(namespace=self.name).items():
-            counts = own.setdefault(aliases.get(source, source), Counter[ToolName]())
-            for tool, runs in targets.items():
-                counts[aliases.get(tool, tool)] += runs
-        return own
 
     def block(self, tool: ToolName) -> StateBlock:
         """Vectors of the states remembered after `tool`; empty if there are none."""
