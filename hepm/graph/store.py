@@ -428,15 +428,12 @@ class Store(Backend):
 
     def vectors_of_states(self, ids: Sequence[int], *, namespace: str) -> dict[str, Float32Array]:
         """The vectors of states, by text; those without one are left out."""
-        return self._vectors(self.read("vectors_of_states", namespace=namespace, ids=list(ids)))
-
-    def _vectors(self, rows: Iterable[Sequence[Any]]) -> dict[str, Float32Array]:
         dimensions = self.header.dimensions
         vectors: dict[str, Float32Array] = {}
-        for key, stored in rows:
+        for text, stored in self.read("vectors_of_states", namespace=namespace, ids=list(ids)):
             vector = of_size(stored, dimensions)
             if vector is not None:
-                vectors[key] = vector
+                vectors[text] = vector
         return vectors
 
     def search_states(self, vector: Float32Array, *, namespace: str, limit: int) -> list[tuple[StateRow, float]]:
@@ -493,20 +490,10 @@ class Store(Backend):
             by_most[1 << (most - 1).bit_length()].append(edge)
         seqs: set[int] = set()
         for most, alike in by_most.items():
-            latest = self._latest_on(alike, namespace=namespace, most=most, newer_than=newer_than)
-            for edge, numbers in latest.items():
-                seqs.update(numbers[: edges[edge]])
+            rows = self.read("latest_on_edges", namespace=namespace, edges=alike, most=most, newer_than=newer_than)
+            for source, target, numbers in rows:
+                seqs.update(_from_json(numbers)[: edges[source, target]])
         return self.runs_at(sorted(seqs), namespace=namespace)
-
-    def _latest_on(
-        self, edges: Sequence[Edge], *, namespace: str, most: int, newer_than: int = 0
-    ) -> dict[Edge, list[int]]:
-        """Row numbers of the latest runs that took each edge, the latest first."""
-        rows = self.read("latest_on_edges", namespace=namespace, edges=edges, most=most, newer_than=newer_than)
-        latest: dict[Edge, list[int]] = {}
-        for source, target, numbers in rows:
-            latest[source, target] = _from_json(numbers)
-        return latest
 
     def runs_at(self, seqs: Sequence[int], *, namespace: str) -> list[RunRow]:
         """Those of the runs that are labelled and count, by row number, without their vectors."""
