@@ -35,16 +35,6 @@ _PUT_VECTORS: Final[Mapping[Vectored, tuple[str, str, str]]] = {
 }
 """The statement for each kind of vector, and its parameters for the key and for the vector."""
 
-_COPIED: Final = (
-    "description",
-    "parameters",
-    "described_at",
-    "changed_at",
-    "former_description",
-    "former_parameters",
-)
-"""Fields of a tool that `copy_tools` sets."""
-
 
 def rows_naming(member: str, names: Iterable[str]) -> list[dict[str, object]]:
     """Rows of a statement that each name one node."""
@@ -283,10 +273,7 @@ class Transaction(ABC):
 
     def copy_tools(self, tools: Sequence[ToolRow]) -> None:
         """Set everything about tools but their counts."""
-        rows: list[dict[str, object]] = []
-        for tool in tools:
-            copied = {field: getattr(tool, field) for field in _COPIED}
-            rows.append({"tool": tool.name, **copied})
+        rows = [{"tool": tool.name, **tool._asdict()} for tool in tools]
         self.write("copy_tools", rows)
         # A statement of its own, which retiring and aliases use too.
         self.mark_tools((tool.name, tool.retired, tool.aliases) for tool in tools)
