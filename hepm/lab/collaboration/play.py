@@ -90,7 +90,7 @@ class UserBench(Bench):
 
     def small(self, folder: Folder, *, most: int = 0) -> Self:
         """The first users, with all their sessions."""
-        number = min(most or eighth(len(self.tested)), _REHEARSED if most else len(self.tested))
+        number = _REHEARSED if most else eighth(len(self.tested))
         return replace(self, tested=self.tested[:number], training=(), folder=folder)
 
     def alike(self, small: Bench) -> list[Key]:

@@ -190,10 +190,8 @@ def test_users_of_rules_are_refused_for_a_folder_of_played_ones_and_scripted_und
     [
         ({"checks": []}, "once"),
         ({"enforced": []}, "numbers of the violated preferences"),
-        ({"enforced": [2]}, "numbers of the violated preferences"),
         ({"done": True}, "does not end"),
         ({"message": " "}, "message is empty"),
-        ({"enforced": [7]}, "enforced"),
     ],
 )
 def test_a_turn_that_contradicts_itself_is_asked_once_more_and_then_named(
