@@ -21,7 +21,7 @@ from hepm.experience.comparison import says_nothing
 from hepm.experience.conditions import ALWAYS, Conditions, FactCondition
 from hepm.experience.equal_lessons import EqualLessons, equal_lessons, saying_the_same
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lessons import EXTRACTIVE, HAND, Experience, Principle, next_calls
+from hepm.experience.lessons import EXTRACTIVE, HAND, Experience, Principle, next_calls, read_lesson
 from hepm.experience.principles import let_down
 from hepm.graph.lessons.rows import PENDING, LessonRow, Parent, StoredLesson
 from hepm.graph.lessons.transaction import LessonChange
@@ -306,10 +306,11 @@ def approved_in(bank: LessonBank, text: str, name: str, *, namespace: str) -> li
     standing = {line.text for line in lines_of_file(text, name)}
     approved: list[StoredLesson] = []
     for stored in bank.pending(namespace=namespace):
-        (alone,) = equal_lessons([stored])
+        lesson = read_lesson(stored.row)
+        text = lesson.in_own_words
         # In a file with lessons of several environments, a line begins with its own: "In shop: Call get_order."
-        place = f"In {', '.join(alone.lesson.conditions.environments)}: {alone.text}"
-        written = [in_markdown(words) for words in (alone.text, place)]
+        place = f"In {', '.join(lesson.conditions.environments)}: {text}"
+        written = [in_markdown(words) for words in (text, place)]
         # Of a text that was cut, nobody has read the end.
         if any(" ".join(words.split()) in standing and not words.endswith(CUT) for words in written):
             approved.append(stored)
