@@ -20,7 +20,7 @@ from hepm.errors import EmbedderMismatchError, InputError
 from hepm.experience.conditions import Conditions
 from hepm.experience.lessons import Experience, Notes, Principle
 from hepm.graph.examination import differences
-from hepm.graph.lessons.rows import PENDING, Answer, LessonRow, Parent, Source, Triple, Uses
+from hepm.graph.lessons.rows import OUTDATED, PENDING, Answer, LessonRow, Parent, Source, Triple, Uses
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.rows import Selection
@@ -494,3 +494,16 @@ def test_runs_that_no_longer_stand_behind_a_lesson_are_unlinked_but_for_the_one_
     filled.lessons.change(change, {}, namespace=NS)
     (stored,) = filled.lessons.list(namespace=NS)
     assert [source.run for source in stored.row.sources] == ["won"]
+
+
+def test_an_outdated_lesson_is_live_again_by_the_runs_that_teach_it_and_not_by_an_import(filled: Store) -> None:
+    row = principle("Look.", "won").row()
+    again = replace(row, sources=(Source("lost", 0.0, words=False),))
+    filled.lessons.change(
+        LessonChange(put=[replace(row, sources=(Source("won", 1.0, words=False),))]), {}, namespace=NS
+    )
+    filled.lessons.change(LessonChange(retire={row.id: OUTDATED}), {}, namespace=NS)
+    for imported, retired, runs in ((True, OUTDATED, {"won", "lost"}), (False, "", {"lost"})):
+        filled.lessons.change(LessonChange(put=[again], imported=imported), {}, namespace=NS)
+        (stored,) = filled.lessons.get([row.id], namespace=NS)
+        assert (stored.row.retired, stored.row.run_ids) == (retired, runs)
