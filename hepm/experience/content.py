@@ -16,14 +16,13 @@ from typing import Final
 from hepm.experience.arguments import WORDS, ToolArguments, ValuePlace, learn_arguments
 from hepm.experience.conditions import Conditions, allows
 from hepm.experience.lessons import COMES_FROM, Principle, sources_of
+from hepm.experience.moment import SENTENCE_TOKENS
 from hepm.experience.recipes import learn_recipes
 from hepm.graph.lessons.rows import Triple
 from hepm.ingest.shell.parser import is_shell
 from hepm.llm.usage import estimate_tokens
 from hepm.types import RECORDED_BY, ToolName, Trajectory
 
-# Of the sentence for one call; arguments beyond it are left out.
-SENTENCE_TOKENS: Final = 60
 MOST_OF_A_KIND: Final = 200
 # A precondition in words that is read, of lessons about one project: "the project is webshop".
 _IN_PROJECT: Final = "the project is "
@@ -77,6 +76,7 @@ def _of_arguments(tool: ToolName, learned: ToolArguments, where: Conditions) -> 
     origins = learned.origins()
     if all(place == WORDS for place in origins.values()):
         return  # that the user says what is wanted needs no lesson
+    # Arguments beyond the room of one sentence are left out.
     while estimate_tokens(_call_text(tool, origins)) > SENTENCE_TOKENS and len(origins) > 1:
         origins.popitem()
     yield Principle(
