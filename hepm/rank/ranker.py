@@ -126,11 +126,12 @@ class Ranker:
         before_N2 = np.stack([calls.last_N[rows], calls.second_N[rows]], axis=1)
         attended = AttendedCalls(calls.states_SD[states], before_N2, calls.flags_N[rows], calls.next_N[rows])
 
-        def summed(share_1N: Float32Array) -> Array:
-            return np.bincount(attended.next_N, share_1N[0], minlength=len(here.share_K))[None]
+        def voted(logits_1N: Float32Array) -> Array:
+            share_N = np.exp(logits_1N[0] - logits_1N.max())
+            return np.bincount(attended.next_N, share_N / share_N.sum(), minlength=len(here.share_K))[None]
 
         about = here.scale_S[states], here.share_K
-        return attention(self._attention, now.state_QD, now, attended, *about, xp=np, summed=summed)[0]
+        return attention(self._attention, now.state_QD, now, attended, *about, xp=np, voted=voted)[0]
 
 
 def _of_part(weights: Weights, part: str) -> dict[str, Float32Array]:

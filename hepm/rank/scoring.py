@@ -66,8 +66,7 @@ def attention(
     share_T: Array,
     *,
     xp: Any,
-    summed: Callable[[Array], Array],
-    hidden_QN: Array | float = 0.0,
+    voted: Callable[[Array], Array],
 ) -> Array:
     """One head of attention from situations over the states remembered in the graph, to the tools called after them.
 
@@ -80,16 +79,16 @@ def attention(
         state_QD: Those of `now`, or what dropout left of them.
         scale_N: Factors that bring the states of the calls to unit length in the learned metric.
         share_T: Share of each tool among all calls that may be read, smoothed.
-        summed: Sums values of calls, shape (Q, N), by the tool that was called, shape (Q, T).
-        hidden_QN: Where it is true, a call must not be read.
+        voted: Softmax of logits of calls, shape (Q, N), summed by the tool that was called, shape (Q, T).
     Returns:
         Scores of all tools, shape (Q, T).
     """
     # The metric w falls on the query alone, and on the lengths of the states: nothing of size (N, D) is made anew.
     metric_D = xp.exp(weights["log_metric"])
     query_QD = state_QD * metric_D
-    length_Q = xp.einsum("qd,qd->q", query_QD, query_QD) ** 0.5
-    query_QD = query_QD / length_Q.clip(min=1e-12)[:, None] * metric_D
+    # Bounded before the root, whose slope at 0 is infinite: a state that is not known is 0.
+    length_Q = xp.einsum("qd,qd->q", query_QD, query_QD).clip(min=1e-24) ** 0.5
+    query_QD = query_QD / length_Q[:, None] * metric_D
     # Not `@`: on busy cores the threads of a BLAS wait for each other.
     cosines_QN = xp.einsum("nd,qd->qn", calls.state_ND, query_QD) * scale_N
     last = now.before_Q2[:, :1] == calls.before_N2[:, 0]
@@ -97,8 +96,5 @@ def attention(
     flags = now.flags_Q[:, None] == calls.flags_N
     of_last, of_two, of_flags = weights["matches"]
     logits_QN = cosines_QN * xp.exp(weights["log_temperature"]) + last * of_last + two * of_two + flags * of_flags
-    logits_QN = logits_QN - 1e4 * hidden_QN
-    share_QN = xp.exp(logits_QN - xp.amax(logits_QN, 1)[:, None])
-    share_QN = share_QN / share_QN.sum(1)[:, None]
     smoothing = 1 / (1 + xp.exp(-weights["smoothing"]))
-    return weights["gain"] * xp.log((1 - smoothing) * summed(share_QN) + smoothing * share_T)
+    return weights["gain"] * xp.log((1 - smoothing) * voted(logits_QN) + smoothing * share_T)

@@ -50,12 +50,16 @@ class StateAttention(nn.Module):
         self.gain = nn.Parameter(torch.tensor(1.0))
         self._dropout = nn.Dropout(dropout)
 
-    def forward(self, now: Situations, calls: AttendedCalls, hidden_QN: Tensor | float = 0.0) -> Tensor:
+    def forward(self, now: Situations, calls: AttendedCalls, hidden_QN: Tensor | None = None) -> Tensor:
         """Scores of all tools, shape (Q, T); where `hidden_QN` is true, a call must not be read."""
         length_N = (calls.state_ND.square() @ torch.exp(2 * self.log_metric)).clamp(min=1e-12).sqrt()
         share_T = torch.bincount(calls.next_N, minlength=now.times_QT.shape[1]) + SMOOTHING
 
-        def summed(share_QN: Tensor) -> Tensor:
+        def voted(logits_QN: Tensor) -> Tensor:
+            if hidden_QN is not None:
+                logits_QN = logits_QN.masked_fill(hidden_QN, -1e4)
+            # Torch's own softmax: compiled in mixed precision, the slope of a maximum is no number.
+            share_QN = logits_QN.softmax(-1)
             return torch.zeros_like(now.times_QT, dtype=share_QN.dtype).index_add(1, calls.next_N, share_QN)
 
         return attention(
@@ -66,6 +70,5 @@ class StateAttention(nn.Module):
             1 / length_N,
             share_T / share_T.sum(),
             xp=torch,
-            summed=summed,
-            hidden_QN=hidden_QN,
+            voted=voted,
         )

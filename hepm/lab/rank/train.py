@@ -83,7 +83,7 @@ class GraphRanker(nn.Module):
             self.attention = StateAttention(dimensions)
 
     def forward(
-        self, graph: HeteroData, batch: Situations, memory: AttendedCalls, hidden_QN: Tensor | float = 0.0
+        self, graph: HeteroData, batch: Situations, memory: AttendedCalls, hidden_QN: Tensor | None = None
     ) -> Tensor:
         """Scores of all tools, shape (Q, T); see `StateAttention` for `hidden_QN`."""
         scores = self.scorer(self.encoder(graph), batch)

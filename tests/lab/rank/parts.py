@@ -6,6 +6,7 @@ from torch_geometric.data import HeteroData
 from benchmarks.parts.gnn4plan import Gnn4Plan, bpr_loss
 from hepm.lab.rank.data import AFTER, BEFORE, NEXT, graph_data
 from hepm.lab.rank.leave_out import without
+from hepm.lab.rank.scorer import StateAttention
 from hepm.lab.rank.train import Epoch, TrainOptions, build, export, train
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Epoch",
     "Gnn4Plan",
     "HeteroData",
+    "StateAttention",
     "TrainOptions",
     "bpr_loss",
     "build",

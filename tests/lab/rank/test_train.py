@@ -47,6 +47,28 @@ def test_the_ranker_in_numpy_scores_as_the_trained_network(of: ModuleType, model
     assert ranker.scores(here, now, list(calls.number)) == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore")  # of the compiler
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["", "as on a GPU"])
+def test_gradients_are_numbers_where_no_state_is_known_and_where_all_calls_are_hidden(
+    of: ModuleType, *, compiled: bool
+) -> None:
+    torch = of.torch
+    torch.manual_seed(0)
+    states = torch.nn.functional.normalize(torch.randn(5, 16))
+    states[2] = 0
+    before, flags = torch.randint(0, 4, (7, 2)), torch.randint(0, 8, (7,))
+    now = Situations(states, before[:5], torch.zeros(5, 4), torch.zeros(5, 4), flags[:5])
+    calls = AttendedCalls(torch.nn.functional.normalize(torch.randn(7, 16)), before, flags, before[:, 0])
+    hidden = torch.zeros(5, 7, dtype=torch.bool)
+    hidden[3] = True
+    attention = of.StateAttention(16)
+    scored = torch.compile(attention, dynamic=True) if compiled else attention
+    with torch.autocast("cpu", torch.bfloat16, enabled=compiled):
+        scores = scored(now, calls, hidden)
+    torch.nn.functional.cross_entropy(scores.float(), before[:5, 1]).backward()
+    assert all(torch.isfinite(parameter.grad).all() for parameter in attention.parameters())
+
+
 def test_the_same_seed_gives_the_same_bytes(
     of: ModuleType, memory: Memory, checkpoint: Checkpoint, tmp_path: Path
 ) -> None:
