@@ -68,9 +68,10 @@ def _named(memory: Memory, name: str, waiting: list[StoredLesson], namespace: st
 
 def _approve_supported(memory: Memory, waiting: list[StoredLesson], namespace: str) -> None:
     from hepm.graph.lessons.transaction import LessonChange
-    from hepm.memory.reporting import confirmed
+    from hepm.report.check import confirmed
 
-    restated = confirmed(memory, waiting, read_config().lessons.supported, namespace=namespace)
+    fewest, evidence = read_config().lessons.supported, memory.evidence(namespace)
+    restated = confirmed(waiting, memory.store, evidence, fewest, namespace=namespace)
     put = [principle.row() for principle in restated.values()]
     # Its words come from no other store, but its runs may be gone.
     change = LessonChange(put=put, retire=dict.fromkeys(restated, "superseded"), imported=True)
@@ -82,9 +83,9 @@ def _approve_supported(memory: Memory, waiting: list[StoredLesson], namespace: s
 
 def _go_through(memory: Memory, waiting: list[StoredLesson], namespace: str) -> None:
     """Show each; in a terminal, ask what to do with it."""
-    from hepm.memory.reporting import confirmed
+    from hepm.report.check import confirmed
 
-    counted = confirmed(memory, waiting, 1, namespace=namespace)
+    counted = confirmed(waiting, memory.store, memory.evidence(namespace), 1, namespace=namespace)
     asks = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     for number, stored in enumerate(waiting, 1):
         tell(f"{stored.row.id}  {_words(stored)}")

@@ -137,12 +137,12 @@ def check(place: StorePlace, file: Path, runs: tuple[str, ...], as_json: bool, f
 
     Example: `hepm check AGENTS.md results/*.json`
     """
-    from hepm.memory.reporting import check_file
-    from hepm.report.check import lines_to_check
+    from hepm.report.check import check_lines, lines_to_check
 
     lines = lines_to_check(options.read_text(file), str(file))
     with _memory_of(runs, place, format) as memory, Bar("counting rules"):
-        checked = check_file(memory, lines, namespace=place.namespace)
+        evidence = memory.evidence(place.namespace)
+        checked = check_lines(lines, memory.store, evidence, namespace=place.namespace)
     if as_json:
         print_json([row.to_json() for row in checked])
     else:

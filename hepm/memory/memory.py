@@ -840,9 +840,11 @@ class Memory:
         Args:
             on_progress: Called with what is done next.
         """
-        from hepm.memory.reporting import report_on
+        from hepm.report.report import report_of
 
-        return report_on(self, namespace=namespace, on_progress=on_progress)
+        self.refresh()
+        uplift = self.sessions.uplift(namespace=namespace)
+        return report_of(self.store, self.evidence(namespace), uplift, namespace=namespace, on_progress=on_progress)
 
     # Care
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from hepm.experience.likeness import request_of
 from hepm.ingest.outcome import verdict_of
-from hepm.memory.latest import hints_of, latest_runs
+from hepm.report.latest import hints_of, latest_runs
 from hepm.text import count_of
 from hepm.types import ToolName, Trajectory
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 from hepm.errors import InputError
@@ -12,8 +13,12 @@ from hepm.evidence.decisions import CallPlace, Decision, Situation
 from hepm.evidence.rules import FAILED, FEWEST, FEWEST_FAILED, RunsOf, runs_by_tool
 from hepm.evidence.upkeep import LiveEvidence, RunSample
 from hepm.experience.conditions import Conditions, FactCondition
+from hepm.experience.counted import advising
 from hepm.experience.lesson_files import Claim, LineOfFile, lines_of_file
 from hepm.experience.lessons import Principle
+from hepm.graph.lessons.rows import StoredLesson
+from hepm.graph.store import Store
+from hepm.report.latest import content_taught_by, latest_runs
 from hepm.types import START, Object, ToolName
 
 Verdict: TypeAlias = Literal["supported", "untrue", "not met", "unchecked"]
@@ -64,33 +69,69 @@ def lines_to_check(text: str, name: str) -> list[LineOfFile]:
 
 def check_lines(
     lines: Sequence[LineOfFile],
+    store: Store,
     evidence: LiveEvidence,
-    learn_content: Callable[[], Iterable[Principle]],
-    without: Mapping[str, Collection[str]] | None = None,
+    *,
+    namespace: str,
+    without: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> list[CheckedLine]:
-    """Compute the evidence of lines anew by the runs of a memory.
+    """Compute the evidence of lines anew by the stored runs of a namespace.
 
     Args:
-        learn_content: What runs teach of what calls need; asked only for a line that says nothing of the next tool.
+        evidence: Of this namespace.
         without: By the id of a lesson, runs that are not counted.
     """
-    left_out = without or {}
-    sample = evidence.valued()
-    met = _decisions_met({line.claim for line in lines if line.claim is not None}, sample)
-    taught: list[Principle] = []
+    met = _decisions_met({line.claim for line in lines if line.claim is not None}, evidence.valued())
+    taught: set[str] = set()
+    # Of a line that says nothing of the next tool, whether runs still teach it.
     if any(line.claim is None and line.id for line in lines):
-        taught = list(learn_content())
+        latest = latest_runs(store, namespace=namespace)
+        taught.update(principle.id[: len(line.id)] for principle in content_taught_by(latest) for line in lines)
     checked: list[CheckedLine] = []
     for line in lines:
-        if line.claim is not None:
-            others = left_out.get(line.id, ())
-            counted = [decision for decision in met[line.claim] if decision.run.id not in others]
-            checked.append(_checked(line, line.claim, counted))
+        if line.claim is None:
+            verdict: Verdict = "supported" if line.id and line.id in taught else "unchecked"
+            checked.append(CheckedLine(line.id, line.text, verdict, {}, {}))
             continue
-        found = next((principle for principle in taught if line.id and principle.id.startswith(line.id)), None)
-        verdict: Verdict = "unchecked" if found is None else "supported"
-        checked.append(CheckedLine(line.id, line.text, verdict, {}, {}))
+        others = without.get(line.id, ())
+        by_tool = runs_by_tool([decision for decision in met[line.claim] if decision.run.id not in others])
+        better = {tool: by_tool.get(tool, RunsOf()) for tool in line.claim.better}
+        worse = {tool: by_tool.get(tool, RunsOf()) for tool in line.claim.worse}
+        verdict = _verdict(better, worse)
+        checked.append(CheckedLine(line.id, line.text, verdict, _counts(better), _counts(worse)))
     return checked
+
+
+def confirmed(
+    lessons: Sequence[StoredLesson], store: Store, evidence: LiveEvidence, fewest: int, *, namespace: str
+) -> dict[str, Principle]:
+    """Of lessons, those that runs bear out that did not teach them, by id: restated in hepm's own words.
+
+    The words of a model may say more than its triples, which are what can be counted.
+
+    Args:
+        fewest: How many such runs each of its tools needs.
+    """
+    rows = {stored.row.id: stored.row for stored in lessons}
+    lines: list[LineOfFile] = []
+    for row in rows.values():
+        claim = Claim.of(row)
+        if claim is not None:
+            lines.append(LineOfFile(True, "", row.text, row.id, False, claim))
+    if not lines:
+        return {}
+    taught_by = {id: row.run_ids for id, row in rows.items()}
+    restated: dict[str, Principle] = {}
+    for checked in check_lines(lines, store, evidence, namespace=namespace, without=taught_by):
+        better = [tool for tool, (worked, _) in checked.better.items() if worked >= fewest]
+        worse = [tool for tool, (worked, called) in checked.worse.items() if called - worked >= fewest]
+        if checked.verdict == "supported" and (better or (worse and not checked.better)):
+            worked, tried = (checked.better | checked.worse)[(better or worse)[0]]
+            row = rows[checked.id]
+            conditions = replace(Conditions.read(row.properties), preconditions=())
+            counted = advising(better, worse, conditions, row.run_ids, tried=tried, worked=worked)
+            restated[row.id] = replace(counted, distilled_by=str(row.properties["distilled_by"]))
+    return restated
 
 
 def _decisions_met(claims: Iterable[Claim], sample: RunSample) -> dict[Claim, list[Decision]]:
@@ -115,13 +156,6 @@ def _decisions_met(claims: Iterable[Claim], sample: RunSample) -> dict[Claim, li
             if conditions.holds(known, (), environment=decision.run.environment):
                 met[claim].append(decision)
     return met
-
-
-def _checked(line: LineOfFile, claim: Claim, met: Sequence[Decision]) -> CheckedLine:
-    by_tool = runs_by_tool(met)
-    better = {tool: by_tool.get(tool, RunsOf()) for tool in claim.better}
-    worse = {tool: by_tool.get(tool, RunsOf()) for tool in claim.worse}
-    return CheckedLine(line.id, line.text, _verdict(better, worse), _counts(better), _counts(worse))
 
 
 def _verdict(better: dict[ToolName, RunsOf], worse: dict[ToolName, RunsOf]) -> Verdict:

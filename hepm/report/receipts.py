@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from hepm.graph.trials import MEMORY, TrialSession
+from hepm.report.latest import hints_of
 from hepm.text import count_of, day_of
+from hepm.types import Trajectory
 from hepm.uplift.report import UpliftReport
 from hepm.uplift.sequence import Effect
 
@@ -67,32 +69,28 @@ def monday_of(week: int) -> str:
     return day_of((7 * week - _TO_MONDAY) * _DAY_S) or ""
 
 
-def receipts_of(
-    uplift: UpliftReport, sessions: Sequence[TrialSession], hints: Iterable[tuple[int, int]]
-) -> MemoryReceipts:
+def receipts_of(uplift: UpliftReport, sessions: Sequence[TrialSession], latest: Sequence[Trajectory]) -> MemoryReceipts:
     """What memory did.
 
     Args:
         sessions: Of the experiment.
-        hints: Of each run that was read the turns that a hint named tools for, and those of them that called one.
+        latest: Runs in which hints are counted.
     """
     ended = [session for session in sessions if session.success is not None and not session.shadow]
     by_week: defaultdict[int, list[TrialSession]] = defaultdict(list)
     for session in ended:
         if session.ended_at is not None:
             by_week[week_of(session.ended_at)].append(session)
-    weeks = [_week(week, by_week[week], uplift.success) for week in sorted(by_week)[-WEEKS:]]
-    given = list(hints)
-    hinted = [pair for pair in given if pair[0]]
     with_memory = sum(session.arm == MEMORY for session in ended)
+    given = [pair for pair in map(hints_of, latest) if pair[0]]
     return MemoryReceipts(
-        uplift.sentence if uplift.sessions or uplift.shadow else "",
-        _receipt(with_memory, uplift.success),
-        tuple(weeks),
-        len(hinted),
-        len(given),
-        sum(followed for _, followed in hinted),
-        sum(number for number, _ in hinted),
+        sentence=uplift.sentence if uplift.sessions or uplift.shadow else "",
+        receipt=_receipt(with_memory, uplift.success),
+        weeks=tuple(_week(week, by_week[week], uplift.success) for week in sorted(by_week)[-WEEKS:]),
+        hinted=len(given),
+        read=len(latest),
+        followed=sum(followed for _, followed in given),
+        hints=sum(hints for hints, _ in given),
     )
 
 

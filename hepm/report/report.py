@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import chain, groupby
 from typing import Final
 
-from hepm.evidence.decisions import LabelledRun
-from hepm.evidence.rules import ToolRule
+from hepm.evidence.decisions import set_families
+from hepm.evidence.upkeep import LiveEvidence
 from hepm.graph.store import Store
 from hepm.report.forks import Fork, forks_of, saved_by, with_steps
-from hepm.report.receipts import MemoryReceipts, monday_of, week_of
+from hepm.report.latest import latest_runs, readable_runs
+from hepm.report.receipts import MemoryReceipts, monday_of, receipts_of, week_of
 from hepm.report.requests import HardRequests, hard_requests
 from hepm.report.tools import ToolHealth, tool_healths
-from hepm.report.waste import Waste
+from hepm.report.waste import Waste, waste_in
 from hepm.text import count_of
-from hepm.types import Object, Trajectory
+from hepm.types import Object
+from hepm.uplift.report import UpliftReport
 
 MONTH_DAYS: Final = 30
 _FEWEST_A_MONTH: Final = 10  # runs below which a month has no share
@@ -109,24 +112,29 @@ class Report:
 
 def report_of(
     store: Store,
-    rules: Sequence[ToolRule],
-    labelled: Sequence[LabelledRun],
-    waste: Waste,
-    spoken: MemoryReceipts,
-    read: Callable[[Sequence[str]], Iterable[Trajectory]],
+    evidence: LiveEvidence,
+    uplift: UpliftReport,
     *,
     namespace: str,
+    on_progress: Callable[[str], object] = lambda step: None,
 ) -> Report:
     """The report on a namespace.
 
     Args:
-        rules: As `LiveEvidence.rules` has them.
-        labelled: The runs that they are of, with their families.
-        read: The stored runs with some ids.
+        evidence, uplift: Of this namespace.
+        on_progress: Called with what is done next.
     """
+    on_progress("counting rules")
+    rules = evidence.rules(anew=False)
+    on_progress("reading runs")
+    labelled = list(evidence.runs().runs)
+    set_families(labelled)
+    on_progress("reading calls")
+    latest = list(latest_runs(store, namespace=namespace))
+    on_progress("comparing runs")
     totals = store.totals(namespace=namespace)
     by_day = store.outcomes_by_day(namespace=namespace)
-    forks = with_steps(forks_of(rules, store, namespace=namespace), read)
+    forks = with_steps(forks_of(rules, store, namespace=namespace), partial(readable_runs, store, namespace=namespace))
     before, lately = _months(by_day)
     lost = sum(not run.won for run in labelled)
     return Report(
@@ -142,9 +150,9 @@ def report_of(
         weeks=_weeks(by_day),
         forks=forks,
         requests=hard_requests(labelled, store, namespace=namespace),
-        waste=waste,
+        waste=waste_in(latest, labelled),
         tools=tool_healths(store, namespace=namespace),
-        spoken=spoken,
+        spoken=receipts_of(uplift, store.trial_sessions(namespace=namespace), latest),
     )
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from hepm.evidence.chance import RARE
 from hepm.evidence.decisions import LabelledRun
+from hepm.experience.lessons import SOLVED_BY
 from hepm.experience.recipes import errors_of
 from hepm.llm.usage import estimate_tokens
 from hepm.report.forks import SHOWN_RUNS
+from hepm.report.latest import content_taught_by
 from hepm.types import ToolCall, ToolName, Trajectory
 
 REPEATED: Final = 3
@@ -114,8 +116,8 @@ class _Tally:
         return tuple(sorted(self.runs, key=lambda run: self.runs[run] is not False)[:SHOWN_RUNS])
 
 
-def waste_in(runs: Iterable[Trajectory], labelled: Sequence[LabelledRun], recipes: Iterable[str] = ()) -> Waste:
-    """The waste in some runs.
+def waste_in(runs: Sequence[Trajectory], labelled: Sequence[LabelledRun]) -> Waste:
+    """The waste in some runs, the last stored first.
 
     Args:
         labelled: Runs by which it is known what successful ones of a task call, with their families.
@@ -124,9 +126,7 @@ def waste_in(runs: Iterable[Trajectory], labelled: Sequence[LabelledRun], recipe
     repeated: defaultdict[ToolName, _Tally] = defaultdict(_Tally)
     left_out: defaultdict[ToolName, _Tally] = defaultdict(_Tally)
     errors: defaultdict[tuple[ToolName, str], _Tally] = defaultdict(_Tally)
-    read = 0
     for run in runs:
-        read += 1
         calls = list(run.calls())
         for call in _without_change(calls):
             repeated[call.name].calls.append((call, run))
@@ -145,7 +145,14 @@ def waste_in(runs: Iterable[Trajectory], labelled: Sequence[LabelledRun], recipe
             failed = list(tally.runs.values()).count(False)
             rows.append(EndedErrors(tool, message, tally.cost, failed, tuple(ends[:REPEATED]), tally.shown))
     rows.sort(key=lambda row: (-row.cost.calls, row.tool, row.message))
-    return Waste(read, _rows(repeated), tuple(rows[:MOST_ROWS]), _rows(left_out), tuple(recipes)[:MOST_ROWS])
+    return Waste(len(runs), _rows(repeated), tuple(rows[:MOST_ROWS]), _rows(left_out), tuple(_recipes(runs)))
+
+
+def _recipes(runs: Sequence[Trajectory]) -> Iterator[str]:
+    """What solved errors, with the exact call, as lessons say it."""
+    solved = [lesson for lesson in content_taught_by(runs) if any(one.predicate == SOLVED_BY for one in lesson.triples)]
+    for lesson in solved[:MOST_ROWS]:
+        yield f"{lesson.text} ({lesson.worked} of {lesson.tried} runs)"
 
 
 def _rows(tallies: Mapping[ToolName, _Tally]) -> tuple[WastedCalls, ...]:

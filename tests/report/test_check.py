@@ -10,8 +10,7 @@ import pytest
 from hepm import Memory, Outcome
 from hepm.experience.counted import learn_by_counting
 from hepm.experience.lesson_files import lessons_for_file, section_of
-from hepm.memory.reporting import check_file
-from hepm.report.check import CheckedLine, lines_to_check
+from hepm.report.check import CheckedLine, check_lines, lines_to_check
 from tests.report.desk import desk_run, desk_runs
 
 
@@ -29,7 +28,8 @@ def checked(section: str, tmp_path: Path, *runs: object) -> dict[str, CheckedLin
     """What runs say of the lines about the status of an order, by it."""
     with Memory.open(tmp_path / "other.hepm") as memory:
         memory.ingest(runs)
-        rows = check_file(memory, lines_to_check(section, "AGENTS.md"), namespace="default")
+        lines = lines_to_check(section, "AGENTS.md")
+        rows = check_lines(lines, memory.store, memory.evidence(), namespace="default")
     return {status: row for row in rows for status in ("delivered", "pending") if f"is {status}" in row.text}
 
 
