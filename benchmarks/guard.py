@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from hepm.memory.levels import LEVELS, SILENT, LevelOutcomes, Outcomes, drawn, in_force, thompson
-from hepm.memory.trials import HARMED_HOLDOUT
+from hepm.memory.sessions import HARMED_HOLDOUT
 from hepm.uplift.sequence import path_of
 
 CASES: Final[Mapping[str, tuple[float, ...]]] = {  # silent, .95, .9, .75, .6

@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
@@ -64,43 +64,21 @@ class Journal:
         """The file of a session."""
         return self.folder / _name(namespace, id)
 
-    def write(
-        self,
-        run: Trajectory,
-        at: int,
-        shown: Sequence[str],
-        *,
-        namespace: str,
-        aliases: Sequence[str] = (),
-        parts: Sequence[str] = (),
-    ) -> Stamp | None:
-        """Append the turns of a run from number `at` on; they replace later ones. None if that fails."""
-        from hepm.ingest.formats.hepm import write_run
-
-        # Only what is new is written: a long session costs each turn no more than a short one.
-        content: dict[str, object] = {"namespace": namespace, "aliases": list(aliases)}
-        if parts:
-            content["parts"] = list(parts)
-        content |= {"at": at, "shown": list(shown), "run": write_run(run)}
-        line = json.dumps(content)
-        place = self.file(namespace, run.id)
+    def append(self, line: str, file: Path) -> Stamp | None:
+        """Add a line to a session's file; None if that fails."""
         try:
-            try:
-                file = place.open("a", encoding="utf-8")
-            except FileNotFoundError:
-                self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-                file = place.open("a", encoding="utf-8")
-            with file:
-                file.write(f"\n{line}\n")  # at once; after the end of a line that a crash tore
-                file.flush()
-                return _stamp(os.fstat(file.fileno()))
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with file.open("a", encoding="utf-8") as opened:
+                opened.write(f"\n{line}\n")  # at once; after the end of a line that a crash tore
+                opened.flush()
+                return _stamp(os.fstat(opened.fileno()))
         except OSError as error:
             if not self._warned:
                 self._warned = True
                 _log.warning("sessions cannot be kept in %s, and a crash would lose them: %s", self.folder, error)
             with contextlib.suppress(OSError):
-                if not place.stat().st_size:
-                    place.unlink()
+                if not file.stat().st_size:
+                    file.unlink()
             return None
 
     def why_not_kept(self) -> str:
@@ -117,85 +95,66 @@ class Journal:
             return f"runs under way cannot be kept in {self.folder.name}: {error.strerror}"
         return ""
 
-    def read(self, file: Path) -> Kept | None:
-        """What a file holds; None if it is gone or no line of it is whole."""
-        from hepm.ingest.formats.hepm import parse_run
-
-        try:
-            with file.open(encoding="utf-8", errors="replace") as opened:
-                stamp = _stamp(os.fstat(opened.fileno()))
-                lines = opened.read().splitlines()
-        except OSError:
-            return None
-        kept: Kept | None = None
-        for line in lines:
-            try:
-                content = json.loads(line)
-                part = parse_run(content["run"])
-                nothing = Kept(file, stamp, content["namespace"], replace(part, turns=()), (), {})
-                # Lines build on each other: the file is the run's history.
-                before = kept or nothing
-                if content["at"] > len(before.run.turns):
-                    continue  # the lines before it are gone
-                turns = before.run.turns[: content["at"]] + part.turns
-                new_aliases = dict.fromkeys(content.get("aliases", []), len(turns))
-                kept = Kept(
-                    file,
-                    stamp,
-                    content["namespace"],
-                    replace(part, turns=turns),
-                    tuple(dict.fromkeys((*before.shown, *content["shown"]))),
-                    {**new_aliases, **before.aliases},  # an alias keeps the place where it was first seen
-                    before.parts.union(content.get("parts", ())),
-                )
-            except (ValueError, KeyError, TypeError, FormatError, InputError):
-                continue  # a torn line: the last one before a crash
-        return kept
-
     def find(self, namespace: str, id: str) -> Kept | None:
         """A session under way; None if there is none."""
-        return self.read(self.file(namespace, id))
-
-    def stamp(self, namespace: str, id: str) -> Stamp | None:
-        """Of a session's file as it is now; None if there is none: another process may have stored it, as it rested."""
-        try:
-            return _stamp(self.file(namespace, id).stat())
-        except OSError:
-            return None
+        return _read(self.file(namespace, id))
 
     def changed(self, known: set[Stamp]) -> Iterator[Kept]:
         """The sessions that are not as known by their stamps. Those of all files are known then."""
-        files: dict[Stamp, Path] = {}
-        for file in self.folder.glob(f"*{_SUFFIX}"):
-            with contextlib.suppress(OSError):  # stored meanwhile
-                files[_stamp(file.stat())] = file
+        files = self._files()
         # All files are listed, and only those that changed are read.
         new = [file for stamp, file in files.items() if stamp not in known]
         known.clear()
         known.update(files)
-        for file in new:
-            kept = self.read(file)
-            if kept is not None:
-                yield kept
+        return filter(None, map(_read, new))
 
     def idle(self, seconds: float) -> Iterator[Kept]:
         """The sessions that rest for so long."""
-        before = time.time() - seconds
-        for file in self.folder.glob(f"*{_SUFFIX}"):
-            try:
-                changed_at = file.stat().st_mtime
-            except OSError:
-                continue  # stored meanwhile
-            if changed_at > before:
-                continue
-            kept = self.read(file)
-            if kept is not None:
-                yield kept
+        before_ns = (time.time() - seconds) * 1e9
+        resting = [file for (_, changed_ns, _), file in self._files().items() if changed_ns <= before_ns]
+        return filter(None, map(_read, resting))
 
-    def remove(self, namespace: str, id: str) -> None:
-        """Forget a session, as it is stored. Storing it again later, if the file cannot be removed, changes nothing."""
-        with contextlib.suppress(OSError):
-            self.file(namespace, id).unlink(missing_ok=True)
+    def _files(self) -> dict[Stamp, Path]:
+        files: dict[Stamp, Path] = {}
+        for file in self.folder.glob(f"*{_SUFFIX}"):
+            stamp = _stamp_of(file)
+            if stamp is not None:  # else it is stored meanwhile
+                files[stamp] = file
+        return files
+
+
+def _read(file: Path) -> Kept | None:
+    """What a file holds; None if it is gone or no line of it is whole."""
+    from hepm.ingest.formats.hepm import parse_run
+
+    try:
+        with file.open(encoding="utf-8", errors="replace") as opened:
+            stamp = _stamp(os.fstat(opened.fileno()))
+            lines = opened.read().splitlines()
+    except OSError:
+        return None
+    kept: Kept | None = None
+    for line in lines:
+        try:
+            content = json.loads(line)
+            part = parse_run(content["run"])
+            # Lines build on each other: the file is the run's history.
+            before = kept or Kept(file, stamp, content["namespace"], replace(part, turns=()), (), {})
+            at = content["at"]
+            if at > len(before.run.turns):
+                continue  # the lines before it are gone
+            turns = before.run.turns[:at] + part.turns
+            new_aliases = dict.fromkeys(content.get("aliases", []), len(turns))
+            kept = replace(
+                before,
+                run=replace(part, turns=turns),
+                shown=tuple(dict.fromkeys((*before.shown, *content["shown"]))),
+                aliases={**new_aliases, **before.aliases},  # an alias keeps the place where it was first seen
+                parts=before.parts.union(content.get("parts", ())),
+            )
+        except (ValueError, KeyError, TypeError, FormatError, InputError):
+            continue  # a torn line: the last one before a crash
+    return kept
 
 
 class SessionFile:
@@ -211,7 +170,7 @@ class SessionFile:
     def __init__(self, journal: Journal, namespace: str, id: str) -> None:
         self._journal = journal
         self._namespace = namespace
-        self._id = id
+        self._file = journal.file(namespace, id)
         # Held while the file changes, until its stamp is known: another thread may ask meanwhile whether it `moved`.
         self._writing = Lock()
         self._aliases: set[str] = set()
@@ -223,10 +182,10 @@ class SessionFile:
 
     def read(self) -> Kept | None:
         """What a crash left of the session; None if nothing."""
-        kept = self._journal.find(self._namespace, self._id)
+        kept = _read(self._file)
         if kept is None:
             # A crash may have left a file without a whole line: it is this session's, and no process goes on with it.
-            self.stamp = self._journal.stamp(self._namespace, self._id)
+            self.stamp = _stamp_of(self._file)
         else:
             self.stamp, self.turns = kept.stamp, kept.run.turns
         return kept
@@ -235,38 +194,44 @@ class SessionFile:
     def moved(self) -> bool:
         """Whether another process went on with the session, or stored it."""
         with self._writing:
-            return self._journal.stamp(self._namespace, self._id) != self.stamp
+            return _stamp_of(self._file) != self.stamp
 
     def write(
         self,
         run: Trajectory,
-        shown: Sequence[str],
+        shown: Iterable[str],
         aliases: Sequence[str],
         parts: frozenset[str],
         draws: tuple[str, str],
         redactor: Callable[[Trajectory], Trajectory] | None,
     ) -> None:
-        """Append what the file lacks of a session, without secrets; nothing where another process goes on with it."""
-        on_disk = self._journal.stamp(self._namespace, self._id)
+        """Append what the file lacks of a session, without secrets; nothing where another process goes on with it.
+
+        A long session costs each turn no more than a short one.
+        """
+        from hepm.ingest.formats.hepm import write_run
+
+        on_disk = _stamp_of(self._file)
         if on_disk is not None and on_disk != self.stamp:
             return
         if on_disk is None:  # the whole session is written again
-            self._aliases, self._parts = set(), frozenset()
+            self._aliases, self._parts, self.turns = set(), frozenset(), ()
         # A client may send a conversation that branches off: later turns are written again.
-        first_new = 0 if on_disk is None else _common(run.turns, self.turns)
-        is_new = len(run.turns) > first_new or len(self.turns) > len(run.turns)
-        if not is_new and parts <= self._parts and draws == self.draws:
+        at = _common(run.turns, self.turns)
+        same_turns = at == len(run.turns) == len(self.turns)
+        if same_turns and parts <= self._parts and draws == self.draws:
             return
-        part = replace(run, turns=run.turns[first_new:])
+        part = replace(run, turns=run.turns[at:])
         if redactor is not None:
             part = redactor(part)
         new_aliases = [alias for alias in aliases if alias not in self._aliases]
-        new_parts = sorted(parts - self._parts)
+        content: dict[str, object] = {"namespace": self._namespace, "aliases": new_aliases}
+        if not parts <= self._parts:
+            content["parts"] = sorted(parts - self._parts)
+        line = json.dumps({**content, "at": at, "shown": list(shown), "run": write_run(part)})
         with self._writing:
-            stamp = self._journal.write(
-                part, first_new, shown, namespace=self._namespace, aliases=new_aliases, parts=new_parts
-            )
-            self.stamp = stamp or self._journal.stamp(self._namespace, self._id)  # perhaps a part of it is written
+            stamp = self._journal.append(line, self._file)
+            self.stamp = stamp or _stamp_of(self._file)  # perhaps a part of it is written
         self.is_behind = stamp is None
         if stamp is not None:
             self._aliases.update(new_aliases)
@@ -274,9 +239,10 @@ class SessionFile:
             self.turns, self.draws = run.turns, draws
 
     def remove(self) -> None:
-        """Delete it: the session is stored, or not to be."""
+        """Delete it: the session is stored, or not to be. Storing it again, if that fails, changes nothing."""
         with self._writing:
-            self._journal.remove(self._namespace, self._id)
+            with contextlib.suppress(OSError):
+                self._file.unlink(missing_ok=True)
             self.stamp = None
 
 
@@ -299,3 +265,11 @@ def _name(namespace: str, id: str) -> str:
 
 def _stamp(found: os.stat_result) -> Stamp:
     return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _stamp_of(file: Path) -> Stamp | None:
+    """Of a file as it is now; None if there is none: another process may have stored its session, as it rested."""
+    try:
+        return _stamp(file.stat())
+    except OSError:
+        return None

@@ -12,16 +12,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from random import Random
-from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from hepm.errors import StoreUnavailableError
-from hepm.types import DEFAULT_NAMESPACE, Suggestions
-
-if TYPE_CHECKING:
-    from hepm.graph.mirror.mirror import Mirror
-    from hepm.graph.store import Store
-    from hepm.memory.lots import Lots
+from hepm.types import Suggestions
 
 SILENT: Final = "silent"
 CHANCES: Final[Mapping[str, float]] = {"0.95": 0.95, "0.9": 0.9, "0.75": 0.75, "0.6": 0.6}
@@ -190,41 +183,3 @@ class GuardState:
         """Level, sentence and outcomes, in values that JSON can hold."""
         by_level = {level: outcomes._asdict() for level, outcomes in self.outcomes.items()}
         return {**asdict(self), "outcomes": by_level, "sentence": self.sentence}
-
-
-class LevelDraws:
-    """Draws the levels of one memory's sessions. Threads may share it."""
-
-    def __init__(self, store: Store, mirror: Mirror, lots: Lots) -> None:
-        self._store = store
-        self._mirror = mirror
-        self._lots = lots
-        self._known: dict[str, tuple[int, Outcomes]] = {}
-        self._lock = Lock()
-
-    def draw(self, run: str, *, namespace: str = DEFAULT_NAMESPACE) -> str:
-        """The level of a session: some microseconds, unless a session was stored since the last draw.
-
-        Only whoever knows the store's secret can tell which id draws what.
-
-        Raises:
-            StoreUnavailableError: the secret was not read yet, and the store does not answer.
-        """
-        # Dice of the id and the store's secret: whoever draws for this session draws the same.
-        dice = self._lots.dice("level", run, namespace=namespace)
-        try:
-            known = self.outcomes(namespace=namespace)
-        except StoreUnavailableError:  # hints go on from what was read before, and so do draws
-            _, known = self._known.get(namespace, (0, {}))
-        return drawn(known, dice)
-
-    def outcomes(self, *, namespace: str = DEFAULT_NAMESPACE) -> Outcomes:
-        """How the latest stored sessions of each level ended; read again once the store's revision is another one."""
-        # Counted again only where something was stored since.
-        revision = self._mirror.revision
-        at, known = self._known.get(namespace, (-1, {}))
-        if at != revision:
-            known = self._store.outcomes_by_level(LEVELS, namespace=namespace, most=LATEST)
-            with self._lock:
-                self._known[namespace] = revision, {level: LevelOutcomes(*known[level]) for level in known}
-        return self._known[namespace][1]

@@ -270,7 +270,7 @@ class Session:
 
             def drawn() -> Trial:
                 holdout = memory.sessions.holdout_now(self.holdout, namespace=namespace)
-                return Trial(memory.sessions.lots.arm(self.id, holdout, namespace=namespace), holdout)
+                return Trial(memory.sessions.draw_arm(self.id, holdout, namespace=namespace), holdout)
 
             # The share depends on what held-out sessions show by now, which the store has to tell.
             trial = self._ask(drawn)
@@ -341,7 +341,7 @@ class Session:
         with self._record.lock:
             if self.level or chosen or not guarded:
                 return self.level
-            level = self._ask(lambda: self._memory.sessions.levels.draw(self.id, namespace=self._namespace))
+            level = self._ask(lambda: self._memory.sessions.draw_level(self.id, namespace=self._namespace))
             if level is None:
                 return SILENT
             self._run = replace(self._run, tags={**self._run.tags, LEVEL: level})

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
+from hashlib import blake2b
 from itertools import takewhile
+from random import Random
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hepm.errors import StoreUnavailableError
-from hepm.memory.levels import GuardState, LevelDraws
-from hepm.memory.lots import Lots
+from hepm.graph.trials import CONTROL, MEMORY
+from hepm.memory.levels import CHANCES, LATEST, LEVELS, GuardState, LevelOutcomes, Outcomes, drawn
 from hepm.types import DEFAULT_NAMESPACE, Object, Trajectory
 
 if TYPE_CHECKING:
@@ -21,8 +24,20 @@ if TYPE_CHECKING:
     from hepm.memory.background import BackgroundJobs
     from hepm.memory.journal import Journal, Kept, Stamp
     from hepm.memory.session import Session
-    from hepm.memory.trials import Trials
     from hepm.uplift.report import UpliftReport
+    from hepm.uplift.sequence import Effect
+
+HARMED_HOLDOUT: Final = 0.95
+"""Share of sessions that memory leaves alone where it harms; the others show whether that has changed."""
+_PAUSE_FACTOR: Final = 20.0  # a report is made anew after so many times the time that it took
+
+
+class _Reported(NamedTuple):
+    """A report of a revision, good enough until a time (monotonic, in seconds)."""
+
+    revision: int
+    until: float
+    report: UpliftReport
 
 
 class Sessions:
@@ -38,6 +53,9 @@ class Sessions:
         self._guard = guard
         self._jobs: BackgroundJobs | None = None
         self._making = Lock()
+        self._secret = ""
+        self._outcomes: dict[str, tuple[int, Outcomes]] = {}
+        self._reports: dict[str, _Reported] = {}
 
     @property
     def guarded(self) -> bool:
@@ -146,7 +164,7 @@ class Sessions:
         if self.journal is not None:
             self._background.later(lambda: self.store_abandoned(options=options), key="abandoned")
         if tried:
-            self._background.later(lambda: self.trials.lately(namespace=namespace), key=("trials", namespace))
+            self._background.later(lambda: self.uplift(namespace=namespace, lately=True), key=("uplift", namespace))
 
     @property
     def _background(self) -> BackgroundJobs:
@@ -162,50 +180,97 @@ class Sessions:
         if self._jobs is not None:
             self._jobs.wait()
 
-    # What chance decides
+    # What chance decides, and what outcomes show
 
-    @cached_property
-    def levels(self) -> LevelDraws:
-        """The guard's draws for sessions, and the outcomes that they go by."""
-        return LevelDraws(self._memory.store, self._memory.mirrors, self.lots)
+    def dice(self, purpose: str, run: str, *, namespace: str = DEFAULT_NAMESPACE) -> Random:
+        """The dice of one draw, such as a session's "arm" or "level"; some microseconds.
 
-    @cached_property
-    def lots(self) -> Lots:
-        """What chance decides of sessions."""
-        return Lots(self._memory.store)
+        A draw depends on its purpose, the session's id, the namespace and the store's secret: it is the same in every
+        process, whoever does not know the secret can foresee none, and draws of different purposes are independent.
 
-    @cached_property
-    def trials(self) -> Trials:
-        """The experiments of sessions that were held out."""
-        from hepm.memory.trials import Trials
+        Raises:
+            StoreUnavailableError: the secret was not read yet, and the store does not answer.
+        """
+        # Read once and kept: draws go on while the store does not answer.
+        self._secret = self._secret or self._memory.store.secret
+        # With their lengths, so that no other parts give the same text.
+        parts = "".join(f"{len(part)} {part}" for part in (self._secret, purpose, namespace, run))
+        return Random(blake2b(parts.encode("utf-8", "surrogatepass"), digest_size=16).digest())
 
-        return Trials(self._memory.store, self._memory.mirrors)
+    def draw_arm(self, run: str, holdout: float, *, namespace: str = DEFAULT_NAMESPACE) -> str:
+        """The arm of a session; a share of `holdout` are controls. One that is a control at .1 is one at .2, too."""
+        # The draw does not depend on the holdout, so that a larger one only adds controls.
+        lot = self.dice("arm", run, namespace=namespace).random()
+        return CONTROL if lot < holdout else MEMORY
 
-    def uplift(self, *, namespace: str = DEFAULT_NAMESPACE) -> UpliftReport:
-        """What memory does here: sessions with memory beside those that were held out (docs/use/uplift.md)."""
-        return self.trials.report(namespace=namespace)
+    def draw_level(self, run: str, *, namespace: str = DEFAULT_NAMESPACE) -> str:
+        """The guard's level of a session, by how the latest stored sessions ended."""
+        dice = self.dice("level", run, namespace=namespace)
+        try:
+            known = self.outcomes(namespace=namespace)
+        except StoreUnavailableError:  # hints go on from what was read before, and so do draws
+            _, known = self._outcomes.get(namespace, (0, {}))
+        return drawn(known, dice)
+
+    def outcomes(self, *, namespace: str = DEFAULT_NAMESPACE) -> Outcomes:
+        """How the latest stored sessions of each level ended."""
+        revision = self._memory.mirrors.revision
+        at, known = self._outcomes.get(namespace, (-1, {}))
+        # Counted again only where something was stored since.
+        if at != revision:
+            counted = self._memory.store.outcomes_by_level(LEVELS, namespace=namespace, most=LATEST)
+            known = {level: LevelOutcomes(*of_level) for level, of_level in counted.items()}
+            self._outcomes[namespace] = revision, known
+        return known
+
+    def uplift(self, *, namespace: str = DEFAULT_NAMESPACE, lately: bool = False) -> UpliftReport:
+        """What memory does here: sessions with memory beside those that were held out (docs/use/uplift.md).
+
+        Args:
+            lately: Take the report of before where making it anew would take much of the time.
+        """
+        from hepm.uplift.kinds import KNOWN_RUNS
+        from hepm.uplift.report import uplift_of
+
+        revision, began = self._memory.mirrors.revision, time.monotonic()
+        known = self._reports.get(namespace)
+        if known is not None and (known.revision == revision or (lately and began < known.until)):
+            return known.report
+        store = self._memory.store
+        sessions = store.trial_sessions(namespace=namespace)
+        # Requests of earlier runs, which need not be read where there is no session.
+        before = store.requests_before(namespace=namespace, most=KNOWN_RUNS) if sessions else []
+        report = uplift_of(sessions, before, namespace=namespace, chances=CHANCES)
+        ended = time.monotonic()
+        self._reports[namespace] = _Reported(revision, ended + _PAUSE_FACTOR * (ended - began), report)
+        return report
+
+    def harm(self, *, namespace: str = DEFAULT_NAMESPACE) -> Effect | None:
+        """The difference that memory makes in a namespace where it harms, its interval below 0; else None.
+
+        As in the last report, which is made anew after sessions: a request waits for the first one alone.
+        """
+        known = self._reports.get(namespace)
+        report = self.uplift(namespace=namespace) if known is None else known.report
+        if report.success is None or report.success.sure >= 0:
+            return None
+        return report.success
 
     def guard(self, *, namespace: str = DEFAULT_NAMESPACE) -> GuardState:
         """From which chance on hints of sessions name tools in a namespace, and why."""
         from hepm.uplift.report import harm_sentence
 
-        harm = self.trials.harm(namespace=namespace)
+        harm = self.harm(namespace=namespace)
         reason = "" if harm is None else harm_sentence(harm)
-        return GuardState.of(self.levels.outcomes(namespace=namespace), harm=reason)
+        return GuardState.of(self.outcomes(namespace=namespace), harm=reason)
 
     def holdout_now(self, wanted: float, *, namespace: str = DEFAULT_NAMESPACE) -> float:
         """The share of sessions to hold out: as wanted, and nearly all where the guard finds that memory harms."""
-        from hepm.memory.trials import HARMED_HOLDOUT
-
-        if not self.guarded or not 0 < wanted < HARMED_HOLDOUT:
-            return wanted
-        try:
-            harm = self.trials.harm(namespace=namespace)
-        except StoreUnavailableError:
-            return wanted
-        if harm is None:
-            return wanted
-        return HARMED_HOLDOUT
+        if self.guarded and 0 < wanted < HARMED_HOLDOUT:
+            with suppress(StoreUnavailableError):
+                if self.harm(namespace=namespace) is not None:
+                    return HARMED_HOLDOUT
+        return wanted
 
     def close(self) -> None:
         """Wait for the lessons that are being distilled; safe to call twice."""

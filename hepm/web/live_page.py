@@ -214,7 +214,7 @@ class _Page:
 
     def _uplift(self, namespace: str) -> Object:
         """What memory does here, and how that became known."""
-        uplift = self._memory.sessions.trials.lately(namespace=namespace)
+        uplift = self._memory.sessions.uplift(namespace=namespace, lately=True)
         success = uplift.success
         return {
             **uplift.to_json(),

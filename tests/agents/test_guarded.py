@@ -38,7 +38,7 @@ def guarded(tmp_path: Path) -> Iterator[Memory]:
 
 def id_at(memory: Memory, level: str) -> str:  # noqa: F811
     """A new session's id that draws a level; no other level's id: a session keeps the level that it drew first."""
-    return next(name for number in count() if memory.sessions.levels.draw(name := f"{level}-{number}") == level)
+    return next(name for number in count() if memory.sessions.draw_level(name := f"{level}-{number}") == level)
 
 
 def marks(run: Trajectory | None) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
@@ -121,4 +121,4 @@ def test_a_client_stays_at_its_level_through_two_servers_and_a_restart_and_canno
         assert stored is not None
         assert stored.tags[LEVEL] == expected
     guarded.refresh()
-    assert guarded.sessions.levels.outcomes()["0.95"].sessions == 1
+    assert guarded.sessions.outcomes()["0.95"].sessions == 1

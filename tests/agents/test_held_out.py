@@ -41,10 +41,8 @@ def memory(told_memory: Memory, tmp_path: Path) -> Iterator[Memory]:
 
 def id_in(memory: Memory, arm: str) -> str:
     """An id of a session that draws an arm."""
-    lots = memory.sessions.lots
-    return next(
-        name for name in (f"s{number}" for number in count()) if lots.arm(name, HOLDOUT, namespace="default") == arm
-    )
+    names = (f"s{number}" for number in count())
+    return next(name for name in names if memory.sessions.draw_arm(name, HOLDOUT) == arm)
 
 
 def trial_of(memory: Memory, name: str) -> Trial:
@@ -91,7 +89,7 @@ def test_hooks_tell_a_control_no_lesson_and_no_warning(coding_memory: Memory, ar
     coding_memory.holdout = HOLDOUT
     hooks, told = Hooks(coding_memory), 0
     for session in sessions(24, seed=2):
-        in_arm = coding_memory.sessions.lots.arm(session.id, HOLDOUT, namespace="default") == arm
+        in_arm = coding_memory.sessions.draw_arm(session.id, HOLDOUT) == arm
         told += sum(bool(text) for _, text in hooks.play(session) if in_arm)
     assert (told == 0) == (arm == CONTROL)
 

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.guard import CASES, CONTROL_RATE, HARMFUL_LESSONS, HELD_OUT_CASES, SOON, stream
 from hepm.memory.levels import SILENT, drawn
-from hepm.memory.trials import HARMED_HOLDOUT
+from hepm.memory.sessions import HARMED_HOLDOUT
 
 
 @pytest.mark.parametrize("case", ["all harm a lot", "all harm a little"])

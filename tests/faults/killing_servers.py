@@ -313,7 +313,7 @@ class Agents:
                     self.faults.append(f"{expected.tag} has no arm")
                     continue
                 arms[trial.arm] += 1
-                drawn = memory.sessions.lots.arm(expected.session, holdout, namespace="default")
+                drawn = memory.sessions.draw_arm(expected.session, holdout)
                 if {trial.arm} != {drawn, *self.arms.get(expected.session, ())}:
                     self.faults.append(f"{expected.tag} was drawn {drawn}, and is {trial.arm}")
                 if trial.arm == CONTROL and (expected.tag in hinted or expected.hinted or trial.tokens):

@@ -42,7 +42,7 @@ def file(tmp_path: Path) -> Path:
 def id_at(memory: Memory, level: str) -> str:
     """An id that draws a level now, another one each time."""
     some = (f"s{next(NUMBERS)}" for _ in range(10_000))
-    return next(name for name in some if memory.sessions.levels.draw(name) == level)
+    return next(name for name in some if memory.sessions.draw_level(name) == level)
 
 
 def add_sessions(memory: Memory, level: str, successes: int, failures: int) -> None:
@@ -141,7 +141,7 @@ def test_the_guard_says_in_a_sentence_which_level_is_in_force_and_why(
 
 def test_sessions_of_a_memory_of_logs_alone_explore_at_once(file: Path) -> None:
     with Memory.open(file) as memory:
-        levels = Counter(memory.sessions.levels.draw(f"s{number}") for number in range(400))
+        levels = Counter(memory.sessions.draw_level(f"s{number}") for number in range(400))
         assert memory.sessions.guard().level == SILENT
     assert set(levels) == {SILENT, "0.95"}
     assert levels["0.95"] / 400 == pytest.approx(0.6 / 2, abs=0.08)
@@ -237,5 +237,5 @@ def test_stats_and_the_page_say_nothing_of_outcomes_of_distrusted_sessions(file:
         session = memory.session(id=id_at(memory, "0.95"), ingest_options=distrust)
         session.hint(asked("get_order", wish=WISH))
         session.finish(success=True)
-        assert memory.sessions.levels.outcomes()["0.95"] == (0, 0)
+        assert memory.sessions.outcomes()["0.95"] == (0, 0)
         assert memory.sessions.guard().sentence == "silent, since no hinted session has an outcome yet"

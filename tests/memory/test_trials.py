@@ -14,7 +14,7 @@ from hepm import Memory
 from hepm.errors import InputError
 from hepm.experience.prompt import Prompt
 from hepm.graph.trials import CONTROL, MEMORY, Trial
-from hepm.memory.trials import HARMED_HOLDOUT
+from hepm.memory.sessions import HARMED_HOLDOUT
 from hepm.types import HINT, TRIAL, Outcome, Trajectory
 from tests.memory.test_levels import file  # noqa: F401
 from tests.memory.test_session import asked
@@ -26,7 +26,7 @@ WISH = "Refund parcel 7, the glass is broken"
 def id_in(memory: Memory, arm: str, holdout: float = 0.5) -> str:
     """A session of an arm."""
     some = (f"t{number}" for number in range(1_000))
-    of_arm = (name for name in some if memory.sessions.lots.arm(name, holdout, namespace="default") == arm)
+    of_arm = (name for name in some if memory.sessions.draw_arm(name, holdout) == arm)
     return next(of_arm)
 
 
@@ -48,12 +48,8 @@ def add_world(memory: Memory, *, sessions: int, control: float, memory_rate: flo
 
 def test_arms_have_their_share_and_depend_on_neither_kind_nor_user_nor_hour(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "m.hepm") as memory:
-        arms = np.array(
-            [memory.sessions.lots.arm(f"session-{n}", 0.1, namespace="default") == CONTROL for n in range(20_000)]
-        )
-        levels = np.array(
-            [memory.sessions.lots.dice("level", f"session-{n}", namespace="default").random() for n in range(20_000)]
-        )
+        arms = np.array([memory.sessions.draw_arm(f"session-{n}", 0.1) == CONTROL for n in range(20_000)])
+        levels = np.array([memory.sessions.dice("level", f"session-{n}").random() for n in range(20_000)])
     # Each test draws a secret: within five standard deviations but for one time in a million.
     assert abs(arms.mean() - 0.1) <= 0.0107
     numbers = np.arange(20_000)
@@ -65,7 +61,7 @@ def test_two_doors_and_a_restart_give_the_same_arm_and_other_stores_and_namespac
     names = [f"s{number}" for number in range(200)]
 
     def arms(memory: Memory, namespace: str = "default") -> list[str]:
-        return [memory.sessions.lots.arm(name, 0.5, namespace=namespace) for name in names]
+        return [memory.sessions.draw_arm(name, 0.5, namespace=namespace) for name in names]
 
     with Memory.open(tmp_path / "m.hepm") as one, Memory.open(tmp_path / "m.hepm") as two:
         drawn = arms(one)
