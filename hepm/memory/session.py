@@ -16,6 +16,7 @@ from hepm.graph.trials import CONTROL, Trial, Withheld
 from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.records import graded
+from hepm.llm.usage import estimate_tokens
 from hepm.memory.echo import calls_in
 from hepm.memory.journal import SessionFile
 from hepm.memory.levels import BOLDEST, SILENT
@@ -27,6 +28,7 @@ from hepm.types import (
     RECORDED_BY,
     TRIAL,
     Outcome,
+    Suggestion,
     Suggestions,
     Tool,
     ToolName,
@@ -232,27 +234,24 @@ class Session:
         if tools is None and self._options.tools is not None:
             tools = [tool.name for tool in self._options.tools]
         self.enter(keep=keep)
-        if self.is_control:
-            if keep:
-                self.keep()
-            return self._stated_notes()
+        control = self.is_control
         # Drawn before `keep`, so that one write has the level and the turns.
-        about: dict[str, Any] = {"tools": tools, "horizon": horizon, "level": self.draw()}
-        if keep:
-            self.keep()
-        if self.is_shadow:
-            self._withhold(self._ask(lambda: self._prompt(self._record.turns(), **about)))
+        level = "" if control else self.draw()
+        turns = self._ask(self._record.turns)
+        if keep and turns is not None:
+            self.keep(turns)
+        if control:
             return self._stated_notes()
-        found = self._ask(lambda: self._prompt(self._record.turns(), **about))
-        if found is not None:
-            if self._trial is not None:
-                self._note(self._trial.with_hint(found.tokens, found.lessons))
-            # Only now: a prompt that failed showed nothing.
-            self._shown.update(dict.fromkeys(found.lessons))
-            self._record.note_texts(found.text)
-            if HINT in found.present:
-                self.note_hint([one.tool for one in found.suggestions], calls=calls_in(self._record.turns()))
-        return found or Prompt()
+        found = None
+        if turns is not None:
+            found = self._ask(lambda: self._prompt(turns, tools=tools, horizon=horizon, level=level))
+        # Only now: a prompt that failed showed nothing.
+        if found is not None and turns is not None:
+            # A prompt without a hint line names no tool.
+            named = found.suggestions.ranked if HINT in found.present else ()
+            if self._show(found.text, found.lessons, named, calls=calls_in(turns)):
+                return found
+        return self._stated_notes() if self.is_shadow else Prompt()
 
     def enter(self, *, keep: bool = True) -> Trial | None:
         """The session's part in an experiment, whose arm is drawn once; None if it is in none.
@@ -296,32 +295,37 @@ class Session:
         self._trial = trial
         self._run = replace(self._run, tags={**self._run.tags, TRIAL: trial.to_tag()})
 
-    def _withhold(self, found: Prompt | None) -> None:
-        """Note what memory would have said in a shadow session."""
-        if found is None or self._trial is None:
-            return
-        trial = self._trial.with_hint(found.tokens, found.lessons)
-        # A prompt without a hint line would have named no tool.
-        withheld = Suggestions()
-        if HINT in found.present:
-            withheld = found.suggestions
-        self._note_withheld(trial, withheld, calls=calls_in(self._record.turns()))
+    def _show(
+        self, text: str, lessons: Sequence[str] = (), named: Sequence[Suggestion] = (), *, calls: int = 0
+    ) -> bool:
+        """Note a text of memory; whether the agent reads it: not in a shadow session.
 
-    def _note_withheld(self, trial: Trial, found: Suggestions, *, calls: int) -> None:
-        if found.ranked:
-            tools = tuple(one.tool for one in found.ranked)
-            trial = trial.with_withheld(Withheld(calls, tools, round(found.ranked[0].score, 3)))
-        self._note(trial)
+        Args:
+            lessons: Ids of those in it.
+            named: The suggestions in it.
+            calls: How many the run has made.
+        """
+        tools = tuple(one.tool for one in named)
+        if self._trial is not None:
+            trial = self._trial.with_hint(estimate_tokens(text) if text else 0, lessons)
+            if trial.shadow and tools:
+                trial = trial.with_withheld(Withheld(calls, tools, round(named[0].score, 3)))
+            self._note(trial)
+            if trial.shadow:
+                return False
+        self._shown.update(dict.fromkeys(lessons))
+        self._record.note_texts(text)
+        self.note_hint(tools, calls=calls)
+        return True
 
     def _stated_notes(self) -> Prompt:
         """What a control is told: what its user stated."""
         from hepm.experience.prompt import Prompt, PromptOptions, Recollection, render
 
-        user, memory = self._run.user, self._memory
-        options = self._options.prompt or PromptOptions()
-        if not user or not options.notes:
-            return Prompt()
-        notes = self._ask(lambda: memory.preferences.notes(user, namespace=self._namespace))
+        user, options = self._run.user, self._options.prompt or PromptOptions()
+        notes = None
+        if user and options.notes:
+            notes = self._ask(lambda: self._memory.preferences.notes(user, namespace=self._namespace))
         if notes is None:
             return Prompt()
         return render(Recollection(notes=notes), redact=options.redact)
@@ -360,17 +364,8 @@ class Session:
 
         A control and a shadow session read none.
         """
-        from hepm.experience.prompt import Prompt
-
-        if self.is_control:
+        if self.is_control or not self._show(found.prompt(), named=found.ranked, calls=calls):
             return Suggestions(abstained=HELD_OUT)
-        if self._trial is not None:
-            trial = self._trial.with_hint(Prompt(present=found.prompt()).tokens)
-            if trial.shadow:
-                self._note_withheld(trial, found, calls=calls)
-                return Suggestions(abstained=HELD_OUT)
-            self._note(trial)
-        self.note_hint([suggestion.tool for suggestion in found.ranked], calls=calls)
         return found
 
     def tell_lessons(self, lessons: Sequence[str], text: str) -> str:
@@ -378,20 +373,10 @@ class Session:
 
         A control and a shadow session read none.
         """
-        if self.is_control or not lessons or not self._tells(text, lessons):
+        if self.is_control or not lessons or not self._show(text, lessons):
             return ""
-        self._shown.update(dict.fromkeys(lessons))
-        self._record.note_texts(text)
         self.keep()
         return text
-
-    def _tells(self, text: str, lessons: Sequence[str] = ()) -> bool:
-        """Note a text of memory; whether the agent reads it: not in a shadow session."""
-        from hepm.experience.prompt import Prompt
-
-        if self._trial is not None:
-            self._note(self._trial.with_hint(Prompt(present=text).tokens, lessons))
-        return not self.is_shadow
 
     def denial(
         self,
@@ -416,7 +401,7 @@ class Session:
         about: dict[str, Any] = {"tools": self._options.tools if tools is None else tools, "user": self._run.user}
         about["namespace"] = self._namespace
         denial = self._ask(lambda: denial_of(self._memory, self._record.turns(), tool, arguments or {}, **about))
-        if denial is None or not self._tells(denial.text):
+        if denial is None or not self._show(denial.text):
             return None
         self.note_hint([denial.way.instead], calls=denial.calls)
         return denial
@@ -467,12 +452,22 @@ class Session:
         if last is not None:
             last["reward"] = last.get("reward", 0.0) + reward
 
-    def _prompt(self, turns: Sequence[Turn], **about: Any) -> Prompt:
+    def _prompt(
+        self, turns: Sequence[Turn], *, tools: Iterable[ToolName] | None = None, horizon: int = 0, level: str = ""
+    ) -> Prompt:
         from hepm.experience.prompt import TurnState
 
-        about |= {"environment": self._run.environment, "user": self._run.user, "namespace": self._namespace}
-        about["token"] = self.token
-        return self._memory.prompt(TurnState.after_turns(turns), options=self._options.prompt, **about)
+        return self._memory.prompt(
+            TurnState.after_turns(turns),
+            tools=tools,
+            user=self._run.user,
+            environment=self._run.environment,
+            horizon=horizon,
+            options=self._options.prompt,
+            level=level,
+            token=self.token,
+            namespace=self._namespace,
+        )
 
     def _ask(self, memory: Callable[[], T]) -> T | None:
         try:
@@ -560,16 +555,20 @@ class Session:
             return False
         return True
 
-    def keep(self) -> None:
-        """Write the turns that are not on disk yet, so that a crash does not lose them. `hint` and `record` do it."""
+    def keep(self, turns: tuple[Turn, ...] | None = None) -> None:
+        """Write the turns that are not on disk yet, so that a crash does not lose them. `hint` and `record` do it.
+
+        Args:
+            turns: Those of the run, if they are just read.
+        """
         # A stored session has no file any more.
         if self._file is None or self._stored is not None:
             return
         with self._record.lock:
             try:
-                run = replace(self._run, turns=self._record.turns())
+                run = replace(self._run, turns=self._record.turns() if turns is None else turns)
                 redactor = self._options.ingest.redactor
-                self._file.write(run, list(self._shown), self.aliases, self.parts, self._draws, redactor)
+                self._file.write(run, self._shown, self.aliases, self.parts, self._draws, redactor)
             except (InputError, ValueError) as error:
                 _log.debug("the session %r is not kept: %s", self.id, error)  # `finish` raises it
 

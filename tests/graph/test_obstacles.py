@@ -156,6 +156,6 @@ def test_at_most_ten_lines_come_and_those_that_concern_most_runs_first(memory: M
 
 @pytest.mark.above_stores
 def test_only_the_latest_runs_are_read_and_the_line_says_so(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hepm.memory.latest.LATEST_RUNS", 6)
+    monkeypatch.setattr("hepm.report.latest.LATEST_RUNS", 6)
     memory.ingest([*runs(9), *runs(1, prefix="odd", success=False)])
     assert "1 run among the latest 6 runs ended otherwise" in line(memory, "labels").what
