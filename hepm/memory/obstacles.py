@@ -10,7 +10,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from hashlib import blake2b
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -184,23 +183,20 @@ class _Namespace:
 
 def _odd_runs(runs: Sequence[Trajectory]) -> list[tuple[Trajectory, int]]:
     """Runs that ended otherwise than all like ones, each with how many these are; those of most like ones first."""
-    alike: defaultdict[str, list[Trajectory]] = defaultdict(list)
+    alike: defaultdict[int, list[Trajectory]] = defaultdict(list)
     for run in runs:
-        key = _like(run)
-        if key and run.trusted and run.outcome.success is not None:
-            alike[key].append(run)
+        if run.trusted and run.outcome.success is not None and (run.task or request_of(run)) and any(run.calls()):
+            alike[_like(run)].append(run)
     odd: list[tuple[Trajectory, int]] = []
     for like in alike.values():
-        successes = [run for run in like if run.outcome.success]
-        failures = [run for run in like if not run.outcome.success]
-        rarer = min(successes, failures, key=len)
-        if len(rarer) == 1 and len(like) > LIKE_RUNS:
-            odd.append((rarer[0], len(like) - 1))
+        ended = Counter(run.outcome.success for run in like)
+        if len(like) > LIKE_RUNS and len(like) - 1 in ended.values():
+            odd += [(run, len(like) - 1) for run in like if ended[run.outcome.success] == 1]
     return sorted(odd, key=lambda pair: (-pair[1], pair[0].id))
 
 
-def _like(run: Trajectory) -> str:
-    """A hash of the request and the calls of a run, without the digits of results: ids and times differ; "" if none."""
+def _like(run: Trajectory) -> int:
+    """A hash of the request and the calls of a run, without the digits of results: ids and times differ."""
     calls: list[object] = []
     for turn in run.turns:
         if turn.role != "user":
@@ -208,10 +204,7 @@ def _like(run: Trajectory) -> str:
                 result = _DIGITS.sub("0", call.result or "")
                 calls.append([call.name, dict(call.arguments), result, call.error, call.refused])
     request = run.task or request_of(run)
-    if not calls or not request:
-        return ""
-    text = json.dumps([run.environment, request, calls], sort_keys=True, default=str)
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+    return hash(json.dumps([run.environment, request, calls], sort_keys=True, default=str))
 
 
 def _before_ignored(run: Trajectory) -> Iterator[ToolName]:

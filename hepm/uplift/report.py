@@ -24,7 +24,6 @@ from hepm.uplift.sequence import (
     ConfidencePath,
     Effect,
     FloatArray,
-    IntArray,
     path_of,
 )
 
@@ -163,14 +162,23 @@ def uplift_of(
         else:
             ended.append(session)
     kind_T = kinds_of(ended, before)
-    success_T = _successes(ended)
+    success_T = np.array([bool(session.success) for session in ended], dtype=np.float64)
     treated_T = np.array([session.arm == MEMORY for session in ended], dtype=np.bool_)
     # The holdout is the chance of a control; of each session, as the setting may change while an experiment runs.
     chances_T = 1 - np.array([session.holdout for session in ended], dtype=np.float64)
     path = path_of(success_T, treated_T, chances_T, kind_T)
-    shadow = None
-    if shadows:
-        shadow = _shadow(shadows, chances)
+    counted = {
+        "turns": [session.turns for session in ended],
+        "failed calls": [session.errors for session in ended],
+        "tokens of memory": [session.tokens for session in ended],
+    }
+    measures: list[MeasuredInBothArms] = []
+    if ended:
+        measures.append(_measured("success", success_T, treated_T, path.last, share=True))
+        for name, values in counted.items():
+            values_T = np.array(values, dtype=np.float64)
+            effect = path_of(values_T, treated_T, chances_T, kind_T, share=False).last
+            measures.append(_measured(name, values_T, treated_T, effect))
     return UpliftReport(
         namespace,
         sessions=len(ended),
@@ -178,79 +186,43 @@ def uplift_of(
         without_outcome={MEMORY: missing[MEMORY], CONTROL: missing[CONTROL]},
         kinds=len(set(kind_T.tolist())),
         success=path.last,
-        measures=tuple(_measures(ended, treated_T, chances_T, kind_T, path.last)),
+        measures=tuple(measures),
         points=_points(ended, path),
-        shadow=shadow,
+        shadow=_shadow(shadows, chances) if shadows else None,
     )
 
 
-def _successes(sessions: Sequence[TrialSession]) -> FloatArray:
-    """1 for each session that succeeded, else 0."""
-    return np.array([bool(session.success) for session in sessions], dtype=np.float64)
+def _measured(
+    name: str, values_T: FloatArray, treated_T: BoolArray, effect: Effect | None, *, share: bool = False
+) -> MeasuredInBothArms:
+    # 0 where an arm has no session: numpy would warn and give NaN.
+    means: list[float] = []
+    for arm_N in (values_T[~treated_T], values_T[treated_T]):
+        means.append(float(arm_N.mean()) if len(arm_N) else 0.0)
+    return MeasuredInBothArms(name, *means, effect, share)
 
 
 def _points(ended: Sequence[TrialSession], path: ConfidencePath) -> tuple[PlotPoint, ...]:
-    """The path at evenly spread sessions."""
+    """The path at evenly spread sessions, the last one among them."""
+    first = FEWEST - 1  # bounds are infinite before
+    if len(ended) <= first:
+        return ()
+    spread = np.linspace(first, len(ended) - 1, min(PLOT_POINTS, len(ended) - first))
     points: list[PlotPoint] = []
-    for index in _spread(len(ended), PLOT_POINTS):
+    for index in np.unique(spread.round().astype(int)).tolist():
         value, low, high = float(path.value_T[index]), float(path.low_T[index]), float(path.high_T[index])
         points.append(PlotPoint(index + 1, ended[index].ended_at, value, low, high))
     return tuple(points)
 
 
-def _spread(length: int, most: int) -> list[int]:
-    """At most so many of the indices from `FEWEST` - 1 on, evenly, the last one among them."""
-    first = FEWEST - 1  # bounds are infinite before
-    if length <= first:
-        return []
-    spread = np.linspace(first, length - 1, min(most, length - first))
-    return np.unique(spread.round().astype(int)).tolist()
-
-
-def _means(values_T: FloatArray, treated_T: BoolArray) -> tuple[float, float]:
-    """Without memory and with it; 0 where there is no session."""
-    return _mean(values_T[~treated_T]), _mean(values_T[treated_T])
-
-
-def _mean(values_N: FloatArray) -> float:
-    if not len(values_N):
-        return 0.0  # numpy would warn and give NaN
-    return float(values_N.mean())
-
-
-def _measures(
-    ended: Sequence[TrialSession], treated_T: BoolArray, chances_T: FloatArray, kind_T: IntArray, success: Effect | None
-) -> list[MeasuredInBothArms]:
-    if not ended:
-        return []
-    values = {
-        "turns": [session.turns for session in ended],
-        "failed calls": [session.errors for session in ended],
-        "tokens of memory": [session.tokens for session in ended],
-    }
-    measures = [MeasuredInBothArms("success", *_means(_successes(ended), treated_T), success, share=True)]
-    for name, of_sessions in values.items():
-        values_T = np.array(of_sessions, dtype=np.float64)
-        effect = path_of(values_T, treated_T, chances_T, kind_T, share=False).last
-        measures.append(MeasuredInBothArms(name, *_means(values_T, treated_T), effect))
-    return measures
-
-
 def _shadow(sessions: Sequence[TrialSession], chances: Mapping[str, float]) -> Shadow:
     """What memory would have said in sessions that heard nothing of it."""
-    lessons: set[str] = set()
-    labelled = spoken = tokens = 0
-    for session in sessions:
-        lessons.update(session.shown)
-        labelled += session.success is not None
-        spoken += session.tokens > 0
-        tokens += session.tokens
     return Shadow(
         sessions=len(sessions),
-        labelled=labelled,
-        spoken=spoken,
-        tokens=tokens / len(sessions),
-        lessons=len(lessons),
+        labelled=sum(session.success is not None for session in sessions),
+        spoken=sum(session.tokens > 0 for session in sessions),
+        tokens=fmean(session.tokens for session in sessions),
+        lessons=len({lesson for session in sessions for lesson in session.shown}),
         levels=tuple(_shadow_level(sessions, chance) for chance in chances.values()),
     )
 
@@ -261,13 +233,8 @@ def _shadow_level(sessions: Sequence[TrialSession], chance: float) -> ShadowLeve
     for session in sessions:
         followed[session.success] += [called for hint_chance, called in session.hints if hint_chance >= chance]
     hints = sum(map(len, followed.values()))  # also of sessions without an outcome
-    return ShadowLevel(chance, hints, _share_of(followed[True]), _share_of(followed[False]))
-
-
-def _share_of(followed: Sequence[bool]) -> float | None:
-    if not followed:
-        return None
-    return fmean(followed)
+    in_successes, in_failures = (fmean(followed[success]) if followed[success] else None for success in (True, False))
+    return ShadowLevel(chance, hints, in_successes, in_failures)
 
 
 def harm_sentence(effect: Effect) -> str:
