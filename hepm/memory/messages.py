@@ -1,11 +1,11 @@
-"""A run as chat messages: those that a session records call by call, and turns as messages again."""
+"""A run as chat messages: a call that is recorded, what is recorded beside a conversation, and turns as messages."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from hepm.errors import InputError
 from hepm.ingest.fields import plain_text
@@ -16,111 +16,71 @@ from hepm.ingest.transitions import own_tool
 from hepm.types import SUMMARY_TOOL, ToolCall, ToolName, Turn
 
 
-class RecordedMessages:
-    """The chat messages of a run that is recorded call by call, or of what is recorded beside its conversation.
+class Recorded(NamedTuple):
+    """A message that is recorded beside a conversation.
 
     Attributes:
-        messages: In the form of OpenAI, with members of hepm's own such as "reward" and "hidden".
-        place: How many messages of the conversation come before what is recorded next.
+        message: In the form of OpenAI, with members of hepm's own such as "reward" and "hidden".
+        place: How many messages of the conversation come before it.
+        left: Whether it is of before a restart, which ids do not outlast: its calls are known again by their names.
     """
 
-    def __init__(self) -> None:
-        self.messages: list[dict[str, Any]] = []
-        self.place = 0
-        self._places: list[int] = []
-        self._left = 0  # of the messages, those of before a restart
-        self._calls = 0
+    message: dict[str, Any]
+    place: int
+    left: bool = False
 
-    def say(self, role: str, text: str) -> None:
-        """Add a message."""
-        self._append({"role": role, "content": text})
 
-    def _append(self, message: dict[str, Any]) -> None:
-        self.messages.append(message)
-        self._places.append(self.place)
+def function_call(tool: ToolName, arguments: Mapping[str, Any] | None, id: str) -> dict[str, Any]:
+    """A call as it stands in a message; InputError if it cannot be stored."""
+    try:
+        if len(ToolCall(tool).name) > MAX_NAME:
+            raise ValueError(f"its name has {len(tool):,} characters; {MAX_NAME} are the limit")
+        return {"id": id, "type": "function", "function": {"name": tool, "arguments": decoded(dict(arguments or {}))}}
+    except (RecordError, TypeError, ValueError, RecursionError) as error:
+        raise _not_recorded(tool, error) from error
 
-    def put_before(self, left: Sequence[dict[str, Any]], given: Sequence[Any]) -> None:
-        """Put what a restart left before the others, if it holds more than the conversation that now goes on."""
-        held = _Held(given)
-        kept: list[dict[str, Any]] = []
-        places: list[int] = []
-        visible = 0
-        for message in left:
-            # Texts are in the conversation, whose client may have written them again, and were stored without secrets.
-            if message.get("hidden") or message.get("tool_calls") or message["role"] == "tool":
-                kept.append(message)
-                places.append(visible)
-            visible += not message.get("hidden")
-        if any(held.beside(message, by_name=True) for message in kept):
-            self.messages[:0], self._places[:0], self._left = kept, places, len(kept)
 
-    def within(self, given: Sequence[Any]) -> list[Any]:
-        """The conversation with what is recorded beside it, each where it came, and once what both hold."""
-        held = _Held(given)
-        merged: list[Any] = []
-        taken = 0
-        for number, (place, message) in enumerate(zip(self._places, self.messages, strict=True)):
-            merged.extend(given[taken:place])
-            taken = max(taken, place)
-            beside = held.beside(message, by_name=number < self._left)
-            if beside is not None:
-                merged.append(beside)
-        return [*merged, *given[taken:]]
+def result_text(tool: ToolName, result: object) -> str:
+    """A result as it is stored: a text as it is, anything else as JSON; "" if unknown. InputError if it is no data."""
+    if isinstance(result, str):
+        return result
+    try:
+        return "" if result is None else json.dumps(result, default=str)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _not_recorded(tool, error) from error
 
-    def call(
-        self,
-        tool: ToolName,
-        arguments: Mapping[str, Any] | None,
-        result: object,
-        error: bool | None,
-        *,
-        together: bool,
-        hidden: bool,
-        id: str,
-        refused: bool = False,
-    ) -> None:
-        """Add a call and its result (see `Session.record`).
 
-        Raises:
-            InputError: it cannot be recorded. Nothing of it is.
-        """
-        # Check everything before storing any of it: a part that cannot be stored would spoil the run.
-        try:
-            if len(ToolCall(tool).name) > MAX_NAME:
-                raise ValueError(f"its name has {len(tool):,} characters; {MAX_NAME} are the limit")
-            given = decoded(dict(arguments or {}))
-            text = _as_text(result)
-        except (RecordError, TypeError, ValueError, RecursionError) as error_found:
-            raise InputError(f"the call of {tool[:MAX_NAME]!r} cannot be recorded: {error_found}") from error_found
-        self._calls += 1
-        id = id or f"recorded_{self._calls}"
-        self._add_call({"id": id, "type": "function", "function": {"name": tool, "arguments": given}}, together, hidden)
-        if result is not None or error is not None or refused:
-            answer = {"role": "tool", "tool_call_id": id, "content": text, "is_error": error, "refused": refused}
-            self._append(answer)
+def _not_recorded(tool: ToolName, error: Exception) -> InputError:
+    return InputError(f"the call of {tool[:MAX_NAME]!r} cannot be recorded: {error}")
 
-    def _add_call(self, call: dict[str, Any], together: bool, hidden: bool) -> None:
-        """Add a call to the message that it belongs to, or as a message of its own."""
-        if together:
-            for message in reversed(self.messages):
-                if message.get("tool_calls"):
-                    message["tool_calls"].append(call)
-                    return
-        last: dict[str, Any] = {}
-        if self.messages:
-            last = self.messages[-1]
-        if last.get("role") == "assistant" and "tool_calls" not in last and not hidden:
-            last["tool_calls"] = [call]  # its text is said, and this is its call
-        else:
-            self._append({"role": "assistant", "content": "", "tool_calls": [call], "hidden": hidden})
 
-    @property
-    def last_reply(self) -> dict[str, Any] | None:
-        """The agent's last message in its conversation; what is added to it is recorded with its turn."""
-        for message in reversed(self.messages):
-            if message["role"] == "assistant" and not message.get("hidden"):
-                return message
-        return None
+def left_beside(left: Iterable[dict[str, Any]], given: Iterable[Any]) -> list[Recorded]:
+    """What a restart left beyond the conversation that now goes on; [] if that holds all of it."""
+    held = _Held(given)
+    kept: list[Recorded] = []
+    visible = 0
+    for message in left:
+        # Texts are in the conversation, whose client may have written them again, and were stored without secrets.
+        if message.get("hidden") or message.get("tool_calls") or message["role"] == "tool":
+            kept.append(Recorded(message, visible, left=True))
+        visible += not message.get("hidden")
+    if any(held.beside(recorded) for recorded in kept):
+        return kept
+    return []
+
+
+def merged(given: Sequence[Any], added: Iterable[Recorded]) -> list[Any]:
+    """The conversation with what is recorded beside it, each where it came, and once what both hold."""
+    held = _Held(given)
+    messages: list[Any] = []
+    taken = 0
+    for recorded in added:
+        messages.extend(given[taken : recorded.place])
+        taken = max(taken, recorded.place)
+        beside = held.beside(recorded)
+        if beside is not None:
+            messages.append(beside)
+    return [*messages, *given[taken:]]
 
 
 class _Held:
@@ -139,12 +99,9 @@ class _Held:
                 self._names[call.name] += 1
                 self._summaries.add(_summary_of(call))
 
-    def beside(self, message: dict[str, Any], *, by_name: bool) -> dict[str, Any] | None:
-        """What a recorded message has beyond the conversation, which does not contain it; None if that is nothing.
-
-        Args:
-            by_name: Whether a call is known again by its name, as ids did not outlast a restart.
-        """
+    def beside(self, recorded: Recorded) -> dict[str, Any] | None:
+        """What a recorded message has beyond the conversation, which does not contain it; None if that is nothing."""
+        message, _, by_name = recorded
         if message["role"] == "tool":
             return None if message["tool_call_id"] in self._left_out else message
         calls: list[Any] = []
@@ -219,12 +176,3 @@ def _beginning(messages: Sequence[object]) -> tuple[str | None, ToolName | None]
     texts = [turn.text for turn in turns if turn.role == "user"]
     tools = [call.name for turn in turns for call in turn.calls]
     return next(iter(texts), None), next(iter(tools), None)
-
-
-def _as_text(result: object) -> str:
-    """A result as it is stored: a text as it is, anything else as JSON; "" if unknown."""
-    if result is None:
-        return ""
-    if isinstance(result, str):
-        return result
-    return json.dumps(result, default=str)

@@ -1,9 +1,12 @@
-"""What is recorded of a session's run: the caller's messages, or what is added call by call; at a server both."""
+"""What is recorded of a session's run: the caller's messages, or what is added call by call; at a server both.
+
+Calls that follow a hint which named them are marked: memory must not learn from its own echo.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from threading import RLock
 from typing import Any
@@ -11,13 +14,58 @@ from typing import Any
 from hepm.errors import InputError
 from hepm.ingest.formats.turns import GrowingConversation
 from hepm.ingest.records import without_surrogates
-from hepm.ingest.transitions import hints_in, without_own_hints
-from hepm.memory.echo import HintedCalls
-from hepm.memory.messages import RecordedMessages, as_messages, starts_alike
+from hepm.ingest.transitions import hints_in, tool_names, without_own_hints
+from hepm.memory.messages import Recorded, as_messages, function_call, left_beside, merged, result_text, starts_alike
 from hepm.text import count_of
-from hepm.types import ToolCall, Turn
+from hepm.types import ToolCall, ToolName, Turn
 
 _log = logging.getLogger("hepm")
+
+
+class HintedCalls:
+    """The tools that hints of a run named, by how many calls it had made then.
+
+    The agent's own summaries are no calls here. Turns of an earlier process bring their marks with them.
+    """
+
+    def __init__(self, turns: Sequence[Turn] = ()) -> None:
+        self._named: dict[int, tuple[ToolName, ...]] = {}
+        made = 0
+        for turn in turns:
+            self.note(turn.hinted, calls=made)
+            made += len(tool_names(turn))
+
+    def note(self, tools: Sequence[ToolName], *, calls: int) -> None:
+        """Note that a hint named tools after so many calls."""
+        if tools:
+            # {2: ("book",)}: after two calls a hint named book.
+            self._named[calls] = tuple(dict.fromkeys((*self._named.get(calls, ()), *tools)))
+
+    def marked(self, turns: Sequence[Turn]) -> tuple[Turn, ...]:
+        """The turns, each with what hints named since the turn with calls before it began."""
+        if not self._named:
+            return tuple(turns)
+        marked: list[Turn] = []
+        since = made = 0
+        for turn in turns:
+            calls = len(tool_names(turn))
+            if not calls:
+                marked.append(turn)
+                continue
+            # A hint may also have come between parallel calls, or more than once before one turn.
+            named: dict[ToolName, None] = {}
+            for number in range(since, made + 1):
+                named.update(dict.fromkeys(self._named.get(number, ())))
+            marked.append(replace(turn, hinted=tuple(named)) if named else turn)
+            # Hints of this turn's own calls belong to the next one.
+            since = made + 1
+            made += calls
+        return tuple(marked)
+
+
+def calls_in(turns: Sequence[Turn]) -> int:
+    """How many calls the turns hold, without the agent's own summaries."""
+    return sum(len(tool_names(turn)) for turn in turns)
 
 
 class SessionConversation:
@@ -25,7 +73,6 @@ class SessionConversation:
 
     Attributes:
         shared: Whether several doors of a server record it: what is added call by call then stands beside the messages.
-        added: What was added call by call.
         hinted: Which tools hints named, and when.
         lock: Reentrant: what records a turn may also draw an arm.
     """
@@ -34,9 +81,10 @@ class SessionConversation:
         self._id = id
         self._system = system
         self.shared = False
-        self.added = RecordedMessages()
         self.hinted = HintedCalls()
         self.lock = RLock()
+        self._added: list[Recorded] = []
+        self._calls = 0
         self._given: Sequence[object] | None = None
         # What a crash, a restart or a rest left, as messages: the run begins with them.
         self._left: list[dict[str, Any]] = []
@@ -59,31 +107,77 @@ class SessionConversation:
         with self.lock:
             self._left = list(as_messages(self.turns()))
             self._given = None
-            self.added = RecordedMessages()
+            self._added = []
 
     def note_texts(self, text: str) -> None:
         """Note a text of memory that the client may send back."""
         self._hints.update(hints_in(text))
 
-    def add(self, add: Callable[[], None]) -> None:
-        """Add a message or a call to those that are recorded one by one; else an InputError."""
+    def say(self, role: str, text: str) -> None:
+        """Add a message; InputError if the run is recorded by its messages."""
+        self._check_added_to()
+        self._append({"role": role, "content": text})
+
+    def call(
+        self,
+        tool: ToolName,
+        arguments: Mapping[str, Any] | None,
+        result: object,
+        error: bool | None,
+        *,
+        together: bool,
+        hidden: bool,
+        id: str,
+        refused: bool,
+    ) -> None:
+        """Add a call and its result (see `Session.record`).
+
+        Raises:
+            InputError: it cannot be recorded. Nothing of it is.
+        """
+        self._check_added_to()
+        # Check everything before storing any of it: a part that cannot be stored would spoil the run.
+        self._calls += 1
+        id = id or f"recorded_{self._calls}"
+        call, text = function_call(tool, arguments, id), result_text(tool, result)
+        messages = [recorded.message for recorded in self._added]
+        before = next((message for message in reversed(messages) if message.get("tool_calls")), None)
+        last = messages[-1] if messages else {}
+        if together and before is not None:
+            before["tool_calls"].append(call)
+        elif last.get("role") == "assistant" and "tool_calls" not in last and not hidden:
+            last["tool_calls"] = [call]  # its text is said, and this is its call
+        else:
+            self._append({"role": "assistant", "content": "", "tool_calls": [call], "hidden": hidden})
+        if result is not None or error is not None or refused:
+            self._append({"role": "tool", "tool_call_id": id, "content": text, "is_error": error, "refused": refused})
+
+    def _check_added_to(self) -> None:
         if self._given is not None and not self.shared:
             raise InputError(f"the session {self._id!r} was given messages: append to them, without say() or record()")
-        is_first = not self.added.messages
-        self.added.place = len(self._given or ())
-        add()
-        if is_first and self._left and not self.shared:
-            self._say_how_it_goes_on(again=starts_alike(self.added.messages[:1], self._left))
+
+    def _append(self, message: dict[str, Any]) -> None:
+        self._added.append(Recorded(message, len(self._given or ())))
+        if len(self._added) == 1 and self._left and not self.shared:
+            self._say_how_it_goes_on(again=starts_alike([message], self._left))
+
+    @property
+    def last_reply(self) -> dict[str, Any] | None:
+        """The agent's last message of those added; what is put into it is recorded with its turn."""
+        for message, *_ in reversed(self._added):
+            if message["role"] == "assistant" and not message.get("hidden"):
+                return message
+        return None
 
     def take(self, messages: Sequence[object]) -> None:
         """Take the caller's list of messages for the conversation; else an InputError."""
-        if self.added.messages and not self.shared:
+        if self._added and not self.shared:
             raise InputError(f"the session {self._id!r} is recorded with say() and record(): go on without messages")
         if self._given is None and self._left:
             # Whether these messages are the whole run, not what came after the crash.
             again = starts_alike(messages, self._left)
             if again and self.shared:  # another door may have recorded what they lack
-                self.added.put_before(self._left, messages)
+                self._added[:0] = left_beside(self._left, messages)
             self._say_how_it_goes_on(again=again)
         self._given = messages
 
@@ -99,11 +193,9 @@ class SessionConversation:
     @property
     def messages(self) -> Sequence[object]:
         """The run so far as chat messages."""
-        messages: Sequence[object] = self.added.messages
+        messages: Sequence[object] = [recorded.message for recorded in self._added]
         if self._given is not None:
-            messages = self._given
-            if self.added.messages:
-                messages = self.added.within(messages)
+            messages = merged(self._given, self._added) if self._added else self._given
         if not self._left:
             return messages  # the caller's list itself: its messages are read once
         return [*self._left, *messages]

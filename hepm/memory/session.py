@@ -17,10 +17,9 @@ from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.records import graded
 from hepm.llm.usage import estimate_tokens
-from hepm.memory.echo import calls_in
 from hepm.memory.journal import SessionFile
 from hepm.memory.levels import BOLDEST, SILENT
-from hepm.memory.record import SessionConversation
+from hepm.memory.record import SessionConversation, calls_in
 from hepm.types import (
     DEFAULT_NAMESPACE,
     HINT,
@@ -441,14 +440,14 @@ class Session:
         found = self._ask(search) or []
         ids = [principle.id for principle in found]
         self._shown.update(dict.fromkeys(ids))
-        last = self._record.added.last_reply
+        last = self._record.last_reply
         if ids and last is not None:
             last["recalled"] = [*last.get("recalled", ()), *ids]
         return found
 
     def reward(self, reward: float) -> None:
         """Add to the reward of the agent's last turn, in a run without `messages`."""
-        last = self._record.added.last_reply
+        last = self._record.last_reply
         if last is not None:
             last["reward"] = last.get("reward", 0.0) + reward
 
@@ -502,8 +501,7 @@ class Session:
 
     def say(self, role: Literal["system", "user", "assistant"], text: str) -> None:
         """Record a message, in a run without `messages`."""
-
-        if self._kept(lambda: self._record.add(lambda: self._record.added.say(role, text))):
+        if self._kept(lambda: self._record.say(role, text)):
             self.keep()
 
     def record(
@@ -528,16 +526,13 @@ class Session:
             id: The call's own, by which it is known among the messages of another door.
         """
 
-        def add() -> None:
-            about: dict[str, Any] = {"together": together, "hidden": hidden, "refused": refused, "id": id}
-            self._record.added.call(call, arguments, result, error, **about)
-
-        if self._kept(lambda: self._record.add(add)):
+        about: dict[str, Any] = {"together": together, "hidden": hidden, "refused": refused, "id": id}
+        if self._kept(lambda: self._record.call(call, arguments, result, error, **about)):
             self.keep()
 
     def read(self, text: str) -> None:
         """Record what the agent reads after its last turn, but for results; in a run without `messages`."""
-        last = self._record.added.last_reply
+        last = self._record.last_reply
         if last is not None:
             last["read"] = text
 

@@ -11,7 +11,7 @@ from hepm import Memory, ToolCall, Trajectory, Turn, from_messages
 from hepm.graph.delta import ADVISED, HINTED, RunRecord, hints_to, steps_in
 from hepm.ingest.formats.hepm import parse_run, write_run
 from hepm.ingest.transitions import transitions
-from hepm.memory.echo import HintedCalls
+from hepm.memory.record import HintedCalls
 from hepm.types import Outcome
 from tests.memory.test_session import asked, called
 from tests.runs import trajectory
