@@ -250,7 +250,7 @@ def _common(turns: Sequence[Turn], others: Sequence[Turn]) -> int:
     """How many turns both have at their beginning."""
     common = 0
     for turn, other in zip(turns, others, strict=False):
-        if turn != other:
+        if turn is not other and turn != other:  # most are the same objects
             break
         common += 1
     return common

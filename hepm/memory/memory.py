@@ -21,8 +21,9 @@ from hepm.graph.rows import Counting, Header, Selection, Totals
 from hepm.graph.store import Store
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.records import ReadOptions, graded
+from hepm.ingest.tools import read_tools
 from hepm.memory.journal import Journal
-from hepm.memory.query import as_tools, for_user, query_of
+from hepm.memory.query import for_user, query_of
 from hepm.memory.sessions import Sessions
 from hepm.memory.tool_catalog import ToolCatalog
 from hepm.policy import POLICIES, Floors, Policy, PolicySettings, floors_of
@@ -81,13 +82,14 @@ class Folders(NamedTuple):
     ) -> Self:
         """`memory.hepm-sessions` beside `memory.hepm`, and so on; of a server only rankers, in the working folder."""
         file = embedded_file(path)
-        folders = cls(None, None, Path(DEFAULT_RANKERS), artifact_folder(path))
+        own = seen = ranked = None
         if file is not None:
             own, seen, ranked = (file.with_name(f"{file.name}-{name}") for name in ("sessions", "files", "rank"))
-            folders = cls(own, seen, ranked, artifact_folder(path))
-        return folders._replace(
-            sessions=folders.sessions if sessions is None else Path(sessions),
-            rankers=folders.rankers if rankers is None else Path(rankers),
+        return cls(
+            own if sessions is None else Path(sessions),
+            seen,
+            Path(rankers or ranked or DEFAULT_RANKERS),
+            artifact_folder(path),
         )
 
 
@@ -352,7 +354,7 @@ class Memory:
         if not namespace:
             raise InputError("a namespace needs a name")
         options = options or IngestOptions()  # created per call: its redactor caches texts of users
-        described = [tool for tool in as_tools(tools) if tool.description or tool.parameters]
+        described = [tool for tool in read_tools(tools) if tool.description or tool.parameters]
         if options.redactor is not None:
             described = [options.redactor.tool(tool) for tool in described]
         embedder = None
@@ -424,7 +426,7 @@ class Memory:
         session_options = SessionOptions(
             namespace,
             system,
-            None if tools is None else as_tools(tools),
+            None if tools is None else read_tools(tools),
             holdout=self.holdout if holdout is None else checked_holdout(holdout),
             denies=self.deny if deny is None else deny,
             distill=distill,
@@ -931,4 +933,4 @@ def _names_of(tools: Iterable[object] | None) -> list[ToolName] | None:
     """Names of the agent's tools, in any form that `suggest` takes; None for all tools."""
     if tools is None:
         return None
-    return [tool.name for tool in as_tools(tools)]
+    return [tool.name for tool in read_tools(tools)]

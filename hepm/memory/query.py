@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,6 @@ from hepm.types import SAID, SAID_LAST, START, USER, Facts, StateSummary, ToolNa
 if TYPE_CHECKING:
     from hepm.embed.embedder import Float32Array
     from hepm.graph.mirror.namespace_mirror import NamespaceMirror
-    from hepm.types import Tool
 
 
 def query_of(
@@ -71,13 +70,6 @@ def _with_inner(mirror: NamespaceMirror, tools: frozenset[ToolName]) -> frozense
     """Tools with what is called through them: "execute-tool weather/forecast" for "execute-tool"."""
     inner = [tool for tool in mirror.called() if " " in tool and tool.partition(" ")[0] in tools]
     return tools.union(inner)
-
-
-def as_tools(tools: Iterable[object]) -> tuple[Tool, ...]:
-    """The tools in any form that `read_tools` takes."""
-    from hepm.ingest.tools import read_tools
-
-    return read_tools(tools)
 
 
 def _facts_of_text(state: StateSummary) -> Facts:

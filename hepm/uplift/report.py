@@ -196,10 +196,9 @@ def _measured(
     name: str, values_T: FloatArray, treated_T: BoolArray, effect: Effect | None, *, share: bool = False
 ) -> MeasuredInBothArms:
     # 0 where an arm has no session: numpy would warn and give NaN.
-    means: list[float] = []
-    for arm_N in (values_T[~treated_T], values_T[treated_T]):
-        means.append(float(arm_N.mean()) if len(arm_N) else 0.0)
-    return MeasuredInBothArms(name, *means, effect, share)
+    arms = values_T[~treated_T], values_T[treated_T]
+    without, with_memory = (float(arm_N.mean()) if len(arm_N) else 0.0 for arm_N in arms)
+    return MeasuredInBothArms(name, without, with_memory, effect, share)
 
 
 def _points(ended: Sequence[TrialSession], path: ConfidencePath) -> tuple[PlotPoint, ...]:
@@ -208,8 +207,9 @@ def _points(ended: Sequence[TrialSession], path: ConfidencePath) -> tuple[PlotPo
     if len(ended) <= first:
         return ()
     spread = np.linspace(first, len(ended) - 1, min(PLOT_POINTS, len(ended) - first))
+    places: list[int] = np.unique(spread.round().astype(int)).tolist()
     points: list[PlotPoint] = []
-    for index in np.unique(spread.round().astype(int)).tolist():
+    for index in places:
         value, low, high = float(path.value_T[index]), float(path.low_T[index]), float(path.high_T[index])
         points.append(PlotPoint(index + 1, ended[index].ended_at, value, low, high))
     return tuple(points)

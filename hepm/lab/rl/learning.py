@@ -12,9 +12,9 @@ from typing import Final
 
 from hepm.experience.distilling import Distiller
 from hepm.experience.matching import Judge
+from hepm.ingest.tools import read_tools
 from hepm.lab.rl.rollout import Rollout
 from hepm.memory import Memory
-from hepm.memory.query import as_tools
 from hepm.types import DEFAULT_NAMESPACE, SUCCESS_FROM, Outcome, Trajectory
 
 GUIDED: Final = "guided"
@@ -52,7 +52,7 @@ class Learner:
             task=attempt.task.id,
             model=self.model,
             tags={"training": self.name, "step": str(step), GUIDED: guided},
-            tools=as_tools(rollout.tools),
+            tools=read_tools(rollout.tools),
         )
 
     def learn(self, runs: Iterable[Trajectory]) -> int:
