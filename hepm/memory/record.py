@@ -14,7 +14,7 @@ from typing import Any
 from hepm.errors import InputError
 from hepm.ingest.formats.turns import GrowingConversation
 from hepm.ingest.records import without_surrogates
-from hepm.ingest.transitions import hints_in, tool_names, without_own_hints
+from hepm.ingest.transitions import AgentState, hints_in, tool_names, without_own_hints
 from hepm.memory.messages import Recorded, as_messages, function_call, left_beside, merged, result_text, starts_alike
 from hepm.text import count_of
 from hepm.types import ToolCall, ToolName, Turn
@@ -91,6 +91,8 @@ class SessionConversation:
         # Texts of hints, by which they are taken out of what the client sends back.
         self._hints: set[str] = set()
         self._reading = GrowingConversation(self._without_hints)
+        self._agent = AgentState()
+        self._turns_read: tuple[Turn, ...] = ()
 
     @property
     def goes_on(self) -> bool:
@@ -210,6 +212,16 @@ class SessionConversation:
                 turns = (system, *turns)
         return self.hinted.marked(turns)
 
+    def agent(self, turns: tuple[Turn, ...]) -> AgentState:
+        """What the agent knows after the run's turns; those that were read for the last hint are not read again."""
+        read, self._turns_read = self._turns_read, ()
+        if not read or len(turns) < len(read) or not all(map(_are_same, turns, read)):
+            read, self._agent = (), AgentState()
+        for turn in turns[len(read) :]:
+            self._agent.add(turn)
+        self._turns_read = turns
+        return self._agent
+
     def _without_hints(self, turn: Turn) -> Turn | None:
         """A turn without hints of this session and lone surrogates, which models do write; None if nothing is left."""
 
@@ -225,3 +237,8 @@ class SessionConversation:
         if was_hint_alone:
             return None
         return replace(turn, text=text, calls=tuple(calls))
+
+
+def _are_same(turn: Turn, other: Turn) -> bool:
+    """Whether two turns are one: a mark alone may have come."""
+    return turn.calls is other.calls and turn.role == other.role and turn.text == other.text

@@ -248,7 +248,8 @@ class Session:
         if found is not None and turns is not None:
             # A prompt without a hint line names no tool.
             named = found.suggestions.ranked if HINT in found.present else ()
-            if self._show(found.text, found.lessons, named, calls=calls_in(turns)):
+            calls = calls_in(turns) if named else 0
+            if self._show(found.text, found.lessons, named, calls=calls):
                 return found
         return self._stated_notes() if self.is_shadow else Prompt()
 
@@ -452,12 +453,14 @@ class Session:
             last["reward"] = last.get("reward", 0.0) + reward
 
     def _prompt(
-        self, turns: Sequence[Turn], *, tools: Iterable[ToolName] | None = None, horizon: int = 0, level: str = ""
+        self, turns: tuple[Turn, ...], *, tools: Iterable[ToolName] | None = None, horizon: int = 0, level: str = ""
     ) -> Prompt:
         from hepm.experience.prompt import TurnState
 
+        with self._record.lock:
+            now = TurnState.after_turns(turns, agent=self._record.agent(turns))
         return self._memory.prompt(
-            TurnState.after_turns(turns),
+            now,
             tools=tools,
             user=self._run.user,
             environment=self._run.environment,
