@@ -6,6 +6,7 @@ The document at `/` contains no data and is open to every client. The data come 
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -376,7 +377,7 @@ class _Page:
                 cards.append(_lesson(lessons, bank.replaced_by(lessons.first.row, namespace=namespace)))
         matching: list[Object] = []
         for card in cards:
-            searched = card.pop("words")  # for this search alone
+            searched = json.dumps(card, ensure_ascii=False).lower()
             if all(word in searched for word in words):
                 matching.append(card)
         pending = len(bank.pending(namespace=namespace))
@@ -426,11 +427,6 @@ def _lesson(equal: EqualLessons, replaced: Sequence[StoredLesson]) -> Object:
     for example in reversed(rows[-_EXAMPLES:]):
         if example.kind == "experience":
             examples.append({name: str(example.properties[name]) for name in ("situation", "action", "outcome")})
-    words = [equal.line, *equal.lesson.tools, *equal.labels]
-    for lesson_row in rows:
-        words += [lesson_row.id, lesson_row.text, str(lesson_row.properties.get("lesson", ""))]
-    for texts in examples:
-        words += texts.values()
     return {
         "id": row.id,
         "ids": [each.id for each in rows],
@@ -447,13 +443,11 @@ def _lesson(equal: EqualLessons, replaced: Sequence[StoredLesson]) -> Object:
         "retired": row.retired,
         "by": str(row.properties["distilled_by"]),
         "replaces": [str(former.row.properties.get("lesson", former.row.text)) for former in replaced],
-        "words": " ".join(words).lower(),
     }
 
 
 def _notes(notes: StoredLesson) -> Object:
     row = notes.row
     about = {name: row.properties[name] for name in ("version", "written_by")}
-    words = [row.id, row.text, row.user, *map(str, about.values())]
     named = {"id": row.id, "kind": row.kind, "text": row.text, "user": row.user, "retired": row.retired}
-    return {**named, **about, "uses": notes.uses._asdict(), "words": " ".join(words).lower()}
+    return {**named, **about, "uses": notes.uses._asdict()}

@@ -48,12 +48,6 @@ def test_a_line_says_what_is_so_and_ends_with_a_command_that_mends_it_when_it_is
     assert quick("doctor", "--advice", "--store", store).out == "nothing that is known keeps memory from helping\n"
 
 
-def test_programs_get_each_line_in_its_parts(store: Path) -> None:
-    [found] = quick("doctor", "--advice", "--json", "--store", store).json["advice"]
-    assert (found["namespace"], found["kind"], found["runs"]) == ("default", "unlabelled", 6)
-    assert found["command"] == "hepm label --by exit-code --namespace default"
-
-
 def test_the_store_of_the_environment_is_not_repeated_in_commands(store: Path) -> None:
     said = quick("doctor", "--advice", env={"HEPM_STORE": str(store)})
     assert said.out.rstrip().endswith("hepm label --by exit-code --namespace default")
@@ -71,12 +65,6 @@ def test_a_mistake_is_said_in_a_sentence(store: Path, arguments: list[str], word
     assert said.code == 2
     assert words in said.err
     assert "Traceback" not in said.err
-
-
-def test_a_store_that_is_not_there_gets_no_advice(tmp_path: Path) -> None:
-    said = quick("doctor", "--advice", "--store", tmp_path / "none.hepm")
-    assert said.code == 2
-    assert not (tmp_path / "none.hepm").exists()
 
 
 def test_names_with_line_breaks_and_quotes_stay_on_one_line_and_can_be_pasted(tmp_path: Path) -> None:

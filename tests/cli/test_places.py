@@ -56,21 +56,3 @@ def test_a_folder_that_nobody_may_write_is_told_before_anything_is_measured(
     assert f"cannot be written to {target}: " in one_sentence(answer)
     assert answer.out == ""
     assert target.read_text() == "the last one\n"
-
-
-@pytest.mark.parametrize("way", ["link", "own folder"])
-def test_a_page_is_written_through_a_link_and_a_folder_is_refused_as_its_place(
-    way: str, log: Path, tmp_path: Path
-) -> None:
-    folder = tmp_path / "out"
-    folder.mkdir()
-    page = commands(log, folder)["view"][1]
-    store = log.with_name("memory.hepm")
-    if way == "link":
-        (tmp_path / "real.html").touch()
-        page.symlink_to(tmp_path / "real.html")
-        assert quick("view", page, "--store", store).code == 0
-        assert page.is_symlink()
-        assert "find_user" in (tmp_path / "real.html").read_text("utf-8")
-    else:
-        assert "Is a directory" in one_sentence(quick("view", folder, "--store", store))

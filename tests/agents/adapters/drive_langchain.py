@@ -42,11 +42,6 @@ def once(memory: Memory, url: str) -> Any:
     return seen(agent_of(url, middleware).invoke(asked()))
 
 
-def in_async(memory: Memory, url: str) -> Any:
-    middleware = HepmMiddleware(memory, outcome=lambda state: 1.0)
-    return seen(asyncio.run(agent_of(url, middleware).ainvoke(asked())))
-
-
 def streamed(memory: Memory, url: str) -> Any:
     middleware = HepmMiddleware(memory, outcome=lambda state: True)
     *_, last = agent_of(url, middleware).stream(asked(), stream_mode="values")
@@ -89,13 +84,6 @@ def thread(memory: Memory, url: str) -> Any:
     return seen(agent.invoke({"messages": [("user", "Thank you.")]}, config))
 
 
-def sequel(memory: Memory, url: str) -> Any:
-    agent = agent_of(url, HepmMiddleware(memory, outcome=lambda state: True), checkpointer=InMemorySaver())
-    config = {"configurable": {"thread_id": "thread-1"}}
-    agent.invoke(asked(), config)
-    return seen(agent.invoke({"messages": [("user", "Thank you.")]}, config))
-
-
 def inner(memory: Memory, url: str) -> Any:
     """An agent whose tool is an agent."""
     desk = agent_of(url, HepmMiddleware(memory))
@@ -111,4 +99,4 @@ def inner(memory: Memory, url: str) -> Any:
 
 
 if __name__ == "__main__":
-    drive(once, in_async, streamed, raising, together, broken, own_session, thread, sequel, inner)
+    drive(once, streamed, raising, together, broken, own_session, thread, inner)

@@ -82,19 +82,6 @@ def once(memory: Memory, url: str) -> Any:
     return messages
 
 
-def in_async(memory: Memory, url: str) -> Any:
-    logger = installed(memory)
-
-    async def run() -> Any:
-        messages = await aloop(url)
-        await asyncio.sleep(0.5)
-        return messages
-
-    messages = asyncio.run(run())
-    finished(logger, "s1")
-    return messages
-
-
 def streamed(memory: Memory, url: str) -> Any:
     logger = installed(memory)
     messages = loop(url, stream=True)
@@ -139,4 +126,4 @@ def repeated(memory: Memory, url: str) -> Any:
 
 
 if __name__ == "__main__":
-    drive(once, in_async, streamed, together, broken, repeated)
+    drive(once, streamed, together, broken, repeated)

@@ -54,10 +54,6 @@ def once(memory: Memory, url: str) -> Any:
     return seen(result)
 
 
-def in_async(memory: Memory, url: str) -> Any:
-    return asyncio.run(run(memory, url, responses=True))
-
-
 def streamed(memory: Memory, url: str) -> Any:
     async def read() -> Any:
         async with memory.session() as session:
@@ -131,4 +127,4 @@ def kept(memory: Memory, url: str) -> Any:
 
 
 if __name__ == "__main__":
-    drive(once, in_async, streamed, raising, together, broken, own_session, thread, kept)
+    drive(once, streamed, raising, together, broken, own_session, thread, kept)

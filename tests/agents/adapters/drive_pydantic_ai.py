@@ -40,10 +40,6 @@ def once(memory: Memory, url: str) -> Any:
     )
 
 
-def in_async(memory: Memory, url: str) -> Any:
-    return seen(asyncio.run(agent_of(url, HepmCapability(memory, outcome=lambda result: 1.0)).run(wish(7))))
-
-
 def streamed(memory: Memory, url: str) -> Any:
     async def read() -> Any:
         async with agent_of(url, HepmCapability(memory, outcome=lambda result: True)).run_stream(wish(7)) as result:
@@ -88,12 +84,6 @@ def thread(memory: Memory, url: str) -> Any:
     return seen(agent.run_sync("Thank you.", message_history=before.all_messages()))
 
 
-def sequel(memory: Memory, url: str) -> Any:
-    agent = agent_of(url, HepmCapability(memory, outcome=lambda result: True))
-    before = agent.run_sync(wish(7))
-    return seen(agent.run_sync("Thank you.", message_history=before.all_messages()))
-
-
 def inner(memory: Memory, url: str) -> Any:
     """An agent whose tool is an agent."""
     desk = agent_of(url, HepmCapability(memory))
@@ -108,4 +98,4 @@ def inner(memory: Memory, url: str) -> Any:
 
 
 if __name__ == "__main__":
-    drive(once, in_async, streamed, raising, together, broken, own_session, thread, sequel, inner)
+    drive(once, streamed, raising, together, broken, own_session, thread, inner)

@@ -25,15 +25,14 @@ AGENTS = [
     ),
 ]
 LITELLM = pytest.param("litellm", marks=[pytest.mark.exhaustive, pytest.mark.xdist_group("litellm")])
-ALL = ("once", "in_async", "streamed", "raising", "together", "broken", "own_session", "thread", "held_out")
+ALL = ("once", "streamed", "raising", "together", "broken", "own_session", "thread", "held_out")
 HELD_OUT = {"plays": "once", "holdout": 0.999_999}
 SCENARIOS: dict[str, tuple[str, ...]] = {
-    "pydantic_ai": (*ALL, "sequel", "inner"),
-    "langchain": (*ALL, "sequel", "inner"),
+    "pydantic_ai": (*ALL, "inner"),
+    "langchain": (*ALL, "inner"),
     "openai_agents": (*ALL, "kept"),
     "litellm": (
         "once",
-        "in_async",
         "streamed",
         "together",
         "broken",
@@ -151,7 +150,7 @@ def hints_in(request: Request) -> list[str]:
     return [text[match.end() : match.end() + 20] for match in re.finditer(HINT, text)]
 
 
-@pytest.mark.parametrize("scenario", ["once", "in_async", "streamed"])
+@pytest.mark.parametrize("scenario", ["once", "streamed"])
 def test_an_agent_is_hinted_before_each_call_of_its_model_and_its_run_is_recorded(
     played: dict[str, Played], scenario: str
 ) -> None:
@@ -250,13 +249,6 @@ def test_a_conversation_that_goes_on_contains_its_calls_once(played: dict[str, P
 
 
 RUNS = pytest.mark.parametrize("played", AGENTS[:2], indirect=True)
-
-
-@RUNS
-def test_what_comes_after_an_outcome_in_a_conversation_is_a_run_of_its_own(played: dict[str, Played]) -> None:
-    first, second = sorted(played["sequel"].runs, key=lambda run: run.id)
-    assert calls_of(first) == CALLS
-    assert [(turn.role, turn.text) for turn in second.turns] == [("user", "Thank you."), ("assistant", "refunded 7")]
 
 
 @RUNS
