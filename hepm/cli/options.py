@@ -273,18 +273,14 @@ def write_lines(lines: Iterable[str], target: Path, what: str) -> int:
     import gzip
 
     from hepm.atomic_file import atomic_file
-    from hepm.ingest.files import is_archive, split_compression
 
-    suffix = target.name.lower()[len(split_compression(target.name)[0]) :]
-    if is_archive(target.name) or suffix not in ("", ".gz"):
-        raise InputError(f"{target.name} is the name of a packed file that is only read: call it .jsonl or .jsonl.gz.")
     count = 0
     # Closed from the innermost outwards: the file appears under its name once it is whole.
     with (
         atomic_file(target, what) as place,
         place.open("wb") as file,
         # No time: equal bytes give an equal file.
-        gzip.GzipFile("", "wb", fileobj=file, mtime=0) if suffix else nullcontext(file) as stream,
+        gzip.GzipFile("", "wb", fileobj=file, mtime=0) if target.suffix == ".gz" else nullcontext(file) as stream,
         Bar("lines written") as bar,
     ):
         for line in lines:

@@ -106,7 +106,10 @@ def write_for_agents(
     lessons, left_out = lessons_for_file(bank, namespace=namespace, every=every, pending=pending)
     # A section that was written before is emptied: its lessons no longer hold.
     if not lessons and not has_section(former):
-        raise InputError(_why_nothing(left_out))
+        raise InputError(
+            f"there are no lessons to write, but {left_out:,} that no prompt shows or hang on a word (--all writes "
+            "them). `hepm lesson distill` makes lessons."
+        )
     section = section_of(lessons, bank, namespace=namespace, former=former, name=str(target))
     text = with_section(former, section, str(target))
     # Each line gets its end.
@@ -115,15 +118,6 @@ def write_for_agents(
     if left_out:
         sentence += f"; {left_out:,} left out: no prompt shows them, or they hang on a word (--all)"
     tell(sentence)
-
-
-def _why_nothing(left_out: int) -> str:
-    if not left_out:
-        return "there are no lessons to write: `hepm lesson distill` makes them."
-    return (
-        f"no prompt shows any of the {count_of(left_out, 'lesson')}, or they hang on a word: nothing was written. "
-        "--all writes them all the same."
-    )
 
 
 @command("check")

@@ -73,12 +73,7 @@ def _domains(sources: Sequence[str], format: str, *, every: bool) -> list[Domain
         records = _read_records(sources, format, bar, None if every else READ_CHARS)
         if not records:
             raise InputError(f"there are no runs to evaluate: none could be read from {', '.join(sources)}.")
-        distinct = without_repeats(records)
-        repeats = len(records) - len(distinct)
-        if repeats:
-            counts = "counts" if repeats == 1 else "count"
-            remark(f"{count_of(repeats, 'run')} came again and {counts} once")
-        domains = domains_of(distinct)
+        domains = domains_of(without_repeats(records))
     if not domains:
         raise InputError("there are no runs to evaluate: all that were read are attacks.")
     return domains

@@ -119,10 +119,6 @@ def _sentences(counted: NamespaceStats) -> Iterator[str]:
             f"{count_of(waiting, 'run')} without an outcome: they teach nothing until they are labelled, by hand "
             "(`hepm label`), by a model (`hepm label --by judge`), or by POST /outcome to `hepm serve`"
         )
-    # Of an OpenAI tool list, for example: `hepm ingest --tools`.
-    described = counted.totals["tools"] - counted.called
-    if described:
-        yield f"{count_of(counted.called, 'tool')} called, {described:,} more described"
     if counted.guard.sessions:
         yield f"guard: {counted.guard.sentence}"
     sentences: list[str] = []

@@ -124,21 +124,12 @@ def test_a_reward_that_is_not_finite_is_a_bad_request(memory: Memory, session: s
     assert (stored.outcome.success, stored.outcome.reward) == (True, None)
 
 
-def test_an_outcome_under_other_keys_is_refused_with_the_keys_that_it_has(memory: Memory) -> None:
-    bodies: list[tuple[dict[str, Any], str]] = [
-        ({"score": 1}, "'score'"),
-        ({"outcome": "ok", "score": 1}, "'outcome', 'score'"),
-        ({"k" * 900: 1}, "'kkkk"),
-        ({str(n): n for n in range(5_000)}, "'7'"),
-    ]
+def test_an_outcome_under_another_key_is_refused(memory: Memory) -> None:
     memory.ingest(from_messages([WISH], id="run-0"))
     with serving(memory) as (_, url):
-        for body, said in bodies:
-            answer = post(url, "/outcome", json.dumps({"session": "run-0", **body}).encode())
-            assert answer.status_code == 400
-            assert 'neither "success" nor "reward" is given' in answer.json()["error"]["message"]
-            assert said in answer.json()["error"]["message"]
-            assert len(answer.text) < 600
+        answer = post(url, "/outcome", json.dumps({"session": "run-0", "score": 1}).encode())
+    assert answer.status_code == 400
+    assert 'neither "success" nor "reward" is given' in answer.json()["error"]["message"]
 
 
 def test_a_tools_name_holds_nothing_invisible_in_a_hint(tmp_path: Path) -> None:

@@ -40,12 +40,6 @@ def test_two_exports_of_one_memory_are_the_same_compressed_file(store: Path, tmp
     assert one.read_bytes() == other.read_bytes()
 
 
-@pytest.mark.parametrize("name", ["out.tar", "out.jsonl.xz"])
-def test_an_export_under_the_name_of_what_is_only_read_is_refused(store: Path, tmp_path: Path, name: str) -> None:
-    assert "that is only read" in one_sentence(quick("export", tmp_path / name, "--store", store))
-    assert list(tmp_path.glob("out*")) == []
-
-
 def test_a_compressed_export_to_a_full_disk_leaves_no_half_file_behind(store: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl.gz"
     out.write_bytes(b"the last export")

@@ -33,7 +33,6 @@ def test_names_of_namespaces_stand_whole_at_80_columns(tmp_path: Path) -> None:
 
 def test_tools_that_were_never_called_are_counted_apart(tmp_path: Path) -> None:
     lines = stats(tmp_path, "shop", described=True)
-    assert lines[-1] == "shop: 6 tools called, 1,234 more described"
     row = next(line.split() for line in lines if line.startswith("shop "))
     assert row[5] == "6"
     page = quick("view", tmp_path / "page.html", "--store", tmp_path / "s.hepm", "-n", "shop").out

@@ -22,7 +22,6 @@ export interface Ending {
   success?: boolean | null;
   /** Instead of success: 1 for solved, less for less */
   reward?: number | null;
-  [other: string]: unknown;
 }
 
 /** A tool that failed from here in earlier runs, or fails wherever it is called. */
