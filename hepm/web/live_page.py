@@ -6,7 +6,6 @@ The document at `/` contains no data and is open to every client. The data come 
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -377,7 +376,7 @@ class _Page:
                 cards.append(_lesson(lessons, bank.replaced_by(lessons.first.row, namespace=namespace)))
         matching: list[Object] = []
         for card in cards:
-            searched = json.dumps(card, ensure_ascii=False).lower()
+            searched = _searched(card)
             if all(word in searched for word in words):
                 matching.append(card)
         pending = len(bank.pending(namespace=namespace))
@@ -413,6 +412,14 @@ def _request_in(run: str, record: str) -> str:
         return request_of(parse_stored(run, record))
     except StoreDamagedError:
         return ""
+
+
+def _searched(card: Object) -> str:
+    """What words are looked for in: all that the page shows of lessons, in lower case."""
+    texts = [str(value) for key, value in card.items() if key not in ("examples", "uses")]
+    for example in card.get("examples", ()):
+        texts += example.values()
+    return " ".join(texts).lower()
 
 
 def _newest_first(equal: EqualLessons) -> tuple[bool, int]:
