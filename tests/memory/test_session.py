@@ -620,18 +620,6 @@ def test_a_killed_session_that_goes_on_keeps_its_calls_and_says_so(
     assert "'s' goes on after the 1 call that a crash left of it" in caplog.text
 
 
-def test_a_killed_session_of_messages_says_whether_it_begins_again(
-    memory: Memory, caplog: pytest.LogCaptureFixture
-) -> None:
-    memory.session(id="s", namespace=NS).hint(asked("get_order"))
-    with memory.session(id="s", namespace=NS) as again:
-        again.hint(asked("get_order"))
-        again.finish(success=True)
-    (run,) = runs_in(memory)
-    assert [call.name for call in run.calls()] == ["get_order"]
-    assert "'s' begins again" in caplog.text
-
-
 def test_a_process_with_one_session_counts_again_only_once_a_tenth_of_the_runs_are_new(
     tmp_path: Path, counted: list[int]
 ) -> None:
