@@ -360,10 +360,13 @@ def _suffix(head: bytes, name: str) -> str:
     for magic, suffix in _MAGIC.items():
         if head.startswith(magic):
             return suffix
-    return "" if _is_tar(head) else split_compression(name)[1]
+    suffix = split_compression(name)[1]
+    return "" if suffix and _is_tar(head) else suffix
 
 
 def _is_tar(head: bytes) -> bool:
+    if head[:1] in (b"{", b"["):  # asked of every file
+        return False
     try:
         tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
     except HeaderError:

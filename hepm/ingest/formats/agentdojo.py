@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from hepm.ingest.fields import as_list, kind_of, plain_text, text_at, unix_time
+from hepm.ingest.fields import as_list, as_object, kind_of, text_at, unix_time
 from hepm.ingest.formats.document import Document, record_reader
-from hepm.ingest.formats.turns import TurnBuilder, chat_turns
+from hepm.ingest.formats.turns import chat_turns
 from hepm.ingest.records import RecordError, filled, graded
 from hepm.types import Object, Trajectory
 
@@ -28,7 +28,7 @@ def _run(record: Object, document: Document) -> Trajectory:
     injection = text_at(record, "injection_task_id")
     return document.run(
         "",
-        chat_turns(as_list(record.get("messages"), "'messages'"), _add_result),
+        chat_turns(list(map(_message, as_list(record.get("messages"), "'messages'")))),
         graded(None if utility is None else float(utility)),
         environment="agentdojo-" + text_at(record, "suite_name"),
         # The attackers' goals are also run as tasks of their own, without a user task.
@@ -39,14 +39,13 @@ def _run(record: Object, document: Document) -> Trajectory:
     )
 
 
-def _add_result(builder: TurnBuilder, message: Object) -> None:
-    text = plain_text(message.get("content"))
-    failed = None  # unknown, where the key is missing; null means that the call went well
-    if "error" in message:
-        failed = bool(message["error"])
-        if failed and not text:
-            text = plain_text(message["error"])
-    builder.add_result(message.get("tool_call_id"), text, failed)
+def _message(value: Any) -> Object:
+    """A message as OpenAI's. A result has an `error`, which is null where the call went well."""
+    message = as_object(value, "a message")
+    if message.get("role") != "tool" or "error" not in message:
+        return message
+    error = message["error"]
+    return {**message, "is_error": bool(error), "content": message.get("content") or error}
 
 
 READER: Final = record_reader("agentdojo", _recognises, _run)

@@ -6,6 +6,7 @@ The format grows with the program: records of unknown types are skipped.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import partial
 from typing import Any, Final
 
@@ -18,11 +19,13 @@ from hepm.ingest.fields import (
     plain_text,
     text_at,
 )
-from hepm.ingest.formats.coding_session import CodingSession, SessionTurn, coding_run
+from hepm.ingest.formats.coding_session import CodingSession, with_whole_responses
 from hepm.ingest.formats.document import Document, Reader
-from hepm.ingest.formats.turns import OpenCall, TurnBuilder
+from hepm.ingest.formats.parts import call_in
+from hepm.ingest.formats.refusals import is_refusal
+from hepm.ingest.formats.turns import chat_calls
 from hepm.ingest.records import Items, filled
-from hepm.types import Object, Trajectory, TurnMark
+from hepm.types import Object, TurnMark
 
 CLAUDE_CODE: Final = "claude-code"
 
@@ -78,6 +81,7 @@ class _Transcript:
         self.sessions: list[CodingSession] = []
         self._by_key: dict[str, CodingSession] = {}  # by session id, "/" and the id of an agent
         self._of_record: dict[str, CodingSession] = {}  # by uuid
+        self._queued: Counter[tuple[int, str, str]] = Counter()
 
     def take(self, record: Object) -> None:
         """Take a record: a message, or what the user typed while the agent worked."""
@@ -101,9 +105,18 @@ class _Transcript:
         if uuid:
             self._of_record[uuid] = session
         if queued:
-            _take_queued(queued, record, session)
+            self._take_queued(queued, record, session)
         else:
             _take(record, session)
+
+    def _take_queued(self, text: str, record: Object, session: CodingSession) -> None:
+        """Take such a text: once, where both an attachment and an operation of the queue hold it."""
+        read, taken = (id(session), text, str(record.get("type"))), (id(session), text, "")
+        self._queued[read] += 1
+        if self._queued[read] > self._queued[taken]:
+            self._queued[taken] += 1
+            mark = session.mark(record.get("timestamp"), f"{self._queued[taken]} {text}")
+            session.say("user", text, mark)
 
     def _session_of(self, record: Object) -> CodingSession:
         id, agent = _session_id(record), text_at(record, "agentId", "parent_tool_use_id")
@@ -131,9 +144,10 @@ def _read_transcript(document: Document) -> Items:
         # A sub-agent of unknown kind is named by its id.
         kind = str(document.beside(document.path.stem + _ABOUT_AGENT).get("agentType") or "")
     for session in transcript.sessions:
-        if session.turns:
-            build = partial(_run, session=session, kind=kind, document=document)
-            yield document.built(session.agent or 1, {}, build)
+        session.messages = with_whole_responses(session.messages)
+        if session.messages:
+            tags = filled(subagent=session.agent and (kind or session.agent))
+            yield document.built(session.agent or 1, {}, partial(session.run, CLAUDE_CODE, document, tags))
 
 
 def _session_id(record: Object) -> str:
@@ -153,22 +167,15 @@ def _queued(record: Object) -> str:
     return user_text(plain_text(attached.get("prompt")))
 
 
-def _take_queued(text: str, record: Object, session: CodingSession) -> None:
-    """Take such a text: once, where both an attachment and an operation of the queue hold it."""
-    kind = str(record.get("type"))
-    session.queued[text, kind] += 1
-    if session.queued[text, kind] > session.queued[text, ""]:
-        session.queued[text, ""] += 1
-        mark = session.mark(record.get("timestamp"), f"{session.queued[text, '']} {text}")
-        session.hear(text, mark)
-
-
 def _take_denials(record: Object, session: CodingSession | None) -> None:
     """Take the calls that were not allowed, which the last record of `claude -p` lists."""
     for denial in objects_at(record, "permission_denials", "a denial"):
-        call = session and session.by_id.get(text_at(denial, "tool_use_id"))
-        if call:
-            call.refused = True
+        id = text_at(denial, "tool_use_id")
+        result = session and session.results.get(id)
+        if result:
+            result["refused"] = True
+        elif session and id in session.results:
+            session.answer(id, None, refused=True)
 
 
 def _take(record: Object, session: CodingSession) -> None:
@@ -193,9 +200,8 @@ def _take_user(record: Object, content: Any, session: CodingSession) -> None:
             others.append(block)
     text = plain_text(others if blocks else content)
     if text.lstrip().startswith(_INTERRUPTED):
-        for call in session.waiting:
-            call.refused = call.refused or call.result is None
-        session.waiting.clear()
+        for id in [id for id, result in session.results.items() if result is None]:
+            session.answer(id, None, refused=True)
         text = ""
     if not record.get("isCompactSummary"):
         said.append(user_text(text))
@@ -204,7 +210,7 @@ def _take_user(record: Object, content: Any, session: CodingSession) -> None:
     time = text_at(record, "timestamp")
     mark = session.mark(time, f"{time or text_at(record, 'uuid')} {text}")
     if text and not (time and (time, text) in session.seen):
-        session.hear(text, mark)
+        session.say("user", text, mark)
         session.seen.add((time, text))
 
 
@@ -221,19 +227,19 @@ def without_reminders(text: str) -> str:
 
 def _take_result(record: Object, block: Object, session: CodingSession) -> str:
     """Give a result to its call; what the user said when refusing the call."""
-    call = session.by_id.get(text_at(block, "tool_use_id"))
+    id = text_at(block, "tool_use_id")
     # Results of the calls of a copied or compacted part have no call here, or it has its own.
-    if call is None or call.result is not None:
+    if session.results.get(id, block) is not None:
         return ""
-    call.result = plain_text(block.get("content"))
-    call.error = bool(block.get("is_error"))
+    text = plain_text(block.get("content"))
+    error = bool(block.get("is_error"))
     outcome = record.get("toolUseResult")
     interrupted = is_object(outcome) and outcome.get("interrupted") is True
-    call.refused = interrupted or bool(record.get("toolDenialKind")) or outcome == _REJECTED
-    refused = call.made()
-    if refused is None or not refused.refused:
-        return ""
-    return call.result.partition(_SAID)[2].partition(_NOTE)[0].strip()
+    refused = interrupted or bool(record.get("toolDenialKind")) or outcome == _REJECTED
+    session.answer(id, text, error=error, refused=refused)
+    if refused or (error and is_refusal(text)):
+        return text.partition(_SAID)[2].partition(_NOTE)[0].strip()
+    return ""
 
 
 def _blocks(content: Any) -> Objects:
@@ -248,31 +254,14 @@ def _take_response(message: Object, response: str, session: CodingSession, mark:
     content = message.get("content")
     blocks = _blocks(content)
     text = plain_text([block for block in blocks if block.get("type") == "text"] if blocks else content)
-    calls: list[OpenCall] = []
-    for block in blocks:
-        if block.get("type") != "tool_use":
-            continue
-        call = OpenCall(block.get("id"), block.get("name"), block.get("input"))
-        if call.id in session.by_id:
-            continue
-        calls.append(call)
-        session.waiting.append(call)
-        if call.id:
-            session.by_id[call.id] = call
-    if text and (response, text) not in session.seen:
-        session.seen.add((response, text))
-        session.turns.setdefault(response, SessionTurn("assistant", mark)).texts.append(text)
-    if calls:
-        session.turns.setdefault(response, SessionTurn("assistant", mark)).calls.extend(calls)
-
-
-def _run(_: Object, *, session: CodingSession, kind: str, document: Document) -> Trajectory:
-    builder = TurnBuilder()
-    for turn in session.turns.values():
-        builder.add(turn.role, "\n".join(turn.texts), turn.calls, mark=turn.mark)
-    own_id = "/".join(filter(None, (session.id, session.agent)))
-    tags = filled(subagent=session.agent and (kind or session.agent))
-    return coding_run(CLAUDE_CODE, own_id, builder.build(), session, document, tags)
+    calls = [call_in(block) for block in blocks if block.get("type") == "tool_use"]
+    chat_calls({"tool_calls": calls})  # which refuses one without a name
+    for call in calls:
+        session.results.setdefault(str(call["id"]), None)
+    if (response, text) in session.seen:
+        text = ""
+    session.seen.add((response, text))
+    session.say("assistant", text, mark, tool_calls=calls, response=response)
 
 
 READER: Final = Reader(

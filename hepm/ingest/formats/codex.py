@@ -14,12 +14,11 @@ from functools import partial
 from typing import Any, Final
 
 from hepm.ingest.fields import Objects, is_object, object_at, parsed_json, plain_text, text_at, unix_time, value_at
-from hepm.ingest.formats.coding_session import CodingSession, coding_run
+from hepm.ingest.formats.coding_session import CodingSession
 from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.parts import REFUSED, item_messages
-from hepm.ingest.formats.turns import chat_turns
 from hepm.ingest.records import Items, RecordError
-from hepm.types import Object, Trajectory
+from hepm.types import Object
 
 CODEX: Final = "codex"
 
@@ -148,17 +147,17 @@ def _read_rollout(document: Document) -> Items:
             yield document.rejected(None, str(error))
             continue
         if messages:
-            build = partial(_run, messages=messages, session=rollout.session, document=document)
-            yield document.built(1, {}, build)
+            _set_marks(messages, rollout.session)
+            rollout.session.messages = messages
+            yield document.built(1, {}, partial(rollout.session.run, CODEX, document, {}))
 
 
-def _run(_: Object, *, messages: Objects, session: CodingSession, document: Document) -> Trajectory:
+def _set_marks(messages: Objects, session: CodingSession) -> None:
     times: Counter[str] = Counter()
     for message in messages:
         said = f"{message.get('role')} {message.get('content')}"
         times[said] += 1
         message["mark"] = session.mark(message.get("at"), f"{times[said]} {said}")
-    return coding_run(CODEX, session.id, chat_turns(messages), session, document, {})
 
 
 def _take(record: Object, rollouts: list[_Rollout]) -> None:

@@ -2,56 +2,49 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from hepm.ingest.fields import unix_time
+from hepm.ingest.fields import Objects, list_at, unix_time, value_at
 from hepm.ingest.formats.document import RunOrigin
-from hepm.ingest.formats.turns import OpenCall
+from hepm.ingest.formats.turns import plain_turns
 from hepm.ingest.joining import mark_key
 from hepm.ingest.records import PROJECT, filled
-from hepm.types import Outcome, Role, Trajectory, Turn, TurnMark
+from hepm.types import Object, Outcome, Trajectory, TurnMark
 
 _LATER_S: Final = 1e-5
 
 
 @dataclass(slots=True)
-class SessionTurn:
-    """What the user wrote, or a model's response: it comes in parts, and its calls are parallel."""
-
-    role: Role
-    mark: TurnMark | None
-    texts: list[str] = field(default_factory=list[str])
-    calls: list[OpenCall] = field(default_factory=list[OpenCall])
-
-
-@dataclass(slots=True)
 class CodingSession:
-    """One session as it is read: a transcript may hold its sub-agents, too."""
+    """One session as it is read: a transcript may hold its sub-agents, too.
+
+    Attributes:
+        agent: Name of the sub-agent that it is of; "" for the main one.
+        messages: Chat messages in their order, also the parts of a response: those name it by "response".
+        results: Messages with results, by the ids of their calls; None of calls without one.
+        seen: What was taken: a copy of it counts once.
+    """
 
     id: str = ""
     agent: str = ""
-    """Name of the sub-agent that it is of; "" for the main one."""
-    turns: dict[str, SessionTurn] = field(default_factory=dict[str, SessionTurn])
-    """In their order, a response by its id."""
-    by_id: dict[str | None, OpenCall] = field(default_factory=dict[str | None, OpenCall])
-    """The calls by their ids: a copy of a call, under whatever uuid, is the same call."""
-    waiting: list[OpenCall] = field(default_factory=list[OpenCall])
-    """Calls since the last interruption."""
+    messages: Objects = field(default_factory=Objects)
+    results: dict[str, Object | None] = field(default_factory=dict[str, Object | None])
     seen: set[object] = field(default_factory=set[object])
-    """What was taken: a copy of it counts once."""
-    queued: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
-    """How often what the user typed while the agent worked was read, by its text and the type of the record; and was
-    taken, by its text and ""."""
     model: str = ""
     folder: str = ""
     ended_at: float | None = None
     at: float = 0.0
 
-    def hear(self, text: str, mark: TurnMark | None) -> None:
-        """Take what the user wrote."""
-        self.turns[f"user {len(self.turns)}"] = SessionTurn("user", mark, [text])
+    def say(self, role: str, text: str, mark: TurnMark | None, **about: Any) -> None:
+        """Take a message; calls beside it as `tool_calls`, and the `response` that it is a part of."""
+        self.messages.append({"role": role, "content": text, "mark": mark, **about})
+
+    def answer(self, id: str, text: str | None, *, error: bool = False, refused: bool = False) -> None:
+        """Take the result of a call; None of a `refused` one that was interrupted."""
+        result: Object = {"role": "tool", "tool_call_id": id, "content": text, "is_error": error, "refused": refused}
+        self.results[id] = result
+        self.messages.append(result)
 
     def mark(self, time: Any, key: str) -> TurnMark | None:
         """The mark of a turn by its time, by which files of one session are joined; None while no time is known."""
@@ -64,27 +57,45 @@ class CodingSession:
             return None
         return TurnMark(self.at, "session", (mark_key(key),))
 
+    def run(self, agent: str, origin: RunOrigin, tags: dict[str, str], _: Object) -> Trajectory:
+        """The run; its environment is the agent's name, its tag "project" the folder it worked in."""
+        return origin.run(
+            "/".join(filter(None, (self.id, self.agent))),
+            plain_turns(self.messages),
+            Outcome(),
+            environment=agent,  # as the hooks of running agents call it: what one learns, the other may use
+            model=self.model,
+            ended_at=self.ended_at,
+            tags={**filled(**{PROJECT: project_of(self.folder)}), **tags},
+        )
+
+
+def with_whole_responses(messages: Objects) -> Objects:
+    """The messages with each call once, and the calls of one "response", which may come one by one, in one message."""
+    begun: dict[str, Object] = {}
+    known: set[str] = set()
+    whole: Objects = []
+    for message in messages:
+        if message.get("role") != "assistant":
+            whole.append(message)
+            continue
+        calls: list[Any] = []
+        for call in list_at(message, "tool_calls"):
+            call_id = value_at(call, "id")
+            if call_id is None or str(call_id) not in known:
+                calls.append(call)
+                known.add(str(call_id))
+        response = str(message.get("response") or id(message))
+        if response in begun:
+            begun[response]["tool_calls"] += calls
+            texts = (begun[response]["content"], message.get("content"))
+            begun[response]["content"] = "\n".join(filter(None, texts))
+        elif calls or message.get("content"):
+            begun[response] = {**message, "tool_calls": calls}
+            whole.append(begun[response])
+    return whole
+
 
 def project_of(folder: str) -> str:
     """The name of the project in a folder: its whole path, as many are called "api"."""
     return folder.rstrip("/\\") or folder
-
-
-def coding_run(
-    agent: str,
-    id: str,
-    turns: tuple[Turn, ...],
-    session: CodingSession,
-    origin: RunOrigin,
-    tags: dict[str, str],
-) -> Trajectory:
-    """The run of a session; its environment is the agent's name, its tag "project" the folder it worked in."""
-    return origin.run(
-        id,
-        turns,
-        Outcome(),
-        environment=agent,  # as the hooks of running agents call it: what one learns, the other may use
-        model=session.model,
-        ended_at=session.ended_at,
-        tags={**filled(**{PROJECT: project_of(session.folder)}), **tags},
-    )

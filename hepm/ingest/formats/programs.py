@@ -24,7 +24,7 @@ from hepm.ingest.fields import (
     value_at,
 )
 from hepm.ingest.formats.chat import read_record
-from hepm.ingest.formats.coding_session import project_of
+from hepm.ingest.formats.coding_session import project_of, with_whole_responses
 from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.message_layouts import chat_messages
 from hepm.ingest.formats.parts import Unread, item_messages, result_text, spread, status_of
@@ -229,7 +229,7 @@ def _events(
             messages += _messages_of(element, kind, unread)
         elif not re.fullmatch(silent, name):
             unread[name] += 1
-    return _parallel(messages)
+    return with_whole_responses(messages)
 
 
 def _messages_of(element: Object, kind: EventKind, unread: Unread) -> Objects:
@@ -257,32 +257,6 @@ def _messages_of(element: Object, kind: EventKind, unread: Unread) -> Objects:
         role = value_at(element, role)
     response = value_at(element, "llm_response_id|tool_call_metadata.model_response.id")
     return [{**message, "response": response} for message in spread({"role": role, "content": parts}, unread)]
-
-
-def _parallel(messages: Objects) -> Objects:
-    """The messages with each call once, and the calls of one response, which may come one by one, in one message."""
-    begun: dict[str, Object] = {}
-    known: set[str] = set()
-    together: Objects = []
-    for message in messages:
-        if message.get("role") != "assistant":
-            together.append(message)
-            continue
-        calls: list[Any] = []
-        for call in list_at(message, "tool_calls"):
-            call_id = value_at(call, "id")
-            if call_id is None or str(call_id) not in known:
-                calls.append(call)
-                known.add(str(call_id))
-        response = str(message.get("response") or id(message))
-        if response in begun:
-            begun[response]["tool_calls"] += calls
-            texts = (begun[response]["content"], message.get("content"))
-            begun[response]["content"] = "\n".join(filter(None, texts))
-        elif calls or message.get("content"):
-            begun[response] = {**message, "tool_calls": calls}
-            together.append(begun[response])
-    return together
 
 
 def _of_gemini_cli(elements: Objects, unread: Unread) -> Objects:
@@ -326,7 +300,7 @@ def _of_qwen_code(elements: Objects, unread: Unread) -> Objects:
             if message["role"] == "tool" and is_object(about_call):
                 message["is_error"], message["refused"] = status_of(about_call)
         messages += read
-    return _parallel(messages)
+    return with_whole_responses(messages)
 
 
 def _type_of(element: Object) -> str:

@@ -17,13 +17,12 @@ from hepm.ingest.fields import (
     number_at,
     object_at,
     objects_at,
-    plain_text,
     text_at,
     unix_time,
     value_at,
 )
 from hepm.ingest.formats.document import Document, Reader
-from hepm.ingest.formats.turns import TurnBuilder, chat_turns
+from hepm.ingest.formats.turns import chat_turns
 from hepm.ingest.records import Items, RecordError, filled, graded
 from hepm.ingest.tools import listed_tools
 from hepm.types import Object, Tool, Trajectory
@@ -119,7 +118,7 @@ def _simulation(record: Object, about: tuple[str, str, str, dict[str, str]], doc
         reward = number_at(object_at(record, "reward_info"), "reward")
     return document.run(
         text_at(record, "id"),
-        chat_turns(messages, _add_results, user_calls=True),
+        chat_turns(_messages(messages)),
         graded(reward),
         environment=environment,
         task=text_at(record, "task_id"),
@@ -139,13 +138,21 @@ def _model_that_answered(messages: list[Any]) -> str:
     return ""
 
 
-def _add_results(builder: TurnBuilder, message: Object) -> None:
-    """A result, or the results of parallel calls under "tool_messages"."""
-    results: Objects = []
-    if "tool_messages" not in message or "content" in message:
-        results.append(message)
-    for result in results + objects_at(message, "tool_messages", "a tool message"):
-        builder.add_result(result.get("id"), plain_text(result.get("content")), result.get("error"))
+def _messages(messages: list[Any]) -> Objects:
+    """Messages as OpenAI's: results are named by the ids of their calls; those of parallel calls stand in one."""
+    found: Objects = []
+    for value in messages:
+        message = as_object(value, "a message")
+        if message.get("role") != "tool":
+            found.append(message)
+            continue
+        results = objects_at(message, "tool_messages", "a tool message")
+        if "tool_messages" not in message or "content" in message:
+            results.insert(0, message)
+        for result in results:
+            about = {"tool_call_id": result.get("id"), "is_error": result.get("error")}
+            found.append({"role": "tool", "content": result.get("content"), **about})
+    return found
 
 
 def _read_sft(document: Document) -> Items:

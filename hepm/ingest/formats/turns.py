@@ -6,10 +6,10 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from hepm.errors import InputError
-from hepm.ingest.fields import as_list, as_object, is_object, kind_of, objects_at, plain_text, texts_in
+from hepm.ingest.fields import Objects, as_list, as_object, is_object, kind_of, objects_at, plain_text, texts_in
 from hepm.ingest.formats.parts import Unread, has_marks, spread
 from hepm.ingest.formats.refusals import is_refusal
 from hepm.ingest.inner_tools import called_name, has_failed
@@ -112,7 +112,7 @@ class TurnBuilder:
                 # The first one wins: some models give one id to all calls of a turn, and results come in order.
                 self._by_id.setdefault(call.id, call)
 
-    def add_result(self, call_id: Any, text: str, error: Any = None, *, refused: bool = False) -> None:
+    def add_result(self, call_id: Any, text: str | None, error: Any = None, *, refused: bool = False) -> None:
         """Give a result to its call, or drop it. An `error` that is no boolean is unknown.
 
         Args:
@@ -164,44 +164,29 @@ class TurnBuilder:
         return self._change(turn)
 
 
-AddResult: TypeAlias = Callable[[TurnBuilder, Object], None]
-
-
-def _add_result(builder: TurnBuilder, message: Object) -> None:
-    text = plain_text(message.get("content"))
-    refused = message.get("refused") is True
-    builder.add_result(message.get("tool_call_id"), text, message.get("is_error"), refused=refused)
-
-
-def chat_turns(
-    messages: list[Any],
-    add_result: AddResult = _add_result,
-    *,
-    user_calls: bool = False,
-    unread: Unread | None = None,
-) -> tuple[Turn, ...]:
+def chat_turns(messages: list[Any], unread: Unread | None = None) -> tuple[Turn, ...]:
     """The turns of chat messages: OpenAI's, old (`function_call`) and new (`tool_calls`), and those made of parts.
 
     Args:
-        add_result: Reads a message of the role "tool". OpenAI's do not say whether a call failed or was refused;
-            `is_error` and `refused` are ours.
-        user_calls: Whether users have tools, too.
+        messages: OpenAI's do not say whether a call failed or was refused; `is_error` and `refused` of a message of the
+            role "tool" are ours. Calls of a user are those of a simulated user with tools.
         unread: Counts the parts of unknown kinds.
     """
     builder = TurnBuilder()
     for message in messages:
-        _add_message(builder, message, add_result, user_calls=user_calls, unread=unread)
+        _add_message(builder, message, unread)
     return builder.build()
 
 
-def _add_message(
-    builder: TurnBuilder,
-    value: Any,
-    add_result: AddResult,
-    *,
-    user_calls: bool = False,
-    unread: Unread | None = None,
-) -> None:
+def plain_turns(messages: Objects) -> tuple[Turn, ...]:
+    """The turns of chat messages that are not made of parts, and whose texts hold no calls."""
+    builder = TurnBuilder()
+    for message in messages:
+        _add_plain(builder, message)
+    return builder.build()
+
+
+def _add_message(builder: TurnBuilder, value: Any, unread: Unread | None = None) -> None:
     message = as_object(value, "a message")
     role = message.get("role")
     if not isinstance(role, str) and (role is not None or "parts" not in message):
@@ -209,52 +194,42 @@ def _add_message(
     # Most messages are a text, or none, and calls beside it, and need no second look.
     text = message.get("content")
     if (text is None or (isinstance(text, str) and not has_marks(text))) and _BESIDE.isdisjoint(message):
-        plain_messages = [message]
-    else:
-        plain_messages = spread(message, unread)
-    for plain in plain_messages:
-        if plain.get("role") not in ("tool", "function"):
-            _add_plain(builder, plain, user_calls=user_calls)
-        elif "with_call" in plain:
-            _add_result(builder, plain)
-        else:
-            add_result(builder, plain)
+        _add_plain(builder, message)
+        return
+    for plain in spread(message, unread):
+        _add_plain(builder, plain)
 
 
-def _add_plain(builder: TurnBuilder, message: Object, *, user_calls: bool) -> None:
+def _add_plain(builder: TurnBuilder, message: Object) -> None:
     role = message.get("role")
-    if not isinstance(role, str) or role not in ROLES:
+    if not isinstance(role, str) or role not in (*ROLES, "tool", "function"):
         raise RecordError(_why_no_role(message))
-    text = plain_text(message.get("content"))
-    if ROLES[role] == "assistant":
-        builder.add("assistant", text, chat_calls(message), **_own_attributes(message))
+    content = message.get("content")
+    text = plain_text(content)
+    if role not in ROLES:
+        refused = message.get("refused") is True
+        # A call that was interrupted has no result.
+        result = None if refused and content is None else text
+        builder.add_result(message.get("tool_call_id"), result, message.get("is_error"), refused=refused)
         return
     calls: list[OpenCall] = []
-    if user_calls:
+    about: Object = {"mark": message["mark"]} if isinstance(message.get("mark"), TurnMark) else {}
+    if ROLES[role] != "system":
         calls = chat_calls(message)
-    builder.add(ROLES[role], text, calls, mark=_mark_of(message))
-
-
-def _mark_of(message: Object) -> TurnMark | None:
-    """The mark that a reader gave a message."""
-    mark = message.get("mark")
-    return mark if isinstance(mark, TurnMark) else None
+    if ROLES[role] == "assistant" and not _OWN.isdisjoint(message):
+        about |= _own_attributes(message)
+    builder.add(ROLES[role], text, calls, **about)
 
 
 def _own_attributes(message: Object) -> Object:
     """The attributes of a turn that only hepm's own records have; those of another meaning are left out."""
-    attributes: Object = {"mark": _mark_of(message)}
-    if _OWN.isdisjoint(message):
-        return attributes
+    attributes: Object = {"recalled": texts_in(message.get("recalled")), "hidden": message.get("hidden") is True}
     reward = message.get("reward")
     # JSON's 1e999 is infinite, and an integer may be too large for a float.
     if isinstance(reward, int | float) and abs(reward) <= sys.float_info.max:
         attributes["reward"] = reward
-    read = message.get("read")
-    if isinstance(read, str):
-        attributes["read"] = read
-    attributes["recalled"] = texts_in(message.get("recalled"))
-    attributes["hidden"] = message.get("hidden") is True
+    if isinstance(message.get("read"), str):
+        attributes["read"] = message["read"]
     return attributes
 
 
@@ -289,7 +264,7 @@ class GrowingConversation:
             if [*messages[: len(self._copies)]] != self._copies:
                 self._restart()
             for message in messages[len(self._copies) :]:
-                _add_message(self._builder, decoded(message), _add_result)
+                _add_message(self._builder, decoded(message))
                 self._copies.append(deepcopy(message))
             return self._builder.build()
         except Exception as error:
