@@ -5,10 +5,9 @@ from __future__ import annotations
 import gc
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
-from itertools import groupby
 from typing import Any, Final, TypeAlias
 
 from hepm.embed import Embedder
@@ -150,28 +149,23 @@ class Pipeline:
     ) -> IngestReport:
         """Set descriptions of tools, then store all runs that can be stored; bad records end up in the report."""
         if tools:
-            self.store((), tools)
+            self._store.describe(tools, namespace=self._namespace)
 
         # A program may have turned it off itself: then it stays off.
         was_on = gc.isenabled()
         gc.disable()  # runs hold no cycles, and walking millions of them again and again costs a seventh of the time
         try:
-            self._store_all(items, on_batch)
+            for batch in _batches(self._accepted(items), self._store.runs_a_batch):
+                if isinstance(batch[0], Carried):
+                    self._carry([item.content for item in batch if isinstance(item, Carried)])
+                    continue
+                self._add([item for item in batch if isinstance(item, RunRecord)])
+                if on_batch is not None:
+                    on_batch(self.report)
         finally:
             if was_on:
                 gc.enable()
         return self.report
-
-    def _store_all(self, items: Iterable[Prepared], on_batch: ReportProgress | None) -> None:
-        """Store in batches, and in the order of the items: the lessons of an export come after the runs they name."""
-        for carried, group in groupby(self._accepted(items), lambda item: isinstance(item, Carried)):
-            for batch in _batches(group, self._store.runs_a_batch):
-                if carried:
-                    self._carry([item.content for item in batch if isinstance(item, Carried)])
-                    continue
-                self.store([item for item in batch if isinstance(item, RunRecord)])
-                if on_batch is not None:
-                    on_batch(self.report)
 
     def _accepted(self, items: Iterable[Prepared]) -> Iterator[RunRecord | Carried]:
         for format_name, item in items:
@@ -190,18 +184,13 @@ class Pipeline:
         by_kind: dict[type[Content], list[Any]] = {}
         for content in contents:
             by_kind.setdefault(type(content), []).append(content)
+        if ToolRow in by_kind:
+            self._store.copy_tools(by_kind[ToolRow], namespace=self._namespace, replay=replay_with(self._embedder))
         lessons: list[LessonRow] = by_kind.get(LessonRow, [])
         if self._review:
             # Whoever wrote the file may say of any lesson that runs taught it.
             lessons = [row if row.retired or row.kind == "notes" else replace(row, retired=PENDING) for row in lessons]
-        if ToolRow in by_kind:
-            self._store.copy_tools(by_kind[ToolRow], namespace=self._namespace, replay=replay_with(self._embedder))
-        texts = list(dict.fromkeys([lesson.text for lesson in lessons]))
-        vectors: dict[str, Float32Array] = {}
-        embedder_name = None
-        if texts and self._embedder is not None:
-            vectors = dict(zip(texts, self._embedder.embed(texts), strict=True))
-            embedder_name = self._embedder.name
+        vectors = _vectors_of(dict.fromkeys([lesson.text for lesson in lessons]), self._embedder)
         self.report.lessons += self._store.lessons.carry(
             lessons,
             vectors,
@@ -209,36 +198,28 @@ class Pipeline:
             exposures=by_kind.get(Exposure, ()),
             answers=by_kind.get(Answer, ()),
             namespace=self._namespace,
-            embedder=embedder_name,
+            embedder=self._embedder.name if self._embedder and vectors else None,
         )
 
-    def store(self, runs: Sequence[RunRecord], tools: Sequence[Tool] = ()) -> None:
-        """Set descriptions of tools, then store runs in one transaction and report on them."""
-        if tools:
-            self._store.describe(tools, namespace=self._namespace)
-        if not runs:
-            return
-        success_from = self._store.header.success_from
+    def _add(self, read: Sequence[RunRecord]) -> None:
+        """Store runs in one transaction and report on them."""
         by_id: dict[str, list[RunRecord]] = {}
-        for run in runs:
+        for run in read:
             by_id.setdefault(run.id, []).append(run)
-        # The parts of a run are joined first: a session may come in a thousand.
-        further = Counter[str]()
-        runs = []
+        runs: list[RunRecord] = []
+        further: Counter[str] = Counter()  # parts of a run besides the first
         for run_id, parts in by_id.items():
+            # The parts of a run are joined first: a session may come in a thousand.
             wholes = _joined_parts(parts)
             further[run_id] = len(parts) - len(wholes)
             # A run without a label has the one that its reward stands for, by the store's own threshold.
-            runs += [whole.graded(success_from) for whole in wholes]
-        known_runs = self._store.find_known([run.id for run in runs], namespace=self._namespace)
+            runs += [whole.graded(self._store.header.success_from) for whole in wholes]
+        known = self._store.find_known([*by_id], namespace=self._namespace)
         # What is stored already is not embedded again: that is most of the time of an ingest.
-        new_runs: list[RunRecord] = []
-        for run in runs:
-            if run.id not in known_runs or replaces(run, known_runs[run.id]):
-                new_runs.append(run)
+        new = [run for run in runs if run.id not in known or replaces(run, known[run.id])]
         added = self._store.add(
             runs,
-            embed_texts(new_runs, self._embedder),
+            embed_texts(new, self._embedder),
             namespace=self._namespace,
             replay=replay_with(self._embedder),
             embedder=None if self._embedder is None else self._embedder.name,
@@ -265,13 +246,18 @@ class Pipeline:
 
 
 def _batches(items: Iterable[RunRecord | Carried], most: int) -> Iterator[list[RunRecord | Carried]]:
-    """Items in batches of `most`, and of fewer where their records are long."""
+    """Items in batches of `most`, and of fewer where their records are long.
+
+    A batch is of runs alone or of none, and their order stays: the lessons of an export come after the runs they name.
+    """
     batch: list[RunRecord | Carried] = []
     chars = 0
     for item in items:
+        if batch and type(item) is not type(batch[0]):
+            yield batch
+            batch, chars = [], 0
         batch.append(item)
-        if isinstance(item, RunRecord):
-            chars += len(item.record)
+        chars += len(item.record) if isinstance(item, RunRecord) else 0
         if len(batch) == most or chars > _CHARS_A_BATCH:
             yield batch
             batch, chars = [], 0
@@ -335,16 +321,6 @@ def _user_texts(run: Trajectory) -> list[str]:
 
 def embed_texts(runs: Iterable[RunRecord], embedder: Embedder | None) -> dict[str, Float32Array]:
     """A vector for each distinct text: the state summaries of labelled runs, and the users' messages of all."""
-    if embedder is None:
-        return {}
-    texts = texts_of(runs)
-    if not texts:
-        return {}
-    return dict(zip(texts, embedder.embed(texts), strict=True))
-
-
-def texts_of(runs: Iterable[RunRecord]) -> list[str]:
-    """The distinct texts of runs that are embedded."""
     # A dictionary as a set that keeps its order: the same runs are embedded in the same batches each time.
     texts: dict[str, None] = {}
     for run in runs:
@@ -352,7 +328,13 @@ def texts_of(runs: Iterable[RunRecord]) -> list[str]:
             texts.update(dict.fromkeys([transition.summary for transition in run.transitions]))
         if run.said:
             texts[run.said] = None
-    return list(texts)
+    return _vectors_of(texts, embedder)
+
+
+def _vectors_of(texts: Collection[str], embedder: Embedder | None) -> dict[str, Float32Array]:
+    if embedder is None or not texts:
+        return {}
+    return dict(zip(texts, embedder.embed([*texts]), strict=True))
 
 
 class _TextVectors(Mapping[str, Float32Array]):
