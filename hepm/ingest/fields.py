@@ -64,10 +64,10 @@ def list_at(record: Object, key: str) -> list[Any]:
     return as_list(value, repr(key))
 
 
-def text_at(record: Object, *keys: str) -> str:
-    """The first text or number among `keys` as text; "" where all are absent, null or empty."""
-    for key in keys:
-        value = record.get(key)
+def text_at(record: Object, *paths: str) -> str:
+    """The first text or number at some paths (see `value_at`) as text; "" where all are absent, null or empty."""
+    for key in paths:
+        value = value_at(record, key)
         if value is None or value == "":
             continue
         if isinstance(value, bool) or not isinstance(value, str | int | float):

@@ -157,20 +157,15 @@ def _parts(sources: Iterable[RunSource], options: IngestOptions) -> list[list[st
     own_function = not isinstance(options.trusted, TrustByTags | None)
     if options.processes < 2 or own_hook or own_function or not isinstance(sources, list | tuple):
         return []
-    parts: list[list[str]] = []
+    parts: dict[int, list[str]] = {}
     total = 0
-    left = 0
     for file in regular_files(sources) or ():
         size = file.stat().st_size * (1 if file.suffix in PLAIN_SUFFIXES else UNPACKED)
         if size > MOST_BYTES:
             return []
-        if left <= 0:
-            parts.append([])
-            left = PART_BYTES
-        parts[-1].append(str(file))
-        left -= size
+        parts.setdefault(total // PART_BYTES, []).append(str(file))
         total += size
-    return parts if total >= WORTH_BYTES else []
+    return [*parts.values()] if total >= WORTH_BYTES else []
 
 
 def _prepared(sources: Iterable[RunSource], reading: ReadOptions, options: IngestOptions) -> Iterator[Prepared]:

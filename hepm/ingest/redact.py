@@ -251,7 +251,11 @@ def _named_members(value: Any) -> Iterable[tuple[str, Any]]:
         members = cast("Mapping[str, Any]", value)
         if members.keys().isdisjoint(_VALUE_KEYS):
             return members.items()
-        return _named_values(members)
+        beside = [members[key] for key in _NAME_KEYS if isinstance(members.get(key), str) and len(members[key]) < 100]
+        if not beside:
+            return members.items()
+        names = {key: beside[0] for key in _VALUE_KEYS if isinstance(members.get(key), str)}
+        return [(names.get(key, key), member) for key, member in members.items()]
     elements = cast("Sequence[Any]", value)
     options = [""]
     for element in elements:
@@ -259,23 +263,6 @@ def _named_members(value: Any) -> Iterable[tuple[str, Any]]:
         is_option = isinstance(element, str) and element[:1] == "-" and len(element) < 100
         options.append(element if is_option else "")
     return zip(options, elements, strict=False)
-
-
-def _named_values(members: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """The members of an object such as {"name": "API_TOKEN", "value": "…"}: the value with the name beside it."""
-    name = ""
-    for key in _NAME_KEYS:
-        beside = members.get(key)
-        if isinstance(beside, str) and len(beside) < 100:
-            name = beside
-            break
-    named: list[tuple[str, Any]] = []
-    for key, member in members.items():
-        if name and key in _VALUE_KEYS and isinstance(member, str):
-            named.append((name, member))
-        else:
-            named.append((key, member))
-    return named
 
 
 def _shown(text: str) -> str:

@@ -77,11 +77,11 @@ class SeenFiles:
         unchanged: Counter[str] = Counter()
         for file in files:
             path = str(file.absolute())
-            seen = self._seen.get(path)
             with suppress(OSError):
                 status = file.stat()
                 now = _Seen(self._settings, status.st_size, status.st_mtime_ns, "", [])
-                if self._usable and seen and seen[:3] == now[:3] and stored.issuperset(seen.ids):
+                seen = self._seen.get(path, now)
+                if self._usable and seen.ids and seen[:3] == now[:3] and stored.issuperset(seen.ids):
                     unchanged[seen.format] += len(seen.ids)
                     continue
                 if time.time() - status.st_mtime > _RECENT_S:
@@ -94,13 +94,11 @@ class SeenFiles:
         for format_name, item in items:
             source = item.source if isinstance(item, RunRecord) else item.file
             # "runs.tar!a.json" came out of the file "runs.tar".
-            file = source if source in self._read else source.partition("!")[0]
-            if file in self._read:
-                path, seen = self._read[file]
+            for file in {source, source.partition("!")[0]} & self._read.keys():
+                path, seen = self._read.pop(file)
+                # Else it is to be read each time.
                 if isinstance(item, RunRecord) and format_name not in _WITH_OTHERS and len(seen.ids) < _MOST_RUNS:
                     self._read[file] = path, seen._replace(format=str(format_name), ids=[*seen.ids, item.id])
-                else:
-                    del self._read[file]  # to be read each time
             yield format_name, item
 
     def keep(self) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from hepm.ingest.fields import as_list, as_object, kind_of, text_at, unix_time
+from hepm.ingest.fields import as_list, as_object, flag_at, text_at, unix_time
 from hepm.ingest.formats.document import Document, record_reader
 from hepm.ingest.formats.turns import chat_turns
-from hepm.ingest.records import RecordError, filled, graded
+from hepm.ingest.records import filled, graded
 from hepm.types import Object, Trajectory
 
 
@@ -18,12 +18,10 @@ def _recognises(document: Document) -> bool:
 
 def _run(record: Object, document: Document) -> Trajectory:
     """One object a file, under runs/. It has no id. `utility` is whether the user's task was solved."""
-    utility = record.get("utility")
+    utility = flag_at(record, "utility")
     # So the benchmark reports that a model's provider failed; a context too long for the model is a failure.
-    if utility is not None and "internal server error" in text_at(record, "error"):
+    if "internal server error" in text_at(record, "error"):
         utility = None
-    if utility is not None and type(utility) is not bool:
-        raise RecordError(f"'utility' is {kind_of(utility)}, not a boolean")
     user_task = text_at(record, "user_task_id")
     injection = text_at(record, "injection_task_id")
     return document.run(

@@ -12,8 +12,9 @@ from hepm.ingest.fields import (
     Objects,
     as_number,
     first_time,
-    kind_of,
+    flag_at,
     list_at,
+    number_at,
     object_at,
     objects_at,
     plain_text,
@@ -85,7 +86,11 @@ def _run(record: Object, origin: RunOrigin, trial: Object) -> Trajectory:
 def _labelled(record: Object, own: Object, trial: Object) -> tuple[str, str, Outcome]:
     """The environment, the task and the outcome: as hepm wrote them, or Harbor."""
     if own:
-        return text_at(own, "environment"), text_at(own, "task"), _graded(own.get("reward"), own.get("success"))
+        return (
+            text_at(own, "environment"),
+            text_at(own, "task"),
+            graded(number_at(own, "reward"), flag_at(own, "success")),
+        )
     return text_at(trial, "source"), text_at(trial, "task_name"), _trial_outcome(trial)
 
 
@@ -116,14 +121,6 @@ def _trial_outcome(trial: Object) -> Outcome:
     # Criteria have no weights in the format.
     mean = sum(values) / len(values)
     return Outcome(mean, mean >= SOLVED)
-
-
-def _graded(reward: Any, success: Any) -> Outcome:
-    if success is not None and type(success) is not bool:
-        raise RecordError(f"'success' is {kind_of(success)}, not a boolean")
-    if reward is not None:
-        reward = as_number(reward, "the reward")
-    return graded(reward, success)
 
 
 def _add_step(builder: TurnBuilder, step: Object) -> None:

@@ -152,7 +152,7 @@ def _read_transcript(document: Document) -> Items:
 
 def _session_id(record: Object) -> str:
     """The session of a record. Of a copy in a fork that it was copied from: both are one run."""
-    return text_at(object_at(record, "forkedFrom"), "sessionId") or text_at(record, "sessionId", "session_id")
+    return text_at(record, "forkedFrom.sessionId", "sessionId", "session_id")
 
 
 def _queued(record: Object) -> str:

@@ -178,7 +178,7 @@ def _take(record: Object, rollouts: list[_Rollout]) -> None:
     elif kind == "item.completed":
         rollout.items.extend(_printed(object_at(record, "item")))
     elif kind == "turn_context":
-        session.model = session.model or text_at(object_at(record, "payload"), "model")
+        session.model = session.model or text_at(record, "payload.model")
     elif kind == "response_item":
         rollout.add(object_at(record, "payload"), record.get("timestamp"))
     elif kind == "event_msg":

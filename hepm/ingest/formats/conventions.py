@@ -314,16 +314,11 @@ def _is_part(value: Any) -> bool:
 
 
 def _vercel_answer(answer: Object) -> Any:
-    calls: Objects = []
-    listed = parsed_json(answer.get("toolCalls"))
-    for call in listed if is_list(listed) else ():
-        if is_object(call):
-            function = {"name": call.get("toolName"), "arguments": call.get("input", call.get("args"))}
-            calls.append({"id": call.get("toolCallId"), "function": function})
+    parts: Objects = [{**call, "type": "tool-call"} for call in _listed(answer, "toolCalls") if is_object(call)]
     text = answer.get("text", answer.get("object"))
-    if text is None and not calls:
-        return None
-    return {"role": "assistant", "content": text or "", "tool_calls": calls}
+    if text is not None:
+        parts.insert(0, {"type": "text", "text": as_text(text)})
+    return {"role": "assistant", "parts": parts} if parts else None
 
 
 def _first(about: Object, names: Iterable[str]) -> Any:
@@ -429,17 +424,17 @@ class SpanLayout(NamedTuple):
             value = parsed_json(value_at(record, path))
             if value is not None:
                 about[name] = value
-        kind = text_of(record, self.kind)
+        kind = text_at(record, self.kind)
         if kind:
             about["openinference.span.kind"] = self.kinds.get(kind, kind)
         span = TraceSpan(
-            text_of(record, self.trace),
-            text_of(record, self.id),
-            text_of(record, self.parent),
-            text_of(record, self.session),
+            text_at(record, self.trace),
+            text_at(record, self.id),
+            text_at(record, self.parent),
+            text_at(record, self.session),
             time_at(record, self.start) or 0.0,
             time_at(record, self.end),
-            name=text_of(record, self.name),
+            name=text_at(record, self.name),
         )
         if not span.trace or not span.id:
             raise RecordError("a span has no id, or none of its trace")
@@ -447,18 +442,13 @@ class SpanLayout(NamedTuple):
         failed = status in self.failed or bool(record.get("error")) or about.get("error") is True
         if failed or span.end is not None or about.get("output.value") is not None:
             span.error = failed  # of one that is under way nothing is known
-        service = text_of(record, self.service)
+        service = text_at(record, self.service)
         if service == "default":  # what tracers write where none is set
             service = ""
         read_span(span, about, events, resource or {"service.name": service}, options)
         if kind.lower() == "agent":
             span.about["agent"] = span.name
         return span
-
-
-def text_of(record: Object, path: str) -> str:
-    """The text or number at a path; "" if there is none."""
-    return text_at({path: value_at(record, path)}, path)
 
 
 def time_at(record: Object, path: str) -> float | None:

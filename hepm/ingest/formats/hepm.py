@@ -24,7 +24,7 @@ from hepm.ingest.fields import (
     string_at,
     texts_in,
 )
-from hepm.ingest.records import DECODER, MAX_NAME, RecordError, check_calls, finite, graded
+from hepm.ingest.records import DECODER, RecordError, check_calls, finite, graded
 from hepm.types import Object, Outcome, Role, Tool, ToolCall, Trajectory, Turn, TurnMark
 
 VERSION: Final = 2
@@ -33,7 +33,7 @@ VERSION: Final = 2
 In version 1 `success` was false also where a reward below 1 was all that was known; since 2 it is the given label.
 """
 
-_KNOWN_IF_EMPTY: Final = frozenset({"reward", "result", "error", "latency_s"})
+_KNOWN_IF_EMPTY: Final = frozenset({"reward", "success", "ended_at", "result", "error", "latency_s"})
 _ROLES: Final[dict[object, Role]] = {"system": "system", "user": "user", "assistant": "assistant"}
 _encode = JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
@@ -78,25 +78,16 @@ def parse_stored(name: str, record: str) -> Trajectory:
         raise damaged_run(name, error) from error
 
 
-def _record(t: Trajectory) -> Object:
-    attributes = {
-        "environment": t.environment,
-        "task": t.task,
-        "model": t.model,
-        "user": t.user,
-        "reward": t.outcome.reward,
-        "success": t.outcome.success,
-        "ended_at": t.ended_at,
-        "tags": dict(t.tags),
-        "source": t.source,
-        "tools": [_tool_record(tool) for tool in t.tools],
+def _record(run: Trajectory) -> Object:
+    return {
+        "hepm": VERSION,
+        "id": run.id,
+        **_given(run, "environment", "task", "model", "user"),
+        **_given(run.outcome, "reward", "success"),
+        **_given(run, "ended_at", "tags", "source"),
+        **({"tools": [_tool_record(tool) for tool in run.tools]} if run.tools else {}),
+        "turns": [_turn_record(turn) for turn in run.turns],
     }
-    record: Object = {"hepm": VERSION, "id": t.id}
-    for key, value in attributes.items():
-        if value not in (None, "", {}, []):  # 0.0 and False are kept: they equal none of these
-            record[key] = value
-    record["turns"] = [_turn_record(turn) for turn in t.turns]
-    return record
 
 
 def _tool_record(tool: Tool) -> Object:
@@ -196,7 +187,5 @@ def _call(record: Object) -> ToolCall:
     arguments = object_at(record, "arguments")
     error = flag_at(record, "error")
     name = string_at(record, "name")
-    if len(name) > MAX_NAME:
-        raise RecordError(f"the name of a tool has {len(name):,} characters; {MAX_NAME} are the limit")
     refused = flag_at(record, "refused") is True
     return ToolCall(name, arguments, result, error, number_at(record, "latency_s"), refused)

@@ -18,7 +18,6 @@ from hepm.ingest.fields import (
     is_list,
     is_object,
     number_at,
-    object_at,
     objects_at,
     plain_text,
     text_at,
@@ -65,7 +64,7 @@ def _run(record: Object, document: Document) -> Trajectory:
     for value in messages:
         _add(builder, as_object(value, "a message"))
     path = document.path
-    model = text_at(object_at(record, "agent_model"), "model_name")
+    model = text_at(record, "agent_model.model_name")
     trial = path.parent.name  # run1/, run2/: a task is tried several times
     return document.run(
         "",

@@ -35,7 +35,7 @@ def _run(record: Object, document: Document) -> Trajectory:
         environment=_environment(turns, document.file_name.lower()),
         task=text_at(record, "task_id"),
         file_model=model_in_name(document.file_name),
-        user=text_at(object_at(info, "task"), "user_id"),
+        user=text_at(info, "task.user_id"),
         tags=filled(trial=text_at(record, "trial")),
     )
 

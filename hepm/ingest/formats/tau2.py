@@ -83,9 +83,8 @@ def _info_beside(document: Document) -> Object:
 def _about(info: Object, document: Document) -> tuple[str, str, str, dict[str, str]]:
     """Environment, model, model by the file's name, and tags of all runs of a file."""
     file_name = document.file_name
-    agent = object_at(info, "agent_info")
-    implementation = text_at(agent, "implementation")
-    environment = text_at(object_at(info, "environment_info"), "domain_name")
+    implementation = text_at(info, "agent_info.implementation")
+    environment = text_at(info, "environment_info.domain_name")
     if not environment:
         environment = _domain_in_name(file_name)
     # Without a user the agent also holds the user's tools: another environment, though the domain's name is the same.
@@ -96,7 +95,7 @@ def _about(info: Object, document: Document) -> tuple[str, str, str, dict[str, s
     for part in file_name.rsplit(".json", 1)[0].split("_"):
         if part.lower() not in _DOMAINS and not _NOISE.fullmatch(part):
             model_parts.append(part)
-    return environment, text_at(agent, "llm"), "_".join(model_parts), filled(agent=implementation)
+    return environment, text_at(info, "agent_info.llm"), "_".join(model_parts), filled(agent=implementation)
 
 
 def _domain_in_name(file_name: str) -> str:
