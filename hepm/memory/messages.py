@@ -16,7 +16,7 @@ from hepm.ingest.transitions import own_tool
 from hepm.types import SUMMARY_TOOL, ToolCall, ToolName, Turn
 
 
-class Recorded(NamedTuple):
+class AddedMessage(NamedTuple):
     """A message that is recorded beside a conversation.
 
     Attributes:
@@ -54,22 +54,22 @@ def _not_recorded(tool: ToolName, error: Exception) -> InputError:
     return InputError(f"the call of {tool[:MAX_NAME]!r} cannot be recorded: {error}")
 
 
-def left_beside(left: Iterable[dict[str, Any]], given: Iterable[Any]) -> list[Recorded]:
+def left_beside(left: Iterable[dict[str, Any]], given: Iterable[Any]) -> list[AddedMessage]:
     """What a restart left beyond the conversation that now goes on; [] if that holds all of it."""
     held = _Held(given)
-    kept: list[Recorded] = []
+    kept: list[AddedMessage] = []
     visible = 0
     for message in left:
         # Texts are in the conversation, whose client may have written them again, and were stored without secrets.
         if message.get("hidden") or message.get("tool_calls") or message["role"] == "tool":
-            kept.append(Recorded(message, visible, left=True))
+            kept.append(AddedMessage(message, visible, left=True))
         visible += not message.get("hidden")
     if any(held.beside(recorded) for recorded in kept):
         return kept
     return []
 
 
-def merged(given: Sequence[Any], added: Iterable[Recorded]) -> list[Any]:
+def merged(given: Sequence[Any], added: Iterable[AddedMessage]) -> list[Any]:
     """The conversation with what is recorded beside it, each where it came, and once what both hold."""
     held = _Held(given)
     messages: list[Any] = []
@@ -99,7 +99,7 @@ class _Held:
                 self._names[call.name] += 1
                 self._summaries.add(_summary_of(call))
 
-    def beside(self, recorded: Recorded) -> dict[str, Any] | None:
+    def beside(self, recorded: AddedMessage) -> dict[str, Any] | None:
         """What a recorded message has beyond the conversation, which does not contain it; None if that is nothing."""
         message, _, by_name = recorded
         if message["role"] == "tool":

@@ -15,7 +15,15 @@ from hepm.errors import InputError
 from hepm.ingest.formats.turns import GrowingConversation
 from hepm.ingest.records import without_surrogates
 from hepm.ingest.transitions import AgentState, hints_in, tool_names, without_own_hints
-from hepm.memory.messages import Recorded, as_messages, function_call, left_beside, merged, result_text, starts_alike
+from hepm.memory.messages import (
+    AddedMessage,
+    as_messages,
+    function_call,
+    left_beside,
+    merged,
+    result_text,
+    starts_alike,
+)
 from hepm.text import count_of
 from hepm.types import ToolCall, ToolName, Turn
 
@@ -83,7 +91,7 @@ class SessionConversation:
         self.shared = False
         self.hinted = HintedCalls()
         self.lock = RLock()
-        self._added: list[Recorded] = []
+        self._added: list[AddedMessage] = []
         self._calls = 0
         self._given: Sequence[object] | None = None
         # What a crash, a restart or a rest left, as messages: the run begins with them.
@@ -159,7 +167,7 @@ class SessionConversation:
             raise InputError(f"the session {self._id!r} was given messages: append to them, without say() or record()")
 
     def _append(self, message: dict[str, Any]) -> None:
-        self._added.append(Recorded(message, len(self._given or ())))
+        self._added.append(AddedMessage(message, len(self._given or ())))
         if len(self._added) == 1 and self._left and not self.shared:
             self._say_how_it_goes_on(again=starts_alike([message], self._left))
 
