@@ -121,6 +121,11 @@ class Decision:
         return self.run.calls[: self.at]
 
     @property
+    def before(self) -> ToolName:
+        """What was called before the last call."""
+        return self.past[-2] if self.at > 1 else START
+
+    @property
     def again(self) -> frozenset[ToolName]:
         """Tools that were called since the user last wrote."""
         return frozenset(self.run.calls[self.earlier : self.at])

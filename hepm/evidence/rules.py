@@ -320,7 +320,7 @@ class _AtPlace:
         if not self._usual(tool, under_N, RELIABLE if path else _PURE, everywhere=not path):
             return None
         runs = self._runs(under_N)
-        worse = self._worse(tool, runs)
+        worse = self._worse(tool, under_N)
         tried, failed = self._others(tool, runs)
         surely_more = tried > 0 and runs[tool].least > 1 - failed / tried
         if not (path or worse) or not (surely_more or 2 * len(runs[tool].worked) > runs[tool].called):
@@ -338,10 +338,13 @@ class _AtPlace:
         of_tool = runs.get(tool, RunsOf())
         if len(of_tool.failed) < max(FEWEST, RELIABLE * of_tool.tried):
             return None
-        best = max(runs, key=lambda other: (runs[other].least, other))
-        known = best not in (tool, self._place.tool) and runs[best].surely_above(of_tool)
-        if known and self._usual(best, under_N & ~did_N, OUTSTANDING if path else _PURE, everywhere=not path):
-            return ToolRule(self._place, self._conditions(path), best, self._worse(best, runs), runs)
+        compared_N = self._compared(under_N, tool)
+        compared = self._runs(compared_N)
+        best = max(compared, key=lambda other: (compared[other].least, other))
+        known = best not in (tool, self._place.tool) and compared[best].surely_above(compared[tool])
+        if known and self._usual(best, compared_N & ~did_N, OUTSTANDING if path else _PURE, everywhere=not path):
+            worse = self._worse(best, compared_N)
+            return ToolRule(self._place, self._conditions(path), best, worse, compared)
         # Where nearly all fail, a tool that failed is no worse than the others.
         tried, failed = self._others(tool, runs)
         surely_more = tried >= FEWEST and 1 - of_tool.most > failed / tried
@@ -363,14 +366,27 @@ class _AtPlace:
         failed = {run for other in runs for run in runs[other].failed} - did - worked
         return len(worked) + len(failed), len(failed)
 
-    def _worse(self, tool: ToolName, runs: Mapping[ToolName, RunsOf]) -> tuple[ToolName, ...]:
+    def _worse(self, tool: ToolName, under_N: BoolArray) -> tuple[ToolName, ...]:
         """The tools that surely fail more often, the one with most failures first."""
-        worse: list[ToolName] = []
-        for other, of_other in runs.items():
-            failed = len(of_other.failed)
-            if failed >= max(FEWEST_FAILED, MOSTLY * of_other.tried) and runs[tool].surely_above(of_other):
-                worse.append(other)
-        return tuple(sorted(worse, key=lambda other: (-len(runs[other].failed), other)))
+        failed: dict[ToolName, int] = {}
+        for other, of_other in self._runs(under_N).items():
+            failed[other] = len(of_other.failed)
+            if failed[other] < max(FEWEST_FAILED, MOSTLY * of_other.tried):
+                del failed[other]
+                continue
+            compared = self._runs(self._compared(under_N, other))
+            if tool not in compared or not compared[tool].surely_above(compared[other]):
+                del failed[other]
+        return tuple(sorted(failed, key=lambda other: (-failed[other], other)))
+
+    def _compared(self, under_N: BoolArray, tool: ToolName) -> BoolArray:
+        """Of some decisions those that followed a call that failed ones of a tool followed, too, and not seldom."""
+        failed = np.flatnonzero(under_N & self._did(tool) & self._lost_N).tolist()
+        after = Counter(self._rows[row].before for row in failed)
+        usual = {before for before, times in after.items() if times >= RARE * len(failed)}
+        if not usual:
+            return under_N
+        return under_N & np.array([row.before in usual for row in self._rows], dtype=np.bool_)
 
     def _did(self, tool: ToolName) -> BoolArray:
         return np.array([tool in row.tools for row in self._rows], dtype=np.bool_)
