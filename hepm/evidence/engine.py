@@ -223,8 +223,8 @@ class Learned:
         if won_R.any():
             weight_R = np.exp((cosine_R - cosine_R[won_R].max()) / TEMPERATURE) * won_R
         run_P, tool_P, _ = self.called_3P
-        voters = self.requests.voters(cosine_R)
-        return _Request(cosine_R, voters, weight_R, np.bincount(tool_P, weight_R[run_P], len(self.numbers)))
+        called_T = np.bincount(tool_P, weight_R[run_P], len(self.numbers)).astype(np.float64)
+        return _Request(cosine_R, self.requests.voters(cosine_R), weight_R, called_T)
 
     def at(
         self,

@@ -3,6 +3,11 @@
 Fitted Q iteration (Ernst, Geurts and Wehenkel 2005) over forests whose structure is fixed: a call of a failed run is
 worth the best lower bound of the situation after it, by runs of other families. So a later mistake is not charged to an
 earlier call, and the last call of a failed run is worth nothing.
+
+What is known of later situations may not show that no run that made this call succeeded. So failures are also divided
+among the calls of their runs: a run fails if one of its calls is wrong (noisy-OR; Pearl 1988), which calls of one kind
+are equally often (expectation maximisation; Dempster, Laird and Rubin 1977). A call to which more than half of a
+failure is charged is worth less.
 """
 
 from __future__ import annotations
@@ -21,7 +26,11 @@ from hepm.types import ToolName
 
 SWEEPS: Final = 3
 """Steps over which a failure is passed back."""
+_STEPS: Final = 30  # of expectation maximisation
+_USUAL: Final = 2.0  # cases, wrong as often as calls are, that are added to those of a kind
+_FEWEST_CASES: Final = 3  # of a kind, below which nothing is charged to it
 _CAUTIOUS: Final = 0.67  # standard errors below the mean of what a way achieves
+_ROUNDING: Final = 1e-6  # keeps shares below 1, and divisions by nothing finite
 _UNKNOWN: Final = 0.5  # part of the base that a situation achieves which no decision is like
 _LEAST: Final = 0.2  # decisions below which nothing is known of a tool
 
@@ -102,10 +111,47 @@ def back_up(
             for decision in rows:
                 if not decision.run.won and decision.next is not None:
                     decision.value = best.get(decision.next, decision.value)
+    charge = charges(rows_at, places)
+    for decision, of_best in best.items():
+        decision.value = min(decision.value, 2 * (1 - charge[decision]))
+        decision.missed = max(of_best - decision.value, 0.0)
     for place, evidence in places.items():
         evidence.value_N[:] = [decision.value for decision in rows_at[place]]
-    for decision, of_best in best.items():
-        decision.missed = max(of_best - decision.value, 0.0)
+
+
+def charges(
+    rows_at: Mapping[CallPlace, Sequence[Decision]], places: Mapping[CallPlace, PlaceEvidence]
+) -> dict[Decision, float]:
+    """The part of its run's failure that is charged to each decision; 0 in successful runs.
+
+    Decisions in one leaf of a small tree that called the same tools are of one kind. All runs of a task count as one:
+    that none of them succeeds tells of the task.
+    """
+    kinds: dict[tuple[CallPlace, int, tuple[ToolName, ...]], int] = {}
+    runs: dict[int, int] = {}
+    decisions: list[Decision] = []
+    numbers: list[tuple[int, int]] = []
+    for place, rows in rows_at.items():
+        for leaf, decision in zip(places[place].small_N.tolist(), rows, strict=True):
+            kind = kinds.setdefault((place, leaf, decision.tools), len(kinds))
+            numbers.append((kind, runs.setdefault(decision.run.seq, len(runs))))
+            decisions.append(decision)
+    kind_D, run_D = np.array(numbers, dtype=np.intp).reshape(-1, 2).T
+    lost_D = np.array([not decision.run.won for decision in decisions], dtype=np.bool_)
+    instance_D = np.unique([decision.run.instance for decision in decisions], return_inverse=True)[1]
+    _, same_D, times_S = np.unique(np.stack([kind_D, instance_D]), axis=1, return_inverse=True, return_counts=True)
+    weight_D = 1 / times_S[same_D.ravel()]
+    usual = len(np.unique(run_D[lost_D])) / max(len(decisions), 1)
+    cases_K = np.bincount(kind_D, weight_D, len(kinds))
+    wrong_K = np.full(len(kinds), usual)
+    charge_D = np.zeros(len(decisions))
+    for _ in range(_STEPS):
+        wrong_D = np.minimum(wrong_K[kind_D], 1 - _ROUNDING) * lost_D
+        right_R = np.exp(np.bincount(run_D, np.log1p(-wrong_D), len(runs)))
+        charge_D = np.minimum(wrong_D / np.maximum(1 - right_R[run_D], _ROUNDING), 1)
+        wrong_K = (np.bincount(kind_D, weight_D * charge_D, len(kinds)) + _USUAL * usual) / (cases_K + _USUAL)
+    charge_D[cases_K[kind_D] < _FEWEST_CASES] = 0
+    return dict(zip(decisions, charge_D.tolist(), strict=True))
 
 
 def _of_other_families(

@@ -59,7 +59,8 @@ _LINE: Final = re.compile(r"[\s>*+-]*([^\W\d_][\w /-]{0,38}?)[*\s]*[:=][*]*\s+(\
 _FEWEST_LINES: Final = 2  # of "key: value": a single one may be prose
 # What names a person decides nothing for others.
 _PERSONAL: Final = re.compile(
-    r"(?i)(?:^|[._\[\]])(?:(?:first|last|full|middle|given|family|sur|user)[ _]?name|e?mail|phone|street|address\d?)$"
+    r"(?i)(?:^|[._\[\]])(?:(?:first|last|full|middle|given|family|sur|user)[ _]?name|e?mail|phone|street|address\d?"
+    r"|dob|birth[ _]?da(?:y|te)|date[ _]of[ _]birth)$"
 )
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")  # without a time of day: that is when something was written, as a rule
 # Words of three letters and more that every sentence may have.

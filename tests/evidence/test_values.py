@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from hepm import Memory, Suggestions, Trajectory
-from hepm.evidence.decisions import CallPlace
-from hepm.evidence.values import Way, best_known, effective
+from hepm.evidence.decisions import CallPlace, Decision
+from hepm.evidence.values import Way, best_known, charges, effective
 from hepm.ingest.transitions import agent_state
 from tests.evidence.remembered import decisions_of, filled, learned, told
 from tests.runs import trajectory
@@ -68,6 +68,51 @@ def test_a_call_before_the_mistake_is_worth_what_others_achieved_from_there(tmp_
     assert len(failed) > 5
     for start, branch, mistake in worth(tmp_path, log, *failed):
         assert (start > 0.5, branch > 0.5, mistake) == (True, True, 0.0)
+
+
+def account_run(number: int, random: Random) -> Trajectory:
+    """A check that decides whether a deposit is needed, and a second thing to do that has nothing to do with it."""
+    low, cautious = random.random() < 0.5, random.random() < 0.4
+    plan = random.choice(["monthly", "yearly"])
+    calls: list[tuple[str, object]] = [("check_credit", {"score": random.randrange(300, 500) + 300 * (not low)})]
+    if low and cautious:
+        calls.append(("ask_deposit", "done"))
+    calls += [("open_account", "done"), ("get_plan", {"plan": plan})]
+    calls += [("send_invoice" if plan == "yearly" else "start_debit", "done"), ("notify", "done")]
+    kept = not low or cautious
+    return told(f"{'kept' if kept else 'lost'} {number}", *calls, success=kept, goal=f"open account {number}")
+
+
+def test_a_call_that_no_run_survived_is_worth_little_though_later_situations_look_well(tmp_path: Path) -> None:
+    random = Random(3)
+    runs = [account_run(number, random) for number in range(80)]
+    lost = [run.id for run in runs if not run.outcome.success]
+    with filled(tmp_path, runs) as memory:
+        opened = [decision.value for name in lost for decision in decisions_of(memory, name) if decision.at == 1]
+        now = agent_state(told("now", ("check_credit", {"score": 400}), goal="open account 4711").turns)
+        found = memory.suggest(now.last, history=now.history, state=now.state())
+    assert len(opened) > 15
+    assert max(opened) < 0.5
+    assert [(way.tool, way.instead) for way in found.warnings] == [("open_account", "ask_deposit")]
+
+
+@pytest.mark.parametrize("tasks", [1, 20])
+def test_a_task_that_no_run_solves_says_little_of_the_calls_of_its_runs(tmp_path: Path, tasks: int) -> None:
+    """Forty lost runs of one task are one case; of twenty tasks they tell that the call is wrong."""
+    runs: list[Trajectory] = []
+    for number in range(40):
+        runs.append(told(f"won {number}", ("find", {"kind": "a"}), ("book", "done"), task=f"easy {number % 20}"))
+        calls = (("find", {"kind": "b"}), ("book", "done"))
+        runs.append(told(f"lost {number}", *calls, success=False, task=f"hard {number % tasks}"))
+    with filled(tmp_path, runs) as memory:
+        sample = memory.evidence().valued()
+        evidence = memory.evidence().latest()
+        rows_at: dict[CallPlace, list[Decision]] = {}
+        for decision in sample.decisions:
+            rows_at.setdefault(decision.place, []).append(decision)
+        found = charges(rows_at, evidence.places)
+    of_lost = [charge for decision, charge in found.items() if decision.run.id == "lost 0" and decision.at == 1]
+    assert (of_lost[0] > 0.75) is (tasks > 1)
 
 
 def test_a_successful_run_is_worth_one_everywhere(tmp_path: Path) -> None:
