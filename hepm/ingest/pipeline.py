@@ -257,7 +257,8 @@ def _batches(items: Iterable[RunRecord | Carried], most: int) -> Iterator[list[R
             yield batch
             batch, chars = [], 0
         batch.append(item)
-        chars += len(item.record) if isinstance(item, RunRecord) else 0
+        if isinstance(item, RunRecord):
+            chars += len(item.record)
         if len(batch) == most or chars > _CHARS_A_BATCH:
             yield batch
             batch, chars = [], 0

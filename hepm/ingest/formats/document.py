@@ -188,7 +188,10 @@ class Document(RunOrigin):
 
     def first_records(self) -> Iterator[Any]:
         """The first lines or elements that can be decoded, to recognise the file."""
-        for value in map(_decoded_line, self._first_lines) if self.is_lines else self._records[:LOOKED_AT]:
+        records: Iterable[Any] = self._records[:LOOKED_AT]
+        if self.is_lines:
+            records = map(_decoded_line, self._first_lines)
+        for value in records:
             if not isinstance(value, RecordError):
                 yield value
 

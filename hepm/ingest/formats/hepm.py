@@ -79,15 +79,17 @@ def parse_stored(name: str, record: str) -> Trajectory:
 
 
 def _record(run: Trajectory) -> Object:
-    return {
+    record: Object = {
         "hepm": VERSION,
         "id": run.id,
         **_given(run, "environment", "task", "model", "user"),
         **_given(run.outcome, "reward", "success"),
         **_given(run, "ended_at", "tags", "source"),
-        **({"tools": [_tool_record(tool) for tool in run.tools]} if run.tools else {}),
-        "turns": [_turn_record(turn) for turn in run.turns],
     }
+    if run.tools:
+        record["tools"] = [_tool_record(tool) for tool in run.tools]
+    record["turns"] = [_turn_record(turn) for turn in run.turns]
+    return record
 
 
 def _tool_record(tool: Tool) -> Object:

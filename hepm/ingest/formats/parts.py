@@ -212,7 +212,9 @@ class _Messages:
     def add_item(self, item: Object) -> None:
         """Add an item of the Responses API."""
         kind = str(item.get("type", "message"))
-        about = {"at": item["at"]} if "at" in item else {}
+        about: Object = {}
+        if "at" in item:
+            about["at"] = item["at"]
         if kind == "message" and "role" in item:
             self.end_step()
             self._begin(about, item["role"])
@@ -308,9 +310,12 @@ def _item_failed(item: Object) -> bool | None:
         return True
     outputs = item.get("output")
     # A shell's call may run several commands: [{"stdout": "…", "outcome": {"type": "exit", "exit_code": 0}}, …].
-    outcomes = [value_at(output, "outcome") for output in outputs] if is_list(outputs) else []
-    codes = [outcome.get("exit_code") for outcome in outcomes if is_object(outcome)]
-    return any(code != 0 for code in codes) if codes else None
+    failed: bool | None = None
+    for output in outputs if is_list(outputs) else ():
+        outcome = value_at(output, "outcome")
+        if is_object(outcome):
+            failed = bool(failed) or outcome.get("exit_code") != 0
+    return failed
 
 
 def call_in(held: Object) -> Object:

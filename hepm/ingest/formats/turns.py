@@ -209,11 +209,15 @@ def _add_plain(builder: TurnBuilder, message: Object) -> None:
     if role not in ROLES:
         refused = message.get("refused") is True
         # A call that was interrupted has no result.
-        result = None if refused and content is None else text
+        result: str | None = text
+        if refused and content is None:
+            result = None
         builder.add_result(message.get("tool_call_id"), result, message.get("is_error"), refused=refused)
         return
     calls: list[OpenCall] = []
-    about: Object = {"mark": message["mark"]} if isinstance(message.get("mark"), TurnMark) else {}
+    about: Object = {}
+    if isinstance(message.get("mark"), TurnMark):
+        about["mark"] = message["mark"]
     if ROLES[role] != "system":
         calls = chat_calls(message)
     if ROLES[role] == "assistant" and not _OWN.isdisjoint(message):
