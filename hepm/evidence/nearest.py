@@ -33,6 +33,7 @@ TEMPERATURE: Final = 0.1
 """Of weights by likeness: what is .1 less like weighs 1/e."""
 LONGEST: Final = 4
 """Equal last calls that count."""
+_COMPARED: Final = 50  # latest calls of which a common subsequence is looked for: its cost grows with their number
 _ROUNDING: Final = 1e-9  # by which equal cosines may differ; and keeps divisions by nothing finite
 
 
@@ -242,7 +243,7 @@ def aligned(calls: Sequence[ToolName], past: Sequence[ToolName]) -> tuple[int, T
     """Where a run was as far as this one: how many last calls match, and the call after them; `END` where it ended.
 
     It is where the longest run of equal last calls ends, of equally long ones the one at the same distance from the
-    start; where not even two calls match, where the longest common subsequence of both ends.
+    start; where not even two calls match, where the longest common subsequence with the latest calls ends.
     """
     if not past:
         return 0, calls[0]
@@ -255,7 +256,7 @@ def aligned(calls: Sequence[ToolName], past: Sequence[ToolName]) -> tuple[int, T
         if match > longest or (match == longest > 0 and closer):
             longest, end = match, place
     if longest < min(2, len(past)):
-        longest, end = _common(calls, past)
+        longest, end = _common(calls, past[-_COMPARED:])
     return longest, calls[end] if end < len(calls) else END
 
 
