@@ -16,6 +16,10 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command line and end the process. Errors outside of hepm print as a sentence too."""
+    # A stream that the caller closed is None.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
     # The commands are imported inside, so that Ctrl-C is handled while Python still reads them.
     try:
         code = _run(sys.argv[1:])
@@ -78,6 +82,9 @@ def _exit_code(arguments: list[str]) -> int:
         code = app.main(arguments, prog_name="hepm", standalone_mode=False)
     except click.Abort:  # Ctrl-C or Ctrl-D at a question
         return 130
+    except SystemExit:
+        # So click ends where the reader of stdout has gone, as `head` does.
+        return 0
     except click.exceptions.NoArgsIsHelpError as error:
         _complain(error.format_message())
         return error.exit_code

@@ -8,7 +8,7 @@ import pytest
 
 from hepm import Memory, Tool
 from hepm.errors import InputError, StoreDamagedError
-from hepm.experience.preferences import runs_of_users
+from hepm.experience.preferences import unseen
 from hepm.graph.delta import RunRecord
 from hepm.graph.rows import Float32Array, Selection
 from hepm.graph.store import Store
@@ -98,7 +98,7 @@ def test_an_embedder_that_fails_is_not_taken_for_a_damaged_record(store: Store) 
     "read",
     [
         lambda memory: memory.lessons.runs(list(GOALS), namespace=NS),
-        lambda memory: runs_of_users(memory.lessons, NS),
+        lambda memory: list(unseen(memory.lessons, namespace=NS)),
         lambda memory: list(memory.export(namespace=NS)),
     ],
     ids=["distilling", "reflecting", "export"],
