@@ -106,17 +106,16 @@ def write_for_agents(
     lessons, left_out = lessons_for_file(bank, namespace=namespace, every=every, pending=pending)
     # A section that was written before is emptied: its lessons no longer hold.
     if not lessons and not has_section(former):
-        raise InputError(
-            f"there are no lessons to write, but {left_out:,} that no prompt shows or hang on a word (--all writes "
-            "them). `hepm lesson distill` makes lessons."
-        )
+        others = f", but {left_out:,} that no prompt shows, or whose condition is one word" if left_out else ""
+        hint = "" if every or not left_out else " (`hepm export FILE.md --all` writes them)"
+        raise InputError(f"there are no lessons to write{others}{hint}. `hepm lesson distill` makes lessons.")
     section = section_of(lessons, bank, namespace=namespace, former=former, name=str(target))
     text = with_section(former, section, str(target))
     # Each line gets its end.
     write_lines([text.removesuffix("\n")], target, "the lessons")
     sentence = f"{count_of(len(lessons), 'lesson')} written to {target}"
     if left_out:
-        sentence += f"; {left_out:,} left out: no prompt shows them, or they hang on a word (--all)"
+        sentence += f"; {left_out:,} left out, as no prompt shows them or their condition is one word (`export --all`)"
     tell(sentence)
 
 

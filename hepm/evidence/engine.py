@@ -250,10 +250,11 @@ class Learned:
         if place is not None:
             true_UF = place.answers(situation.facts)
             like = _Like(*place.like(true_UF), cosine_R[place.run_N])
-            if blind:
+            conditions = tuple(place.questions.tests[test] for test in place.small.path(true_UF[-1]))
+            # Of a result that is not known, no test is false.
+            if blind or any(test.is_unknown(situation.facts) for test in conditions):
+                conditions = ()
                 like = like._replace(forest_N=np.ones_like(like.forest_N), small_N=np.ones_like(like.small_N))
-            else:
-                conditions = tuple(place.questions.tests[test] for test in place.small.path(true_UF[-1]))
             # What is there says more than what is missing.
             like = like._replace(both=bool(conditions) and conditions[-1].holds(situation.facts))
         said = stems_of_words(situation.facts)

@@ -57,12 +57,23 @@ class FactTest(NamedTuple):
         of_source = known.get(self.source, _NOTHING)
         return any(fact in of_source and of_source[fact] > self.above for fact in (self.fact, *self.others))
 
+    @property
+    def telling(self) -> FactTest:
+        """The same by the longest of its words, which says most: "quarantine" rather than "must"."""
+        words = sorted((self.fact, *self.others), key=len, reverse=True)
+        return self._replace(fact=words[0], others=tuple(words[1:]))
+
+    def is_unknown(self, known: Facts) -> bool:
+        """Whether it asks for the result of a tool that was called, and what it returned is not known."""
+        tool = self.source.removeprefix(RESULTS_OF)
+        return tool in known.get(CALLED, _NOTHING) and tool not in known
+
     def sentence(self, known: Facts) -> str:
         """The answer in words, given what is known: "get_order says status is shipped"."""
         holds = self.holds(known)
         of_source = known.get(self.source, _NOTHING)
         if holds and self.others:
-            (word, *_) = (fact for fact in (self.fact, *self.others) if fact in of_source)
+            word = max((fact for fact in (self.fact, *self.others) if fact in of_source), key=len)
             return self._replace(fact=word).in_words(holds=True)
         if holds or self.source in (CALLED, BEFORE, SINCE, USER) or "~" in self.fact:
             return self.in_words(holds=holds)

@@ -32,11 +32,7 @@ def learn(runs: Sequence[LabelledRun], numbers: FactNumbers, *, whole: bool = Tr
         whole: Whether these are all that the memory has.
         measured: Whether to measure how often hints are right.
     """
-    set_families(runs)
-    # Of few families nothing can be said of new requests: then each run is a case of its own.
-    few = len({run.family for run in runs}) < FAMILIES
-    for run in runs:
-        run.case = run.id if few else run.family
+    set_cases(runs)
     requests = Requests.of(runs)
     run_number = {run.id: number for number, run in enumerate(runs)}
     tools = ToolCodes()
@@ -68,6 +64,14 @@ def learn(runs: Sequence[LabelledRun], numbers: FactNumbers, *, whole: bool = Tr
     if not measured:
         return evidence
     return replace(evidence, chance=_measure(evidence, rows_at))
+
+
+def set_cases(runs: Sequence[LabelledRun]) -> None:
+    """Set the family and the case of each run: of few families nothing can be said, and each run is a case."""
+    set_families(runs)
+    few = len({run.family for run in runs}) < FAMILIES
+    for run in runs:
+        run.case = run.id if few else run.family
 
 
 def _callers(runs: Iterable[LabelledRun]) -> Counter[ToolName]:

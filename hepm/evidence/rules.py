@@ -28,10 +28,9 @@ from hepm.evidence.decisions import (
     FactName,
     FactNumbers,
     LabelledRun,
-    set_families,
 )
 from hepm.evidence.facts import FactTest, TestedRows, tests_of
-from hepm.evidence.learning import MOST_DECISIONS, spread
+from hepm.evidence.learning import MOST_DECISIONS, set_cases, spread
 from hepm.evidence.place import best_tests, grow_small
 from hepm.graph.delta import USER_SPOKE
 from hepm.types import RESULTS_OF, SAID_LAST, ToolName
@@ -252,7 +251,7 @@ def rules_of(runs: Sequence[LabelledRun], numbers: FactNumbers) -> Iterator[Tool
         runs: In order of arrival, with the values of their decisions (see `hepm.evidence.values`).
         numbers: Of the facts of their decisions.
     """
-    set_families(runs)
+    set_cases(runs)
     alike = _alike(runs)
     decisions_at: defaultdict[tuple[CallPlace, str], list[Decision]] = defaultdict(list)
     for run in runs:
@@ -404,7 +403,7 @@ class _AtPlace:
     @cached_property
     def _tests(self) -> TestedRows:
         """The tests that conditions are made of."""
-        families = [row.run.family for row in self._rows]
+        families = [row.run.case for row in self._rows]
         family_N = np.unique(families, return_inverse=True)[1].astype(np.intp)
         # Tests that fewer decisions meet are not tried: they cost time and decide little.
         fewest = max(FEWEST, len(self._rows) // 100)
@@ -449,15 +448,15 @@ class _AtPlace:
     def _of_families(self, path: _Path, right_N: BoolArray) -> bool:
         """Whether several families bear a path out: a word of a result may be the subject of a single one."""
         rows = np.flatnonzero(right_N & self._under(path)).tolist()
-        return len({self._rows[row].run.family for row in rows}) >= FEWEST
+        return len({self._rows[row].run.case for row in rows}) >= FEWEST
 
     def _folds(self, right_N: BoolArray) -> NDArray[np.intp]:
         """Which part of the runs each decision belongs to: families stay together, where the rule is of several."""
         right = [self._rows[row].run for row in np.flatnonzero(right_N).tolist()]
-        by_family = len({run.family for run in right}) >= FEWEST
-        names = [row.run.family if by_family else row.run.id for row in self._rows]
+        by_family = len({run.case for run in right}) >= FEWEST
+        names = [row.run.case if by_family else row.run.id for row in self._rows]
         # In an order that does not depend on that of arrival; where it is right, evenly.
-        first = {run.family if by_family else run.id for run in right}
+        first = {run.case if by_family else run.id for run in right}
         drawn = sorted(set(names), key=lambda name: (name not in first, crc32(name.encode("utf-8", "replace")), name))
         fold = {name: number % _FOLDS for number, name in enumerate(drawn)}
         return np.array([fold[name] for name in names], dtype=np.intp)
@@ -522,7 +521,7 @@ class _AtPlace:
             never = all(counts[tool] <= times for counts in called)
             if of_tool and (self._is_of_each_result(number) if answer else never):
                 test = FactTest(CALLED, tool, times)
-            conditions[test, answer] = None
+            conditions[test.telling, answer] = None
         return tuple(conditions)
 
     def _is_of_each_result(self, number: int) -> bool:

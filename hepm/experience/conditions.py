@@ -35,8 +35,10 @@ class FactCondition(NamedTuple):
     true: bool = True
 
     def holds(self, known: Facts) -> bool:
-        """Whether it is met; a number must be known to be at most a limit, and a user to be another one."""
+        """Whether it is met; what is denied must be known: a number, who the user is, what a called tool returned."""
         if self.test.source == USER and USER not in known:
+            return False
+        if not self.true and self.test.is_unknown(known):
             return False
         number = self.test.source != CALLED and not FactName(self.test.source, self.test.fact).presence
         if number and not self.true and self.test.fact not in known.get(self.test.source, {}):

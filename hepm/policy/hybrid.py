@@ -155,8 +155,7 @@ def spoken(
             continue
         likely = found.chance.get(tool, 0.0) * (works or {}).get(tool, 1.0) * _achieved(found.ways.get(tool))
         if not named and likely < _floor(tool, found, chance, floors):
-            few = likely >= floors.chance and _may_hide_a_branch(found.place)
-            silence = silence or ("few" if few else "unsure")
+            silence = silence or ("few" if likely >= floors.chance else "unsure")
             break
         if named and (likely < floors.further or score < HALF * found.rank[next(iter(named))]):
             continue
@@ -381,7 +380,7 @@ def _why_silent(answer: _Answer) -> str:
         "done": "runs like this one were done here",
         "failed": failed,
         "again": f"the likeliest next call is {shown} again",
-        "few": f"too few runs came here to know when another call than {shown} is right",
+        "few": f"too few runs like this one are known to be sure of {shown}",
     }
     if answer.spoken.silence in silences:
         return silences[answer.spoken.silence]
@@ -389,7 +388,8 @@ def _why_silent(answer: _Answer) -> str:
     if len(parted) == _SPLIT and parted[1][1].worked * 2 > parted[0][1].worked > 0:
         ways = " and ".join(f"{counted.won} with {query.names.shown(tool)}" for tool, counted in parted)
         return f"runs like this one differ: {ways} succeeded"
-    return f"no tool is sure enough (best {shown}: {in_words(found.chance.get(first, 0.0))})"
+    likely = found.chance.get(first, 0.0)
+    return "no tool is sure enough" + (f" (best {shown}: {in_words(likely)})" if likely >= CHECKED else "")
 
 
 def _suggestion(answer: _Answer, tool: ToolName, chance: float, *, measured: bool) -> Suggestion:

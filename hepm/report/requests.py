@@ -18,6 +18,8 @@ FEWEST: Final = 3
 """Runs of a task without a success, from which on it counts as never solved."""
 UNLIKELY: Final = 0.05
 """Chance that any word, or any task, would seem to fail more often if none did (Fisher's exact test, Bonferroni)."""
+NEVER_BY_CHANCE: Final = 0.1
+"""Chance up to which a task that no run solved is one: four runs of which half would fail, not three."""
 MOST_KINDS: Final = 10
 _WORDS: Final = 4  # that name a task
 _SAME: Final = 0.8  # share of the requests of a word that another one has, from which on both name one kind
@@ -79,9 +81,12 @@ def hard_requests(runs: Sequence[LabelledRun], store: Store, *, namespace: str) 
     several = [members for members in of_family.values() if len(members) >= FEWEST]
     for members in several:
         failed = sum(not run.won for run in members)
-        often = _at_least(failed, len(members), failures, len(runs)) * len(several) <= UNLIKELY
-        if (often or failed == len(members)) and not known.issuperset(run.id for run in members):
-            kinds.append((_telling(members, families_of), members[0].task, members))
+        by_chance = _at_least(failed, len(members), failures, len(runs))
+        never = failed == len(members) and by_chance <= NEVER_BY_CHANCE
+        often = by_chance * len(several) <= UNLIKELY
+        if (often or never) and not known.issuperset(run.id for run in members):
+            tasks = {run.task for run in members}
+            kinds.append((_telling(members, families_of), tasks.pop() if len(tasks) == 1 else "", members))
     found: list[HardRequests] = []
     for words, task, members in kinds:
         lost = [run.id for run in members if not run.won]

@@ -145,7 +145,8 @@ def waste_in(runs: Sequence[Trajectory], labelled: Sequence[LabelledRun]) -> Was
             failed = list(tally.runs.values()).count(False)
             rows.append(EndedErrors(tool, message, tally.cost, failed, tuple(ends[:REPEATED]), tally.shown))
     rows.sort(key=lambda row: (-row.cost.calls, row.tool, row.message))
-    return Waste(len(runs), _rows(repeated), tuple(rows[:MOST_ROWS]), _rows(left_out), tuple(_recipes(runs)))
+    often = {tool: tally for tool, tally in left_out.items() if len(tally.runs) >= FEWEST_RUNS}
+    return Waste(len(runs), _rows(repeated), tuple(rows[:MOST_ROWS]), _rows(often), tuple(_recipes(runs)))
 
 
 def _recipes(runs: Sequence[Trajectory]) -> Iterator[str]:
@@ -161,12 +162,16 @@ def _rows(tallies: Mapping[ToolName, _Tally]) -> tuple[WastedCalls, ...]:
 
 
 def _usual_tools(labelled: Sequence[LabelledRun]) -> dict[str, set[ToolName]]:
-    """By run the tools that successful runs of its family call, where several succeeded."""
+    """By run the tools that successful runs of its family call, where several succeeded; and those that help some."""
+    runs = Counter(run.family for run in labelled)
     won = Counter(run.family for run in labelled if run.won)
+    tried = Counter((run.family, tool) for run in labelled for tool in set(run.calls))
     callers = Counter((run.family, tool) for run in labelled if run.won for tool in set(run.calls))
     usual: dict[str, set[ToolName]] = {family: set() for family, number in won.items() if number >= FEWEST_RUNS}
     for (family, tool), number in callers.items():
-        if family in usual and number >= RARE * won[family]:
+        # A call that few runs need is no waste if they succeed as often as the others.
+        helps = number * runs[family] >= won[family] * tried[family, tool]
+        if family in usual and (helps or number >= RARE * won[family]):
             usual[family].add(tool)
     return {run.id: usual[run.family] for run in labelled if run.family in usual}
 

@@ -28,9 +28,7 @@ from hepm.uplift.sequence import (
 )
 
 PLOT_POINTS: Final = 120
-NO_TRIAL: Final = (
-    "No session was held out yet, so that it is unknown what memory does here: `hepm serve --holdout 0.1`."
-)
+NO_TRIAL: Final = "No session was held out yet, so it is unknown what memory does here: `hepm serve --holdout 0.1`."
 
 
 @dataclass(frozen=True, slots=True)

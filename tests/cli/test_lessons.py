@@ -273,7 +273,7 @@ def test_lessons_in_a_file_of_runs_reach_no_prompt_unless_they_are_imported(taug
     out, other = tmp_path / "out.jsonl", tmp_path / "other.hepm"
     quick("export", out, "--store", taught)
     answer = quick("ingest", out, "--store", other)
-    assert "it is no run, but a lesson of an export: see `hepm import`" in answer.err
+    assert "it is no run, but a line of an export (lesson): see `hepm import`" in answer.err
     assert (lessons_of(other), found(other, "stats")["namespaces"]["default"]["trajectories"]) == ([], 24)
     assert "could not be used" not in quick("eval", out, "--method", "first-order").err
 

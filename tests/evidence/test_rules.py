@@ -18,6 +18,7 @@ from hepm.experience.conditions import FactCondition
 from hepm.experience.lesson_files import lessons_for_file
 from hepm.experience.lessons import Principle
 from hepm.experience.prompt import PromptOptions
+from tests.evidence.remembered import told
 from tests.runs import trajectory
 
 WISHES = ("cancel", "exchange")
@@ -446,3 +447,38 @@ def test_a_lesson_whose_uses_mostly_failed_leaves_prompts_by_itself(memory: Memo
         memory.ingest([trajectory(f"live {number}", "look", "leave", success=False)])
     assert "call get_shipment" not in memory.prompt(asked("cancel", "shipped"), options=LESSONS_ALONE).text
     assert "call cancel_order" in memory.prompt(asked("cancel", "pending"), options=LESSONS_ALONE).text
+
+
+def room_run(number: int, *, task: str = "") -> Trajectory:
+    """In a fifth of the rooms a word decides; agents mostly overlook it."""
+    works = number % 5 == 0
+    remark = f"in the wing under refurbishment until {number % 3}" if works else f"view of the yard, floor {number % 3}"
+    tool = "move_guest" if works and number % 15 == 0 else "send_technician"
+    won = works is (tool == "move_guest")
+    goal = f"in room {number} the heating is cold"
+    return told(f"stay {number}", ("get_room", {"remarks": remark}), (tool, "ok"), success=won, goal=goal, task=task)
+
+
+@pytest.mark.parametrize("task", ["", "heating"])
+def test_what_decides_is_found_also_where_all_runs_are_of_one_task(tmp_path: Path, task: str) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.ingest([room_run(number, task=task) for number in range(150)])
+        (rule,) = (rule for rule in memory.lessons.rules("default") if "send_technician" in rule.worse)
+    assert (rule.better, [test.fact for test, _ in rule.conditions]) == ("move_guest", ["remarks~refurbishment"])
+
+
+@pytest.mark.parametrize("state", ["remarks: in the wing under refurbishment", "a cold room"])
+def test_what_a_tool_returned_is_not_taken_for_something_else_where_only_a_text_is_known(
+    tmp_path: Path, state: str
+) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.ingest([room_run(number) for number in range(150)])
+        memory.principles.distill()
+        assert list(memory.suggest("get_room", state=state)) == []
+        assert "send_technician" not in memory.prompt(after="get_room", state=state).text
+        function = {"name": "get_room", "arguments": "{}"}
+        call = {"id": "1", "type": "function", "function": function}
+        said = {"role": "user", "content": "in room 7 the heating is cold"}
+        result = {"role": "tool", "tool_call_id": "1", "content": '{"remarks": "under refurbishment until 2"}'}
+        messages = [said, {"role": "assistant", "content": None, "tool_calls": [call]}, result]
+        assert [one.tool for one in memory.suggest(messages=messages)] == ["move_guest"]

@@ -276,6 +276,20 @@ def test_calls_that_successful_runs_of_the_task_leave_out_are_waste(tmp_path: Pa
     assert (row.tool, row.cost.calls, row.cost.runs) == ("sing", 3, 3)
 
 
+def test_a_call_that_few_successful_runs_need_is_no_waste(tmp_path: Path) -> None:
+    runs = [trajectory(f"w{n}", "look", "buy", success=n > 3, task="t") for n in range(25)]
+    runs += [trajectory(f"h{n}", "look", "hold", "buy", task="t") for n in range(4)]
+    assert report_of(tmp_path, *runs).waste.left_out == ()
+
+
+@pytest.mark.parametrize("lost", [3, 5])
+def test_a_task_is_never_solved_only_if_chance_hardly_explains_it(tmp_path: Path, lost: int) -> None:
+    runs = [trajectory(f"o{n}", "look", success=n % 2 == 0, task=f"other {n % 5}", goal="find it") for n in range(30)]
+    runs += [trajectory(f"l{n}", "look", success=False, task="hard", goal="mend the lamp") for n in range(lost)]
+    found = [kind.task for kind in report_of(tmp_path, *runs).requests]
+    assert ("hard" in found) is (lost == 5)
+
+
 def test_a_tool_that_was_offered_and_never_called_is_told(tmp_path: Path) -> None:
     from hepm import Tool
 

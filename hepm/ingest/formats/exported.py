@@ -79,7 +79,8 @@ def _read(document: Document) -> Items:
         except (RecordError, ValueError, RecursionError) as error:
             yield document.rejected(number, f"its {kind} cannot be read: {error}")
             continue
-        yield Carried(document.name, number, f"it is no run, but a {kind} of an export: see `hepm import`", content)
+        reason = f"it is no run, but a line of an export ({kind}): see `hepm import`"
+        yield Carried(document.name, number, reason, content)
 
 
 def _kind_of_line(value: Any) -> str:
