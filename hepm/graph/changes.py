@@ -6,6 +6,7 @@ import shlex
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Final
 
 from hepm.errors import InputError, StoreDamagedError
@@ -117,7 +118,7 @@ def _store(
     delta = Delta.of(others)
     delta.describe_tools(new, write.aliases, now=time.time())
     write.apply(delta, vectors)
-    _count_shortest(write, map(_task, candidates), replay)
+    _count_shortest(write, map(_task, candidates), replay, {run.id: run for run in candidates}, vectors)
     outcomes: dict[str, bool] = {}
     for run in new:
         if run.success is not None:
@@ -291,8 +292,18 @@ def _is_candidate(run: RunRecord | StoredRun, write: Transaction) -> bool:
     return write.header.counting == "shortest" and bool(run.success and run.task)
 
 
-def _count_shortest(write: Transaction, tasks: Iterable[tuple[str, str]], replay: RecordParser) -> None:
-    """Of the successful runs of each task let the shortest count, ties by id, and no other."""
+def _count_shortest(
+    write: Transaction,
+    tasks: Iterable[tuple[str, str]],
+    replay: RecordParser,
+    new: Mapping[str, RunRecord] = MappingProxyType({}),
+    vectors: Mapping[str, Float32Array] = MappingProxyType({}),
+) -> None:
+    """Of the successful runs of each task let the shortest count, ties by id, and no other.
+
+    Args:
+        new: Runs that are stored now, with their vectors: their records may be under other names, or labelled anew.
+    """
     for environment, task in sorted(set(tasks)):
         for place, run in enumerate(write.shortest_and_counted(environment, task)):
             if run.counted == (place == 0):
@@ -300,9 +311,16 @@ def _count_shortest(write: Transaction, tasks: Iterable[tuple[str, str]], replay
             write.set_counted(run.id, place == 0)
             if place:
                 retract_runs(write, [run], replay)
+            elif run.id in new:
+                write.apply(Delta.of([new[run.id]]), vectors)
             else:
-                runs, vectors = readable(write, [run.record], replay)
-                write.apply(Delta.of(runs), vectors)
+                write.apply(*_delta_of(write, run.record, replay))
+
+
+def _delta_of(write: Transaction, record: str, replay: RecordParser) -> tuple[Delta, Mapping[str, Float32Array]]:
+    """What a stored run adds, and the vectors of its texts."""
+    runs, vectors = readable(write, [record], replay)
+    return Delta.of(runs), vectors
 
 
 def _task(run: RunRecord | StoredRun) -> tuple[str, str]:

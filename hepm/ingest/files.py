@@ -305,6 +305,9 @@ def _open_tar(name: str, stream: PeekedStream) -> Iterator[Opened]:
     try:
         for member, content in _members(stream):
             members.append((member, content))
+        # What compresses the archive says at its very end whether all of it was right.
+        while stream.read(1 << 20):
+            pass
     except (tarfile.TarError, OSError) as error:  # no further member can be found
         problem = _why_unreadable(error)
     beside = {posixpath.normpath(member): content for member, content in members}

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ import neo4j
 import pytest
 from click.testing import CliRunner
 
-from hepm import Memory
+from hepm import Memory, Outcome
 from hepm.cli.commands import app
 from hepm.errors import StoreDamagedError
 from hepm.experience.lessons import Experience, Notes, Principle
@@ -266,3 +267,23 @@ def test_edits_by_hand_on_a_server_are_told_and_mended_too(
                 memory.lessons.store.lessons.change(LessonChange(put=rows), vectors, namespace="default")
             if name in ("broken lesson", "showing gone"):
                 memory.lessons.store.lessons.show("one", [EXPERIENCE], namespace="default")
+
+
+def test_where_the_shortest_run_counts_another_threshold_leaves_nothing_of_a_forgotten_run(tmp_path: Path) -> None:
+    path = tmp_path / "runs.hepm"
+    run = replace(trajectory("r1", "a", "b", task="t"), outcome=Outcome(0.4))
+    with Memory(SQLiteStore(path, counting="shortest")) as memory:
+        memory.ingest([run])
+    with Memory.open(path, success_from=0.3) as memory:
+        assert memory.examine() == []
+        memory.forget(trajectory="r1")
+        assert memory.examine() == []
+
+
+def test_where_the_shortest_run_counts_an_alias_is_no_damage(tmp_path: Path) -> None:
+    with Memory(SQLiteStore(tmp_path / "runs.hepm", counting="shortest")) as memory:
+        memory.ingest([trajectory("r1", "a", "b", task="t"), trajectory("r2", "c", task="u")])
+        memory.tools.add_alias("b", "c")
+        assert memory.examine() == []
+        memory.rebuild()
+        assert memory.examine() == []

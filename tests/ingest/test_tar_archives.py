@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import io
 import tarfile
 from pathlib import Path
@@ -69,6 +70,16 @@ def test_what_comes_before_the_cut_is_handed_out(folder: Path, into: int):
     found, (reason,) = unpacked(archive[: archive.index(b"second.json") + into], folder)
     assert list(found) == ["first.json"]
     assert reason.endswith("the archive ends in the middle: it was cut off")
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed"])
+def test_damage_of_what_compresses_an_archive_is_told_though_all_members_were_read(tmp_path: Path, damage: str) -> None:
+    whole = gzip.compress(packed({"one.jsonl": b"1", "two.jsonl": b"2"}), mtime=0)
+    damaged = whole[:-4] if damage == "cut" else whole[:-8] + bytes(4) + whole[-4:]  # the checksum
+    found, reasons = unpacked(damaged, tmp_path)
+    assert found.keys() == {"one.jsonl", "two.jsonl"}
+    assert len(reasons) == 1
+    assert reasons[0].startswith("the file is damaged")
 
 
 def test_damage_between_members_is_reported(folder: Path):
