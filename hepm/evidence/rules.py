@@ -329,7 +329,7 @@ class _AtPlace:
     def _warning(self, tool: ToolName) -> ToolRule | None:
         """When a tool fails, and what works there, if anything does."""
         did_N = self._did(tool)
-        if len(self._ids(did_N & self._lost_N)) < FEWEST:
+        if len(self._instances(did_N & self._lost_N)) < FEWEST:
             return None
         path = self._narrowed(did_N & (self._well_N | self._lost_N), self._lost_N)
         under_N = self._under(path)
@@ -370,7 +370,8 @@ class _AtPlace:
         failed: dict[ToolName, int] = {}
         for other, of_other in self._runs(under_N).items():
             failed[other] = len(of_other.failed)
-            if failed[other] < max(FEWEST_FAILED, MOSTLY * of_other.tried):
+            several = len(self._instances(under_N & self._did(other) & self._lost_N)) >= FEWEST_FAILED
+            if not several or failed[other] < max(FEWEST_FAILED, MOSTLY * of_other.tried):
                 del failed[other]
                 continue
             compared = self._runs(self._compared(under_N, other))
@@ -396,6 +397,10 @@ class _AtPlace:
     def _ids(self, chosen_N: BoolArray) -> dict[str, None]:
         """The runs of some decisions, the latest first."""
         return dict.fromkeys(self._rows[row].run.id for row in reversed(np.flatnonzero(chosen_N).tolist()))
+
+    def _instances(self, chosen_N: BoolArray) -> set[str]:
+        """What some decisions are of: several runs of one task tell of the task."""
+        return {self._rows[row].run.instance for row in np.flatnonzero(chosen_N).tolist()}
 
     def _runs(self, under_N: BoolArray) -> dict[ToolName, RunsOf]:
         return runs_by_tool([self._rows[row] for row in np.flatnonzero(under_N).tolist()])

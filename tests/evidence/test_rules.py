@@ -482,3 +482,15 @@ def test_what_a_tool_returned_is_not_taken_for_something_else_where_only_a_text_
         result = {"role": "tool", "tool_call_id": "1", "content": '{"remarks": "under refurbishment until 2"}'}
         messages = [said, {"role": "assistant", "content": None, "tool_calls": [call]}, result]
         assert [one.tool for one in memory.suggest(messages=messages)] == ["move_guest"]
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_what_failed_in_runs_of_one_task_alone_is_no_rule_for_all(tmp_path: Path, tasks: int) -> None:
+    runs = [told(f"w{n}", ("look", "done"), ("buy", "ok"), task=f"easy {n % 12}") for n in range(48)]
+    for number in range(3 * tasks):
+        name, task = f"l{number}", f"hard {number % tasks}"
+        runs.append(told(name, ("look", "done"), ("sing", "ok"), success=False, task=task))
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(runs)
+        against = [rule.worse for rule in memory.lessons.rules("default") if "sing" in rule.worse and not rule.family]
+    assert bool(against) is (tasks == 3)
