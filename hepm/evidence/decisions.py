@@ -123,7 +123,7 @@ class Decision:
     @property
     def before(self) -> ToolName:
         """What was called before the last call."""
-        return self.past[-2] if self.at > 1 else START
+        return before_last(self.past)
 
     @property
     def again(self) -> frozenset[ToolName]:
@@ -215,6 +215,11 @@ def read_run(row: RunRow, numbers: FactNumbers) -> LabelledRun:
     return run
 
 
+def before_last(past: Sequence[ToolName]) -> ToolName:
+    """The call before the last one, `START` if there is none."""
+    return past[-2] if len(past) > 1 else START
+
+
 def last_of(sources: Iterable[ToolName]) -> ToolName:
     """Of calls of one turn, the one that counts as the last: they have no order."""
     return max(sources)
@@ -239,7 +244,7 @@ class Situation:
         place: The last tool, and how its call ended.
         past: All calls so far, oldest first.
         facts: What results and messages said, and what was called, by source.
-        words: Of the request, and the numbers and ids in it.
+        words, numbers: Of the request; ids are numbers.
         again: Tools that were called since the user last wrote.
     """
 
@@ -291,7 +296,7 @@ def known_before(state: StateSummary, past: Sequence[ToolName], user: str = "") 
 
 def facts_of_calls(past: Sequence[ToolName], flags: int, user: str = "") -> dict[str, dict[str, float]]:
     """What is known of the calls so far, of who wrote since the last one, and of the user, as facts."""
-    before = past[-2] if len(past) > 1 else START
+    before = before_last(past)
     facts = {
         CALLED: {tool: float(times) for tool, times in Counter(past).items()},
         BEFORE: {f"={before}": 1.0},

@@ -369,14 +369,12 @@ class _AtPlace:
         """The tools that surely fail more often, the one with most failures first."""
         failed: dict[ToolName, int] = {}
         for other, of_other in self._runs(under_N).items():
-            failed[other] = len(of_other.failed)
             several = len(self._instances(under_N & self._did(other) & self._lost_N)) >= FEWEST_FAILED
-            if not several or failed[other] < max(FEWEST_FAILED, MOSTLY * of_other.tried):
-                del failed[other]
+            if not several or len(of_other.failed) < max(FEWEST_FAILED, MOSTLY * of_other.tried):
                 continue
             compared = self._runs(self._compared(under_N, other))
-            if tool not in compared or not compared[tool].surely_above(compared[other]):
-                del failed[other]
+            if tool in compared and compared[tool].surely_above(compared[other]):
+                failed[other] = len(of_other.failed)
         return tuple(sorted(failed, key=lambda other: (-failed[other], other)))
 
     def _compared(self, under_N: BoolArray, tool: ToolName) -> BoolArray:
@@ -399,7 +397,7 @@ class _AtPlace:
         return dict.fromkeys(self._rows[row].run.id for row in reversed(np.flatnonzero(chosen_N).tolist()))
 
     def _instances(self, chosen_N: BoolArray) -> set[str]:
-        """What some decisions are of: several runs of one task tell of the task."""
+        """The tasks, or requests with their numbers, that some decisions are of."""
         return {self._rows[row].run.instance for row in np.flatnonzero(chosen_N).tolist()}
 
     def _runs(self, under_N: BoolArray) -> dict[ToolName, RunsOf]:

@@ -135,11 +135,12 @@ class LiveEvidence:
                 read = self._read_after(place.tool, evidence)
                 if read is None:
                     return evidence
-                self._seldom[place.tool] = read
+                # It is made anew with each run, and so is what is measured.
+                self._seldom[place.tool] = replace(read, chance=evidence.chance)
                 while len(self._seldom) > _MOST_PLACES:
                     self._seldom.popitem(last=False)
             self._seldom.move_to_end(place.tool)
-            return replace(self._seldom[place.tool], chance=evidence.chance)
+            return self._seldom[place.tool]
 
     def _read_after(self, tool: ToolName, evidence: Learned) -> Learned | None:
         """What is known by the latest runs that went on from a tool; None while the store does not answer."""

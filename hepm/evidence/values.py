@@ -125,7 +125,7 @@ def charges(
     """The part of its run's failure that is charged to each decision; 0 in successful runs.
 
     Decisions in one leaf of a small tree that called the same tools are of one kind. All runs of a task count as one:
-    that none of them succeeds tells of the task.
+    if none of them succeeds, the task may be too hard.
     """
     kinds: dict[tuple[CallPlace, int, tuple[ToolName, ...]], int] = {}
     runs: dict[int, int] = {}

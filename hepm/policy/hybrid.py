@@ -50,7 +50,7 @@ FITTING: Final = 0.6
 """and its share of what worked in such situations, as where a request is known for sure."""
 BRANCHES: Final = 30
 """Decisions at a place, from which on a way that a fifth of them ask for would have shown: in fewer, what all did is
-no evidence for the next one, unless something tells the decisions there apart."""
+no evidence for the next one, unless a known fact separates the decisions there."""
 HALF: Final = 0.4
 """Of the first tool's score in the rank, from which on a further one is named."""
 REPEATED: Final = 0.5
@@ -223,7 +223,7 @@ def _floor(tool: ToolName, found: Findings, chance: Chance, floors: Floors) -> f
 
 
 def _may_hide_a_branch(place: PlaceEvidence | None) -> bool:
-    """Whether nothing tells the decisions at a place apart, and they are too few to say that nothing could."""
+    """Whether no known fact separates the decisions at a place, and they are too few to say that none could."""
     return place is None or (place.small.test_M[0] < 0 and place.seen < BRANCHES)
 
 
