@@ -425,7 +425,7 @@ class _Tools:
         told = memory.lessons.told_to(TOKEN.get())
         principles = Principles(told).search(query, k=_LESSONS, namespace=namespace)
         experiences = Experiences(told).search(query, k=_LESSONS, namespace=namespace)
-        lessons = [match.principle.text for match in principles]
+        lessons = [match.principle.sentence for match in principles]
         lessons += [match.experience.lesson for match in experiences]
         return EarlierRuns(situations=list(ways.values()), lessons=list(dict.fromkeys(lessons)))
 

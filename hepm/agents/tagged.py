@@ -294,7 +294,7 @@ def principles_text(found: Sequence[FoundPrinciple], options: PromptOptions | No
     lines: list[str] = []
     for match in found:
         principle = match.principle
-        text = quoted(redact(principle.text), ITEM_CHARS)
+        text = quoted(redact(principle.sentence), ITEM_CHARS)
         line = f"- [{match.id}] {principle.kind}, score {match.score:.2f}: {text}"
         if principle.triples:
             statements = "; ".join(f"({', '.join(triple)})" for triple in principle.triples)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
@@ -35,6 +35,10 @@ _TOKEN: Final = re.compile(r"[^\s,;!?()\[\]{}\"“”]+")
 _EDGE: Final = " .:'’`*<>$€£"
 
 
+_KEY_OF: Final = "a key of "
+_RESULT_OF: Final = "the result of "
+
+
 class ValuePlace(NamedTuple):
     """Where a value stands: at a path in the results of a tool, or, without a tool, in the user's words."""
 
@@ -46,15 +50,66 @@ class ValuePlace(NamedTuple):
         if not self.of:
             return "the user's words"
         if not self.path:
-            return f"the result of {self.of}"
+            return f"{_RESULT_OF}{self.of}"
         if self.path.endswith("*"):
             holder = f"{self.of}.{self.path}".removesuffix(".*")
-            return f"a key of {holder}"
+            return f"{_KEY_OF}{holder}"
         return f"{self.of}.{self.path}"
 
 
 WORDS: Final = ValuePlace()
 """The user's words."""
+
+
+def argument_sentence(sources: Sequence[tuple[str, str]], tools: Sequence[ToolName]) -> str:
+    """Where the arguments of a tool come from, in words.
+
+    Such as "Pass the `frame` that get_bike returned to check_warranty as `frame`.", or "For refund, take `order_id`
+    (one of `orders`) from the result of find_user, and `reason` from the user's words.".
+
+    Args:
+        sources: Tool and argument, as "check_warranty.frame", each with a `ValuePlace` as text.
+        tools: All that they name: a name may have dots.
+    """
+    tool = sources[0][0].rpartition(".")[0]
+    taken: defaultdict[str, list[str]] = defaultdict(list)
+    for argument, place in sources:
+        name = argument.rpartition(".")[2]
+        giver, path = _read_place(place, tools)
+        if len(sources) == 1:
+            value = f"{_value_in_words(path)} that {giver} returned" if giver and path else place
+            return f"Pass {value} to {tool} as `{name}`."
+        what = f"`{name}`"
+        if path and path != name:
+            where = _value_in_words(path).removeprefix("the ").removeprefix(f"{what} ")
+            what += f" ({where})"
+        taken[f"the result of {giver}" if giver else place].append(what)
+    *first, last = [f"{' and '.join(names)} from {place}" for place, names in taken.items()]
+    listed = f"{', '.join(first)}, and {last}" if first else last
+    return f"For {tool}, take {listed}."
+
+
+def _read_place(place: str, tools: Sequence[ToolName]) -> tuple[ToolName, str]:
+    """The tool and the path of a `ValuePlace` as text, of a key with "*" at the end; "" and "" for the user's words."""
+    bare = place.removeprefix(_KEY_OF).removeprefix(_RESULT_OF)
+    tool = max((name for name in tools if bare == name or bare.startswith(f"{name}.")), key=len, default="")
+    path = bare[len(tool) + 1 :] if tool else ""
+    if place.startswith(_KEY_OF):
+        path = f"{path}.*".removeprefix(".")
+    return tool, path
+
+
+def _value_in_words(path: str) -> str:
+    """Such as "the `id`", "one of `orders`", "the `id` of one of `items`", "a key of `cards`"."""
+    if path.endswith("*"):
+        holder = path.removesuffix("*").removesuffix(".")
+        return f"a key of `{holder}`" if holder else "a key"
+    holder, _, member = path.replace(".*.", "[].").rpartition("[].")
+    if member.endswith("[]"):
+        value = f"one of `{member.removesuffix('[]')}`"
+    else:
+        value = f"the `{member}`"
+    return f"{value} of one of `{holder}`" if holder else value
 
 
 def comparable(value: JSON) -> str:

@@ -90,7 +90,7 @@ def _of_arguments(tool: ToolName, learned: ToolArguments, where: Conditions) -> 
 
 
 def _call_text(tool: ToolName, origins: Mapping[str, ValuePlace]) -> str:
-    """Such as "process_return(order_id ← get_order.order_id, reason ← the user's words)"."""
+    """Such as "process_return(order_id ← get_order.order_id, reason ← the user's words)"; people read its sentence."""
     return f"{tool}({', '.join(f'{name} ← {place}' for name, place in origins.items())})"
 
 

@@ -241,7 +241,8 @@ class Moment:
     def _line(self, lesson: Principle | Experience) -> LessonLine:
         runs = lesson.run_ids
         if is_content(lesson):
-            text = lesson.sentence
+            # A prompt quotes it as a JSON string, in which backticks are escaped.
+            text = lesson.sentence.replace("`", "'")
             if lesson.evidence:
                 text += f" ({lesson.evidence})"
             return LessonLine(text, "", (lesson.id,), runs, sure=1.0)

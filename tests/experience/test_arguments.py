@@ -2,7 +2,17 @@ from __future__ import annotations
 
 import json
 
-from hepm.experience.arguments import WORDS, KnownValues, comparable, learn_arguments, leaves_of, replay
+import pytest
+
+from hepm.experience.arguments import (
+    WORDS,
+    KnownValues,
+    argument_sentence,
+    comparable,
+    learn_arguments,
+    leaves_of,
+    replay,
+)
 from hepm.experience.content import content_of
 from hepm.types import JSON, Outcome, ToolCall, Trajectory, Turn
 
@@ -68,10 +78,30 @@ def test_a_place_holds_what_results_said_before_a_call_and_nothing_of_its_own_tu
 
 
 def test_a_sentence_names_what_most_calls_took_from_one_place() -> None:
-    (text,) = [one.text for one in content_of([run_of(n) for n in range(12)], "shop") if "return_item" in one.text]
-    assert text == (
+    (lesson,) = [one for one in content_of([run_of(n) for n in range(12)], "shop") if "return_item" in one.text]
+    assert lesson.sentence == (
+        "For return_item, take `order_id` (one of `orders`) from the result of find_user, `item_id` (of one of "
+        "`items`) from the result of get_order, and `reason` from the user's words."
+    )
+    # The words that its id was made of before it was a sentence.
+    assert lesson.text == (
         "return_item(order_id ← find_user.orders[], item_id ← get_order.items[].item_id, reason ← the user's words)"
     )
+
+
+@pytest.mark.parametrize(
+    ("place", "sentence"),
+    [
+        ("shop.get.frame", "Pass the `frame` that shop.get returned to shop.check as `frame`."),
+        ("the result of shop.get", "Pass the result of shop.get to shop.check as `frame`."),
+        ("a key of shop.get.frames", "Pass a key of `frames` that shop.get returned to shop.check as `frame`."),
+        ("a key of shop.get", "Pass a key that shop.get returned to shop.check as `frame`."),
+    ],
+)
+def test_one_argument_is_said_with_the_tool_that_returned_it_whatever_dots_its_name_has(
+    place: str, sentence: str
+) -> None:
+    assert argument_sentence([("shop.check.frame", place)], ("shop.check", "shop.get")) == sentence
 
 
 def test_failed_runs_teach_no_arguments() -> None:
