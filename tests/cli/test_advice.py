@@ -48,17 +48,9 @@ def test_a_line_says_what_is_so_and_ends_with_a_command_that_mends_it_when_it_is
     assert quick("doctor", "--advice", "--store", store).out == "nothing that is known keeps memory from helping\n"
 
 
-def test_the_store_of_the_environment_is_not_repeated_in_commands(store: Path) -> None:
-    said = quick("doctor", "--advice", env={"HEPM_STORE": str(store)})
-    assert said.out.rstrip().endswith("hepm label --by exit-code --namespace default")
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [
-        (["--repair"], "--advice compares and repairs nothing"),
-        (["--namespace", "none"], "nothing is stored in 'none'"),
-    ],
+    [(["--repair"], "--advice compares and repairs nothing"), (["--namespace", "none"], "nothing is stored in 'none'")],
 )
 def test_a_mistake_is_said_in_a_sentence(store: Path, arguments: list[str], words: str) -> None:
     said = quick("doctor", "--advice", "--store", store, *arguments)

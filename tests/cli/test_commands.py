@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -145,16 +144,6 @@ def test_stats_as_json_count_each_namespace(store: Path, log: Path) -> None:
     assert set(quick("stats", "--store", store, "--json", "-n", "other").json["namespaces"]) == {"other"}
 
 
-def test_no_heading_and_no_number_of_the_stats_is_cut(store: Path, log: Path) -> None:
-    namespace = "a-namespace-with-a-name-that-fills-most-of-the-line-of-a-terminal-by-itself"
-    quick("ingest", log, "--store", store, "--namespace", namespace)
-    for columns in ("0", "40", "wide"):
-        out = quick("stats", "--store", store, env={"COLUMNS": columns} if columns else {}).out
-        for word in ("namespace", "runs", "success", "failure", "unlabelled", "tools", "edges", "states", "24", "12"):
-            assert word in out.split(), columns
-        assert "…" not in out
-
-
 # Out, and back
 
 
@@ -240,14 +229,6 @@ def test_a_page_is_written_that_names_the_tools(store: Path, tmp_path: Path) -> 
     assert "return_items" in page.read_text("utf-8")
     assert "12 of 24 runs succeeded (50 %)" in page.read_text("utf-8")
     one_sentence(quick("view", page, "--store", store, "--tool", "no_such_tool"))
-
-
-def test_a_page_names_the_runs_behind_its_edges(store: Path, tmp_path: Path) -> None:
-    page = tmp_path / "graph.html"
-    assert quick("view", page, "--store", store).code == 0
-    [data] = re.findall(r'<script type="application/json" id="data">(.*)</script>', page.read_text("utf-8"))
-    drawn = json.loads(data)
-    assert all(edge["runs"] for edge in drawn["edges"] if edge["support"])
 
 
 def test_the_tables_of_an_evaluation_take_no_name_for_markup(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -47,15 +46,6 @@ def test_a_compressed_export_to_a_full_disk_leaves_no_half_file_behind(store: Pa
         one_sentence(quick("export", out, "--store", store))
     assert out.read_bytes() == b"the last export"
     assert [path.name for path in tmp_path.glob("out*")] == [out.name]
-
-
-def test_an_export_into_a_pipe_is_compressed_too(store: Path, tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe.jsonl.gz"
-    os.mkfifo(pipe)
-    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
-        assert quick("export", pipe, "--store", store).code == 0
-        told, _ = reader.communicate(timeout=60)
-    assert gzip.decompress(told).decode() == quick("export", "--store", store).out
 
 
 def test_lessons_alone_make_a_store_that_stays(store: Path, tmp_path: Path) -> None:

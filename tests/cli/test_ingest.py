@@ -34,15 +34,6 @@ def test_a_file_that_is_not_there_is_no_record(tmp_path: Path) -> None:
     assert alone.err == "1 input could not be used:\n  nothere.json: there is no such file or folder\n"
 
 
-def test_many_runs_are_told_in_the_plural(tmp_path: Path) -> None:
-    runs = [chat(str(n), (), task="t", success=None) for n in range(3)]
-    log = write(tmp_path / "runs.jsonl", runs)
-    out = quick("ingest", log, "--store", tmp_path / "s.hepm").out
-    assert out.startswith("3 runs stored, 0 known before")
-    assert "\n3 of them without a tool call: " in out
-    assert "\n3 of them without an outcome, counting for nothing yet: " in out
-
-
 def test_the_reward_of_a_success_is_chosen_kept_by_the_store_and_changed_with_a_line_that_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -202,9 +202,3 @@ def _read(terminal: int) -> bytes:
         return os.read(terminal, 4_096)
     except OSError:  # the other side is closed
         return b""
-
-
-def test_lessons_come_from_labels_by_rule_as_from_any(store: Path) -> None:
-    quick("label", "--by", "tests", "--store", store)
-    assert found(store, "lesson", "distill", "--kind", "experience")["experience"]["runs"] == 2
-    assert found(store, "stats")["namespaces"]["default"]["experiences"] > 0

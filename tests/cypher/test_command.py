@@ -102,11 +102,9 @@ def test_favourites_are_an_archive_with_every_question(tmp_path: Path) -> None:
     [
         (["strongest_next_tools"], "needs tool: give it with --param tool=…", 1),
         (["strongest_next_tools", "-p", "tol=x"], "has no parameter 'tol': it has namespace, tool, limit = 10", 1),
-        (["strongest_next_tool"], "did you mean strongest_next_tools?", 1),
         (["MATCH (t:Tool) SET t.calls = 0"], "read-only", 1),
         (["MATCH (t:Tool) RETURN toInteger(t.calls)"], "Its Cypher is a dialect (docs/use/cypher.md)", 1),
         (["RETURN $x AS x"], "--param x=…", 1),
-        (["environments", "-p", "limit"], "is not of the form k=v", 2),
         (["environments", "--namespace", "shp"], "nothing is stored in 'shp'", 2),
         ([], "name a question", 2),
     ],

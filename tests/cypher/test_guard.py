@@ -25,24 +25,16 @@ def ask(driver: neo4j.Driver, neo4j_server: Neo4jServer) -> Any:
 
 WRITES = [
     "CREATE (n:Probe {name: 'x'})",
-    "MATCH (t:Tool) SET t.calls = 0",
     "MATCH (n:Probe) DETACH DELETE n",
-    "MERGE (n:Probe) RETURN n",
     "CALL { CREATE (n:Probe) RETURN n } RETURN n",
-    "UNWIND [1] AS x CALL { CREATE (:Probe) } IN TRANSACTIONS RETURN x",
     "LOAD CSV FROM 'file:///etc/passwd' AS line RETURN line",
     "CREATE INDEX probe FOR (n:Probe) ON (n.name)",
     "ALTER CURRENT USER SET PASSWORD FROM 'a' TO 'bbbbbbbb'",
     "SHOW USERS",
-    "SHOW TRANSACTIONS",
-    "SHOW SETTINGS",
-    "TERMINATE TRANSACTIONS 'neo4j-transaction-1'",
     "CALL db.createLabel('Probe')",
     "CALL dbms.listConfig()",
-    "CALL tx.setMetaData({a: 1})",
     "RETURN apoc.version() AS v",
     "RETURN '\\u0027 AS a, apoc.load.json(1) //' AS x",
-    "PROFILE CREATE (n:Probe)",
     "EXPLAIN RETURN 1",
     "RETURN 1; CREATE (n:Probe)",
     "",
@@ -61,12 +53,8 @@ def test_what_does_more_than_read_is_refused_and_does_nothing(ask: Any) -> None:
 READS = [
     "CALL db.labels() YIELD label RETURN label",
     "CALL db.schema.visualization()",
-    "CALL db.schema.nodeTypeProperties()",
-    "SHOW INDEXES YIELD name RETURN name",
     "CYPHER 5 MATCH (t:Tool) RETURN count(t)",
     "CALL { MATCH (t:Tool) RETURN t LIMIT 1 } RETURN t.name",
-    "MATCH (t:Tool) RETURN t {.name} LIMIT 1",
-    "RETURN date('2026-11-21') AS day, point({x: 1, y: 2}) AS place",
     "RETURN vector.similarity.cosine([1.0, 0.0], [1.0, 0.0]) AS s",
     "WITH 'CREATE (n) SET x' AS text /* DELETE */ RETURN text",
     "RETURN 1 AS x;",
@@ -128,24 +116,15 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Projection]:
         ("CREATE (n:Tool {pk: 9})", "CREATE is no query that reads"),
         ("MATCH (t:Tool) SET t.calls = 0", "read-only"),
         ("COPY (MATCH (t:Tool) RETURN t.name) TO '{folder}/stolen.csv'", "COPY is no query that reads"),
-        ("LOAD FROM '/etc/passwd' (file_format='csv', delim=':') RETURN *", "LOAD is no query that reads"),
         ("MATCH (t:Tool) LOAD FROM '/etc/passwd' (file_format='csv', delim=':') RETURN *", "LOAD reads files"),
         ("MATCH (t:Tool) /* ' */ load /* ' */ from '/etc/passwd' (file_format='csv') RETURN *", "LOAD reads files"),
-        ("MATCH (t:Tool) WHERE t.calls > 1e0LOAD FROM '/etc/passwd' (file_format='csv') RETURN *", "LOAD reads files"),
         ("MATCH (t:Tool) WHERE t.calls > .5LOAD FROM '/etc/passwd' (file_format='csv') RETURN *", "LOAD reads files"),
-        ("RETURN 1 AS a UNION ALL LOAD FROM '/etc/passwd' RETURN 1 AS a", "LOAD reads files"),
-        ("INSTALL json", "INSTALL is no query"),
         ("CALL timeout=0", "may CALL show_functions, show_tables, table_info alone"),
-        ("CALL project_graph('G', ['Tool'], ['NEXT'])", "alone"),
-        ("RETURN 1; RETURN 2", "one query at a time"),
-        ("EXPLAIN MATCH (t) RETURN t", "EXPLAIN comes from hepm"),
         ("", "the text is empty"),
         ("RETURN 'open", "a quotation mark that is not closed"),
         ("RETURN $unknown", "--param unknown=…"),
         ("MATCH (t:Tool)", "cannot answer that: Parser exception.*hepm neo4j start"),
-        ("MATCH (t:Thing) RETURN t", "Table Thing does not exist"),
         ("RETURN toFloat(1)", "function TOFLOAT does not exist"),
-        ("MATCH (t:Tool) RETURN 1 AS a, 2 AS a", "a"),
     ],
 )
 def test_the_embedded_engine_only_reads_the_graph_and_says_in_a_sentence_what_it_cannot(
@@ -170,18 +149,7 @@ def test_the_words_of_other_statements_may_stand_in_texts_and_names(text: str, c
     assert copy.ask(text, {"namespace": "not used"}).rows == ((3,),)
 
 
-ODD = [
-    "'",
-    '"',
-    "`",
-    "\\",
-    "x' OR '1'='1",
-    "}) DETACH DELETE t //",
-    "$namespace",
-    "line\nend\r\n",
-    "\u2028",
-    "x" * 9_999,
-]
+ODD = ["'", "\\", "x' OR '1'='1", "}) DETACH DELETE t //", "line\nend\r\n", "\u2028"]
 
 
 def test_a_value_is_only_ever_a_value(copy: Projection, ask: Any) -> None:

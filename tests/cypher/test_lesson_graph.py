@@ -19,7 +19,7 @@ from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.sqlite.projection import open_copy
 from hepm.graph.store import Store
 from tests.cypher.engines import EXTRA_LABELS, LESSON, as_set, clear_server, fresh
-from tests.cypher.remembered import DO_NOT_RETURN, GO_ON, LOOK_TWICE, RETURN, learn, shop
+from tests.cypher.remembered import GO_ON, RETURN, learn, shop
 from tests.neo4j_server import Neo4jServer
 from tests.runs import Shelf
 
@@ -66,9 +66,9 @@ def settle(**outcomes: bool) -> History:
 
 HISTORIES: dict[str, list[History]] = {
     "as learned": [],
-    "learned twice": [learn],
+
     "retired and revived": [change(retire={GO_ON.id: "pruned", RETURN.id: "pruned"}), change(revive=[RETURN.id])],
-    "lessons deleted": [change(drop=[LOOK_TWICE.id, DO_NOT_RETURN.id])],
+
     "a run with words of its own forgotten": [forget("r1")],
     "runs forgotten one by one": [forget(run) for run in ("r6", "r5", "r2", "r3")],
     "a user forgotten": [forget_user("ann")],
@@ -95,10 +95,7 @@ def stores(neo4j_server: Neo4jServer, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(scope="module")
 def lived(
-    request: pytest.FixtureRequest,
-    stores: tuple[SQLiteStore, Store],
-    driver: neo4j.Driver,
-    neo4j_server: Neo4jServer,
+    request: pytest.FixtureRequest, stores: tuple[SQLiteStore, Store], driver: neo4j.Driver, neo4j_server: Neo4jServer
 ) -> Iterator[tuple[Projection, Mapping[str, str]]]:
     """The copy, after each history has happened to a namespace of both stores."""
     file, _ = stores

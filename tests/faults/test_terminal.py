@@ -12,8 +12,6 @@ import pytest
 from tests.faults.command import HEPM, one_sentence, quick
 from tests.faults.logs import lines, records, run
 
-COMMANDS = ("demo", "ingest", "suggest", "stats", "eval", "view", "export", "import", "forget", "doctor", "reembed")
-
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
@@ -26,18 +24,6 @@ def store(tmp_path: Path) -> Path:
 def test_the_module_runs_like_the_script() -> None:
     done = subprocess.run([sys.executable, "-m", "hepm", "--version"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout[:5]) == (0, "hepm "), done.stderr
-
-
-def test_a_wrong_option_is_a_misuse() -> None:
-    for command in COMMANDS:
-        answer = quick(command, "--no-such-option")
-        assert answer.code == 2, command
-        one_sentence(answer)
-
-
-def test_a_value_that_means_nothing_is_refused(store: Path) -> None:
-    for option in (["--policy", "none such"], ["-k", "0"]):
-        one_sentence(quick("suggest", *option, "--after", "look", "--store", store))
 
 
 def test_a_target_that_cannot_be_written_is_told(store: Path) -> None:

@@ -47,14 +47,6 @@ def test_once_a_damaged_run_is_forgotten_a_rebuild_makes_the_counts_right(store:
     assert {row[2] for row in store.edges(namespace=NS)} == {2}
 
 
-def test_a_damaged_run_is_found_by_its_id_and_its_user(store: Store) -> None:
-    runs = Shelf(*(trajectory(name, "look", user="ann") for name in GOALS))
-    damaged(store, runs)
-    for user, gone in (("bob", []), ("ann", ["torn run"])):
-        selection = Selection(trajectory="torn run", user=user)
-        assert store.forget(selection, namespace=NS, replay=runs.replay) == gone
-
-
 def test_a_rebuild_names_the_run_that_cannot_be_read_and_changes_nothing(store: Store) -> None:
     runs = shelf()
     damaged(store, runs)
@@ -62,16 +54,6 @@ def test_a_rebuild_names_the_run_that_cannot_be_read_and_changes_nothing(store: 
     with pytest.raises(StoreDamagedError, match=r"the run 'torn run' cannot be read .* --trajectory 'torn run'"):
         store.rebuild(namespace=NS, replay=runs.replay)
     assert (store.edges(namespace=NS), list(store.iter_states(namespace=NS)), store.header.revision) == before
-
-
-def test_the_shortest_run_is_forgotten_though_the_next_one_of_its_task_is_damaged(
-    make_store: Callable[..., Store],
-) -> None:
-    store = make_store(counting="shortest")
-    runs = Shelf(trajectory("first", "buy", task="t"), trajectory("torn run", "look", "buy", task="t"))
-    damaged(store, runs)
-    assert store.forget(Selection(trajectory="first"), namespace=NS, replay=runs.replay) == ["first"]
-    assert [name for name, _, counted in store.iter_records(namespace=NS) if counted] == ["torn run"]
 
 
 @pytest.mark.above_stores

@@ -80,10 +80,7 @@ HONEST = [*seen("0" * 100, model="m"), *seen("0" * 100, model="n")]
         ([*seen("11"), *seen("11", model="n")], True),
         ([*seen("11"), *seen("11", day=1)], True),
         (seen("1111"), False),
-        (seen("1" * 40), False),
         ([*seen("1" * 9, labelled=False), *seen("1" * 9, labelled=False, model="n")], False),
-        ([*seen("11", labelled=False), *seen("11", model="n")], True),
-        ([*seen("1" * 9, labelled=False), *seen("11"), *seen("11", model="n")], True),  # these two are enough
     ],
 )
 def test_a_tool_is_broken_by_labelled_runs_of_more_than_one_model_or_day(

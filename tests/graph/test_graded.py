@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hepm import Memory, Outcome, ToolCall, Trajectory
+from hepm import Memory, Outcome, Trajectory
 from hepm.errors import InputError
 from hepm.graph.store import Store
 from hepm.graph.transaction import Transaction
@@ -49,19 +49,6 @@ def test_a_reward_from_the_threshold_on_is_a_success_where_no_label_was_given(me
     assert (edge.support, edge.failures, edge.unlabelled) == (6, 1, 1)
     assert "book" not in {way.tool for way in memory.suggest(state="please help").warnings}
     assert memory.examine() == []
-
-
-@pytest.mark.above_stores
-def test_a_run_of_a_partial_reward_teaches_a_golden_lesson_that_says_that_it_succeeded(memory: Memory) -> None:
-    memory.ingest([graded("good", 0.76, "book"), graded("bad", 0.5, "cancel"), graded("said", 0.9, "x", success=False)])
-    memory.experiences.distill()
-    lessons = {
-        row.properties["zone"]: row.properties["outcome"]
-        for row in (one.row for one in memory.lessons.list("experience"))
-    }
-    assert lessons["golden"].startswith("It succeeded, with reward 0.76")
-    assert lessons["preference"].startswith("It failed")
-    assert len(memory.lessons.list("experience")) == 3
 
 
 def test_another_threshold_counts_every_run_again_in_all_namespaces(memory: Memory, store: Store) -> None:
@@ -126,26 +113,3 @@ def test_a_store_keeps_its_threshold_and_one_that_is_named_replaces_it(tmp_path:
     with Memory.open(file, success_from=0.5) as memory:
         assert counts(memory) == (9, 2, 1)
         assert memory.examine() == []
-
-
-@pytest.mark.above_stores
-def test_a_given_failure_that_comes_later_replaces_the_reading_of_a_reward(memory: Memory) -> None:
-    memory.ingest(graded("r", 0.76, "book"))
-    assert counts(memory) == (1, 0, 0)
-    memory.ingest(graded("r", 0.76, "book", success=False))
-    assert counts(memory) == (0, 1, 0)
-    memory.label("r", reward=0.9)
-    assert counts(memory) == (1, 0, 0)
-    assert memory.examine() == []
-
-
-@pytest.mark.above_stores
-def test_no_run_ends_after_it_arrived(memory: Memory) -> None:
-    call = ToolCall("pay", error=True)
-    late = replace(graded("late", 1.0, "pay"), ended_at=4_102_444_800.0)
-    memory.ingest(replace(late, turns=(*late.turns[:1], replace(late.turns[1], calls=(call,)))))
-    stored = memory.run("late")
-    assert stored is not None
-    assert stored.ended_at is not None
-    assert stored.ended_at < 4_000_000_000
-    assert memory.examine() == []

@@ -52,14 +52,6 @@ def test_a_given_label_wins_over_a_rule_whichever_comes_first(memory: Memory) ->
 
 
 @pytest.mark.above_stores
-def test_a_given_label_that_agrees_with_a_rule_takes_its_place(memory: Memory) -> None:
-    memory.ingest(run(success=True, by="tests"))
-    assert memory.ingest(run(success=True)).stored == 1
-    assert memory.labels.derived("tests") == []
-    assert memory.ingest(run(success=True)).duplicates == 1
-
-
-@pytest.mark.above_stores
 def test_a_label_given_by_hand_that_agrees_with_a_rule_counts_once_and_with_its_reward(memory: Memory) -> None:
     memory.ingest(run(success=True, by="tests"))
     memory.label("r", success=True, reward=1.0)

@@ -80,14 +80,6 @@ def test_the_memory_of_an_examination_does_not_grow_with_the_runs(tmp_path: Path
     assert peaks[1] < 1.3 * peaks[0]
 
 
-def test_progress_starts_at_zero_and_ends_at_the_total(tmp_path: Path) -> None:
-    with fill(tmp_path, 10, 5) as memory:
-        seen: list[tuple[int, int]] = []
-        memory.examine(on_progress=lambda done, total: seen.append((done, total)))
-        total = memory.totals().trajectories
-    assert (seen[0], seen[-1]) == ((0, total), (total, total))
-
-
 @pytest.mark.parametrize(
     ("damage", "named"),
     [
@@ -96,7 +88,6 @@ def test_progress_starts_at_zero_and_ends_at_the_total(tmp_path: Path) -> None:
             "1 state differs",
         ),
         ("UPDATE state SET count = count + 1 WHERE summary IS NULL", "states differ"),
-        ("UPDATE state SET seen = seen - 9 WHERE id = (SELECT max(id) FROM state)", "seen"),
     ],
 )
 def test_of_a_move_with_many_states_the_texts_of_the_latest_and_the_counts_of_all_are_compared(

@@ -16,15 +16,13 @@ from hypothesis import strategies as st
 
 from hepm import Memory, Tool, from_messages
 from hepm.embed import HashingEmbedder
-from hepm.errors import EmbedderMismatchError, InputError
+from hepm.errors import InputError
 from hepm.experience.conditions import Conditions
 from hepm.experience.lessons import Experience, Notes, Principle
 from hepm.graph.examination import differences
 from hepm.graph.lessons.rows import OUTDATED, PENDING, Answer, LessonRow, Parent, Source, Triple, Uses
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.rows import Selection
-from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.store import Store
 from hepm.ingest.copying import copy_store
 from hepm.ingest.formats.hepm import parse_run
@@ -195,12 +193,6 @@ def test_only_what_a_later_revision_touched_is_listed_as_newer(filled: Store) ->
     filled.lessons.show("run", [other.id], namespace=NS)
     assert filled.header.revision == revision + 1
     assert [one.row.id for one in filled.lessons.list(namespace=NS, newer_than=revision)] == [other.id]
-
-
-def test_vectors_of_another_embedder_are_refused_and_nothing_is_stored(filled: Store) -> None:
-    with pytest.raises(EmbedderMismatchError):
-        filled.lessons.change(LessonChange(put=[experience("ask").row()]), {}, namespace=NS, embedder="another")
-    assert names(filled) == []
 
 
 def test_a_change_of_embedder_takes_the_vectors_of_lessons_away_until_they_are_put_again(filled: Store) -> None:
@@ -456,25 +448,6 @@ def test_an_export_read_into_another_store_makes_an_equal_one(
         assert mine == theirs
     assert list(target.export(namespace=namespace)) == list(source.export(namespace=namespace))
     assert target.examine(namespace=namespace) == []
-
-
-def test_a_rebuild_mends_uses_that_went_wrong(filled: Store) -> None:
-    row = replace(experience("ask").row(), prior=Uses(2, 1, 1))
-    put(filled, row)
-    filled.lessons.show("won", [row.id], namespace=NS)
-    spoil(filled)
-    assert uses(filled, row) != Uses(3, 2, 2)
-    filled.rebuild(namespace=NS, replay=RUNS.replay)
-    assert uses(filled, row) == Uses(3, 2, 2)
-
-
-def spoil(store: Store) -> None:
-    if isinstance(store, SQLiteStore):
-        with store._connections.writing() as db:
-            db.execute("UPDATE lesson SET uses = 99")
-    else:
-        assert isinstance(store, Neo4jStore)
-        store._connection.write(lambda tx: tx.run("MATCH (l:Lesson) SET l.uses = 99").consume())
 
 
 def test_lessons_from_a_run_that_the_store_never_held_are_forgotten_by_its_name(filled: Store) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from hepm.embed import HashingEmbedder
 from hepm.experience.lessons import Experience, Principle
-from hepm.graph.lessons.rows import LessonRow, StoredLesson, Uses
+from hepm.graph.lessons.rows import LessonRow, StoredLesson
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.mirror.lesson_mirror import LessonMirror
 from hepm.graph.sqlite import SQLiteStore
@@ -69,20 +69,6 @@ def test_a_mirror_that_followed_every_change_answers_as_one_that_reads_afresh(st
         assert [cosine for _, cosine in mine] == pytest.approx([cosine for _, cosine in theirs], abs=1e-5)
 
 
-def test_lessons_that_come_one_by_one_to_many_are_found_as_by_one_that_reads_afresh(store: SQLiteStore) -> None:
-    put(store, *(f"{TEXTS[number % 4]} of kind {number}" for number in range(300)))
-    followed = LessonMirror(store, NS)
-    for number in range(10):
-        put(store, f"zebra number {number} needs a stable")
-        followed.follow(store.header)
-        assert len(found(followed, "zebra stable", limit=400)) == 301 + number
-    store.lessons.change(LessonChange(retire={row("zebra number 3 needs a stable").id: "pruned"}), {}, namespace=NS)
-    followed.follow(store.header)
-    expected = {f"zebra number {number} needs a stable" for number in range(10) if number != 3}
-    assert set(found(followed, "zebra stable", limit=9)) == expected
-    assert set(found(LessonMirror(store, NS), "zebra stable", limit=9)) == expected
-
-
 def test_a_word_that_all_lessons_hold_decides_nothing_and_a_rare_one_does(store: SQLiteStore) -> None:
     put(store, *(f"order order order order {word}" for word in ("refund", "exchange", "cancel")), "flight order")
     assert found(LessonMirror(store, NS), "order flight")[0] == "flight order"
@@ -116,34 +102,6 @@ def test_other_kinds_and_lessons_without_a_vector_are_passed_over(store: SQLiteS
     mirror.follow(store.header)
     assert found(mirror, "no vector yet") == ["no vector yet"]
     assert mirror.search(EMBEDDER.embed(["no vector yet"])[0], "experience", limit=1) == []
-
-
-def test_uses_follow_what_another_process_wrote(store: SQLiteStore) -> None:
-    put(store, "ask")
-    mirror = LessonMirror(store, NS)
-    other = SQLiteStore(store.path)
-    other.lessons.show("run", [row("ask").id], namespace=NS)
-    other.lessons.report_outcomes({"run": True}, namespace=NS)
-    other.close()
-    mirror.follow(store.header)
-    (stored,) = mirror.all("principle")
-    assert stored.uses == Uses(1, 1, 1)
-
-
-def test_what_is_worked_out_of_lessons_is_new_again_before_it_is_asked_for(store: SQLiteStore) -> None:
-    mirror = LessonMirror(store, NS)
-    made: list[int] = []
-
-    def count(lessons: Collection[StoredLesson]) -> int:
-        made.append(len(lessons))
-        return len(lessons)
-
-    assert mirror.cached(count, "principle") == 0
-    put(store, *TEXTS)
-    mirror.follow(store.header)
-    assert made == [0, 4]
-    assert mirror.cached(count, "principle") == 4
-    assert made == [0, 4]
 
 
 def test_what_is_worked_out_of_lessons_is_not_made_again_for_their_uses_nor_as_other_kinds_come(

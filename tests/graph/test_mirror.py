@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -16,10 +14,8 @@ import pytest
 
 from hepm import Memory
 from hepm.errors import InputError, StoreError
-from hepm.graph.mirror.mirror import switching_often
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.sqlite.connection import load_statements
-from hepm.policy import Floors, Hybrid
 from tests.runs import trajectory
 
 _READS = ("latest_runs", "marks", "edges", "states_after", "states_at", "runs_after", "changes_since")
@@ -152,19 +148,6 @@ def test_an_ingest_into_a_large_memory_does_not_wait_until_all_calls_are_read_ag
     assert "sing" in [found.tool for found in mine]
 
 
-def test_a_thread_reads_all_calls_again_that_an_ingest_left(store: Interrupted, large: Memory, tmp_path: Path):
-    with Memory.open(tmp_path / "runs.hepm", poll_s=0.0, speak="weighed") as asked:
-        assert asked.suggest("look", state="please help")
-        asked.ingest([trajectory(f"new {number}", "look", "sing") for number in range(50)])
-        deadline = time.monotonic() + 60
-        unlikely_too = Hybrid(floors=Floors(chance=0, further=0))
-        while "sing" not in [
-            found.tool for found in asked.suggest("look", state="please help", k=9, policy=unlikely_too)
-        ]:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-
-
 def test_threads_that_ask_for_ever_new_weights_stop_no_ingest(memory: Memory):
     tools = [f"tool {number}" for number in range(200)]
     memory.ingest([trajectory(f"run {number}", tool, "done") for number, tool in enumerate(tools)])
@@ -218,15 +201,6 @@ def test_a_closed_memory_says_that_it_is_closed(memory: Memory, tmp_path: Path, 
         assert next_tools(other, "look") == {"buy": 1}
     with pytest.raises(StoreError, match="this memory is closed"):
         next_tools(other, "look")
-
-
-def test_threads_take_turns_sooner_only_while_work_goes_on_in_the_background():
-    before = sys.getswitchinterval()
-    with ThreadPoolExecutor(4) as threads, switching_often():
-        for _ in range(8):
-            threads.submit(switching_often()(time.sleep), 0.001)
-        assert sys.getswitchinterval() < before
-    assert sys.getswitchinterval() == before
 
 
 def test_what_came_since_a_row_is_read_by_an_index(tmp_path: Path):

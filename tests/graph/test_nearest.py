@@ -1,6 +1,5 @@
 import threading
 from collections.abc import Callable
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -56,26 +55,6 @@ def test_the_best_state_of_each_tool_is_the_one_found_by_hand(made, targets: Tar
     found = block_of(vectors, targets).best(query)
     assert [one.target for one in found] == sorted({target for several in targets for target in several})
     assert dict(found) == pytest.approx(by_hand(vectors, targets, query), abs=1e-6)
-
-
-@given(targets=several_targets, cuts=st.lists(st.integers(0, 40), max_size=6), query_seed=st.integers(0, 50))
-def test_states_added_in_any_pieces_give_the_same_answers(targets: Targets, cuts: list[int], query_seed: int):
-    vectors = sparse(len(targets))
-    whole = block_of(vectors, targets)
-    pieces = StateBlock()
-    edges = sorted({0, len(targets), *(min(cut, len(targets)) for cut in cuts)})
-    for start, stop in pairwise(edges):
-        pieces.extend(vectors[start:stop], targets[start:stop])
-    query = sparse(1, seed=query_seed)[0]
-    assert np.allclose(pieces.similarities(query), whole.similarities(query), atol=1e-6)
-    found, expected = pieces.best(query), whole.best(query)
-    assert [one.target for one in found] == [one.target for one in expected]
-    assert np.allclose([one.cosine for one in found], [one.cosine for one in expected], atol=1e-6)
-
-
-@pytest.fixture
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nearest, "_CHUNK_ROWS", 8)
 
 
 @pytest.fixture
@@ -173,11 +152,7 @@ def best_by_hand(found: list[Nearest], most: int, among: set[int] | None) -> lis
 
 @pytest.mark.usefixtures("shared_chunks")
 @pytest.mark.parametrize("count", [60, 900])
-@given(
-    most=st.integers(1, 12),
-    among=st.none() | st.sets(st.integers(0, 12), max_size=6),
-    seed=st.integers(0, 30),
-)
+@given(most=st.integers(1, 12), among=st.none() | st.sets(st.integers(0, 12), max_size=6), seed=st.integers(0, 30))
 def test_the_best_few_tools_are_those_that_all_answers_hold(count: int, most: int, among: set[int] | None, seed: int):
     block = block_of(sparse(count, 64, seed), [[(i * 7) % 10, i % 4] if i % 3 else [] for i in range(count)])
     query = sparse(1, 64, seed=seed + 1)[0]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hepm import START, Outcome, Tool, Trajectory
+from hepm import START, Tool, Trajectory
 from hepm.embed import HashingEmbedder
 from hepm.errors import InputError
 from hepm.graph.rows import Added, Selection
@@ -21,7 +21,7 @@ from hepm.graph.weights import INVERSE_STEPS_UNIT
 from hepm.ingest.formats.hepm import parse_run, write_run
 from hepm.ingest.pipeline import replay_with
 from hepm.ingest.prepare import exclude
-from hepm.types import Evidence, ToolCall, Turn
+from hepm.types import ToolCall, Turn
 from tests.neo4j_server import ON_SERVER
 from tests.runs import Shelf, trajectory
 
@@ -169,23 +169,6 @@ def test_evidence_tells_each_wording_once_and_none_of_states_over_the_bound(make
     assert [text.splitlines()[0] for text in found.summaries] == ["U: gamma", "U: beta"]
 
 
-@pytest.mark.parametrize("what", [Selection(trajectory="r1"), Selection(task="t1"), Selection(user="ann")])
-def test_forgetting_leaves_what_a_store_that_never_saw_the_runs_holds(
-    make_two_stores: MakeStore, what: Selection
-) -> None:
-    runs = (
-        trajectory("r1", "a", "b", task="t1", user="ann"),
-        trajectory("r2", "a", "b", "c", task="t2", user="bob"),
-        trajectory("r3", "a", task="t2", user="bob", success=False),
-    )
-    full, rest = make_two_stores("full"), make_two_stores("rest")
-    shelf = Shelf(*runs)
-    add(full, shelf)
-    add(rest, shelf, ["r2", "r3"])
-    assert full.forget(what, namespace=NS, replay=shelf.replay) == ["r1"]
-    assert everything(full) == everything(rest)
-
-
 def test_forgetting_without_saying_what_is_refused(store: Store) -> None:
     with pytest.raises(InputError, match="nothing is selected"):
         store.forget(Selection(), namespace=NS, replay=Shelf().replay)
@@ -206,37 +189,10 @@ def test_of_a_tasks_successes_the_shortest_alone_counts_when_asked(make_two_stor
     assert ("b", "c") in {(row[0], row[1]) for row in store.edges(namespace=NS)}
 
 
-def test_correcting_a_label_under_shortest_counts_as_if_it_had_been_known(make_two_stores: MakeStore) -> None:
-    short, long = trajectory("short", "a", "c", task="t"), trajectory("long", "a", "b", "c", task="t")
-    corrected, known = make_two_stores("corrected", counting="shortest"), make_two_stores("known", counting="shortest")
-    add(corrected, Shelf(short, long))
-    failed = replace(short, outcome=Outcome(0.0, False))
-    add(corrected, Shelf(failed, long), ["short"])
-    add(known, Shelf(failed, long))
-    assert everything(corrected) == everything(known)
-    set_aside = replace(long, outcome=Outcome(0.0, False))
-    for store in (corrected, known):
-        add(store, Shelf(short, set_aside))
-    assert everything(corrected) == everything(known)
-    assert {row[2] for row in known.edges(namespace=NS)} == {0, 1}
-
-
 def test_a_store_does_not_change_which_runs_count_behind_ones_back(make_store: MakeStore) -> None:
     make_store(counting="all")
     with pytest.raises(InputError, match="counts 'all' runs"):
         make_store(counting="shortest")
-
-
-def test_a_namespace_never_sees_another(store: Store) -> None:
-    add(store, Shelf(trajectory("r", "a", "b", task="t", user="u")), namespace="theirs")
-    shelf = Shelf()
-    assert everything(store, "ours") == ([], [], [], [])
-    assert store.totals(namespace="ours").trajectories == 0
-    assert store.forget(Selection(task="t"), namespace="ours", replay=shelf.replay) == []
-    assert store.find_known(["r"], namespace="ours") == {}
-    assert store.evidence([(START, "a")], namespace="ours", runs=9, summaries=9) == [Evidence()]
-    assert store.runs_after(0, namespace="ours") == []
-    assert store.namespaces() == ["theirs"]
 
 
 def test_evidence_comes_edge_by_edge_in_the_order_asked(store: Store) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import lzma
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from hepm.ingest.formats.bfcl import parse_call
 from hepm.ingest.records import RecordError
 from hepm.types import JSON, Tool
-from tests.ingest.samples import BFCL_QUESTION, read_one, read_reason, write, write_bfcl
+from tests.ingest.samples import BFCL_QUESTION, read_reason, write
 
 
 def test_questions_without_their_answers_are_rejected_as_a_file(tmp_path: Path):
@@ -34,11 +33,3 @@ def test_calls_are_parsed_and_never_run(text: str, name: str, arguments: dict[st
 def test_what_is_no_call_is_refused(text: object):
     with pytest.raises(RecordError):
         parse_call(text, {"ls": Tool("ls")})
-
-
-def test_the_answers_are_found_when_compressed(tmp_path: Path):
-    path = write_bfcl(tmp_path)
-    answer = tmp_path / "possible_answer" / path.name
-    (answer.parent / (answer.name + ".xz")).write_bytes(lzma.compress(answer.read_bytes()))
-    answer.unlink()
-    assert read_one(path).task == "5"

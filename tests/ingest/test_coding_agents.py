@@ -73,12 +73,8 @@ REFUSED = "The user doesn't want to proceed with this tool use. The tool use was
     ("text", "more"),
     [
         (REFUSED, {"toolDenialKind": "user-rejected"}),
-        ("no", {"toolDenialKind": "permission-rule"}),
-        ("no", {"toolUseResult": "User rejected tool use"}),
         ("half of the output", {"toolUseResult": {"stdout": "half", "interrupted": True}}),
-        ("[Request interrupted by user for tool use]", {}),
         ("Permission to use Bash with command make deploy has been denied.", {}),
-        ("Claude requested permissions to use Bash, but you haven't granted it yet.", {}),
         ("<tool_use_error>PreToolUse:Bash hook error: [guard.py]: not on Fridays</tool_use_error>", {}),
         ("<tool_use_error>Cancelled: parallel tool call Bash(ls) errored</tool_use_error>", {}),
     ],
@@ -251,10 +247,8 @@ def shell(id: str, output: str | None = None) -> list[dict[str, Any]]:
     "records",
     [
         shell("a", "exec command rejected by user"),
-        shell("a", "aborted by user after 3.1s"),
         shell("a", '{"output": "exec command rejected by user", "metadata": {"exit_code": 1}}'),
         [*shell("a"), event("exec_command_end", call_id="a", exit_code=-1, status="declined"), shell("a", "no")[1]],
-        [*shell("a"), event("patch_apply_end", call_id="a", success=False, status="declined"), shell("a", "no")[1]],
         [*shell("a"), event("turn_aborted", reason="interrupted")],
     ],
 )

@@ -10,7 +10,6 @@ import pytest
 from hepm import Memory, Outcome, Tool
 from hepm.errors import StoreUnavailableError
 from hepm.graph.sqlite import SQLiteStore
-from hepm.ingest.prepare import IngestOptions
 from tests.runs import trajectory
 
 TOLD = [Tool("look", "looks, with password=hunter22", {"type": "object"})]
@@ -33,13 +32,6 @@ def test_a_run_that_comes_twice_in_one_batch_is_counted_once(tmp_path: Path) -> 
         report = memory.ingest([*runs, *runs])
     assert (report.read, report.stored, report.duplicates) == (6, 3, 3)
     assert (report.without_calls, report.unlabelled) == (1, 1)
-
-
-def test_runs_that_are_not_trusted_are_counted_once_though_they_come_twice(tmp_path: Path) -> None:
-    runs = [trajectory("one", "look"), trajectory("two", "look")]
-    with Memory.open(tmp_path) as memory:
-        report = memory.ingest([*runs, *runs], options=IngestOptions(trusted=lambda run: run.id != "two"))
-    assert (report.stored, report.distrusted, report.unlabelled) == (2, 1, 0)
 
 
 @pytest.mark.parametrize("order", [[None, True], [True, None], [None, True, None]])

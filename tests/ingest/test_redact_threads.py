@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -34,19 +33,6 @@ def test_a_secret_is_taken_out_though_another_thread_fills_the_memory_between_lo
     redactor = Redactor(hook=while_it_is_looked_at)
     run = Trajectory("r", (Turn("user", f"my key is {SECRET}"), Turn("user", "meanwhile")))
     assert SECRET not in redactor(run).turns[0].text
-
-
-def test_threads_that_share_options_store_no_secret(tmp_path: Path) -> None:
-    options = IngestOptions(Redactor(hook=str), vectors=False)
-
-    def ingest(number: int) -> str:
-        runs = (trajectory(f"{number}-{i}", f"tool{i}", goal=f"{number} {i}: {SECRET}{i % 7}") for i in range(200))
-        with Memory.open(tmp_path / f"{number}.hepm") as memory:
-            memory.ingest(runs, options=options)
-            return "".join(memory.export())
-
-    with ThreadPoolExecutor(4) as pool:
-        assert all(SECRET not in told for told in pool.map(ingest, range(4)))
 
 
 def test_no_text_of_a_user_is_kept_in_memory_once_its_run_is_stored(tmp_path: Path) -> None:

@@ -10,39 +10,24 @@ from hepm.ingest.transitions import transitions
 
 REFUSED = [
     "The user doesn't want to proceed with this tool use. The tool use was rejected.",
-    "The user doesn't want to take this action right now. STOP what you are doing and wait.",
     "[Request interrupted by user for tool use]",
-    "Permission to use Write has been denied because Claude Code is running in don't ask mode.",
     "Claude requested permissions to write to /w/a.py, but you haven't granted it yet.",
     "PreToolUse:Bash hook error: [guard.sh]: not on Fridays",
     "Error: exec command rejected by user",
-    "patch rejected by user",
-    "aborted by user after 3.1s",
-    "aborted",
     "user rejected MCP tool call",
     "[Operation Cancelled] Reason: User did not allow tool call",
-    "The user rejected permission to use this specific tool call.",
     "User rejected the tool call for `refund` with id call_1",
     "The tool call was denied.",
-    "Tool execution was not approved.",
-    "Tool call denied by user",
-    "The user denied this operation.",
     "The user has declined to run this tool.",
 ]
 RAN = [
     "",
-    "3 passed",
     "bash: /w/deploy: Permission denied",
-    "403 Forbidden: permission to view this page is needed",
     "The order was cancelled by the user.",
     "User rejected the offer of 5 EUR",
-    "the user cancelled the subscription",
-    "status: refused",
     "aborted 3 of 5 transactions",
-    "Tool shed: 5 in stock",
     "grep: notes.md: The user doesn't want to proceed with this tool use.",
     "Operation timed out",
-    "command not found: make",
 ]
 
 

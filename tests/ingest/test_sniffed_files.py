@@ -53,15 +53,6 @@ def archives(tmp_path: Path) -> dict[str, bytes]:
     } | {f".tar{suffix}": compress(tar) for suffix, compress in COMPRESS.items()}
 
 
-def test_an_archive_from_a_redirected_file_is_unpacked(archives: dict[str, bytes], tmp_path: Path) -> None:
-    for kind, content in archives.items():
-        store = tmp_path / f"{kind}.hepm"
-        answer = quick("ingest", "-", "--store", store, "--json", stdin=content)
-        assert (answer.code, answer.json["stored"], answer.json["rejected"]) == (0, 2, []), (kind, answer.err)
-        exported = map(json.loads, quick("export", "--store", store).out.splitlines())
-        assert sorted(run["source"] for run in exported) == ["<stdin>!runs/a.json", "<stdin>!runs/b.json"]
-
-
 def test_an_archive_is_unpacked_whatever_its_name(archives: dict[str, bytes], tmp_path: Path) -> None:
     for name in ("noext", "runs.bin", "runs.json"):
         path = tmp_path / name
@@ -112,15 +103,6 @@ def test_what_comes_before_the_damage_of_a_small_compressed_file_is_read(tmp_pat
     assert len(runs) <= 2
     if suffix == ".gz":  # the others give whole blocks alone
         assert [run.id for run in runs] == ["run 1", "run 2"]
-
-
-def test_a_damaged_archive_on_stdin_gives_what_comes_before_the_damage(
-    archives: dict[str, bytes], tmp_path: Path
-) -> None:
-    tar = archives[".tar (ustar)"]
-    cut = tar[: tar.index(b"runs/b.json") + 600]
-    answer = quick("ingest", "-", "--store", tmp_path / "store.hepm", "--json", stdin=cut)
-    assert (answer.code, answer.json["stored"], len(answer.json["rejected"])) == (0, 1, 1)
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="memory is told in /proc")

@@ -45,15 +45,3 @@ def test_a_run_whose_names_hold_half_a_surrogate_pair_is_rejected_alone_with_a_s
 def test_half_a_surrogate_pair_in_a_name_is_refused_with_a_sentence(memory: Memory, ask) -> None:
     with pytest.raises(InputError, match="half of a surrogate pair"):
         ask(memory, "team \ud800")
-
-
-def test_names_that_are_equal_once_normalised_are_one_tool(memory: Memory) -> None:
-    memory.ingest([trajectory("one", COMPOSED, "buy"), trajectory("two", DECOMPOSED, "buy")])
-    memory.ingest([], tools=[Tool(DECOMPOSED, "coffee")])
-    (tool,) = [row for row in memory.tools.list() if row.name != "buy"]
-    assert (tool.name, tool.calls, tool.description) == (COMPOSED, 2, "coffee")
-    for spelling in (COMPOSED, DECOMPOSED):
-        (suggestion,) = memory.suggest(spelling, tools=["buy"])
-        assert suggestion.support == 2
-        (first,) = memory.suggest(tools=[spelling], k=1)
-        assert first.tool == COMPOSED

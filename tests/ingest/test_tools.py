@@ -18,15 +18,7 @@ MCP = {"name": "weather", "description": "Tells it.", "inputSchema": SCHEMA}
 
 
 @pytest.mark.parametrize(
-    "content",
-    [
-        [CHAT],
-        [RESPONSES],
-        [MCP],
-        {"tools": [MCP]},
-        {"jsonrpc": "2.0", "id": 1, "result": {"tools": [MCP]}},
-        {"tools": [CHAT]},
-    ],
+    "content", [[CHAT], [RESPONSES], [MCP], {"tools": [MCP]}, {"jsonrpc": "2.0", "id": 1, "result": {"tools": [MCP]}}]
 )
 def test_the_usual_forms_say_the_same(tmp_path: Path, content: Any):
     path = tmp_path / "tools.json"

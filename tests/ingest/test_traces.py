@@ -56,11 +56,9 @@ def test_an_agent_that_is_called_as_a_tool_is_a_run_of_its_own(tmp_path: Path):
     ("about", "options", "outcome"),
     [
         ({"success": True}, {}, (None, True)),
-        ({"reward": 0.5}, {}, (0.5, None)),
         ({"quality": 0.5}, {"reward_key": "quality"}, (0.5, None)),
         ({"annotation.name": "relevance", "annotation.score": 0.8}, {}, (None, None)),
         ({"annotation.name": "solved", "annotation.label": "fail"}, {}, (None, False)),
-        ({"annotation.name": "topic", "annotation.label": "refunds"}, {}, (None, None)),
     ],
 )
 def test_evaluations_are_outcomes_only_where_they_say_so(tmp_path: Path, about: Any, options: Any, outcome: Any):

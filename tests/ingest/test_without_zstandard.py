@@ -42,10 +42,3 @@ def test_one_zstandard_file_keeps_no_other_file_of_a_folder_out(folder: Path, tm
     answer = quick("ingest", folder, "--store", tmp_path / "store.hepm", "--json")
     assert said(answer) == (0, 2, [SENTENCE])
     assert list(answer.reasons()) == ["b.json.zst"]
-
-
-@pytest.mark.usefixtures("base_install")
-def test_zstandard_on_stdin_is_told(folder: Path, tmp_path: Path) -> None:
-    packed = (folder / "b.json.zst").read_bytes()
-    answer = quick("ingest", "-", folder / "a.json", "--store", tmp_path / "s.hepm", "--json", stdin=packed)
-    assert said(answer) == (0, 1, [SENTENCE])

@@ -62,12 +62,10 @@ def test_a_restart_denies_nothing_again_at_the_same_place(memory: Memory) -> Non
     ("way", "denied"),
     [
         (FailedWay("a", 19, 20, instead="b", worked=9, tried=10), True),
-        (FailedWay("a", 3, 3, instead="b", worked=3, tried=3), True),
         (FailedWay("a", 2, 2, instead="b", worked=9, tried=9), False),
         (FailedWay("a", 15, 20, instead="b", worked=20, tried=20), False),
         (FailedWay("a", 20, 20, instead="b", worked=15, tried=20), False),
         (FailedWay("a", 20, 20), False),
-        (FailedWay("a", 20, 20, before=0.1), False),
         (FailedWay("a", 20, 20, refused=True), False),
     ],
 )
@@ -139,8 +137,7 @@ def test_without_the_option_nothing_is_denied_and_a_session_may_choose_itself(me
 
 
 @pytest.mark.parametrize(
-    "before",
-    ["", "PreToolUse:mcp__desk__close_ticket hook error: ", "Execution stopped by PreToolUse hook: "],
+    "before", ["", "PreToolUse:mcp__desk__close_ticket hook error: ", "Execution stopped by PreToolUse hook: "]
 )
 def test_the_echo_of_a_denial_is_no_refusal_by_users_in_whatever_a_client_wraps_it(
     memory: Memory, before: str, tmp_path: Path
@@ -199,10 +196,3 @@ def test_a_call_that_fails_a_third_time_with_the_same_arguments_gets_another_tex
     for error in (False, True):
         session.record("close_ticket", {"parcel": 7}, "no such account", error=error)
         assert "this run" not in session.hint()
-
-
-def test_a_control_hears_nothing_of_a_repeated_failure(memory: Memory) -> None:
-    session = looked_up(memory, holdout=0.999999)
-    for _ in range(3):
-        session.record("refund", {}, "no such account", error=True)
-    assert session.hint() == ""

@@ -9,12 +9,10 @@ import pytest
 
 from hepm import Memory, ToolCall, Trajectory, Turn, from_messages
 from hepm.graph.delta import ADVISED, HINTED, RunRecord, hints_to, steps_in
-from hepm.ingest.formats.hepm import parse_run, write_run
 from hepm.ingest.transitions import transitions
 from hepm.memory.record import HintedCalls
 from hepm.types import Outcome
 from tests.memory.test_session import asked, called
-from tests.runs import trajectory
 
 WISH = "Refund parcel 7, the glass is broken"
 
@@ -117,13 +115,6 @@ def test_of_parallel_calls_only_the_named_ones_are_marked_and_all_know_of_the_hi
     first, second = ADVISED, ADVISED | HINTED
     found = flags(Trajectory("r", (turn, Turn("assistant", "", (ToolCall("b"),))), Outcome(success=True)))
     assert [one & (ADVISED | HINTED) for one in found] == [first, second, first, 0]
-
-
-def test_a_mark_survives_the_record_of_a_run() -> None:
-    turn = Turn("assistant", "", (ToolCall("a"),), hinted=("a", "b"))
-    run = Trajectory("r", (turn,))
-    assert parse_run(write_run(run)) == run
-    assert '"hinted"' not in write_run(trajectory("r", "a"))
 
 
 def test_a_mark_follows_a_tool_to_its_own_name(memory: Memory) -> None:

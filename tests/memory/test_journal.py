@@ -135,16 +135,6 @@ def kept_run(memory: Memory, id: str) -> Trajectory | None:
     return memory.run(id)
 
 
-def test_a_line_that_a_crash_tore_loses_its_own_turn_alone(crashed: Path, memory: Memory) -> None:
-    (file,) = kept(crashed)
-    lines = file.read_bytes()
-    file.write_bytes(lines[: len(lines) - 20])
-    session = memory.sessions.resume("parcel-7")
-    assert session is not None
-    session.finish(success=False)
-    assert calls(memory.run("parcel-7")) == [("get_order", None)]
-
-
 def test_turns_recorded_after_a_torn_line_are_kept(crashed: Path, memory: Memory) -> None:
     (file,) = kept(crashed)
     lines = file.read_bytes()

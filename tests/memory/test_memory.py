@@ -118,18 +118,6 @@ def test_an_impossible_question_is_refused(memory: Memory, options: dict[str, ob
         memory.suggest(**options)  # type: ignore[arg-type]
 
 
-def test_the_mirror_after_many_small_writes_equals_one_that_is_read_afresh(tmp_path: Path) -> None:
-    with Memory.open(tmp_path, speak="weighed") as memory:
-        memory.suggest("look", state="x")
-        for i in range(12):
-            memory.ingest([trajectory(f"r{i}", "look", "buy" if i % 3 else "leave", goal=f"goal number {'x' * i}")])
-        memory.forget(trajectory="r4")
-        with Memory.open(tmp_path, speak="weighed") as fresh:
-            for policy in ("procedural", "episodic", "hybrid"):
-                one, other = (m.suggest("look", state="goal xx", policy=policy) for m in (memory, fresh))
-                assert [(s.tool, round(s.score, 5)) for s in one] == [(s.tool, round(s.score, 5)) for s in other]
-
-
 def test_a_memory_follows_another_process_to_its_new_embedder_and_never_drops_its_vectors(tmp_path: Path) -> None:
     with Memory.open(tmp_path, speak="weighed") as first, Memory.open(tmp_path, speak="weighed") as second:
         first.ingest([trajectory("r1", "look", "buy")])

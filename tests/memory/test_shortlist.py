@@ -210,13 +210,7 @@ def test_the_bound_on_misses_holds_at_every_look() -> None:
 
 @pytest.mark.parametrize(
     ("tools", "said"),
-    [
-        ("find, get", "give a list"),
-        ({"name": "x"}, "give a list"),
-        (None, "give a list"),
-        ([{"name": ""}], "neither a name nor a tool"),
-        ([7], "tools holds 7"),
-    ],
+    [("find, get", "give a list"), ([{"name": ""}], "neither a name nor a tool"), ([7], "tools holds 7")],
 )
 def test_what_is_no_tool_is_refused_with_a_sentence(memory: Memory, tools: Any, said: str) -> None:
     with pytest.raises(InputError, match=said):

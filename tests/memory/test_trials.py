@@ -89,13 +89,6 @@ def test_a_control_is_told_nothing_and_recorded_and_a_session_with_memory_is_tol
         assert memory.sessions.uplift().controls == 1
 
 
-def test_a_control_is_warned_of_nothing_and_draws_no_level(file: Path) -> None:  # noqa: F811
-    with Memory.open(file, holdout=0.5) as memory, memory.session(id=id_in(memory, CONTROL)) as session:
-        session.hint(asked("get_order", wish=WISH))
-        assert session.level == ""
-        assert session.trial == Trial(CONTROL, 0.5)
-
-
 def test_what_a_user_stated_is_told_to_controls(file: Path) -> None:  # noqa: F811
     with Memory.open(file, holdout=0.5) as memory:
         memory.preferences.edit("ann", "short answers")

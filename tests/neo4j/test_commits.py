@@ -7,15 +7,13 @@ import itertools
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
-from hepm.graph.neo4j.connection import BYTES, parts
-from hepm.graph.neo4j.store import Neo4jTransaction
+from hepm import Memory
+from hepm.graph.neo4j.connection import parts
 from tests.neo4j.conftest import Relay
 from tests.neo4j.test_faults import TOOLS, some_runs
 from tests.neo4j_server import Neo4jServer, emptied
@@ -126,24 +124,3 @@ def test_statements_are_cut_by_rows_and_by_bytes_and_lose_no_row(rows: list[byte
     assert all(1 <= len(part) <= size for part in found)
     assert all(len(part) == 1 or sum(map(len, part)) <= most for part in found)
     assert all(len(a) == size or sum(map(len, a)) + len(b[0]) > most for a, b in itertools.pairwise(found))
-
-
-@pytest.mark.soak
-def test_runs_of_many_megabytes_are_sent_in_messages_of_a_few(
-    server: Neo4jServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sent: list[int] = []
-    send = Neo4jTransaction.send
-
-    def noted(self: Neo4jTransaction, name: str, /, **values: Any) -> object:
-        if name == "add_runs":
-            sent.append(sum(len(row["record"]) for row in values["rows"]))
-        return send(self, name, **values)
-
-    monkeypatch.setattr(Neo4jTransaction, "send", noted)
-    calls = tuple(ToolCall("look", result=f"{i} " + "found nothing " * 200) for i in range(400))
-    big = [Trajectory(f"big-{i}", (Turn("assistant", "", calls),), Outcome(1.0, True)) for i in range(20)]
-    with Memory.open(server.uri, auth=(server.username, server.password)) as memory:
-        assert memory.ingest(big).stored == 20
-        assert memory.examine() == []
-    assert sum(sent) > BYTES > max(sent)

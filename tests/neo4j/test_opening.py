@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -61,23 +60,6 @@ def test_a_server_that_accepts_and_never_answers_is_told_in_time() -> None:
         address = f"bolt://127.0.0.1:{silent.getsockname()[1]}"
         with before_long(), pytest.raises(StoreUnavailableError, match="no answer"):
             Connection(Login(address, password=SECRET))
-
-
-def test_something_else_on_the_port_is_told_in_time() -> None:
-    with closing(socket.create_server(("127.0.0.1", 0))) as other:
-        other.settimeout(120)
-
-        def answer() -> None:
-            connection, _ = other.accept()
-            with connection:
-                connection.recv(100)
-                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-
-        thread = threading.Thread(target=answer)
-        thread.start()
-        with before_long(), pytest.raises(StoreError, match="no answer"):
-            Connection(Login(f"bolt://127.0.0.1:{other.getsockname()[1]}", password=SECRET))
-        thread.join()
 
 
 def test_a_name_that_leads_nowhere_is_told() -> None:

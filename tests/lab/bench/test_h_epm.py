@@ -164,8 +164,7 @@ def test_the_summary_tool_alone_is_offered_without_a_hint(memory: KnownMemory) -
 
 
 def test_arms_with_summaries_learn_from_three_rollouts_that_the_summary_tool_made(
-    loopback: Loopback,
-    tmp_path: Path,
+    loopback: Loopback, tmp_path: Path
 ) -> None:
     loopback.script = clerk
     options = ("--arms", "off,explicit,no-state", "--rollouts", "3", *TWO_TASKS, "--json")
@@ -198,10 +197,7 @@ def role_of(request: Request) -> str:
 
 @pytest.mark.parametrize(("arm", "questions"), [("explicit", 3), ("implicit", 0)])
 def test_online_h_epm_asks_and_hints_as_the_paper_does_and_a_judge_labels_each_run(
-    arm: str,
-    questions: int,
-    loopback: Loopback,
-    tmp_path: Path,
+    arm: str, questions: int, loopback: Loopback, tmp_path: Path
 ) -> None:
     def judged(request: Request) -> Reply:
         if request.path.endswith("embeddings"):
@@ -238,16 +234,6 @@ def test_online_h_epm_asks_and_hints_as_the_paper_does_and_a_judge_labels_each_r
     assert "holds runs with another embedder" in " ".join(other.err.split())
 
 
-def test_the_least_similar_state_is_recalled_all_the_same(memory: KnownMemory) -> None:
-    often = [trajectory(f"w{number}", "a", "b", task=f"w{number}") for number in range(4)]
-    memory.learn([*often, summarised("s", "a", "c", summaries={1: "A parcel is lost."})], distill=False)
-    for arm in ("k1", "no-weight", "no-adapt"):
-        replies = ["Quarterly revenue grew.", ["a"], "Quarterly revenue grew.", "Done."]
-        if arm != "no-adapt":
-            replies = ["No", ["a"], "Yes", "Quarterly revenue grew.", "Done."]
-        assert hinted(memory, arm, replies)[1] == "Suggested next tools: c", arm
-
-
 def test_the_cost_of_a_dry_run_is_that_of_its_tokens(loopback: Loopback, tmp_path: Path) -> None:
     planned = report(bench(tmp_path, loopback.url, "--tasks", "2", "--dry-run", "--prices", "2,8", "--json"))
     # Most tokens are sent, and some answered, which cost more.
@@ -260,10 +246,7 @@ def test_the_entropy_of_two_equal_tokens_is_ln_2_and_of_a_sure_one_is_0() -> Non
     assert entropy_of((math.log(0.5),)) == pytest.approx(0.693, abs=5e-4)  # the rest counts as one more token
 
 
-def test_entropies_are_taken_at_the_summary_and_at_the_answers_around_it(
-    loopback: Loopback,
-    tmp_path: Path,
-) -> None:
+def test_entropies_are_taken_at_the_summary_and_at_the_answers_around_it(loopback: Loopback, tmp_path: Path) -> None:
     def sure(request: Request) -> Reply:
         reply = clerk(request)
         shares = {"get_parcel": (0.5, 0.5), SUMMARY_TOOL: (0.75, 0.25)}
@@ -333,10 +316,7 @@ def test_gnn4plan_asks_for_a_plan_and_suggests_the_tools_of_its_steps(loopback: 
 
 @pytest.mark.parametrize(("arm", "most"), [("reasoningbank", 1), ("agentevolver", 3)])
 def test_a_model_digests_each_run_once_and_what_is_nearest_is_shown(
-    arm: str,
-    most: int,
-    loopback: Loopback,
-    tmp_path: Path,
+    arm: str, most: int, loopback: Loopback, tmp_path: Path
 ) -> None:
     asked: list[str] = []
 

@@ -52,13 +52,9 @@ class Bench:
 
 
 BENCHES = {
-    "arms": Bench((SILENT, "--arms", "off,hybrid", "--tasks", "*-Ada,l*-Ben")),
     "users who speak": Bench((TALKING, "--arms", "off,hybrid", "--tasks", "l*-Ada,l*-Ben")),
     "rounds": Bench((SILENT, "--rounds", "3", "--rollouts", "4", "--tasks", "l*"), learner, learns=True),
-    "users of rules": Bench(("users", "--tasks", "2", "--trials", "2"), both),
     "users of a model": Bench(("users-played", "--tasks", "2", "--trials", "2"), both, env=PLAYED),
-    "four arms": Bench((SILENT, "--arms", "off,hybrid,lessons,explicit")),
-    "reflection": Bench((SILENT, *REFLECTING)),
     "reflection with users who speak": Bench((TALKING, *REFLECTING)),
 }
 
@@ -127,10 +123,7 @@ def sent(played: Loopback) -> Counter[str]:
     ],
 )
 def test_a_killed_bench_goes_on_pays_for_no_recorded_answer_twice_and_finds_the_same(
-    name: str,
-    kills: int,
-    loopback: Loopback,
-    tmp_path: Path,
+    name: str, kills: int, loopback: Loopback, tmp_path: Path
 ) -> None:
     bench, whole, killed = BENCHES[name], tmp_path / "whole", tmp_path / "killed"
     loopback.script = bench.script

@@ -34,18 +34,11 @@ def answering(request: Request) -> Reply:
         ("off,hybrid", ("--learn-from", "judged"), SPLIT),
         ("off", (), TALKING),
         pytest.param("explicit", (), SPLIT, marks=pytest.mark.exhaustive),
-        pytest.param("off,reasoningbank", (), SPLIT, marks=pytest.mark.exhaustive),
-        pytest.param("off,hybrid", ("--learn-from", "online"), SPLIT, marks=pytest.mark.exhaustive),
         pytest.param("off,reflexion", ("--trials", "3"), SPLIT, marks=pytest.mark.exhaustive),
     ],
 )
 def test_a_dry_run_says_within_a_fifth_what_a_model_is_then_asked(
-    loopback: Loopback,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    arms: str,
-    more: tuple[str, ...],
-    env: str,
+    loopback: Loopback, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arms: str, more: tuple[str, ...], env: str
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", loopback.url)
     loopback.script = customer_or_clerk if env == TALKING else answering
@@ -60,9 +53,7 @@ def test_a_dry_run_says_within_a_fifth_what_a_model_is_then_asked(
 
 @pytest.mark.parametrize("arm", [pytest.param("lessons", marks=pytest.mark.exhaustive), "tagged"])
 def test_a_dry_run_of_rounds_counts_what_distilling_comparing_and_evolving_ask(
-    loopback: Loopback,
-    tmp_path: Path,
-    arm: str,
+    loopback: Loopback, tmp_path: Path, arm: str
 ) -> None:
     loopback.script = writer_or_worker
     known = ("--rounds", "3", "--rollouts", "12", "--distiller", "writer", "--memory", str(tmp_path / "m.hepm"))

@@ -88,14 +88,6 @@ def test_each_request_is_the_recorded_conversation_with_at_most_one_hint(
     assert 0 < with_hints < len(clerks.requests)
 
 
-def test_a_point_that_the_endpoint_refuses_is_left_out_and_named(runs: Path, clerks: Loopback, tmp_path: Path) -> None:
-    clerks.script = lambda request: error(400, "bad tools") if "Cleo" in str(request.body) else clerk(request)
-    answer = replay(runs, clerks, tmp_path / "replay", "--arms", "weight")
-    assert "broke off (off/" in " ".join(answer.out.split())
-    assert "bad tools" in " ".join(answer.out.split())
-    assert "left out, not finished: repeat the command." in " ".join(answer.out.split())
-
-
 @pytest.mark.parametrize("cause", ["budget", "endpoint"])
 def test_what_was_answered_before_the_end_is_reported_and_the_command_goes_on(
     runs: Path, clerks: Loopback, tmp_path: Path, cause: str

@@ -95,15 +95,6 @@ def test_an_agent_that_is_told_what_works_settles_every_trouble(desk: Desk):
 
 
 @pytest.mark.parametrize("desk", DESKS)
-def test_an_agent_that_is_warned_of_the_failing_way_takes_the_other_one(desk: Desk):
-    for episode in desk.held_out():
-        works, fails = episode.kind.ways[:2]
-        if len(episode.kind.ways) == 2 and known(episode.kind) and fails.tools[1] in ACTS and works.tools[1] in ACTS:
-            warned = Says(warning(fails.tools[1])).hint
-            assert desk.run(episode, warned, follow=1.0) == (works.tools, True)
-
-
-@pytest.mark.parametrize("desk", DESKS)
 def test_an_agent_that_is_warned_of_all_known_ways_tries_something_else_and_may_find_the_way(desk: Desk):
     dead = next(kind for kind in desk.kinds if not known(kind))
     failing = [way.tools[1] for way in dead.ways if not way.works]

@@ -162,9 +162,7 @@ def test_right_calls_win_every_task_and_idleness_none(name: str) -> None:
 
 @pytest.mark.soak
 def test_a_bench_keeps_and_counts_the_answers_of_the_user_of_tau2(
-    loopback: Loopback,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    loopback: Loopback, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HEPM_USER_MODEL", "user")
     monkeypatch.setenv("OPENAI_BASE_URL", loopback.url)
@@ -186,35 +184,3 @@ def test_a_bench_keeps_and_counts_the_answers_of_the_user_of_tau2(
     assert "asked small and user: 2 calls" in done.err
     assert len(loopback.requests) == 6
     assert done.json["paid_before"] == 1
-
-
-@pytest.mark.soak
-def test_all_tasks_of_telecom_but_those_of_the_benchmark_are_for_learning() -> None:
-    splits: dict[str, set[str]] = {}
-    for name in ("tau2-telecom-solo", "tau2-telecom_full-solo"):
-        environment = find_environment(name)
-        for task in environment.tasks():
-            splits.setdefault(f"{name[5:-5]} {task.split}", set()).add(task.id)
-        environment.close()
-    assert {split: len(ids) for split, ids in splits.items()} == {
-        "telecom train": 74, "telecom test": 40, "telecom_full train": 2_171, "telecom_full test": 114,
-    }  # fmt: skip
-    assert splits["telecom_full test"] == splits["telecom train"] | splits["telecom test"]
-
-
-@pytest.mark.soak
-def test_a_model_plays_the_user_of_tau2(
-    loopback: Loopback,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("HEPM_USER_MODEL", "user")
-    monkeypatch.setenv("HEPM_USER_BASE_URL", loopback.url)
-    loopback.replies = [completion("My phone is broken."), completion("Thanks. ###STOP###")]
-    environment = find_environment("tau2-telecom-user")
-    episode = environment.start(environment.tasks()[0], seed=3)
-    assert episode.answer("") == "My phone is broken."
-    assert "John Smith" in episode.call("get_customer_by_phone", {"phone_number": "555-123-2002"})
-    assert episode.answer("It is well again.") is None
-    assert episode.reward() == 0
-    assert [request.body["seed"] for request in loopback.requests] == [3, 3]
-    environment.close()

@@ -20,16 +20,6 @@ from tests.loopback import Loopback, Reply, Request, completion
 FILES = Path(papers.__file__).parent
 
 
-def first_part(paper: str, folder: Path) -> Path:
-    """A copy of a paper's file that ends behind the first part of its first table."""
-    text = (FILES / f"{paper}.toml").read_text("utf-8")
-    head, *parts = text.split("[[table.part]]")
-    text = f"{head}[[table.part]]{parts[0]}"
-    file = folder / f"{paper}.toml"
-    file.write_text(text, "utf-8")
-    return file
-
-
 def small(played_by: Loopback, folder: Path, paper: str | Path, *options: str) -> Any:
     """The JSON of a small version of a paper's tables, after checking what it announced."""
     played_by.script = played
@@ -56,8 +46,7 @@ def asked(played_by: Loopback) -> Counter[str]:
 
 
 def test_principles_are_written_and_compared_by_a_model_for_each_run_of_evolver_and_paid_for_once(
-    loopback: Loopback,
-    tmp_path: Path,
+    loopback: Loopback, tmp_path: Path
 ) -> None:
     found = small(loopback, tmp_path, "evolver", "--table", "ours")
     library = found["benches"]["our-library"]["rounds"]
@@ -76,23 +65,6 @@ def test_principles_are_written_and_compared_by_a_model_for_each_run_of_evolver_
     again = quick("papers", "evolver", "--table", "ours", "--small", "--trials", "2", *place)
     assert "0.000 / 0.000" in again.out
     assert len(loopback.requests) == roles.total()
-
-
-@pytest.mark.exhaustive
-def test_h_epm_asks_for_a_summary_each_turn_a_played_user_and_a_digest_of_each_run(
-    loopback: Loopback,
-    tmp_path: Path,
-) -> None:
-    file = first_part("h-epm", tmp_path)
-    desk = re.sub('env = ".*"', 'env = "tests.lab.bench.parcels:split_talking"', file.read_text("utf-8"))
-    file.write_text(desk, "utf-8")
-    small(loopback, tmp_path, file, "--table", "1", "--source", "tau-bench=.")
-    roles = asked(loopback)
-    # Reasoning Bank learns from each of its runs: four tasks, whose two trials are equal here.
-    assert roles["digest"] == 4
-    assert roles["user"] > 0
-    asked_for = [request for request in loopback.requests if role_of(request) == "summary"]
-    assert len(asked_for) > roles["digest"]
 
 
 def test_table_6_of_h_epm_learns_online_from_runs_that_a_judge_labels(loopback: Loopback, tmp_path: Path) -> None:
@@ -118,33 +90,14 @@ def test_table_6_of_h_epm_learns_online_from_runs_that_a_judge_labels(loopback: 
     assert roles["question"] == roles["summary"] == TURNS + 1
 
 
-@pytest.mark.parametrize(
-    ("paper", "table"),
-    [
-        ("evolver", "ours"),
-        ("msc", "ours"),
-        pytest.param("prime", "1", marks=pytest.mark.exhaustive),
-        pytest.param("h-epm", "1", marks=pytest.mark.exhaustive),
-    ],
-)
+@pytest.mark.parametrize(("paper", "table"), [("evolver", "ours"), ("msc", "ours")])
 def test_a_budget_that_the_rest_would_go_beyond_ends_after_the_pilot_by_which_a_dry_run_is_right(
-    paper: str,
-    table: str,
-    loopback: Loopback,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    paper: str, table: str, loopback: Loopback, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", loopback.url)
     monkeypatch.setenv("HEPM_USER_MODEL", "customer")
     loopback.script = played
-    file: str | Path = paper
-    if paper in ("prime", "h-epm"):
-        file = first_part(paper, tmp_path)
-        desk = 'env = "tests.lab.bench.parcels:split_talking"'
-        text = file.read_text("utf-8")
-        file.write_text(text if paper == "prime" else re.sub('env = ".*"', desk, text), "utf-8")
-    sources = ("--source", "tau-bench=.") if paper == "h-epm" else ()
-    known = ("papers", str(file), "--table", table, "--small", "--trials", "2", "--model", "small", *sources)
+    known = ("papers", paper, "--table", table, "--small", "--trials", "2", "--model", "small")
     known += ("--folder", str(tmp_path / "papers"))
     stopped = quick(*known, "--budget", "1 calls, 10000000 tokens")
     assert stopped.code == 1
@@ -161,9 +114,7 @@ def test_a_budget_that_the_rest_would_go_beyond_ends_after_the_pilot_by_which_a_
 
 
 def test_before_a_pilot_a_dry_run_takes_sessions_of_users_to_be_as_long_as_published(
-    loopback: Loopback,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    loopback: Loopback, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", loopback.url)
     loopback.script = partial(played, content_after=7)

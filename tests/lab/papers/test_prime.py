@@ -91,8 +91,7 @@ def asked(request: Request) -> Reply:
 
 
 def test_libraries_are_written_by_the_judge_and_chosen_from_by_the_agent_who_is_tested_on_held_out_tasks(
-    loopback: Loopback,
-    tmp_path: Path,
+    loopback: Loopback, tmp_path: Path
 ) -> None:
     loopback.script = asked
     paper = tmp_path / "small.toml"
@@ -162,16 +161,3 @@ def test_the_benches_of_prime_are_set_as_in_its_tables_2_and_3_and_play_userrl_w
     transferred = prime.arms_of(prime.find_tables(["fig-4b"]))
     assert next(iter(transferred)) == "larger-library"
     assert prime.benches["larger-library"]["model"] == "{judge}"
-
-
-def test_a_bench_of_the_judge_is_played_by_the_one_model_where_no_model_is_asked(tmp_path: Path) -> None:
-    paper = tmp_path / "small.toml"
-    paper.write_text(
-        'title = "Small"\n[bench.larger]\nenv = "telepathy"\nmodel = "{judge}"\ntasks = "1"\n'
-        '[[table]]\nname = "1"\ntitle = "Score"\nstate = "model"\nmetrics = ["reward"]\n'
-        '[[table.part]]\nbench = "larger"\nlabel = "TelepathyGym"\nrows = {off = "Raw"}\n'
-    )
-    known = ("papers", paper, "--trials", "1", "--model", "gold", "--folder", tmp_path / "f", "--json")
-    found = quick(*map(str, known))
-    assert found.code == 0, found.err
-    assert found.json["tables"][0]["rows"][0]["ours"] == [1]

@@ -118,10 +118,7 @@ WELL_FORMED = {
 BROKEN = {
     "no JSON": "Be brief; no lists.",
     "words around it": f"Here it is: {json.dumps(PLAIN)}",
-    "a list": json.dumps([PLAIN]),
-    "two objects": json.dumps(PLAIN) + "{}",
     "a field too many": json.dumps(PLAIN | {"more": 1}),
-    "a field missing": json.dumps({"agent_notes": "Be brief."}),
     "too deep": "[" * 100_000,
 }
 
@@ -134,9 +131,7 @@ def graded(server: Loopback, reflection: str) -> tuple[float, str]:
     return reward, server.requests[-1].body["messages"][1]["content"]
 
 
-def test_a_reflection_in_the_papers_form_or_in_that_of_our_question_earns_one_more_than_its_grade(
-    loopback: Loopback,
-):
+def test_a_reflection_in_the_papers_form_or_in_that_of_our_question_earns_one_more_than_its_grade(loopback: Loopback):
     for name, (reflection, notes) in WELL_FORMED.items():
         reward, asked = graded(loopback, reflection)
         assert (name, reward) == (name, 4)

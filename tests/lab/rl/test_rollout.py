@@ -155,13 +155,6 @@ def test_beside_a_summary_other_calls_are_refused():
     assert refused.startswith(f"Error: {SUMMARY_TOOL} is called alone")
 
 
-def test_calls_of_one_message_are_answered_together():
-    shown = heard(ModelReply("", [("show_test_input", "{}"), ("show_test_input", "{}")]))
-    assert len(shown) == 2
-    assert shown[0] == shown[1]
-    assert shown[0].startswith("a = ")
-
-
 def test_an_episode_is_closed_when_the_model_breaks_off():
     closed: list[bool] = []
 

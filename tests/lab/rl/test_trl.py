@@ -107,20 +107,6 @@ def test_each_prompt_comes_once_for_every_rollout_and_half_of_each_group_is_guid
     assert [sum(one.guided for one in group) for group in groups.values()] == [4] * 8
 
 
-def test_evaluation_in_the_trainer_has_no_hints_and_teaches_nothing(folder: Path, memory: Memory):
-    learner = Learner(memory=memory, name="t", environment=ENVIRONMENT.name, success_from=0.0)
-    made = rollouts(memory, learner=learner)
-    trainer = grpo(folder, made, TASKS, steps=1)
-    learned = len(list(memory.runs()))
-    trainer.model.eval()
-    made([TASKS[0]] * 8, trainer)
-    assert not any(span.kind == "hint" for rollout in made.last for span in rollout.spans)
-    assert len(list(memory.runs())) == learned
-    trainer.model.train()
-    made([TASKS[1]] * 8, trainer)
-    assert any(span.kind == "hint" for rollout in made.last for span in rollout.spans)
-
-
 def test_successes_of_a_step_are_in_memory_after_it(folder: Path, memory: Memory):
     learner = Learner(memory=memory, name="t", environment=ENVIRONMENT.name, success_from=0.0)
     before = len(list(memory.runs()))
