@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, overload
@@ -102,6 +102,14 @@ def _to_float(owner: object, name: str, what: str) -> None:
     raise InputError(f"{what} is {value}, not a finite number")
 
 
+def followed(named: Collection[ToolName], called: Iterable[ToolName]) -> bool | None:
+    """Whether an agent that was named tools called one of them next; None if none was named, or it called nothing."""
+    tools = set(called) - {SUMMARY_TOOL}
+    if not named or not tools:
+        return None
+    return not tools.isdisjoint(named)
+
+
 @dataclass(frozen=True, slots=True)
 class Tool:
     """A tool as records describe it; `parameters` is the JSON Schema of its arguments, empty if unknown."""
@@ -191,6 +199,11 @@ class Turn:
     def refused(self) -> tuple[ToolName, ...]:
         """Names of its calls that were refused."""
         return tuple([call.name for call in self.calls if call.refused])
+
+    @property
+    def followed(self) -> bool | None:
+        """Whether it did what hints named (see `followed`)."""
+        return followed(self.hinted, [call.name for call in self.calls])
 
     def __post_init__(self) -> None:
         _to_float(self, "reward", "the reward of a turn")

@@ -23,12 +23,12 @@ from hepm.agents.runs import MOST, LiveRuns, check_own
 from hepm.errors import HepmError, InputError, NotFoundError
 from hepm.experience.experiences import Experiences
 from hepm.experience.lesson_files import named_in
-from hepm.experience.lessons import FAILS_AFTER, Principle
+from hepm.experience.lessons import Principle
 from hepm.experience.matching import SENTENCE_CHARS
 from hepm.experience.notes import lines_of
 from hepm.experience.principles import Principles
 from hepm.experience.recipes import errors_of
-from hepm.graph.lessons.rows import LessonRow, Source
+from hepm.graph.lessons.rows import FAILS_AFTER, LessonRow, Source
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.ingest.records import MAX_LABEL, without_surrogates
 from hepm.ingest.transitions import own_tool

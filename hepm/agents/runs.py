@@ -38,7 +38,7 @@ from hepm.ingest.transitions import own_tool
 from hepm.memory import Memory
 from hepm.memory.labels import given_label
 from hepm.memory.session import Session
-from hepm.types import RECORDED_BY, START, ToolName, Trajectory
+from hepm.types import RECORDED_BY, START, ToolName, Trajectory, followed
 
 _log = logging.getLogger("hepm")
 
@@ -424,10 +424,8 @@ class LiveRuns:
         if shown is None or not called or shown.followed is not None:
             return
         shown.called = called
-        if not shown.tools:
-            return
-        shown.followed = not set(called).isdisjoint(shown.tools)
-        if not shown.usual:
+        shown.followed = followed(shown.tools, called)
+        if shown.followed is not None and not shown.usual:
             self.counts["followed" if shown.followed else "not_followed", run.namespace] += 1
 
     # End

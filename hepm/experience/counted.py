@@ -17,9 +17,9 @@ from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.content import content_by_project
 from hepm.experience.distilling import DistillReport
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, FOLLOWED_BY, Principle, is_content, sources_of
+from hepm.experience.lessons import EXTRACTIVE, Principle, is_content, sources_of
 from hepm.experience.moment import Advice, advice_sentence
-from hepm.graph.lessons.rows import OUTDATED, PENDING, Answer, LessonRow, Source, Triple
+from hepm.graph.lessons.rows import FAILS_AFTER, FOLLOWED_BY, OUTDATED, PENDING, Answer, LessonRow, Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.rows import LAST_ROW
 from hepm.types import DEFAULT_NAMESPACE, SAID, USER, ToolName, Trajectory

@@ -21,9 +21,9 @@ from hepm.experience.comparison import says_nothing
 from hepm.experience.conditions import ALWAYS, Conditions, FactCondition
 from hepm.experience.equal_lessons import EqualLessons, equal_lessons, saying_the_same
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lessons import EXTRACTIVE, HAND, Experience, Principle, next_calls, read_lesson
+from hepm.experience.lessons import EXTRACTIVE, HAND, Experience, Principle, read_lesson
 from hepm.experience.principles import let_down
-from hepm.graph.lessons.rows import PENDING, LessonRow, Parent, StoredLesson
+from hepm.graph.lessons.rows import PENDING, LessonRow, Parent, StoredLesson, next_calls
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.text import CUT, count_of, in_markdown, quoted
 

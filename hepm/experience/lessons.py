@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from hepm.experience.arguments import argument_sentence
 from hepm.experience.conditions import ALWAYS, Conditions
@@ -32,10 +32,6 @@ EXTRACTIVE: Final = "extractive"
 """The distiller that needs no model."""
 HAND: Final = "hand"
 """Who wrote a lesson that a person wrote or edited."""
-
-FOLLOWED_BY: Final = "followed_by"
-FAILS_AFTER: Final = "fails_after"
-"""Predicates of triples about tools: (a, followed_by, b) advises b after a, (b, fails_after, a) warns of it."""
 
 COMES_FROM: Final = "comes_from"
 SOLVED_BY: Final = "solved_by"
@@ -278,23 +274,6 @@ class Notes:
         record = cast("dict[str, Any]", row.properties)
         session = row.sources[0].run if row.sources else ""
         return cls(row.user, row.text, record["version"], record["written_by"], session)
-
-
-class NextCall(NamedTuple):
-    """A call after a tool, which a triple advises or warns of."""
-
-    after: ToolName
-    tool: ToolName
-    advised: bool
-
-
-def next_calls(triples: Iterable[Triple]) -> Iterator[NextCall]:
-    """What triples say about the next tool: (a, followed_by, b) and (b, fails_after, a) are both about b after a."""
-    for subject, predicate, object in triples:
-        if predicate == FOLLOWED_BY:
-            yield NextCall(subject, object, True)
-        elif predicate == FAILS_AFTER:
-            yield NextCall(object, subject, False)
 
 
 def sources_of(runs: Iterable[str]) -> tuple[Source, ...]:

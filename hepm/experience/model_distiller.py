@@ -18,10 +18,10 @@ from hepm.experience.comparison import RunComparison, compare_runs, lesson_of
 from hepm.experience.credit import CreditMethod
 from hepm.experience.distilling import Distilled
 from hepm.experience.lesson_bank import LessonBank, TaskRuns
-from hepm.experience.lessons import CONTENT, Experience, Principle, next_calls
+from hepm.experience.lessons import CONTENT, Experience, Principle
 from hepm.experience.transcript import Move, plain, situation_text
 from hepm.experience.zones import zone_of
-from hepm.graph.lessons.rows import Kind, Source, Triple
+from hepm.graph.lessons.rows import Kind, Source, Triple, next_calls
 from hepm.ingest.fields import is_list, is_object
 from hepm.ingest.transitions import without_hints
 from hepm.llm import Answered, Client, Estimate, Message, Question

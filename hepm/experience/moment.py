@@ -14,8 +14,9 @@ from typing import Final, NamedTuple
 
 from hepm.evidence.decisions import ENDED, known_before
 from hepm.evidence.rules import lower_bound
-from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, is_content, next_calls
+from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, is_content
 from hepm.experience.transcript import listed, plain
+from hepm.graph.lessons.rows import next_calls
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.facts import facts_of_message
 from hepm.llm.usage import estimate_tokens

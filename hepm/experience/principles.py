@@ -17,13 +17,7 @@ from hepm.experience.content import Where
 from hepm.experience.counted import learn_by_counting
 from hepm.experience.distilling import Distiller, DistillReport, Progress, distill_into
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lessons import (
-    COMES_FROM,
-    FAILS_AFTER,
-    FOLLOWED_BY,
-    SOLVED_BY,
-    Principle,
-)
+from hepm.experience.lessons import COMES_FROM, SOLVED_BY, Principle
 from hepm.experience.matching import (
     NEAREST,
     SENTENCE_CHARS,
@@ -35,7 +29,7 @@ from hepm.experience.matching import (
 )
 from hepm.experience.moment import Moment
 from hepm.experience.recipes import Step, tools_of
-from hepm.graph.lessons.rows import Source, StoredLesson, Uses
+from hepm.graph.lessons.rows import FAILS_AFTER, FOLLOWED_BY, Source, StoredLesson, Uses
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.transitions import agent_state

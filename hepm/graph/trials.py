@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from hepm.types import SUMMARY_TOOL, TRIAL, ToolName, Trajectory, Turn
+from hepm.types import SUMMARY_TOOL, TRIAL, ToolName, Trajectory, Turn, followed
 
 CONTROL: Final = "control"  # the arm without memory
 MEMORY: Final = "memory"  # the arm with it
@@ -136,9 +136,8 @@ def _given_hints(turns: Sequence[Turn]) -> list[tuple[float, bool]]:
     """Of each turn of which a hint had named tools: 0 for its chance, and whether it called one of them."""
     hints: list[tuple[float, bool]] = []
     for turn in turns:
-        if turn.hinted and turn.calls:
-            followed = any(call.name in turn.hinted for call in turn.calls)
-            hints.append((0.0, followed))
+        if turn.followed is not None:
+            hints.append((0.0, turn.followed))
     return hints
 
 
@@ -155,7 +154,7 @@ def _withheld_hints(turns: Sequence[Turn], trial: Trial) -> list[tuple[float, bo
         about_turn = [hint for hint in trial.withheld if since <= hint.calls <= made]
         if about_turn:
             latest = about_turn[-1]
-            hints.append((latest.chance, not set(latest.tools).isdisjoint(calls)))
+            hints.append((latest.chance, followed(latest.tools, calls) is True))
         since = made + 1
         made += len(calls)
     return hints
@@ -207,6 +206,6 @@ def trial_session(row: Sequence[Any]) -> TrialSession:
     stored: dict[str, Any] = json.loads(trial)
     kept = {name: stored[name] for name in _KEPT}
     kept["shown"] = tuple(kept["shown"])
-    kept["hints"] = tuple([(chance, bool(followed)) for chance, followed in kept["hints"]])
+    kept["hints"] = tuple([(chance, bool(called)) for chance, called in kept["hints"]])
     label = None if success is None else bool(success)
     return TrialSession(seq, run, arm, label, turns, ended_at, environment, task, level or "", **kept)

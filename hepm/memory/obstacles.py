@@ -28,9 +28,9 @@ LIKE_RUNS: Final = 5
 # From where on something is worth a line; ours.
 _UNLABELLED_READ: Final = 200  # runs without an outcome that are read
 _SHARE_UNLABELLED: Final = 0.05  # of all runs
-_HINTED_TURNS: Final = 30
-_HINTED_RUNS: Final = 5
-_FOLLOWED: Final = 0.1  # share of hinted turns in which the agent called what the hint named
+_HINTED_RUNS: Final = 10
+_FOLLOWED_RUNS: Final = 0.5  # share of these in which the agent called what a hint named at all,
+_FOLLOWED: Final = 0.1  # and of the turns that a hint named tools for
 _FEWEST_LESSONS: Final = 10
 _RULES_TRIED: Final = ("tests", "exit-code")
 _RULE_LABELS: Final = 0.2  # share of the runs read that rules must label for the command to be worth it
@@ -143,22 +143,23 @@ class _Namespace:
         yield self._obstacle("labels", what, mend, f"hepm label {quote(odd[0][0].id)}", len(odd))
 
     def _ignored_hints(self) -> Iterator[Obstacle]:
-        """Hints that agents do not follow, nor name by chance what they do."""
-        ignored = Counter[ToolName]()
-        turns = followed = runs = 0
-        for run in self._latest:
-            of_run, followed_here = hints_of(run)
-            turns += of_run
-            followed += followed_here
-            runs += of_run > 0
-            ignored.update(_before_ignored(run))
-        if turns < _HINTED_TURNS or runs < _HINTED_RUNS or followed >= _FOLLOWED * turns:
+        """Hints that agents mostly do not follow, nor name by chance what they do."""
+        hinted = [hints for hints in map(hints_of, self._latest) if hints]
+        turns, followed = sum(map(len, hinted)), sum(map(sum, hinted))
+        runs, following = len(hinted), sum(map(any, hinted))
+        if runs < _HINTED_RUNS or (following >= _FOLLOWED_RUNS * runs and followed >= _FOLLOWED * turns):
             return
         what = (
-            f"hints named tools before {turns:,} turns of {count_of(runs, 'session')} among {self._among_latest}, and "
-            f"agents called these {f'in {followed:,}' if followed else 'never'}"
+            f"hints named a tool in {count_of(runs, 'session')} among {self._among_latest}; the agent called one of "
+            f"them in {following:,} ({followed:,} of {count_of(turns, 'turn')})"
         )
-        mend = "put the hint where the model reads it, as the last message or at the end of the system prompt; it reads"
+        mend = (
+            "put the hint where the model reads it, as the last message or at the end of the system prompt, and say "
+            "there that it is what earlier runs showed; it reads"
+        )
+        ignored = Counter[ToolName]()
+        for run in self._latest:
+            ignored.update(_before_ignored(run))
         # After the tool where most were ignored; "" is the start of a run.
         ((last, _),) = ignored.most_common(1)
         after = f" --after {quote(last)}" if last else ""
@@ -213,6 +214,6 @@ def _before_ignored(run: Trajectory) -> Iterator[ToolName]:
     for turn in run.turns:
         if not turn.calls or turn.role == "user":
             continue
-        if turn.hinted and not any(call.name in turn.hinted for call in turn.calls):
+        if turn.followed is False:
             yield last
         last = turn.calls[-1].name

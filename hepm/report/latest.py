@@ -51,8 +51,6 @@ def content_taught_by(runs: Iterable[Trajectory]) -> list[Principle]:
     return content_by_project(islice(labelled, MOST_RUNS))
 
 
-def hints_of(run: Trajectory) -> tuple[int, int]:
-    """The turns that a hint named tools for, and those of them that called one."""
-    hinted = [turn for turn in run.turns if turn.hinted and turn.calls]
-    followed = sum(any(call.name in turn.hinted for call in turn.calls) for turn in hinted)
-    return len(hinted), followed
+def hints_of(run: Trajectory) -> list[bool]:
+    """Of each turn that hints named tools for, whether it called one."""
+    return [turn.followed for turn in run.turns if turn.followed is not None]

@@ -82,15 +82,15 @@ def receipts_of(uplift: UpliftReport, sessions: Sequence[TrialSession], latest: 
         if session.ended_at is not None:
             by_week[week_of(session.ended_at)].append(session)
     with_memory = sum(session.arm == MEMORY for session in ended)
-    given = [pair for pair in map(hints_of, latest) if pair[0]]
+    given = [hints for hints in map(hints_of, latest) if hints]
     return MemoryReceipts(
         sentence=uplift.sentence if uplift.sessions or uplift.shadow else "",
         receipt=_receipt(with_memory, uplift.success),
         weeks=tuple(_week(week, by_week[week], uplift.success) for week in sorted(by_week)[-WEEKS:]),
         hinted=len(given),
         read=len(latest),
-        followed=sum(followed for _, followed in given),
-        hints=sum(hints for hints, _ in given),
+        followed=sum(map(sum, given)),
+        hints=sum(map(len, given)),
     )
 
 

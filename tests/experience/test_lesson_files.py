@@ -20,8 +20,8 @@ from hepm.experience.lesson_files import (
     section_of,
     with_section,
 )
-from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, HAND, Notes, Principle, PrincipleKind
-from hepm.graph.lessons.rows import Source, Triple, Uses
+from hepm.experience.lessons import HAND, Notes, Principle, PrincipleKind
+from hepm.graph.lessons.rows import FAILS_AFTER, FOLLOWED_BY, Source, Triple, Uses
 from hepm.graph.lessons.transaction import LessonChange
 from tests.experience.shelves import NS, open_bank, remember
 from tests.runs import trajectory

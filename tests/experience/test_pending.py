@@ -12,10 +12,10 @@ import pytest
 from hepm import Memory
 from hepm.experience.content import Where
 from hepm.experience.lesson_files import approved_in, edit_lesson, lessons_for_file, section_of
-from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Principle
+from hepm.experience.lessons import Principle
 from hepm.experience.moment import Moment
 from hepm.experience.prompt import PromptOptions
-from hepm.graph.lessons.rows import PENDING, LessonRow, Source, Triple
+from hepm.graph.lessons.rows import FAILS_AFTER, FOLLOWED_BY, PENDING, LessonRow, Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.ingest import ReadOptions
 from hepm.report.check import confirmed

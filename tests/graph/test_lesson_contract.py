@@ -247,6 +247,27 @@ def test_an_outcome_counts_once_whenever_and_however_often_it_is_told_and_a_corr
     assert filled.lessons.outcomes(namespace=NS) == {"early": True, "late": True, "never shown": True}
 
 
+def counted(text: str, *triples: Triple, tried: int = 6) -> LessonRow:
+    sources = tuple(Source(run, words=False) for run in ("won", "lost"))
+    return Principle("guiding", text, triples, sources, ("look", "buy"), tried=tried, worked=tried).row()
+
+
+def test_a_counted_lesson_that_its_run_ignored_is_credited_with_nothing(filled: Store) -> None:
+    advice = counted("Call buy.", Triple("look", "followed_by", "buy"))
+    warning = counted("Runs that called drop failed.", Triple("drop", "fails_after", "look"))
+    written = counted("A model says: call buy.", Triple("look", "followed_by", "buy"), tried=0)
+    put(filled, advice, warning, written)
+    for run in ("won", "lost", "later"):
+        filled.lessons.show(run, [advice.id, warning.id, written.id], namespace=NS)
+    later = Shelf(trajectory("later", "look", "drop", success=False))
+    filled.add(later.runs(), {}, namespace=NS, replay=later.replay)
+    for _ in range(2):
+        # "lost" and "later" called drop after look, "won" bought.
+        assert [uses(filled, row) for row in (advice, warning)] == [Uses(3, 1, 1), Uses(3, 1, 1)]
+        assert uses(filled, written) == Uses(3, 3, 1)  # as in EvolveR
+        filled.rebuild(namespace=NS, replay=RUNS.replay, embedder=EMBEDDER)
+
+
 def test_a_corrected_label_of_a_stored_run_corrects_what_was_credited_and_loses_no_lesson(filled: Store) -> None:
     row = experience("ask", "open").row()
     put(filled, row)

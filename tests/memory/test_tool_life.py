@@ -10,9 +10,9 @@ import pytest
 
 from hepm import Memory, Outcome, StateSummary, Tool, ToolCall, Trajectory, Turn
 from hepm.errors import InputError
-from hepm.experience.lessons import FOLLOWED_BY, Principle
+from hepm.experience.lessons import Principle
 from hepm.experience.prompt import PromptOptions
-from hepm.graph.lessons.rows import Source, Triple
+from hepm.graph.lessons.rows import FOLLOWED_BY, Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.ingest.records import ReadOptions
 from hepm.policy import POLICIES

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 from hepm.cypher.model import NODES, OF_EVERY_KIND, PropertyType
 from hepm.graph.rows import Float32Array, as_bool
 from hepm.graph.stored_vectors import from_bytes
-from hepm.types import ToolName
+from hepm.types import ToolName, followed
 
 _log = logging.getLogger("hepm")
 
@@ -65,6 +65,28 @@ class Triple(NamedTuple):
     subject: str
     predicate: str
     object: str
+
+
+FOLLOWED_BY: Final = "followed_by"
+FAILS_AFTER: Final = "fails_after"
+"""Predicates of triples about tools: (a, followed_by, b) advises b after a, (b, fails_after, a) warns of it."""
+
+
+class NextCall(NamedTuple):
+    """A call after a tool, which a triple advises or warns of."""
+
+    after: ToolName
+    tool: ToolName
+    advised: bool
+
+
+def next_calls(triples: Iterable[Triple]) -> Iterator[NextCall]:
+    """What triples say about the next tool: (a, followed_by, b) and (b, fails_after, a) are both about b after a."""
+    for subject, predicate, object in triples:
+        if predicate == FOLLOWED_BY:
+            yield NextCall(subject, object, True)
+        elif predicate == FAILS_AFTER:
+            yield NextCall(object, subject, False)
 
 
 class Uses(NamedTuple):
@@ -146,6 +168,26 @@ class LessonRow:
         columns["runs"] = [source.run for source in self.sources]
         columns["tools"] = list(self.tools)
         return columns
+
+    def heeded_by(self, edges: Iterable[tuple[ToolName, ToolName]], aliases: Mapping[ToolName, ToolName]) -> bool:
+        """Whether a run that took these edges did what it says, tools under their own names.
+
+        It called what is advised or, where nothing is, not what is warned of. Always, if nothing was counted for the
+        lesson, or it is not about next tools: EvolveR and PRIME credit every lesson that was given.
+        """
+        if not self.properties.get("tried"):
+            return True
+        places: set[ToolName] = set()
+        advised: set[ToolName] = set()
+        warned: set[ToolName] = set()
+        for call in next_calls(self.triples):
+            places.add(aliases.get(call.after, call.after))
+            tools = advised if call.advised else warned
+            tools.add(aliases.get(call.tool, call.tool))
+        called = {target for source, target in edges if source in places}
+        if advised:
+            return followed(advised, called) is True
+        return called.isdisjoint(warned)
 
     def with_sources(self, more: Sequence[Source]) -> LessonRow:
         """The same lesson with further runs that taught it; its words stay those of the first."""

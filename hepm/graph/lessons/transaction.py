@@ -22,6 +22,7 @@ from hepm.graph.lessons.rows import (
     stored_lessons,
 )
 from hepm.graph.rows import Float32Array, TextEmbedder, as_bool
+from hepm.types import ToolName
 
 if TYPE_CHECKING:
     from hepm.graph.transaction import Transaction
@@ -216,21 +217,43 @@ class LessonTransaction:
         """Exposures with the outcome of the stored run, or else the reported one; one that has either stays."""
         runs = list(dict.fromkeys(exposure.run for exposure in exposures))
         of_runs, reported = self._outcomes(runs), self._reported(runs)
+        ignored = self._ignored(exposures)
         for exposure in exposures:
             report = reported.get(exposure.run)
-            if report is not None and exposure.success == report:
+            of_run = of_runs.get(exposure.run)
+            settled = exposure.success is not None and exposure.success == report
+            if settled or (exposure.success is None and exposure in ignored):
                 yield exposure
             else:
-                of_run = of_runs.get(exposure.run)
                 yield exposure._replace(success=report if of_run is None else of_run)
 
+    def _ignored(self, exposures: Sequence[Exposure]) -> set[Exposure]:
+        """Those of lessons that their runs, as far as they are stored, did not heed: they are credited with nothing."""
+        if not exposures:
+            return set()
+        edges: defaultdict[str, list[tuple[ToolName, ToolName]]] = defaultdict(list)
+        runs = list(dict.fromkeys(exposure.run for exposure in exposures))
+        for source, target, run in self._write.rows("run_edges_of", runs=runs):
+            edges[run].append((source, target))
+        lessons = self.get(exposure.lesson for exposure in exposures if exposure.run in edges)
+        ignored: set[Exposure] = set()
+        for exposure in exposures:
+            stored = lessons.get(exposure.lesson)
+            if exposure.run not in edges or stored is None:
+                continue
+            if not stored.row.heeded_by(edges[exposure.run], self._write.aliases):
+                ignored.add(exposure)
+        return ignored
+
     def record_outcomes(self, outcomes: Mapping[str, bool]) -> int:
-        """Credit what was shown in stored runs with their outcomes."""
+        """Credit what was shown in stored runs with their outcomes, but for what they ignored."""
         if not outcomes:
             return 0
+        exposures = self.exposures(list(outcomes))
+        ignored = self._ignored(exposures)
         changed: list[Exposure] = []
-        for exposure in self.exposures(list(outcomes)):
-            success = outcomes[exposure.run]
+        for exposure in exposures:
+            success = None if exposure in ignored else outcomes[exposure.run]
             # An outcome that comes twice counts once.
             if exposure.success != success:
                 changed.append(exposure._replace(success=success))

@@ -241,6 +241,10 @@ WHERE p.namespace = :namespace AND p.source = :source AND p.target = :target AND
 SELECT p.source, p.target, t.id FROM trajectory t CROSS JOIN passage p ON p.trajectory = t.seq AND p.namespace = t.namespace
 WHERE t.namespace = :namespace ORDER BY t.seq;
 
+-- name: run_edges_of
+SELECT p.source, p.target, t.id FROM trajectory t CROSS JOIN passage p ON p.trajectory = t.seq AND p.namespace = t.namespace
+WHERE t.namespace = :namespace AND t.id IN (SELECT value FROM json_each(:runs));
+
 -- name: runs_after
 SELECT t.seq, t.id, t.success, t.sequence, t.environment, t.task, t.user, substr(t.said, 1, 600), v.embedding
 FROM trajectory t LEFT JOIN run_vector v ON v.trajectory = t.seq
