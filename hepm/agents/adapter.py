@@ -10,8 +10,7 @@ from threading import RLock
 from typing import Any, Final, TypeAlias, TypeVar
 from uuid import uuid4
 
-from hepm.agents.bounds import Bounded
-from hepm.agents.live_run import LiveRun
+from hepm.agents.live_run import Bounded, LiveRun
 from hepm.agents.runs import MOST, LiveRuns
 from hepm.agents.wire import Object, objects, tagged
 from hepm.errors import HepmError

@@ -20,8 +20,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hepm.agents import DOORS
-from hepm.agents.bounds import Bounded
-from hepm.agents.live_run import TOKEN
+from hepm.agents.live_run import TOKEN, Bounded
 from hepm.agents.wire import api_of, check_density, parsed
 from hepm.errors import InputError
 from hepm.ingest.fields import is_object

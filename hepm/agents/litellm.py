@@ -12,8 +12,7 @@ from litellm.integrations.custom_logger import CustomLogger
 
 from hepm.agents import wire
 from hepm.agents.adapter import fail_open
-from hepm.agents.bounds import Bounded
-from hepm.agents.live_run import LiveRun
+from hepm.agents.live_run import Bounded, LiveRun
 from hepm.agents.replies import Reply
 from hepm.agents.runs import LiveRuns
 from hepm.memory import Memory

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from collections import OrderedDict
 from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from threading import RLock
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from hepm.agents.recordable import recordable
 from hepm.agents.wire import Object, inner_of, objects, parsed
@@ -17,6 +18,23 @@ from hepm.errors import StoreError
 from hepm.ingest.fields import is_list
 from hepm.memory.session import Session
 from hepm.types import SUMMARY_TOOL, Outcome, ToolCall
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Bounded(OrderedDict[K, V]):
+    """Keeps the `most` keys that were set last: so much does a server remember of its clients."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: K, value: V) -> None:
+        super().__setitem__(key, value)
+        self.move_to_end(key)
+        while len(self) > self._most:
+            self.popitem(last=False)
 
 
 @dataclass(slots=True)

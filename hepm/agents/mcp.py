@@ -16,9 +16,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
-from hepm.agents.bounds import Bounded
 from hepm.agents.guard import NAMESPACE, WRITES
-from hepm.agents.live_run import MCP_DOOR, TOKEN, LiveRun, only_summarised
+from hepm.agents.live_run import MCP_DOOR, TOKEN, Bounded, LiveRun, only_summarised
 from hepm.agents.runs import MOST, LiveRuns, check_own
 from hepm.errors import HepmError, InputError, NotFoundError
 from hepm.experience.experiences import Experiences
@@ -156,6 +155,7 @@ class _Server(MCPServer[Any]):
     async def call_tool(
         self, name: str, arguments: Object, context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
+        """The result of a tool; a ToolError in one sentence if its arguments do not fit, or memory refuses them."""
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:

@@ -22,9 +22,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from hepm.agents import wire
-from hepm.agents.bounds import Bounded
 from hepm.agents.guard import BrokenOffError, refused
-from hepm.agents.live_run import LiveRun
+from hepm.agents.live_run import Bounded, LiveRun
 from hepm.agents.replies import Reply, StreamEnd, after_denial, read_reply
 from hepm.agents.runs import LiveRuns
 from hepm.agents.tool_lists import ROUNDS, ToolLists, with_all_tools

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from threading import RLock
 from typing import Final
 
-from hepm.agents.bounds import Bounded
-from hepm.agents.live_run import LiveRun, aliases_of
+from hepm.agents.live_run import Bounded, LiveRun, aliases_of
 from hepm.memory import Memory
 from hepm.memory.journal import Stamp
 

@@ -14,10 +14,10 @@ from typing import Any, Final
 from uuid import uuid4
 
 from hepm.agents import wire
-from hepm.agents.bounds import Bounded
 from hepm.agents.live_run import (
     OTLP_DOOR,
     TOKEN,
+    Bounded,
     LiveRun,
     Shown,
     aliases_of,

@@ -239,6 +239,7 @@ def codex_config(path: Path, server: ServerEntry, *, mcp: bool) -> ClientFile:
         return _BLOCK.sub(lambda block: "".join(re.findall(rf"^{_KEPT}(.*\n)", block[1], re.MULTILINE)), text)
 
     def add(text: str) -> str:
+        """The file's text with hepm's tables in place of former ones; ValueError if it is no TOML."""
         text = remove(text)
         if text and not text.endswith("\n"):
             text += "\n"
@@ -277,6 +278,7 @@ def whole_file(path: Path, content: str, *, mark: str = "", is_program: bool = F
             raise ValueError("it has other lines")
 
     def add(text: str) -> str:
+        """hepm's content in place of the file's; ValueError if it has other lines."""
         check(text)
         return content
 

@@ -198,9 +198,13 @@ def hints_in(text: str) -> list[str]:
     return [_unframed(match[1]) for match in _SAID.finditer(text)]
 
 
-def without_own_hints(text: str, own_hints: Container[str]) -> str:
-    """A text without the blocks and lines that hepm wrote. Those of others are part of what happened."""
-    rest = _SAID.sub(lambda match: "" if _unframed(match[1]) in own_hints else match[0], text)
+def without_own_hints(text: str, own_hints: Container[str] | None) -> str:
+    """A text without the blocks and lines that hepm wrote; those of others are part of what happened.
+
+    Args:
+        own_hints: Those that hepm wrote; None if no one else could.
+    """
+    rest = _SAID.sub(lambda match: "" if own_hints is None or _unframed(match[1]) in own_hints else match[0], text)
     if rest == text:
         return text
     return rest.rstrip("\n")

@@ -233,8 +233,11 @@ class SessionConversation:
     def _without_hints(self, turn: Turn) -> Turn | None:
         """A turn without hints of this session and lone surrogates, which models do write; None if nothing is left."""
 
+        # Also those of before a crash, as long as they are where the user's and the tools' texts are not.
+        own = None if turn.role == "system" else self._hints
+
         def clean(text: str) -> str:
-            return without_surrogates(without_own_hints(text, self._hints))
+            return without_surrogates(without_own_hints(text, own))
 
         text = clean(turn.text)
         calls: list[ToolCall] = []

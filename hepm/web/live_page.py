@@ -20,9 +20,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from hepm.agents.bounds import Bounded
 from hepm.agents.guard import access_of, namespace_of
-from hepm.agents.live_run import LiveRun
+from hepm.agents.live_run import Bounded, LiveRun
 from hepm.agents.runs import LiveRuns
 from hepm.errors import NotFoundError, StoreDamagedError
 from hepm.experience.equal_lessons import EqualLessons, equal_lessons

@@ -297,6 +297,12 @@ def test_a_suggestion_from_counts_alone_loads_neither_numpy_nor_a_reader(store: 
     assert done.stdout.endswith("set()\n")
 
 
+def test_an_mcp_server_whose_input_is_closed_ends_without_a_word(store: Path) -> None:
+    line = f"{sys.executable} -m hepm mcp --store {store} <&-"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_misuse_is_told_in_the_words_of_the_command(store: Path) -> None:
     answer = quick("suggest", "--policy", "none", "--store", store)
     assert answer.err == (

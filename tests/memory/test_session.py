@@ -7,10 +7,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any
 
+import numpy as np
 import openai
 import pytest
 
@@ -22,6 +24,7 @@ from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Principle
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.graph.lessons.transaction import LessonChange
+from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.transitions import agent_state
 from hepm.types import BLOCK_END, BLOCK_START, HINT
 from tests.loopback import Loopback, Reply, Request, completion, tool_call
@@ -171,6 +174,26 @@ def test_what_memory_told_is_not_in_the_stored_run_wherever_the_caller_put_it(ta
     assert "hepm-memory" not in stored
     assert HINT not in stored
     assert "Be kind." in stored
+
+
+def test_a_hint_of_before_a_crash_is_no_turn_of_the_run_that_goes_on(taught: Memory) -> None:
+    messages = asked("get_order")
+    hint = taught.session(id="s", namespace=NS, environment="shop").hint(messages)
+    messages = [*messages, {"role": "system", "content": hint}, *called("refund", number="2")]
+    with taught.session(id="s", namespace=NS, environment="shop") as after_the_crash:
+        after_the_crash.finish(success=True, messages=messages)
+    stored = taught.run("s", namespace=NS)
+    assert stored is not None
+    assert [turn.role for turn in stored.turns] == ["user", "assistant", "assistant"]
+
+
+def test_a_session_reads_messages_that_hold_an_array_at_each_turn(memory: Memory) -> None:
+    messages = [*asked("get_order"), {"role": "user", "content": np.array(["no", "receipt"])}]
+    session = memory.session(namespace=NS)
+    for said in (messages, [*messages, *called("refund", number="2")]):
+        session.hint(said)
+    assert session.so_far == replace(session.so_far, turns=read_messages(said))
+    session.discard()
 
 
 @pytest.mark.parametrize("forged", ["line", "open block"])

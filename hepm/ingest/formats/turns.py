@@ -271,11 +271,10 @@ class GrowingConversation:
                 _add_message(self._builder, decoded(message))
                 self._copies.append(deepcopy(message))
             return self._builder.build()
-        except Exception as error:
+        except Exception:
             self._restart()
-            if isinstance(error, RecordError | ValueError):
-                raise InputError(_NO_MESSAGES.format(error)) from error
-            # Messages that cannot be copied or compared are read anew each time.
+            # Messages that cannot be copied or compared, such as arrays, are read anew each time; what is wrong with
+            # others is said here.
             return tuple(filter(None, map(self._change, read_messages(messages))))
 
 
