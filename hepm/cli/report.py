@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Generator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hepm.cli import options
 from hepm.cli.commands import PATH, argument, command, flag, option
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from hepm.experience.lesson_bank import LessonBank
     from hepm.memory import Memory
     from hepm.report.report import Report
+
+_UNFIT: Final = "no prompt shows, that hang on one word, or that say what fails and neither when nor what else to do"
 
 runs_argument = argument("runs", "Files, folders, globs or tar archives of runs, instead of a store.", nargs=-1)
 
@@ -62,7 +64,7 @@ def report(
 
     with _memory_of(runs, place, format) as memory:
         with Bar("reading runs") as bar:
-            found = memory.report(namespace=place.namespace, on_progress=bar.say)
+            found = memory.report(namespace=place.namespace, anew=True, on_progress=bar.say)
         if html is not None:
             check_target(html, place.store)
             _write_page(memory, found, html)
@@ -106,16 +108,17 @@ def write_for_agents(
     lessons, left_out = lessons_for_file(bank, namespace=namespace, every=every, pending=pending)
     # A section that was written before is emptied: its lessons no longer hold.
     if not lessons and not has_section(former):
-        others = f", but {left_out:,} that no prompt shows, or whose condition is one word" if left_out else ""
-        hint = "" if every or not left_out else " (`hepm export FILE.md --all` writes them)"
-        raise InputError(f"there are no lessons to write{others}{hint}. `hepm lesson distill` makes lessons.")
+        if left_out:
+            others = f"{left_out:,} that {_UNFIT} (`hepm export FILE.md --all` writes them)"
+            raise InputError(f"there are no lessons to write, but {others}.")
+        raise InputError("there are no lessons to write. `hepm lesson distill` makes lessons.")
     section = section_of(lessons, bank, namespace=namespace, former=former, name=str(target))
     text = with_section(former, section, str(target))
     # Each line gets its end.
     write_lines([text.removesuffix("\n")], target, "the lessons")
     sentence = f"{count_of(len(lessons), 'lesson')} written to {target}"
     if left_out:
-        sentence += f"; {left_out:,} left out, as no prompt shows them or their condition is one word (`export --all`)"
+        sentence += f"; {left_out:,} left out that {_UNFIT} (`export --all`)"
     tell(sentence)
 
 

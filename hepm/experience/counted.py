@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple
 
 from hepm.evidence.rules import ToolRule
 from hepm.experience.conditions import Conditions, FactCondition
@@ -19,7 +19,17 @@ from hepm.experience.distilling import DistillReport
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, Principle, is_content, sources_of
 from hepm.experience.moment import Advice, advice_sentence
-from hepm.graph.lessons.rows import FAILS_AFTER, FOLLOWED_BY, OUTDATED, PENDING, Answer, LessonRow, Source, Triple
+from hepm.graph.lessons.rows import (
+    FAILS_AFTER,
+    FOLLOWED_BY,
+    OUTDATED,
+    PENDING,
+    Answer,
+    LessonRow,
+    Source,
+    StoredLesson,
+    Triple,
+)
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.rows import LAST_ROW
 from hepm.types import DEFAULT_NAMESPACE, SAID, USER, ToolName, Trajectory
@@ -34,6 +44,22 @@ _GROWN: Final = 0.1  # so many runs more, as a share, until all are counted agai
 _COUNTED: Final = "counted"  # the key of a note in the store: how many labelled runs there were
 
 
+class _Counted(NamedTuple):
+    """What counting taught, against the principles that are stored.
+
+    Attributes:
+        known: All that are stored, retired ones too, by id.
+        taught: What the runs teach, by id.
+        put: Those of `taught` that are new, or that other runs stand behind, or others were counted for.
+        stale: Ids of stored ones that the runs no longer teach.
+    """
+
+    known: dict[str, StoredLesson]
+    taught: dict[str, LessonRow]
+    put: list[LessonRow]
+    stale: list[str]
+
+
 def learn_by_counting(bank: LessonBank, *, namespace: str = DEFAULT_NAMESPACE, anew: bool = True) -> DistillReport:
     """Count, and store what is new; what the runs no longer teach is retired.
 
@@ -42,23 +68,50 @@ def learn_by_counting(bank: LessonBank, *, namespace: str = DEFAULT_NAMESPACE, a
     """
     # Before the runs are read: what comes while they are counted is counted next time.
     labelled = _labelled(bank, namespace)
+    counted = _count(bank, bank.rules(namespace, anew=anew), namespace)
+    unlink: dict[str, set[str]] = {}
+    for row in counted.put:
+        if row.id in counted.known:
+            unlink[row.id] = counted.known[row.id].row.run_ids - row.run_ids
+    if counted.put or counted.stale:
+        change = LessonChange(put=counted.put, retire=dict.fromkeys(counted.stale, OUTDATED), unlink=unlink)
+        bank.change(change, namespace=namespace)
+    bank.store.lessons.put_answers([Answer(_COUNTED, _COUNTED, "", str(labelled), "")], namespace=namespace)
+    return DistillReport(runs=labelled, new=len(counted.taught.keys() - counted.known), retired=len(counted.stale))
+
+
+def principles_as_counted(bank: LessonBank, rules: Iterable[ToolRule], *, namespace: str) -> list[StoredLesson]:
+    """The live and pending principles as `learn_by_counting` would leave them, in order of arrival; it stores nothing.
+
+    Args:
+        rules: Of runs of any task, as they are counted now.
+    """
+    counted = _count(bank, rules, namespace)
+    principles = {id: stored for id, stored in counted.known.items() if id not in counted.stale}
+    for row in counted.put:
+        known = principles.get(row.id)
+        if known is None or known.row.retired in (PENDING, OUTDATED):
+            principles[row.id] = StoredLesson(LAST_ROW, row, known.uses if known else row.prior, None)
+        elif known.row.live:
+            principles[row.id] = known._replace(row=replace(known.row, sources=row.sources).with_counts(row.properties))
+    bank.lessons(namespace).note_teachers([row for row in counted.put if row.id not in counted.known])
+    return [stored for stored in principles.values() if not stored.row.is_retired]
+
+
+def _count(bank: LessonBank, rules: Iterable[ToolRule], namespace: str) -> _Counted:
     latest = bank.store.latest_runs(namespace=namespace, before=LAST_ROW, most=MOST_RUNS)
     runs = [run for run in bank.runs([row.id for row in latest], namespace=namespace) if run.trusted]
     # Not in the order of arrival: the same runs teach the same.
     runs.sort(key=lambda run: (run.ended_at or 0.0, run.id))
-    rules = sorted(bank.rules(namespace, anew=anew), key=lambda rule: -rule.lost.number)[:MOST_RULES]
-    principles = chain(content_by_project(runs), _as_recorded(next_tools(rules), bank, namespace))
-    taught = {principle.id: principle.row() for principle in principles}
-    known = {stored.row.id: stored.row for stored in bank.list("principle", namespace=namespace, retired=True)}
-    stale = _untaught(bank, [row for id, row in known.items() if id not in taught], runs, namespace)
+    costly = sorted(rules, key=lambda rule: -rule.lost.number)[:MOST_RULES]
+    taught: dict[str, LessonRow] = {}
+    for principle in chain(content_by_project(runs), _as_recorded(next_tools(costly), bank, namespace)):
+        taught[principle.id] = principle.row()
+    known = {stored.row.id: stored for stored in bank.list("principle", namespace=namespace, retired=True)}
+    stale = _untaught(bank, [stored.row for id, stored in known.items() if id not in taught], runs, namespace)
     # Also where other runs stand behind it, or others were counted.
-    put = [row for id, row in taught.items() if id not in known or _tells_more(row, known[id])]
-    unlink = {row.id: known[row.id].run_ids - row.run_ids for row in put if row.id in known}
-    if put or stale:
-        change = LessonChange(put=put, retire=dict.fromkeys(stale, OUTDATED), unlink=unlink)
-        bank.change(change, namespace=namespace)
-    bank.store.lessons.put_answers([Answer(_COUNTED, _COUNTED, "", str(labelled), "")], namespace=namespace)
-    return DistillReport(runs=labelled, new=len(taught.keys() - known), retired=len(stale))
+    put = [row for id, row in taught.items() if id not in known or _tells_more(row, known[id].row)]
+    return _Counted(known, taught, put, stale)
 
 
 def _untaught(bank: LessonBank, rows: Iterable[LessonRow], runs: Iterable[Trajectory], namespace: str) -> list[str]:

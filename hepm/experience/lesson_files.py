@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple, Self
 
 from hepm.errors import InputError
+from hepm.evidence.rules import FAILED
 from hepm.experience.comparison import says_nothing
 from hepm.experience.conditions import ALWAYS, Conditions, FactCondition
 from hepm.experience.equal_lessons import EqualLessons, equal_lessons, saying_the_same
@@ -59,11 +60,26 @@ def _by_hand(lessons: EqualLessons) -> bool:
 
 
 def _is_told(lessons: EqualLessons) -> bool:
-    """Whether a prompt would show it where it holds, and it holds where no word is said."""
-    conditions = lessons.lesson.conditions
-    words = conditions.says or any("~" in fact.test.fact for fact in conditions.facts)
-    hangs_on_a_word = words and lessons.lesson.distilled_by == EXTRACTIVE
-    return _by_hand(lessons) or not (lessons.held_back or let_down(lessons.uses) or hangs_on_a_word)
+    """Whether a prompt would show it where it holds, and readers of a file, who always see it, can act on it."""
+    if _by_hand(lessons):
+        return True
+    if lessons.held_back or let_down(lessons.uses):
+        return False
+    return lessons.lesson.distilled_by != EXTRACTIVE or _is_of_use(lessons.lesson)
+
+
+def _is_of_use(counted: Principle | Experience) -> bool:
+    """Whether a counted lesson says what to do, or when not to do something.
+
+    Not so if it hangs on a word that somebody says; if it warns of a call after another one, whatever that gave, and
+    names nothing better; or if what it advises failed in most runs.
+    """
+    conditions = counted.conditions
+    if conditions.says or any("~" in fact.test.fact for fact in conditions.facts):
+        return False
+    if counted.warns:
+        return any(fact.test.source != FAILED.source for fact in conditions.facts)
+    return 2 * counted.worked >= counted.tried
 
 
 def _evidence_of(lessons: EqualLessons) -> str:
@@ -75,7 +91,7 @@ def _evidence_of(lessons: EqualLessons) -> str:
 
 
 class Chosen(NamedTuple):
-    """The lessons that a file gets, in its order, and how many others are left out, as no prompt shows them."""
+    """The lessons that a file gets, in its order, and how many others are left out."""
 
     lessons: Sequence[EqualLessons]
     left_out: int
@@ -87,19 +103,24 @@ def lessons_for_file(
     namespace: str,
     every: bool = False,
     pending: bool = False,
+    principles: Iterable[StoredLesson] | None = None,
 ) -> Chosen:
-    """The lessons to write: those that a prompt would show where they hold.
+    """The lessons to write: those that a prompt would show where they hold, and that one can act on.
 
     Left out are lessons for one user alone, since a file is for all, those that let runs down, and counted ones that
-    hold where a word is said, which their readers distrust.
+    hold where a word is said, which their readers distrust, or that warn of a call without saying when, or what else
+    to do.
 
     Args:
         every: Include what no prompt shows.
         pending: Include what waits for approval, which who merges the file gives (see `approved_in`).
+        principles: To choose from; those of the store by default.
     """
     told = bank.told_to("").tells(namespace)  # a file is for all
     able: list[StoredLesson] = []
-    for stored in bank.list("principle", namespace=namespace, retired=True):
+    if principles is None:
+        principles = bank.list("principle", namespace=namespace, retired=True)
+    for stored in principles:
         row = stored.row
         wanted = row.live or (pending and row.retired == PENDING)
         if wanted and told(stored) and not row.properties["only_user"] and not says_nothing(row):
@@ -218,12 +239,17 @@ def section_of(
 
 def _line_with_mark(lesson: EqualLessons, id: str) -> str:
     """Such as "Call get_order before process_return. (9 of 10 runs) <!-- p-0123abcd 4f5e6d7c -->"."""
+    claim = Claim.of(lesson.first.row)
+    digest = _digest(in_markdown(lesson.text), works=lesson.works)
+    mark = " ".join(filter(None, (id, digest, claim and claim.text)))
+    return f"{line_of(lesson)} <!-- {mark} -->"
+
+
+def line_of(lesson: EqualLessons) -> str:
+    """Such as "Call get_order before process_return. (9 of 10 runs)", on one line of Markdown."""
     text = in_markdown(lesson.text)
     evidence = in_markdown(_evidence_of(lesson)).translate(_NO_BRACKETS)
-    shown = f"{text} ({evidence})" if evidence else text
-    claim = Claim.of(lesson.first.row)
-    mark = " ".join(filter(None, (id, _digest(text, works=lesson.works), claim and claim.text)))
-    return f"{shown} <!-- {mark} -->"
+    return f"{text} ({evidence})" if evidence else text
 
 
 def lines_of_file(text: str, name: str) -> list[LineOfFile]:

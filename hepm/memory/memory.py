@@ -833,20 +833,27 @@ class Memory:
         self.mirrors.follow_now()
 
     def report(
-        self, *, namespace: str = DEFAULT_NAMESPACE, on_progress: Callable[[str], object] = lambda step: None
+        self,
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        anew: bool = False,
+        on_progress: Callable[[str], object] = lambda step: None,
     ) -> Report:
         """Where agents go wrong, what worked instead, and what memory did (see `hepm.report.report.Report`).
 
         Of a large memory rules are counted in a part of the runs, and calls are read of the latest ones.
 
         Args:
+            anew: Learn what runs teach anew before, as `hepm report` does: a process that stored runs has only added
+                the latest ones to it.
             on_progress: Called with what is done next.
         """
         from hepm.report.report import report_of
 
         self.refresh()
         uplift = self.sessions.uplift(namespace=namespace)
-        return report_of(self.store, self.evidence(namespace), uplift, namespace=namespace, on_progress=on_progress)
+        evidence = self.evidence(namespace)
+        return report_of(self.lessons, evidence, uplift, namespace=namespace, anew=anew, on_progress=on_progress)
 
     # Care
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain, groupby
 from typing import Final
 
 from hepm.evidence.decisions import set_families
 from hepm.evidence.upkeep import LiveEvidence
-from hepm.graph.store import Store
+from hepm.experience.counted import principles_as_counted
+from hepm.experience.equal_lessons import EqualLessons
+from hepm.experience.lesson_bank import LessonBank
+from hepm.experience.lesson_files import lessons_for_file, line_of
 from hepm.report.forks import Fork, forks_of, saved_by, with_steps
 from hepm.report.latest import latest_runs, readable_runs
 from hepm.report.receipts import MemoryReceipts, monday_of, receipts_of, week_of
@@ -45,6 +48,7 @@ class Report:
         learned_runs: Labelled runs that forks and requests are counted in; `learned_lost` of them failed.
         saved: How many of those the alternatives of all forks would have saved.
         weeks: The labelled runs by week, the oldest first.
+        advice: What to tell the agent: the lines that `hepm report --write` writes, those of the costliest forks first.
     """
 
     namespace: str
@@ -62,6 +66,7 @@ class Report:
     waste: Waste
     tools: tuple[ToolHealth, ...]
     spoken: MemoryReceipts
+    advice: tuple[str, ...]
 
     @property
     def sentence(self) -> str:
@@ -111,21 +116,24 @@ class Report:
 
 
 def report_of(
-    store: Store,
+    bank: LessonBank,
     evidence: LiveEvidence,
     uplift: UpliftReport,
     *,
     namespace: str,
+    anew: bool = False,
     on_progress: Callable[[str], object] = lambda step: None,
 ) -> Report:
     """The report on a namespace.
 
     Args:
         evidence, uplift: Of this namespace.
+        anew: Learn the evidence anew before.
         on_progress: Called with what is done next.
     """
+    store = bank.store
     on_progress("counting rules")
-    rules = evidence.rules(anew=False)
+    rules = evidence.rules(anew=anew)
     on_progress("reading runs")
     labelled = list(evidence.runs().runs)
     set_families(labelled)
@@ -135,6 +143,11 @@ def report_of(
     totals = store.totals(namespace=namespace)
     by_day = store.outcomes_by_day(namespace=namespace)
     forks = with_steps(forks_of(rules, store, namespace=namespace), partial(readable_runs, store, namespace=namespace))
+    of_all = [rule for rule in rules if not rule.family]
+    principles = principles_as_counted(bank, of_all, namespace=namespace)
+    lessons = lessons_for_file(bank, namespace=namespace, principles=principles).lessons
+    forks = tuple([replace(fork, line=_line_about(fork, lessons)) for fork in forks])
+    about_forks = [fork.line for fork in forks if fork.line]
     before, lately = _months(by_day)
     lost = sum(not run.won for run in labelled)
     return Report(
@@ -150,10 +163,20 @@ def report_of(
         weeks=_weeks(by_day),
         forks=forks,
         requests=hard_requests(labelled, store, namespace=namespace),
-        waste=waste_in(latest, labelled),
+        waste=waste_in(latest, labelled, principles),
         tools=tool_healths(store, namespace=namespace),
         spoken=receipts_of(uplift, store.trial_sessions(namespace=namespace), latest),
+        advice=tuple(dict.fromkeys([*about_forks, *map(line_of, lessons)])),
     )
+
+
+def _line_about(fork: Fork, lessons: Iterable[EqualLessons]) -> str:
+    """What a file for agents says of a fork: the one of some lines that says what the fork does; "" if none does."""
+    for same in lessons:
+        environments = same.lesson.conditions.environments
+        if same.lesson.sentence == fork.line and (not environments or set(environments) & set(fork.environments)):
+            return line_of(same)
+    return ""
 
 
 def _months(by_day: Mapping[int, tuple[int, int]]) -> tuple[float | None, float | None]:

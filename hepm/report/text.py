@@ -45,8 +45,8 @@ def sections_of(report: Report, *, every: bool = False) -> Iterator[ReportSectio
     tools = [health for health in report.tools if health.remarkable]
     yield from _section("Tools", tools, _tool_row, most)
     yield from _section("What memory did", list(_spoken_rows(report.spoken)), list, None)
-    lines = [[fork.line] for fork in report.forks if fork.line]
-    yield from _section("What to tell the agent", lines, list, most)
+    advice = [[line] for line in report.advice]
+    yield from _section("What to tell the agent (--write AGENTS.md writes these lines)", advice, list, most)
 
 
 def _section(

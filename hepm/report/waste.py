@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from hepm.evidence.chance import RARE
 from hepm.evidence.decisions import LabelledRun
-from hepm.experience.lessons import SOLVED_BY
+from hepm.experience.lessons import SOLVED_BY, Principle
 from hepm.experience.recipes import errors_of
+from hepm.graph.lessons.rows import StoredLesson
 from hepm.llm.usage import estimate_tokens
 from hepm.report.forks import SHOWN_RUNS
-from hepm.report.latest import content_taught_by
 from hepm.types import ToolCall, ToolName, Trajectory
 
 REPEATED: Final = 3
@@ -116,11 +116,12 @@ class _Tally:
         return tuple(sorted(self.runs, key=lambda run: self.runs[run] is not False)[:SHOWN_RUNS])
 
 
-def waste_in(runs: Sequence[Trajectory], labelled: Sequence[LabelledRun]) -> Waste:
+def waste_in(runs: Sequence[Trajectory], labelled: Sequence[LabelledRun], principles: Iterable[StoredLesson]) -> Waste:
     """The waste in some runs, the last stored first.
 
     Args:
         labelled: Runs by which it is known what successful ones of a task call, with their families.
+        principles: Among which are the recipes.
     """
     usual = _usual_tools(labelled)
     repeated: defaultdict[ToolName, _Tally] = defaultdict(_Tally)
@@ -146,14 +147,17 @@ def waste_in(runs: Sequence[Trajectory], labelled: Sequence[LabelledRun]) -> Was
             rows.append(EndedErrors(tool, message, tally.cost, failed, tuple(ends[:REPEATED]), tally.shown))
     rows.sort(key=lambda row: (-row.cost.calls, row.tool, row.message))
     often = {tool: tally for tool, tally in left_out.items() if len(tally.runs) >= FEWEST_RUNS}
-    return Waste(len(runs), _rows(repeated), tuple(rows[:MOST_ROWS]), _rows(often), tuple(_recipes(runs)))
+    return Waste(len(runs), _rows(repeated), tuple(rows[:MOST_ROWS]), _rows(often), tuple(_recipes(principles)))
 
 
-def _recipes(runs: Sequence[Trajectory]) -> Iterator[str]:
+def _recipes(principles: Iterable[StoredLesson]) -> list[str]:
     """What solved errors, with the exact call, as lessons say it."""
-    solved = [lesson for lesson in content_taught_by(runs) if any(one.predicate == SOLVED_BY for one in lesson.triples)]
-    for lesson in solved[:MOST_ROWS]:
-        yield f"{lesson.text} ({lesson.worked} of {lesson.tried} runs)"
+    found: list[str] = []
+    for stored in principles:
+        if stored.row.live and any(triple.predicate == SOLVED_BY for triple in stored.row.triples):
+            lesson = Principle.of(stored.row)
+            found.append(f"{lesson.text} ({lesson.worked} of {lesson.tried} runs)")
+    return found[:MOST_ROWS]
 
 
 def _rows(tallies: Mapping[ToolName, _Tally]) -> tuple[WastedCalls, ...]:

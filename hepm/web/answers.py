@@ -112,6 +112,7 @@ class ReportGiven(TypedDict):
     waste: Object
     tools: list[Object]
     spoken: Object
+    advice: list[str]
 
 
 class FoundRuns(TypedDict):

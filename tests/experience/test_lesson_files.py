@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hepm.errors import InputError
+from hepm.evidence.rules import FAILED
 from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.counted import advising
 from hepm.experience.lesson_bank import LessonBank
@@ -89,6 +90,20 @@ def test_a_counted_lesson_that_hangs_on_a_word_is_written_only_if_all_are(bank: 
     texts = {line[2:].partition(" (")[0] for line in items(written(bank))}
     assert texts == {SAID, counted[2].text, f'When look says "balance": {by_hand.text}'}
     assert counted[0].text in written(bank, every=True)
+
+
+def test_a_warning_without_a_condition_and_advice_that_mostly_failed_are_written_only_if_all_are(
+    bank: LessonBank,
+) -> None:
+    after = Conditions(after=("look",))
+    failed = replace(after, facts=(FactCondition(FAILED),))
+    shipped = replace(after, facts=(FactCondition.read("look: status=shipped"),))
+    bare = [advising((), ["sing"], one, ["s1", "s2"], tried=4, worked=0) for one in (after, failed)]
+    mostly_failed = advising(["drop"], (), after, ["r1", "d1"], tried=9, worked=3)
+    of_use = advising((), ["sing"], shipped, ["s1", "s2"], tried=4, worked=0)
+    bank.change(LessonChange(put=[one.row() for one in (*bare, mostly_failed, of_use)]), namespace=NS)
+    assert {line[2:].partition(" (")[0] for line in items(written(bank))} == {SAID, of_use.text}
+    assert len(items(written(bank, every=True))) == 6
 
 
 def test_the_rest_of_a_file_stays_byte_for_byte(bank: LessonBank) -> None:

@@ -371,6 +371,25 @@ def test_report_reads_runs_without_a_store_and_writes_lessons_that_check_holds_a
     assert "no longer supported by the runs" in changed.err
 
 
+@pytest.mark.parametrize("files", ["*/**/*retail*.json.xz", "*/**/*telecom*.json.xz"])
+def test_what_the_report_tells_the_agent_is_what_it_writes_in_a_file(
+    recorded_runs: Path, tmp_path: Path, files: str
+) -> None:
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        for file in recorded_runs.glob(f"tau{files}"):
+            if file.parent.name not in ("retail", "telecom"):  # definitions of tasks
+                memory.ingest(file)
+    told = quick("report", "--store", "m.hepm", "--json", cwd=tmp_path).json["advice"]
+    done = quick("report", "--store", "m.hepm", "--write", "AGENTS.md", cwd=tmp_path)
+    assert done.code == 0, done.err
+    written = (tmp_path / "AGENTS.md").read_text("utf-8").splitlines()
+    assert told
+    assert sorted(told) == sorted(line[2:].partition(" <!--")[0] for line in written if line.startswith("- "))
+    # The second time they are stored, and the text is cut to the most useful ones.
+    shown = quick("report", "--store", "m.hepm", cwd=tmp_path).out.partition("What to tell the agent")[2]
+    assert [line.strip() for line in shown.splitlines()[1:9]] == [*told, f"and {len(told) - 8} more: --all"][:8]
+
+
 def test_a_line_that_was_deleted_from_the_file_does_not_come_back_with_the_next_report(
     desk: Memory, tmp_path: Path
 ) -> None:

@@ -149,6 +149,7 @@ export interface ReportGiven {
   waste: Record<string, unknown>;
   tools: Array<Record<string, unknown>>;
   spoken: Record<string, unknown>;
+  advice: Array<string>;
 }
 
 /** Lessons to keep from hints, or to let be found again. */

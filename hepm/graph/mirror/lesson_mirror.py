@@ -123,7 +123,7 @@ class LessonMirror:
             known = before.lessons[lesson.row.kind].get(lesson.row.id)
             if known is None or known.row != lesson.row:
                 rewritten.append(lesson.row)
-        self._note_teachers(rewritten)
+        self.note_teachers(rewritten)
         now = before._replace(shelves=before.shelves.copy(), cached=before.cached.copy())
         for kind, lessons in by_kind.items():
             for lesson in lessons:
@@ -136,8 +136,8 @@ class LessonMirror:
                 now.cached[make, kind] = make(list(now.lessons[kind].values()))
         return now
 
-    def _note_teachers(self, rows: Sequence[LessonRow]) -> None:
-        """Note which tokens recorded the runs behind lessons."""
+    def note_teachers(self, rows: Sequence[LessonRow]) -> None:
+        """Note which tokens recorded the runs behind lessons, stored or not, for `told_to`."""
         new = set[str]().union(*(row.run_ids for row in rows)) - self._recorded.keys()
         if new:
             self._recorded.update(dict.fromkeys(new, ""))

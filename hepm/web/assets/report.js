@@ -113,8 +113,7 @@ function spokenParts({ sentence, receipt, weeks, hinted, read, followed, hints }
 
 /** The report as elements, the most useful first. */
 function reportParts(report) {
-  const { forks, requests, waste, tools, weeks, spoken } = report;
-  const lines = forks.filter(({ line }) => line).map(({ line }) => line);
+  const { forks, requests, waste, tools, weeks, spoken, advice } = report;
   return [
     make("p", { class: "lead", dir: "auto" }, report.sentence),
     ...(weeks.length > 1 ? [weekBars(weeks), make("p", { class: "about" }, `Runs by the week in which they ended, from ${weeks[0].monday} on: blue succeeded, orange failed.`)] : []),
@@ -126,6 +125,6 @@ function reportParts(report) {
     ...section("What solved errors", "", waste.recipes, (text) => make("li", { dir: "auto" }, text)),
     ...section("Tools", "", tools.filter((tool) => tool.remarkable), toolRow),
     ...spokenParts(spoken),
-    ...section("What to tell the agent", "hepm report --write AGENTS.md writes what holds, with its evidence", lines, (line) => make("li", { dir: "auto" }, line)),
+    ...section("What to tell the agent", "hepm report --write AGENTS.md writes these lines", advice, (line) => make("li", { dir: "auto" }, line)),
   ];
 }
