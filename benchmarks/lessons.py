@@ -41,7 +41,6 @@ from hepm.evals.methods import as_remembered, find_methods
 from hepm.evals.metrics import Bootstrap, DivergencePoint, find_divergences, interval
 from hepm.experience.comparison import distill
 from hepm.experience.lessons import Experience, Principle
-from hepm.experience.likeness import group_by_request
 from hepm.experience.moment import Moment
 from hepm.experience.prompt import TurnState
 from hepm.experience.transcript import Move, moves_of, situation_text
@@ -50,6 +49,7 @@ from hepm.ingest.prepare import shorten
 from hepm.ingest.redact import Redactor
 from hepm.memory import Memory
 from hepm.types import ToolName, Trajectory
+from hepm.uplift.likeness import group_by_request
 
 Array = NDArray[np.float64]
 TOP = 3

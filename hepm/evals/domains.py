@@ -13,10 +13,10 @@ from functools import cached_property
 from hashlib import md5
 from typing import Final, NamedTuple, TypeAlias
 
-from hepm.experience.likeness import group_by_request
 from hepm.ingest.records import content_digest
 from hepm.ingest.transitions import tool_names
 from hepm.types import START, Outcome, ToolName, Trajectory, Turn
+from hepm.uplift.likeness import group_by_request
 
 Record: TypeAlias = tuple[str, Trajectory]
 """A trajectory with the name of the format it was read from, as `hepm.ingest.read_runs` gives them."""

@@ -1,7 +1,7 @@
 """Where the arguments of a call come from, learned from successful runs without a model.
 
-Each value that a successful run passed is looked for in what the run knew: in results by path, and in the user's words.
-The place where the values of most calls stood is what a lesson names.
+Each value that a successful run passed is looked for in the results that it had, by path. The place where the values of
+most calls stood is what a lesson names.
 """
 
 from __future__ import annotations
@@ -9,16 +9,31 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
+from hepm.experience.conditions import Conditions
+from hepm.experience.lessons import COMES_FROM, Principle, sources_of
+from hepm.experience.moment import SENTENCE_TOKENS
 from hepm.experience.transcript import went_wrong
+from hepm.graph.delta import state_key
+from hepm.graph.lessons.rows import Triple
 from hepm.ingest.facts import parsed_result
+from hepm.ingest.shell.parser import is_shell
+from hepm.ingest.transitions import request_of
+from hepm.llm.usage import estimate_tokens
 from hepm.text import CUT
 from hepm.types import JSON, SUMMARY_TOOL, ToolCall, ToolName, Trajectory
+
+FEWEST_CALLS: Final = 4
+"""Calls of successful runs that must have passed an argument for a lesson to say where it comes from."""
+FEWEST_TASKS: Final = 2
+"""The same for tasks."""
+RIGHT_FROM: Final = 0.75
+"""The share of them in which the place named must hold what was passed."""
 
 # Bounds of what is read of one result, so that a large one costs a run no more than milliseconds.
 _MOST_LEAVES: Final = 400
@@ -30,86 +45,156 @@ _VALUE_CHARS: Final = 200
 _ID_KEY: Final = re.compile(r"\d{2}")
 # From 1e15 on ids that differ would be equal floats.
 _NUMBER: Final = re.compile(r"-?\d{1,15}(?:\.\d+)?")
-# Up to white space or brackets: "a@b.org", "#W123", "2024-05-01". `_EDGE` is stripped from both ends.
-_TOKEN: Final = re.compile(r"[^\s,;!?()\[\]{}\"“”]+")
-_EDGE: Final = " .:'’`*<>$€£"
-
-
-_KEY_OF: Final = "a key of "
-_RESULT_OF: Final = "the result of "
+# Values that stand in many results without coming from there, in their comparable form: 0 and 1 are "0.0" and "1.0".
+_ANYWHERE: Final = ("0.0", "1.0", "true", "false", "null", "")
+_EDITED: Final = frozenset(("old_string", "new_string", "content", "new_source", "edits"))  # texts of files
 
 
 class ValuePlace(NamedTuple):
-    """Where a value stands: at a path in the results of a tool, or, without a tool, in the user's words."""
+    """Where a value stands: at a path in the results of a tool, such as "items[].id"; "" for a result as a whole."""
 
-    of: ToolName = ""
-    path: str = ""
+    tool: ToolName
+    path: str
 
     def __str__(self) -> str:
-        """Such as "get_order.order_id", "a key of list_orders.orders", "the user's words"."""
-        if not self.of:
-            return "the user's words"
-        if not self.path:
-            return f"{_RESULT_OF}{self.of}"
+        """Such as "get_order.items[].id"."""
+        return f"{self.tool}.{self.path}" if self.path else self.tool
+
+    @property
+    def in_words(self) -> str:
+        """Such as "the `id`", "one of `orders`", "the `id` of one of `items`", "a key of `cards`"."""
         if self.path.endswith("*"):
-            holder = f"{self.of}.{self.path}".removesuffix(".*")
-            return f"{_KEY_OF}{holder}"
-        return f"{self.of}.{self.path}"
+            holder = self.path.removesuffix("*").removesuffix(".")
+            return f"a key of `{holder}`" if holder else "a key"
+        holder, _, member = self.path.replace(".*.", "[].").rpartition("[].")
+        value = f"the `{member}`"
+        if member.endswith("[]"):
+            value = f"one of `{member.removesuffix('[]')}`"
+        return f"{value} of one of `{holder}`" if holder else value
 
 
-WORDS: Final = ValuePlace()
-"""The user's words."""
+Origins: TypeAlias = Mapping[str, ValuePlace]
+"""Where the arguments of a tool come from, by name."""
 
 
-def argument_sentence(sources: Sequence[tuple[str, str]], tools: Sequence[ToolName]) -> str:
+def argument_rules(runs: Iterable[Trajectory], where: Conditions) -> Iterator[Principle]:
+    """Where the arguments of each tool come from, as runs of one environment teach it."""
+    for tool, learned in learn_arguments(runs).items():
+        origins = learned.origins()
+        if not origins or is_shell(tool) or not _EDITED.isdisjoint(learned.arguments):
+            continue
+        # Arguments beyond the room of one sentence are left out.
+        while estimate_tokens(argument_sentence(tool, origins)) > SENTENCE_TOKENS and len(origins) > 1:
+            origins.popitem()
+        yield Principle(
+            "guiding",
+            argument_sentence(tool, origins),
+            triples=tuple([Triple(f"{tool}.{name}", COMES_FROM, str(place)) for name, place in origins.items()]),
+            sources=sources_of(learned.runs),
+            tools=tuple(dict.fromkeys((tool, *[place.tool for place in origins.values()]))),
+            conditions=where,
+        )
+
+
+def argument_sentence(tool: ToolName, origins: Origins) -> str:
     """Where the arguments of a tool come from, in words.
 
     Such as "Pass the `frame` that get_bike returned to check_warranty as `frame`.", or "For refund, take `order_id`
-    (one of `orders`) from the result of find_user, and `reason` from the user's words.".
-
-    Args:
-        sources: Tool and argument, as "check_warranty.frame", each with a `ValuePlace` as text.
-        tools: All that they name: a name may have dots.
+    (one of `orders`) from the result of find_user, and `amount` from the result of get_order.".
     """
-    tool = sources[0][0].rpartition(".")[0]
-    taken: defaultdict[str, list[str]] = defaultdict(list)
-    for argument, place in sources:
-        name = argument.rpartition(".")[2]
-        giver, path = _read_place(place, tools)
-        if len(sources) == 1:
-            value = f"{_value_in_words(path)} that {giver} returned" if giver and path else place
+    taken: defaultdict[ToolName, list[str]] = defaultdict(list)
+    for name, place in origins.items():
+        if len(origins) == 1:
+            value = f"{place.in_words} that {place.tool} returned" if place.path else f"the result of {place.tool}"
             return f"Pass {value} to {tool} as `{name}`."
         what = f"`{name}`"
-        if path and path != name:
-            where = _value_in_words(path).removeprefix("the ").removeprefix(f"{what} ")
-            what += f" ({where})"
-        taken[f"the result of {giver}" if giver else place].append(what)
-    *first, last = [f"{' and '.join(names)} from {place}" for place, names in taken.items()]
+        if place.path not in ("", name):
+            what += f" ({place.in_words.removeprefix('the ').removeprefix(f'{what} ')})"
+        taken[place.tool].append(what)
+    *first, last = [f"{' and '.join(names)} from the result of {giver}" for giver, names in taken.items()]
     listed = f"{', '.join(first)}, and {last}" if first else last
     return f"For {tool}, take {listed}."
 
 
-def _read_place(place: str, tools: Sequence[ToolName]) -> tuple[ToolName, str]:
-    """The tool and the path of a `ValuePlace` as text, of a key with "*" at the end; "" and "" for the user's words."""
-    bare = place.removeprefix(_KEY_OF).removeprefix(_RESULT_OF)
-    tool = max((name for name in tools if bare == name or bare.startswith(f"{name}.")), key=len, default="")
-    path = bare[len(tool) + 1 :] if tool else ""
-    if place.startswith(_KEY_OF):
-        path = f"{path}.*".removeprefix(".")
-    return tool, path
+@dataclass(slots=True)
+class LearnedArgument:
+    """One argument of a tool, as successful calls passed it.
+
+    Attributes:
+        tasks: The tasks in which it was passed: what held in one may be a property of that task.
+        values: How often each value was passed, in its comparable form.
+        stood: In how many calls a place held what was passed.
+    """
+
+    tasks: set[object] = field(default_factory=set[object])
+    values: Counter[str] = field(default_factory=Counter[str])
+    stood: Counter[ValuePlace] = field(default_factory=Counter[ValuePlace])
+
+    @property
+    def origin(self) -> ValuePlace | None:
+        """The place that held most of its values; None if too little was seen, or no place is right often enough."""
+        calls = self.values.total()
+        # A 0 in a result is no reason to believe that the 0 passed came from there.
+        anywhere = sum(self.values[value] for value in _ANYWHERE)
+        if not self.stood or calls < FEWEST_CALLS or len(self.tasks) < FEWEST_TASKS or 2 * anywhere > calls:
+            return None
+        place = min(self.stood, key=lambda place: (-self.stood[place], place))
+        # What is always passed is no news, unless it was known before each call.
+        least = RIGHT_FROM * calls if len(self.values) > 1 else calls
+        return place if self.stood[place] >= least else None
 
 
-def _value_in_words(path: str) -> str:
-    """Such as "the `id`", "one of `orders`", "the `id` of one of `items`", "a key of `cards`"."""
-    if path.endswith("*"):
-        holder = path.removesuffix("*").removesuffix(".")
-        return f"a key of `{holder}`" if holder else "a key"
-    holder, _, member = path.replace(".*.", "[].").rpartition("[].")
-    if member.endswith("[]"):
-        value = f"one of `{member.removesuffix('[]')}`"
-    else:
-        value = f"the `{member}`"
-    return f"{value} of one of `{holder}`" if holder else value
+@dataclass(slots=True)
+class ToolArguments:
+    """The arguments of one tool: how many calls were learned from, and the runs that made them, the latest last."""
+
+    calls: int = 0
+    runs: dict[str, None] = field(default_factory=dict[str, None])
+    arguments: defaultdict[str, LearnedArgument] = field(default_factory=lambda: defaultdict(LearnedArgument))
+
+    def origins(self) -> dict[str, ValuePlace]:
+        """Where the arguments come from that most calls pass, as far as one place is right for most of these."""
+        origins: dict[str, ValuePlace] = {}
+        for name, argument in self.arguments.items():
+            if 2 * argument.values.total() > self.calls and argument.origin is not None:
+                origins[name] = argument.origin
+        return origins
+
+    def take(self, call: ToolCall, task: object, stands: Mapping[str, set[ValuePlace]]) -> None:
+        """Learn from a call; `stands` has the places of what is known before it, by the comparable form."""
+        self.calls += 1
+        for name, value in call.arguments.items():
+            argument = self.arguments[name]
+            argument.tasks.add(task)
+            argument.values[comparable(value)] += 1
+            # A list comes from where all of its elements stand.
+            elements = [*value] if isinstance(value, list | tuple) else [value]
+            places = [stands.get(comparable(element), set[ValuePlace]()) for element in elements]
+            if places:
+                argument.stood.update(places[0].intersection(*places))
+
+
+def learn_arguments(runs: Iterable[Trajectory]) -> dict[ToolName, ToolArguments]:
+    """The arguments of each tool, learned from the calls without an error of successful runs."""
+    learned: defaultdict[ToolName, ToolArguments] = defaultdict(ToolArguments)
+    for run in runs:
+        if run.outcome.graded().success is not True:
+            continue
+        # Without a task, runs whose requests differ in numbers alone are of one.
+        task = run.task or state_key(request_of(run))
+        stands: defaultdict[str, set[ValuePlace]] = defaultdict(set)
+        for turn in run.turns:
+            own = [call for call in turn.ran if call.name != SUMMARY_TOOL]
+            for call in own:
+                if turn.role != "user" and not went_wrong(call):
+                    learned[call.name].runs[run.id] = None
+                    learned[call.name].take(call, task, stands)
+            # After all calls of the turn: they were made together, and none knew a result of another.
+            for call in own:
+                if call.result and call.error is not True:
+                    for path, value in leaves_of(call.result):
+                        stands[comparable(value)].add(ValuePlace(call.name, path))
+    return learned
 
 
 def comparable(value: JSON) -> str:
@@ -154,147 +239,3 @@ def _leaves_in(value: JSON, path: str, depth: int) -> Iterator[tuple[str, JSON]]
             yield from _leaves_in(member, f"{holder}{below}", depth + 1)
     elif value is not None and len(str(value)) <= _VALUE_CHARS:
         yield path, value
-
-
-def _words(text: str) -> str:
-    """The words and ids of a text, without the marks around them, with blanks around: "art" is not in "start"."""
-    stripped = (token.strip(_EDGE) for token in _TOKEN.findall(text.casefold()))
-    return f" {' '.join(filter(None, stripped))} "
-
-
-class KnownValues:
-    """What an agent knows at one point of a run; messages and calls are added as they come."""
-
-    def __init__(self) -> None:
-        self._stands: defaultdict[str, set[ValuePlace]] = defaultdict(set)  # in results, by the comparable form
-        self._said: list[str] = []
-
-    def say(self, text: str) -> None:
-        """Take a message of the user."""
-        self._said.append(_words(text))
-
-    def receive(self, calls: Iterable[ToolCall]) -> None:
-        """Take the results of the calls of a turn."""
-        for call in calls:
-            if call.result and call.error is not True:
-                for path, value in leaves_of(call.result):
-                    self._stands[comparable(value)].add(ValuePlace(call.name, path))
-
-    def places_of(self, value: JSON) -> set[ValuePlace]:
-        """Every place where a value, or all elements of a list, stand."""
-        elements = [*value] if isinstance(value, list | tuple) else [value]
-        if not elements:
-            return set()
-        known = (self._stands.get(comparable(element), set[ValuePlace]()) for element in elements)
-        places = set[ValuePlace].intersection(*known)
-        if all(self._user_said(str(element)) for element in elements):
-            places.add(WORDS)
-        return places
-
-    def _user_said(self, value: str) -> bool:
-        """Whether the words of a value, which is no long text, stand one after the other in a message of the user."""
-        if len(value) > _VALUE_CHARS:
-            return False
-        # Users write "round trip" for round_trip.
-        sought = {_words(value), _words(value.replace("_", " "))} - {"  "}
-        return any(words in text for words in sought for text in self._said)
-
-
-FEWEST_CALLS: Final = 4
-"""Calls of successful runs that must have passed an argument for a lesson to say where it comes from."""
-FEWEST_TASKS: Final = 2
-"""The same for tasks."""
-RIGHT_FROM: Final = 0.75
-"""The share of them in which the place named must hold what was passed."""
-
-# Values that stand in many results without coming from there, in their comparable form: 0 and 1 are "0.0" and "1.0".
-_ANYWHERE: Final = ("0.0", "1.0", "true", "false", "null", "")
-
-
-@dataclass(slots=True)
-class LearnedArgument:
-    """One argument of a tool, as successful calls passed it.
-
-    Attributes:
-        tasks: The tasks in which it was passed: what held in one may be a property of that task.
-        values: How often each value was passed, in its comparable form.
-        stood: In how many calls a place held what was passed.
-    """
-
-    tasks: set[str] = field(default_factory=set[str])
-    values: Counter[str] = field(default_factory=Counter[str])
-    stood: Counter[ValuePlace] = field(default_factory=Counter[ValuePlace])
-
-    @property
-    def origin(self) -> ValuePlace | None:
-        """The place that held most of its values; None if too little was seen, or no place is right often enough."""
-        calls = self.values.total()
-        if calls < FEWEST_CALLS or len(self.tasks) < FEWEST_TASKS:
-            return None
-        # A 0 in a result is no reason to believe that the 0 passed came from there.
-        anywhere = 2 * sum(self.values[value] for value in _ANYWHERE) > calls
-        places = [place for place in self.stood if place == WORDS or not anywhere]
-        # What also stands in words may change with them: of equals, a result is the plainer place.
-        place = min(places, key=lambda place: (-self.stood[place], place == WORDS, place), default=WORDS)
-        # What is always passed is no news, unless it was known before each call.
-        least = calls
-        if len(self.values) > 1:
-            least = RIGHT_FROM * calls
-        if self.stood[place] < least:
-            return None
-        return place
-
-
-@dataclass(slots=True)
-class ToolArguments:
-    """The arguments of one tool: how many calls were learned from, and the runs that made them, the latest last."""
-
-    calls: int = 0
-    runs: dict[str, None] = field(default_factory=dict[str, None])
-    arguments: defaultdict[str, LearnedArgument] = field(default_factory=lambda: defaultdict(LearnedArgument))
-
-    def origins(self) -> dict[str, ValuePlace]:
-        """Where the arguments come from that most calls pass, as far as one place is right for most of these."""
-        origins: dict[str, ValuePlace] = {}
-        for name, argument in self.arguments.items():
-            if 2 * argument.values.total() > self.calls and argument.origin is not None:
-                origins[name] = argument.origin
-        return origins
-
-
-def learn_arguments(runs: Iterable[Trajectory]) -> dict[ToolName, ToolArguments]:
-    """The arguments of each tool, learned from the calls without an error of successful runs."""
-    learned: defaultdict[ToolName, ToolArguments] = defaultdict(ToolArguments)
-    for run in runs:
-        if run.outcome.graded().success is not True:
-            continue
-        task = _task_of(run)
-        for known, call in replay(run):
-            tool = learned[call.name]
-            tool.runs[run.id] = None
-            tool.calls += 1
-            for name, value in call.arguments.items():
-                argument = tool.arguments[name]
-                argument.tasks.add(task)
-                argument.values[comparable(value)] += 1
-                argument.stood.update(known.places_of(value))
-    return learned
-
-
-def _task_of(run: Trajectory) -> str:
-    """Equal for runs of one task: its id, or without one the user's first message but for numbers."""
-    first = next((turn.text for turn in run.turns if turn.role == "user" and turn.text), "")
-    return run.task or re.sub(r"\d+", "0", first[:200])
-
-
-def replay(run: Trajectory) -> Iterator[tuple[KnownValues, ToolCall]]:
-    """The calls of a run's agent that did not fail, each with what is known before it, which later turns change."""
-    known = KnownValues()
-    for turn in run.turns:
-        if turn.role == "user" and turn.text:
-            known.say(turn.text)
-        own = [call for call in turn.ran if call.name != SUMMARY_TOOL]
-        if turn.role != "user":
-            yield from ((known, call) for call in own if not went_wrong(call))
-        # After all calls of the turn: they were made together, and none knew a result of another.
-        known.receive(own)

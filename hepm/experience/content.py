@@ -13,20 +13,15 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
 
-from hepm.experience.arguments import WORDS, ToolArguments, ValuePlace, learn_arguments
+from hepm.experience.arguments import argument_rules
 from hepm.experience.conditions import Conditions, allows
-from hepm.experience.lessons import COMES_FROM, Principle, sources_of
-from hepm.experience.moment import SENTENCE_TOKENS
+from hepm.experience.lessons import Principle
 from hepm.experience.recipes import learn_recipes
-from hepm.graph.lessons.rows import Triple
-from hepm.ingest.shell.parser import is_shell
-from hepm.llm.usage import estimate_tokens
-from hepm.types import RECORDED_BY, ToolName, Trajectory
+from hepm.types import RECORDED_BY, Trajectory
 
 MOST_OF_A_KIND: Final = 200
 # A precondition in words that is read, of lessons about one project: "the project is webshop".
 _IN_PROJECT: Final = "the project is "
-_EDITED: Final = frozenset(("old_string", "new_string", "content", "new_source", "edits"))  # texts of files
 _SOURCES: Final = 50  # runs that a lesson names
 
 
@@ -65,33 +60,8 @@ def _joined(same: Sequence[tuple[str, Principle]], tokens: Mapping[str, str]) ->
 def content_of(runs: Sequence[Trajectory], environment: str) -> Iterator[Principle]:
     """The lessons that runs of one environment teach."""
     where = Conditions((environment,) if environment else ())
-    for tool, learned in learn_arguments(runs).items():
-        if not is_shell(tool) and _EDITED.isdisjoint(learned.arguments):
-            yield from _of_arguments(tool, learned, where)
+    yield from argument_rules(runs, where)
     yield from learn_recipes(runs, where)[:MOST_OF_A_KIND]
-
-
-def _of_arguments(tool: ToolName, learned: ToolArguments, where: Conditions) -> Iterator[Principle]:
-    """Where the arguments of a tool come from."""
-    origins = learned.origins()
-    if all(place == WORDS for place in origins.values()):
-        return  # that the user says what is wanted needs no lesson
-    # Arguments beyond the room of one sentence are left out.
-    while estimate_tokens(_call_text(tool, origins)) > SENTENCE_TOKENS and len(origins) > 1:
-        origins.popitem()
-    yield Principle(
-        "guiding",
-        _call_text(tool, origins),
-        triples=tuple(Triple(f"{tool}.{name}", COMES_FROM, str(place)) for name, place in origins.items()),
-        sources=sources_of(learned.runs),
-        tools=tuple(dict.fromkeys((tool, *(place.of for place in origins.values() if place != WORDS)))),
-        conditions=where,
-    )
-
-
-def _call_text(tool: ToolName, origins: Mapping[str, ValuePlace]) -> str:
-    """Such as "process_return(order_id ← get_order.order_id, reason ← the user's words)"; people read its sentence."""
-    return f"{tool}({', '.join(f'{name} ← {place}' for name, place in origins.items())})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias, cast
 
-from hepm.experience.arguments import argument_sentence
 from hepm.experience.conditions import ALWAYS, Conditions
 from hepm.graph.delta import state_key
 from hepm.graph.lessons.rows import LessonRow, Parent, Source, StoredLesson, Triple
@@ -215,12 +214,7 @@ class Principle(Taught):
         return _id("p", self.kind, self.text, *self.conditions.environments)
 
     @property
-    def sentence(self) -> str:
-        """Its text; where arguments come from is put into words."""
-        # The text of these stays as it was first written, since the id is a hash of it.
-        sources = [(triple.subject, triple.object) for triple in self.triples if triple.predicate == COMES_FROM]
-        if sources and self.distilled_by == EXTRACTIVE:
-            return argument_sentence(sources, self.tools)
+    def sentence(self) -> str:  # noqa: D102
         return self.text
 
     @property

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import product
-from typing import Final, NamedTuple, TypeAlias
+from itertools import chain, product
+from typing import Final, NamedTuple
 
 from hepm.experience.actions import Action, actions_of
 from hepm.experience.conditions import ALWAYS, Conditions
@@ -134,15 +134,12 @@ AGREE_FROM: Final = 0.6
 """The share of the runs that met the error and succeeded."""
 _STEPS: Final = 5  # after an error in which its repair is sought
 
-_Repair: TypeAlias = dict[str, tuple[int, ToolName]]
-"""What a run did after an error, by text: at which of the steps after it first, and with which tool."""
-
 
 class _Met(NamedTuple):
-    """What the runs that met an error did next, by id; and their days, or the files they were read from."""
+    """What the runs that met an error did next, by id, each action with its tool; and their days, or their files."""
 
-    good: dict[str, _Repair]
-    bad: dict[str, _Repair]
+    good: dict[str, dict[str, ToolName]]
+    bad: dict[str, dict[str, ToolName]]
     days: set[str]
 
 
@@ -165,7 +162,6 @@ def learn_recipes(runs: Iterable[Trajectory], where: Conditions = ALWAYS) -> lis
                 seen = met[tool, error]
                 seen.days.add(f"{day} {run.source}".strip())
                 of_outcome = seen.good if success else seen.bad
-                # Of a run that did it twice, the first time.
                 of_outcome[run.id] = repair | of_outcome.get(run.id, {})
     recipes = [_recipe(tool, error, seen, where) for (tool, error), seen in met.items()]
     found = list(filter(None, recipes))
@@ -181,46 +177,37 @@ def learn_recipes(runs: Iterable[Trajectory], where: Conditions = ALWAYS) -> lis
     return best
 
 
-def _repair(steps: Sequence[Step]) -> _Repair:
+def _repair(steps: Sequence[Step]) -> dict[str, ToolName]:
     """What was done after the first step, which failed, until it succeeds; not what failed itself, and no reading."""
     failed, *later = steps
     own = {action.program for action in failed.actions[-1:]}
-    repair: _Repair = {}
-    place = 0
+    repair: dict[str, ToolName] = {}
+    changing = 0
     for step in later[: 2 * _STEPS]:
         others = [action for action in step.actions if action.program not in own]
         # "docker compose up -d db && pytest": the repair may be on the line of what failed.
         kept = [action for action in others if action.changes and not action.failed]
         for action in kept:
-            repair.setdefault(action.text, (place, action.tool))
-        place += bool(kept)
+            repair.setdefault(action.text, action.tool)
+        changing += bool(kept)
         solved = len(others) < len(step.actions) and not step.failed
-        if solved or place == _STEPS:
+        if solved or changing == _STEPS:
             break
     return repair
 
 
 def _recipe(tool: ToolName, error: str, seen: _Met, where: Conditions) -> Principle | None:
     """What most successful runs did after an error; None if too few met it, or if they do not agree."""
-    least = max(FEWEST_RUNS, AGREE_FROM * len(seen.good))
-    worked = Counter(text for did in seen.good.values() for text in did)
-    failed = Counter(text for did in seen.bad.values() for text in did)
-    common: list[str] = []
-    for text in sorted(worked, key=lambda text: (-worked[text], text)):
-        # What failed runs did as often does not decide.
-        decides = not seen.bad or failed[text] * len(seen.good) < worked[text] * len(seen.bad)
-        if worked[text] >= least and decides:
-            common.append(text)
-    if not common or (len(seen.days) == 1 and "" not in seen.days):  # all of one day
+    if len(seen.days) == 1 and "" not in seen.days:  # all of one day
         return None
-    # The two that most runs did; where runs did one or the other, the first one.
-    chosen = common[:2]
-    if len(_doing(seen.good, chosen)) < least:
-        chosen = common[:1]
-    good, bad = _doing(seen.good, chosen), _doing(seen.bad, chosen)
-    done = seen.good[good[0]]
-    chosen.sort(key=lambda text: done[text][0])  # in the order in which they are done
-    repair = ", then ".join(chosen)
+    worked = Counter(chain.from_iterable(seen.good.values()))
+    failed = Counter(chain.from_iterable(seen.bad.values()))
+    # What failed runs did as often does not decide.
+    deciding = [text for text in worked if failed[text] * len(seen.good) < worked[text] * len(seen.bad) or not seen.bad]
+    repair = min(deciding, key=lambda text: (-worked[text], text), default="")
+    if worked[repair] < max(FEWEST_RUNS, AGREE_FROM * len(seen.good)):
+        return None
+    good = [run for run, did in seen.good.items() if repair in did]
     # Of "Bash pytest" the program.
     shown = error
     if tool not in SHELLS:
@@ -230,13 +217,8 @@ def _recipe(tool: ToolName, error: str, seen: _Met, where: Conditions) -> Princi
         f"{shown} → {repair}",
         triples=(Triple(f"{tool}: {error}", SOLVED_BY, repair),),
         sources=sources_of(sorted(good)),
-        tools=tuple(dict.fromkeys((tool, *(done[text][1] for text in chosen)))),
+        tools=tuple(dict.fromkeys((tool, seen.good[good[0]][repair]))),
         conditions=replace(where, preconditions=(*where.preconditions, f"its result says {error}"), after=(tool,)),
-        tried=len(good) + len(bad),
-        worked=len(good),
+        tried=worked[repair] + failed[repair],
+        worked=worked[repair],
     )
-
-
-def _doing(runs: Mapping[str, _Repair], texts: Sequence[str]) -> list[str]:
-    """The runs that did all of this."""
-    return [run for run, did in runs.items() if did.keys() >= set(texts)]

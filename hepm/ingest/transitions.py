@@ -218,6 +218,16 @@ def _unframed(hint: str) -> str:
     return hint
 
 
+def request_of(run: Trajectory) -> str:
+    """What the user asked for first, cut; "" where no user spoke."""
+    for turn in run.turns:
+        if turn.role == "user":
+            text = without_hints(turn.text).strip()
+            if text:
+                return text[:USER_CHARS]
+    return ""
+
+
 def without_hints(text: str) -> str:
     """A text without anything in the form of hepm's hints: for what is learned, where who said it is not known."""
     # A fixed text is found faster than a pattern, and hardly any text holds one.

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from hepm.experience.likeness import request_of
 from hepm.ingest.outcome import verdict_of
+from hepm.ingest.transitions import request_of
 from hepm.report.latest import hints_of, latest_runs
 from hepm.text import count_of
 from hepm.types import ToolName, Trajectory

@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from hepm.experience.likeness import group_requests
 from hepm.graph.trials import REQUEST_CHARS, TrialSession
+from hepm.uplift.likeness import group_requests
 from hepm.uplift.sequence import IntArray
 
 KNOWN_RUNS: Final = 2_000

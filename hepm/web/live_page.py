@@ -26,11 +26,11 @@ from hepm.agents.runs import LiveRuns
 from hepm.errors import NotFoundError, StoreDamagedError
 from hepm.experience.equal_lessons import EqualLessons, equal_lessons
 from hepm.experience.lessons import Notes
-from hepm.experience.likeness import request_of
 from hepm.graph.lessons.rows import PENDING, StoredLesson
 from hepm.graph.mirror.mirror import switching_often
 from hepm.graph.rows import LAST_ROW, RunFilter
 from hepm.ingest.formats.hepm import parse_stored
+from hepm.ingest.transitions import request_of
 from hepm.report.receipts import monday_of, week_of
 from hepm.report.report import Report
 from hepm.text import cut

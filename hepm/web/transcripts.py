@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from hepm.experience.likeness import request_of
 from hepm.graph.trials import Trial
+from hepm.ingest.transitions import request_of
 from hepm.text import cut
 from hepm.types import Object, Trajectory, Turn
 

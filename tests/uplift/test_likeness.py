@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from hepm.experience.likeness import group_by_request, group_requests
 from hepm.types import HINT
+from hepm.uplift.likeness import group_by_request, group_requests
 from tests.runs import trajectory
 
 KINDS = (

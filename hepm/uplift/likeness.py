@@ -16,7 +16,7 @@ import numpy as np
 from hepm.embed import HashingEmbedder
 from hepm.graph.mirror.lesson_mirror import rarity, weighted
 from hepm.graph.rows import Float32Array
-from hepm.ingest.transitions import USER_CHARS, without_hints
+from hepm.ingest.transitions import request_of
 from hepm.types import Trajectory
 
 LIKE: Final = 0.75
@@ -30,16 +30,6 @@ Words: TypeAlias = list[tuple[str, bool | None]]
 """Words, each with whether it begins with a capital letter; None where that means nothing."""
 _CAPITALS: Final = 1 / 4
 """Where more of the words inside sentences than this begin with a capital letter, as in German, it marks no names."""
-
-
-def request_of(run: Trajectory) -> str:
-    """What the user asked for first, cut; "" where no user spoke."""
-    for turn in run.turns:
-        if turn.role == "user":
-            text = without_hints(turn.text).strip()
-            if text:
-                return text[:USER_CHARS]
-    return ""
 
 
 def group_by_request(runs: Iterable[Trajectory]) -> dict[str, str]:
