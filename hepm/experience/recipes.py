@@ -35,6 +35,8 @@ _TELLING: Final = re.compile(
 )
 # "Found 0 errors" says that nothing went wrong.
 _EMPTY: Final = re.compile(r"\b(?:0 errors?|no errors?|errors?: 0)\b", re.IGNORECASE)
+# The last line of an error of pydantic, whose address says "missing" or "invalid".
+_FOOTER: Final = re.compile(r"^\s*For further information visit http")
 # Escape sequences of terminals: "\x1b[31m".
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 # "2025-03-01T12:00:00Z ", "src/app.py:17:3: ", "E       ", "sqlite3.": what comes before the message itself.
@@ -51,7 +53,7 @@ _NUMBER: Final = re.compile(r"#?\b[A-Z]{0,3}\d[\w.]*|(?<=_)\d+")
 def errors_of(call: ToolCall) -> list[str]:
     """The telling lines of a failed call's result, normalised: without numbers, ids, paths and secrets."""
     text = _COLOUR.sub("", call.result or "")
-    lines = text.splitlines()
+    lines = [line for line in text.splitlines() if not _FOOTER.match(line)]
     if len(lines) > _LINES_READ:
         lines = [*lines[: _LINES_READ // 2], *lines[-_LINES_READ // 2 :]]
     telling = [line for line in lines if _TELLING.search(line) and not _EMPTY.search(line)]

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, product
 from typing import Final, Self
 
+from hepm.evidence.decisions import CallPlace, LabelledRun
 from hepm.evidence.facts import FactTest
 from hepm.evidence.rules import LostRuns, ToolRule
 from hepm.experience.counted import next_tools
@@ -36,7 +37,8 @@ MOST_NAMED: Final = 5
 """Models or environments that a fork names."""
 _REPEATED: Final = 0.8  # share of a fork's lost runs that are another one's, from which on it says nothing new
 _OTHERS: Final = 2  # tools that worked there, named where none stands out
-_LOOKED_AT: Final = 50  # runs of the other side among which some are chosen to be shown
+_LOOKED_AT: Final = 50  # runs of a side among which some are chosen to be shown
+_LEAST: Final = 1e-9  # keeps a division by nothing finite
 _FEWEST_OTHERS: Final = 3  # runs in which such a tool worked
 REQUEST_CHARS: Final = 160
 
@@ -95,7 +97,7 @@ class Fork:
     """A place where runs were lost by a call that others avoided.
 
     Attributes:
-        id: Of its lesson, which says the same; a hash of the place for one of a single task.
+        id: A hash: of what its lesson says, or of the place for one of a single task.
         where: The situation in words: "after get_order, when get_order says status is delivered".
         after: The last tool; `START` at the start.
         task: The only task that it is about; "" for all.
@@ -103,10 +105,10 @@ class Fork:
         instead: What worked; None where no single way stands out.
         others: What worked most often there, where nothing stands out.
         lost: By its mistakes, beyond what the alternative would have lost.
-        lost_runs: The share of each lost run that the alternative would have saved, by id.
+        lost_runs: The runs whose failure is charged to a mistake, by id, each with its share of `lost`.
         since, latest: When the first and the last of its lost runs ended, Unix seconds; None if unknown.
         models, environments: Of the lost runs, the one with most of them first.
-        line: What a file for agents says of it; "" where there is no such line.
+        line: What a file for agents says of it; "" where it says nothing.
         steps: Of a run that failed and of one that went on otherwise, as alike as there are; () if not known.
         answer: What most of its lost calls answered: 'refund answered "not delivered" in 4 of 5 lost runs'; "" if they
             ended in no error or in several.
@@ -154,24 +156,33 @@ class Fork:
         return f"{mistakes}; {worked}"
 
 
-def forks_of(rules: Iterable[ToolRule], store: Store, *, namespace: str) -> tuple[Fork, ...]:
-    """The forks among rules, those that lost most runs first."""
+def forks_of(
+    rules: Iterable[ToolRule], store: Store, *, namespace: str, runs: Iterable[LabelledRun] = ()
+) -> tuple[Fork, ...]:
+    """The forks among rules, those that lost most runs first.
+
+    Args:
+        runs: Those that rules were counted in, with the values of their decisions, by which runs to show are chosen.
+    """
     against = _together(rule for rule in rules if rule.worse and all(_is_shown(*test) for test in rule.conditions))
     # Of a task alone after those of all: what holds everywhere says more.
     against.sort(key=lambda rule: (bool(rule.family), -rule.lost.number, rule.place, rule.worse))
     covered = set[str]()
     kept: list[ToolRule] = []
     for rule in against:
-        lost = _lost_ids(rule)
-        if len(lost & covered) < _REPEATED * len(lost) and rule.lost.low >= SURELY_LOST:
+        charged = _charged_ids(rule)
+        if len(charged & covered) < _REPEATED * len(charged) and rule.lost.low >= SURELY_LOST:
             kept.append(rule)
-            covered |= lost
+            covered |= charged
     kept = sorted(kept, key=lambda rule: -rule.lost.number)[:MOST_FORKS]
     named: set[str] = set()
     for rule in kept:
-        named.update(*(_runs_to_show(rule, tool) for tool in rule.runs))
+        named |= _charged_ids(rule)
+        for tool in rule.alternative:
+            named.update(rule.runs[tool].worked[:_LOOKED_AT])
     about = store.about_runs(sorted(named), namespace=namespace)
-    return tuple(_fork(rule, about) for rule in kept)
+    by_id = {run.id: run for run in runs}
+    return tuple([_fork(rule, about, by_id) for rule in kept])
 
 
 def _is_shown(test: FactTest, true: bool) -> bool:
@@ -192,59 +203,24 @@ def _together(rules: Iterable[ToolRule]) -> list[ToolRule]:
     return list(kept.values())
 
 
-def _lost_ids(rule: ToolRule) -> set[str]:
+def _charged_ids(rule: ToolRule) -> set[str]:
+    """The runs whose failure is charged to a mistake."""
     return set(chain.from_iterable(rule.runs[tool].failed for tool in rule.worse))
 
 
-def _runs_to_show(rule: ToolRule, tool: ToolName) -> list[str]:
-    """Runs of a tool: of a mistake failed ones, else some that worked, and in which no mistake was made."""
-    runs = rule.runs[tool]
-    if tool in rule.worse:
-        return [*runs.failed, *runs.lost]
-    lost = _lost_ids(rule)
-    return [run for run in runs.worked[:_LOOKED_AT] if run not in lost]
-
-
-def _tally(rule: ToolRule, tool: ToolName, about: Mapping[str, RunAbout], first: Sequence[str]) -> ToolTally:
-    by_request: dict[str, ShownRun] = {}
-    ids = _runs_to_show(rule, tool)
-    for run in sorted(ids, key=lambda id: id not in first):
-        if run in about:
-            shown = ShownRun.of(about[run])
-            by_request.setdefault(shown.request or shown.id, shown)
-    # Of other requests, if there are any.
-    runs = rule.runs[tool]
-    return ToolTally(tool, len(runs.worked), runs.called, tuple(by_request.values())[:SHOWN_RUNS])
-
-
-def _most_alike(sides: Sequence[Sequence[str]], about: Mapping[str, RunAbout]) -> tuple[str, ...]:
-    """A run of each of two sides, of one task if there are such, else with requests that share most words."""
-    known = [[about[run] for run in side if run in about][:_LOOKED_AT] for side in sides]
-    words = {run.id: words_of(run.request) for side in known for run in side}
-
-    def likeness(pair: tuple[RunAbout, RunAbout]) -> tuple[bool, bool, float]:
-        one, other = pair
-        shared = len(words[one.id] & words[other.id]) / max(len(words[one.id] | words[other.id]), 1)
-        same_task = bool(one.task) and one.task == other.task
-        return one.environment == other.environment, same_task, shared
-
-    if len(known) < 2:
-        return ()
-    return tuple(run.id for run in max(product(known[0], known[1]), key=likeness, default=()))
-
-
-def _fork(rule: ToolRule, about: Mapping[str, RunAbout]) -> Fork:
-    lost_ids = _lost_ids(rule)
-    lost_runs = [about[run] for run in lost_ids if run in about]
+def _fork(rule: ToolRule, about: Mapping[str, RunAbout], runs: Mapping[str, LabelledRun]) -> Fork:
     ways = [rule.better] if rule.better else _ways_without_a_better(rule)
-    sides = [_runs_to_show(rule, tool) for tool in (rule.worse[0], *ways[:1])]
-    alike = _most_alike(sides, about)
-    worked = tuple(_tally(rule, tool, about, alike) for tool in ways)
-    ends = sorted(run.ended_at for run in lost_runs if run.ended_at is not None) or [None]
+    shown = {tool: _runs_to_show(rule, tool, about, runs) for tool in (*rule.worse, *ways)}
+    if ways:
+        _put_alike_first(shown[rule.worse[0]], shown[ways[0]])
+    worked = tuple([_tally(rule, tool, shown[tool]) for tool in ways])
+    ids = sorted(_charged_ids(rule))
+    charged = [about[id] for id in ids if id in about]
+    ends = sorted(run.ended_at for run in charged if run.ended_at is not None) or [None]
     task = line = ""
     where = _place_in_words(rule)
     if rule.family:
-        task, of_task = _task_of(rule, about)
+        task, of_task = _task_of(rule, charged)
         where = f"in {of_task}, {where}"
         id = _hash(rule)
     else:
@@ -257,17 +233,64 @@ def _fork(rule: ToolRule, about: Mapping[str, RunAbout]) -> Fork:
         after=rule.place.tool,
         after_error=rule.place.failed,
         task=task,
-        mistakes=tuple(_tally(rule, tool, about, alike) for tool in rule.worse),
+        mistakes=tuple([_tally(rule, tool, shown[tool]) for tool in rule.worse]),
         instead=worked[0] if rule.better else None,
         others=() if rule.better else worked,
         lost=rule.lost,
-        lost_runs=dict.fromkeys(sorted(lost_ids), rule.lost.number / max(sum(rule.counts(rule.worse)), 1)),
+        lost_runs=dict.fromkeys(ids, rule.lost.number / max(len(ids), 1)),
         since=ends[0],
         latest=ends[-1],
-        models=_most_common(run.model for run in lost_runs),
-        environments=_most_common(run.environment for run in lost_runs),
+        models=_most_common(run.model for run in charged),
+        environments=_most_common(run.environment for run in charged),
         line=line,
     )
+
+
+def _runs_to_show(
+    rule: ToolRule, tool: ToolName, about: Mapping[str, RunAbout], runs: Mapping[str, LabelledRun]
+) -> list[RunAbout]:
+    """Runs of a tool: of a mistake those that it cost more than any other call; else successful ones without one."""
+    of_tool = rule.runs[tool]
+    if tool not in rule.worse:
+        charged = _charged_ids(rule)
+        able = [about[id] for id in of_tool.worked if id in about and id not in charged]
+        return sorted(able, key=lambda run: not run.success)[:_LOOKED_AT]
+    # A run whose costliest call is another one was rather lost by that.
+    part = {id: _part_charged(runs[id], rule.place, tool) if id in runs else 0.0 for id in of_tool.failed}
+    most = max(part.values(), default=0.0)
+    return [about[id] for id in of_tool.failed if id in about and part[id] >= most][:_LOOKED_AT]
+
+
+def _part_charged(run: LabelledRun, place: CallPlace, tool: ToolName) -> float:
+    """What a call at a place cost a run, as a part of what its costliest call did, in [0, 1]."""
+    here = [decision.missed for decision in run.decisions if decision.place == place and tool in decision.tools]
+    return max(here, default=0.0) / max([*(decision.missed for decision in run.decisions), _LEAST])
+
+
+def _put_alike_first(failed: list[RunAbout], worked: list[RunAbout]) -> None:
+    """Put a run of each side first, of one task if there are such, else with requests that share most words."""
+    words = {run.id: words_of(run.request) for run in (*failed, *worked)}
+
+    def likeness(pair: tuple[RunAbout, RunAbout]) -> tuple[bool, bool, bool, float]:
+        one, other = pair
+        shared = len(words[one.id] & words[other.id]) / max(len(words[one.id] | words[other.id]), 1)
+        same_task = bool(one.task) and one.task == other.task
+        return bool(other.success), one.environment == other.environment, same_task, shared
+
+    if failed and worked:
+        first, counterpart = max(product(failed, worked), key=likeness)
+        failed.sort(key=lambda run: run != first)
+        worked.sort(key=lambda run: run != counterpart)
+
+
+def _tally(rule: ToolRule, tool: ToolName, runs: Iterable[RunAbout]) -> ToolTally:
+    # Of other requests, if there are any.
+    by_request: dict[str, ShownRun] = {}
+    for run in runs:
+        shown = ShownRun.of(run)
+        by_request.setdefault(shown.request or shown.id, shown)
+    of_tool = rule.runs[tool]
+    return ToolTally(tool, len(of_tool.worked), of_tool.called, tuple(by_request.values())[:SHOWN_RUNS])
 
 
 def _ways_without_a_better(rule: ToolRule) -> list[ToolName]:
@@ -288,13 +311,16 @@ def _place_in_words(rule: ToolRule) -> str:
     return f"after {rule.place.tool}{ended}"
 
 
-def _task_of(rule: ToolRule, about: Mapping[str, RunAbout]) -> tuple[str, str]:
+def task_in_words(task: str, environment: str) -> str:
+    """Such as "task 7 of retail": in another environment, the same id is another task."""
+    return f"task {task} of {environment}" if environment else f"task {task}"
+
+
+def _task_of(rule: ToolRule, runs: Sequence[RunAbout]) -> tuple[str, str]:
     """The task of a rule of one family, and the same in words."""
-    ids = chain.from_iterable(_runs_to_show(rule, tool) for tool in rule.runs)
-    runs = [about[run] for run in ids if run in about]
     for run in runs:
         if run.task and rule.family in (run.task, f"{run.environment}/{run.task}"):
-            return run.task, f"task {run.task}"
+            return run.task, task_in_words(run.task, run.environment)
     request = next((ShownRun.of(run).request for run in runs if run.request), "")
     return request or rule.family[:NAME_CHARS], f'requests such as "{request}"'
 
@@ -309,13 +335,16 @@ def _most_common(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(times, key=lambda name: (-times[name], name))[:MOST_NAMED])
 
 
-def saved_by(forks: Sequence[Fork]) -> float:
-    """How many of the lost runs the alternatives of all forks would have saved; each run counts once."""
-    share: dict[str, float] = {}
+def lost_at(forks: Sequence[Fork]) -> tuple[int, int]:
+    """How many runs the rows of forks add up to, and how many of these are counted in more than one."""
+    shares: dict[str, float] = {}
+    rows, every = 0, 0.0
     for fork in forks:
-        for run, saved in fork.lost_runs.items():
-            share[run] = max(share.get(run, 0.0), saved)
-    return sum(share.values())
+        rows += round(fork.lost.number)
+        every += fork.lost.number
+        for run, share in fork.lost_runs.items():
+            shares[run] = max(shares.get(run, 0.0), share)
+    return rows, round(every - sum(shares.values()))
 
 
 _VALUE_CHARS: Final = 30  # of an argument's value

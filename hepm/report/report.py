@@ -14,7 +14,7 @@ from hepm.experience.counted import principles_as_counted
 from hepm.experience.equal_lessons import EqualLessons
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lesson_files import lessons_for_file, line_of
-from hepm.report.forks import Fork, forks_of, saved_by, with_steps
+from hepm.report.forks import Fork, forks_of, lost_at, with_steps
 from hepm.report.latest import latest_runs, readable_runs
 from hepm.report.receipts import MemoryReceipts, monday_of, receipts_of, week_of
 from hepm.report.requests import HardRequests, hard_requests
@@ -46,7 +46,7 @@ class Report:
         runs: All that are stored; `succeeded` and `failed` of them have a label.
         before: Share of successes in the 30 days before the last 30 days, and in these; None if unknown.
         learned_runs: Labelled runs that forks and requests are counted in; `learned_lost` of them failed.
-        saved: How many of those the alternatives of all forks would have saved.
+        saved: How many of those the alternatives of all forks would have saved, `twice` of them at several forks.
         weeks: The labelled runs by week, the oldest first.
         advice: What to tell the agent: the lines that `hepm report --write` writes, those of the costliest forks first.
     """
@@ -59,7 +59,8 @@ class Report:
     lately: float | None
     learned_runs: int
     learned_lost: int
-    saved: float
+    saved: int
+    twice: int
     weeks: tuple[WeekOutcomes, ...]
     forks: tuple[Fork, ...]
     requests: tuple[HardRequests, ...]
@@ -88,7 +89,10 @@ class Report:
         if self.learned_runs < labelled:
             lost += f" of {self.learned_runs:,} that were compared"
         places = count_of(len(self.forks), "place")
-        return f"{rate}; about {self.saved:,.0f} of {lost} went wrong at {places} that other runs passed."
+        sentence = f"{rate}; about {self.saved:,} of {lost} went wrong at {places} that other runs passed"
+        if self.twice:
+            sentence += f", {self.twice:,} of them at several"
+        return f"{sentence}."
 
     def to_json(self) -> Object:
         """In values that JSON can hold."""
@@ -96,6 +100,7 @@ class Report:
         values["sentence"] = self.sentence
         for fork, values_of in zip(self.forks, values["forks"], strict=True):
             values_of["sentence"] = fork.sentence
+            values_of["cost"] = str(fork.lost)
             del values_of["lost_runs"]
         for kind, values_of in zip(self.requests, values["requests"], strict=True):
             values_of["name"] = kind.name
@@ -135,14 +140,16 @@ def report_of(
     on_progress("counting rules")
     rules = evidence.rules(anew=anew)
     on_progress("reading runs")
-    labelled = list(evidence.runs().runs)
+    labelled = list(evidence.valued().runs)
     set_families(labelled)
     on_progress("reading calls")
     latest = list(latest_runs(store, namespace=namespace))
     on_progress("comparing runs")
     totals = store.totals(namespace=namespace)
     by_day = store.outcomes_by_day(namespace=namespace)
-    forks = with_steps(forks_of(rules, store, namespace=namespace), partial(readable_runs, store, namespace=namespace))
+    forks = forks_of(rules, store, namespace=namespace, runs=labelled)
+    forks = with_steps(forks, partial(readable_runs, store, namespace=namespace))
+    rows, twice = lost_at(forks)
     of_all = [rule for rule in rules if not rule.family]
     principles = principles_as_counted(bank, of_all, namespace=namespace)
     lessons = lessons_for_file(bank, namespace=namespace, principles=principles).lessons
@@ -159,7 +166,8 @@ def report_of(
         lately=lately,
         learned_runs=len(labelled),
         learned_lost=lost,
-        saved=min(saved_by(forks), lost),
+        saved=min(rows - twice, lost),
+        twice=twice,
         weeks=_weeks(by_day),
         forks=forks,
         requests=hard_requests(labelled, store, namespace=namespace),

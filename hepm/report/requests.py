@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from hepm.evidence.decisions import LabelledRun
+from hepm.graph.rows import RunAbout
 from hepm.graph.store import Store
-from hepm.report.forks import SHOWN_RUNS, ShownRun
+from hepm.report.forks import SHOWN_RUNS, ShownRun, task_in_words
 from hepm.text import FUNCTION_WORDS
 from hepm.types import ToolName
 
@@ -32,7 +33,7 @@ class HardRequests:
 
     Attributes:
         words: What their requests have in common.
-        task: Of a single task, its id.
+        task, environment: Of a single task, its id and where it is, if that is known.
         failed, runs: How many of its runs failed, and how many there are.
         others: Share of the other runs that failed, in [0, 1].
         tried: What most of these runs called, in order.
@@ -40,6 +41,7 @@ class HardRequests:
 
     words: tuple[str, ...]
     task: str
+    environment: str
     failed: int
     runs: int
     others: float
@@ -61,7 +63,8 @@ class HardRequests:
         """Such as 'requests that say "baggage" or "insurance"'."""
         words = " or ".join(f'"{word}"' for word in self.words)
         if self.task:
-            return f"task {self.task} ({words})" if words else f"task {self.task}"
+            task = task_in_words(self.task, self.environment)
+            return f"{task} ({words})" if words else task
         return f"requests that say {words}"
 
 
@@ -75,8 +78,19 @@ def hard_requests(runs: Sequence[LabelledRun], store: Store, *, namespace: str) 
     for run in runs:
         of_family[run.family].append(run)
     failures = sum(not run.won for run in runs)
-    kinds = [(words, "", members) for words, members in _failing_words(of_family)]
-    known = {run.id for _, _, members in kinds for run in members}
+    found: list[HardRequests] = []
+    covered = set[str]()
+
+    def add(words: tuple[str, ...], members: Sequence[LabelledRun], task: str = "", environment: str = "") -> None:
+        lost = [run.id for run in members if not run.won]
+        others = (failures - len(lost)) / max(len(runs) - len(members), 1)
+        shown = tuple([ShownRun(id, "") for id in lost[-SHOWN_RUNS:]])
+        tried = _tried(members)
+        found.append(HardRequests(words, task, environment, len(lost), len(members), others, tried, shown))
+
+    for words, members in _failing_words(of_family):
+        add(words, members)
+        covered.update(run.id for run in members)
     families_of = Counter(word for members in of_family.values() for word in members[0].words)
     several = [members for members in of_family.values() if len(members) >= FEWEST]
     for members in several:
@@ -84,21 +98,18 @@ def hard_requests(runs: Sequence[LabelledRun], store: Store, *, namespace: str) 
         by_chance = _at_least(failed, len(members), failures, len(runs))
         never = failed == len(members) and by_chance <= NEVER_BY_CHANCE
         often = by_chance * len(several) <= UNLIKELY
-        if (often or never) and not known.issuperset(run.id for run in members):
-            tasks = {run.task for run in members}
-            kinds.append((_telling(members, families_of), tasks.pop() if len(tasks) == 1 else "", members))
-    found: list[HardRequests] = []
-    for words, task, members in kinds:
-        lost = [run.id for run in members if not run.won]
-        others = (failures - len(lost)) / max(len(runs) - len(members), 1)
-        shown = tuple(ShownRun(id, "") for id in lost[-SHOWN_RUNS:])
-        found.append(HardRequests(words, task, len(lost), len(members), others, _tried(members), shown))
+        if (often or never) and not covered.issuperset(run.id for run in members):
+            ids = {(run.task, run.environment) for run in members}
+            task, environment = ids.pop() if len(ids) == 1 else ("", "")
+            add(_telling(members, families_of), members, task, environment)
     found = sorted(found, key=lambda kind: (-kind.lost, kind.words))[:MOST_KINDS]
     about = store.about_runs([run.id for kind in found for run in kind.shown], namespace=namespace)
-    requests = {id: ShownRun.of(run) for id, run in about.items()}
-    return tuple(
-        replace(kind, shown=tuple(requests[run.id] for run in kind.shown if run.id in requests)) for kind in found
-    )
+    return tuple([replace(kind, shown=_with_requests(kind.shown, about)) for kind in found])
+
+
+def _with_requests(runs: Iterable[ShownRun], about: Mapping[str, RunAbout]) -> tuple[ShownRun, ...]:
+    """Those of some runs that are stored, with what was asked for."""
+    return tuple([ShownRun.of(about[run.id]) for run in runs if run.id in about])
 
 
 def _failing_words(

@@ -105,7 +105,8 @@ class ReportGiven(TypedDict):
     failed: int
     before: float | None
     lately: float | None
-    saved: float
+    saved: int
+    twice: int
     weeks: list[Object]
     forks: list[Object]
     requests: list[Object]

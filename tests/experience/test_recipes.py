@@ -50,6 +50,13 @@ def test_a_secret_in_an_error_is_not_kept() -> None:
     assert "hunter2" not in " ".join(text)
 
 
+def test_an_address_of_more_information_is_no_error() -> None:
+    text = (
+        "1 validation error for Payment\nid\n  Field required\n    For further information visit https://x.org/missing"
+    )
+    assert errors_of(ToolCall("pay", result=text, error=True))[0] == "Field required"
+
+
 def test_a_recipe_needs_runs_that_agree_on_more_than_one_day() -> None:
     (one,) = learn_recipes(map(fixed, range(5)))
     assert one.text.startswith("pytest: OperationalError: connection to …")

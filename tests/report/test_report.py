@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
+from hepm.evidence.decisions import CallPlace
 from hepm.graph.trials import CONTROL, MEMORY, Trial
 from hepm.report.report import Report
 from hepm.report.text import markdown_lines, terminal_lines
@@ -89,6 +91,51 @@ def test_of_two_runs_side_by_side_both_have_the_same_task_where_there_is_such_a_
     ]
     fork = next(fork for fork in report_of(tmp_path, *runs).forks if fork.where.endswith("delivered"))
     assert [step.run.id for step in fork.steps] == ["desk-300", "desk-301"]
+
+
+@pytest.fixture(scope="module")
+def desks(recorded_runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
+    """Recorded runs of two desks in one namespace."""
+    with Memory.open(tmp_path_factory.mktemp("desks") / "m.hepm") as memory:
+        for file in sorted(recorded_runs.glob("tau*/**/*.json.xz")):
+            if ("airline" in file.name or "retail" in file.name) and "domains" not in file.parts:
+                memory.ingest(file)
+        yield memory
+
+
+def test_the_runs_beside_a_fork_were_lost_by_its_call_and_saved_by_the_other_one(desks: Memory) -> None:
+    runs = {run.id: run for run in desks.evidence().valued().runs}
+    forks = desks.report().forks
+    assert len(forks) > 3
+    for fork in forks:
+        failed, worked = fork.steps
+        # Of some tasks no run that went right there succeeded in the end.
+        assert runs[worked.run.id].won or not any(runs[shown.id].won for shown in fork.ways[0].shown)
+        assert not runs[failed.run.id].won
+        assert worked.run.id not in fork.lost_runs
+        # What the call cost, as a part of what the costliest call of its run did.
+        part: dict[str, float] = {}
+        for id in fork.lost_runs:
+            missed = {(one.place, tool): one.missed for one in runs[id].decisions for tool in one.tools}
+            here = missed.get((CallPlace(fork.after, fork.after_error), fork.mistakes[0].tool), 0.0)
+            part[id] = here / max(missed.values())
+        assert part[failed.run.id] == max(part.values()), fork.sentence
+
+
+def test_the_first_sentence_says_the_sum_of_the_rows_without_what_stands_in_two(desks: Memory) -> None:
+    first, *lines = terminal_lines(desks.report(), every=True)
+    rows = [int(found[1]) for line in lines if (found := re.match(r"  about (\d+) \(\d+ to \d+\) lost ", line))]
+    named = re.search(r"about (\d+) of .* at (\d+) places that other runs passed(?:, (\d+) of them at several)?", first)
+    assert named is not None
+    assert int(named[1]) + int(named[3] or 0) == sum(rows)
+    assert int(named[2]) == len(rows)
+
+
+def test_a_task_is_named_with_its_environment(desks: Memory) -> None:
+    report = desks.report()
+    tasks = [fork.where for fork in report.forks if fork.task] + [kind.name for kind in report.requests if kind.task]
+    assert tasks
+    assert all(re.search(r"task \d+ of (airline|retail)\b", name) for name in tasks)
 
 
 def test_a_fork_says_what_its_lost_calls_answered_where_most_say_the_same(tmp_path: Path) -> None:

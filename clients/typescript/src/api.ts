@@ -143,6 +143,7 @@ export interface ReportGiven {
   before: number | null;
   lately: number | null;
   saved: number;
+  twice: number;
   weeks: Array<Record<string, unknown>>;
   forks: Array<Record<string, unknown>>;
   requests: Array<Record<string, unknown>>;

@@ -22,7 +22,6 @@ function side({ tool, worked, called, shown }, failed, step) {
 }
 
 function forkRow(fork) {
-  const { number, low, high } = fork.lost;
   const ways = fork.instead ? [fork.instead] : fork.others;
   const since = fork.since === null ? "" : `since ${dayOf(fork.since)}${dayOf(fork.latest) === dayOf(fork.since) ? "" : `, last on ${dayOf(fork.latest)}`}`;
   const about = [since, fork.models.length ? `of ${fork.models.join(", ")}` : "", fork.environments.join(", ")].filter(Boolean).join(" · ");
@@ -30,7 +29,7 @@ function forkRow(fork) {
   return make(
     "li",
     { class: "fork" },
-    make("p", { class: "lost" }, make("b", {}, `${asCount(Math.round(number))} lost`), ` (${asCount(Math.round(Math.max(low, 0)))} to ${asCount(Math.round(high))}) `, make("span", { class: "where", dir: "auto" }, fork.where)),
+    make("p", { class: "lost" }, make("b", {}, `${fork.cost} lost `), make("span", { class: "where", dir: "auto" }, fork.where)),
     make(
       "div",
       { class: "sides" },
