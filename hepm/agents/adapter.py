@@ -43,7 +43,7 @@ class AgentRun:
     def __init__(self, source: LiveRuns | Session, *, id: str = "", **about: Any) -> None:
         self.id = id or uuid4().hex
         self._source = source
-        self._about = {"namespace": DEFAULT_NAMESPACE, **about}
+        self._about: dict[str, Any] = {"namespace": DEFAULT_NAMESPACE, **about}
         self._live: LiveRun | None = None
         self._results: dict[str, Object] = {}
         self._tools: list[ToolName] | None = None
@@ -81,7 +81,7 @@ class AgentRun:
     def _continued(self, messages: Sequence[Object], whole: bool) -> LiveRun:
         """The run with these messages in its record."""
         if isinstance(self._source, LiveRuns):
-            return self._source.continued(messages, id=self.id, sequel="", group="", door=_DOOR, **self._about)
+            return self._source.continued(messages, id=self.id, door=_DOOR, **self._about)
         live = self._live or LiveRun(self._source, DEFAULT_NAMESPACE, _DOOR)
         live.extend(messages, whole=whole)
         return live

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -73,6 +73,7 @@ class LiveRun:
     Attributes:
         messages: The conversation so far, as chat messages: the record of its session.
         marks: A short hash of each message, to recognise the conversation.
+        given: The messages of the latest request as they came, and their marks.
         opening: Hash of what opens it, which concurrent runs of one task share.
         sequel: Ids of the responses and the conversation that a next request may continue.
         stable: What memory said at the first request, kept so that a provider's prompt cache works.
@@ -100,6 +101,7 @@ class LiveRun:
     opening: str = ""
     messages: list[Object] = field(default_factory=list[Object])
     marks: list[str] = field(default_factory=list[str])
+    given: tuple[Sequence[Object], Sequence[str]] = ((), ())
     sequel: set[str] = field(default_factory=set[str])
     stable: str = ""
     replied: bool = False
@@ -144,7 +146,8 @@ class LiveRun:
     def extend(self, messages: Sequence[Object], marks: Sequence[str] | None = None, *, whole: bool = True) -> None:
         """Bring the record up to date with a request's messages: the whole conversation, or what is new in it."""
         if marks is None:
-            marks = list(map(mark_of, messages))
+            marks = marks_of(messages, [self])
+        self.given = messages, marks
         if whole and tuple(marks[: len(self.before)]) == self.before:
             # What another run has recorded is no part of this one.
             messages = messages[len(self.before) :]
@@ -218,6 +221,20 @@ def aliases_of(opening: str, marks: Sequence[str]) -> list[str]:
     return aliases
 
 
+def marks_of(messages: Sequence[Object], runs: Iterable[LiveRun]) -> list[str]:
+    """The mark of each message; one that a run was given at the same place is not hashed again."""
+    marks: list[str] = []
+    for run in runs:
+        same = 0
+        for message, known in zip(messages, run.given[0], strict=False):
+            if message != known:
+                break
+            same += 1
+        if same > len(marks):
+            marks = list(run.given[1][:same])
+    return [*marks, *map(mark_of, messages[len(marks) :])]
+
+
 def mark_of(message: Object) -> str:
     """A short hash of a message; equal if a client writes it again in its own way."""
     calls = objects(message.get("tool_calls"))
@@ -258,13 +275,13 @@ def _arguments(call: Object) -> Any:
     return arguments if known is None else known
 
 
-def opening_of(messages: Sequence[Object], marks: Sequence[str], tools: Any, *apart: str | None) -> str:
+def opening_of(messages: Sequence[Object], tools: Iterable[Object], *apart: str | None) -> str:
     """Hash of the messages before the model's first, and of the names of the tools."""
     first: list[str] = []
     # The system prompt and the request, as a rule.
-    for message, mark in zip(messages[:2], marks, strict=False):
+    for message in messages[:2]:
         if message.get("role") == "assistant":
             break
-        first.append(mark)
-    names = sorted(name_of(tool) for tool in tools or ())
+        first.append(mark_of(message))
+    names = sorted(map(name_of, tools))
     return blake2b(json.dumps([first, names, apart]).encode(), digest_size=12).hexdigest()

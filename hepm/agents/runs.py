@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from contextvars import copy_context
+from functools import partial
 from threading import RLock
 from typing import Any, Final
 from uuid import uuid4
@@ -21,7 +22,7 @@ from hepm.agents.live_run import (
     LiveRun,
     Shown,
     aliases_of,
-    mark_of,
+    marks_of,
     name_of,
     only_summarised,
     opening_of,
@@ -148,7 +149,16 @@ class LiveRuns:
             return run
 
     def continued(
-        self, messages: Sequence[Object], *, id: str, sequel: str, group: str, namespace: str, door: str, **about: Any
+        self,
+        messages: Sequence[Object],
+        *,
+        id: str,
+        namespace: str,
+        door: str,
+        sequel: str = "",
+        group: str = "",
+        list_tools: Callable[[], Sequence[Object]] = tuple,
+        **about: Any,
     ) -> LiveRun:
         """The run that a request with its messages continues, with these messages in its record.
 
@@ -156,15 +166,20 @@ class LiveRuns:
             id: The session as the client names it; "" to recognise the conversation by its messages.
             group: What sets conversations with equal messages apart, if the client says anything of the kind.
             sequel: Id of the response that the messages continue; "" if they are the whole conversation.
+            list_tools: Returns the agent's tools; none for any. They are known of a run that the client names.
+            about: Further arguments of `Memory.session`, for a run that begins.
         Raises:
             ConflictError: another token began the session that the client names.
         """
-        marks = list(map(mark_of, messages))
         # No token's conversation is recognised by what another one sends.
         token = TOKEN.get()
         opening = ""
-        if not id:
-            opening = opening_of(messages, marks, about.get("tools"), group, about.get("user"), *filter(None, [token]))
+        if id:
+            alike = filter(None, [self._runs.get((namespace, id))])
+        else:
+            opening = opening_of(messages, list_tools(), group, about.get("user"), *filter(None, [token]))
+            alike = tuple(self._alike.get((namespace, opening), ()))
+        marks = marks_of(messages, alike)
         response = _of_token(token, sequel)
 
         # The thread that records replies may be behind the client, which sends its next request already.
@@ -176,7 +191,8 @@ class LiveRuns:
         with self._lock:
             run = self._recognised(namespace, id, response, opening, marks)
             if run is None:
-                run, resumed = self._begin_or_resume(namespace, id, response, opening, marks, door, **about)
+                given = {"tools": list_tools() or None, **about}
+                run, resumed = self._begin_or_resume(namespace, id, response, opening, marks, door, **given)
                 if not response and not resumed:
                     run.before = self._marks_of_finished(namespace, id or opening, messages, marks)
             check_own(run.session)
@@ -186,7 +202,7 @@ class LiveRuns:
         with run.lock:
             if run.over:  # it ended while this request waited for it
                 named = {"id": id, "sequel": sequel, "group": group, "namespace": namespace, "door": door}
-                return self.continued(messages, **named, **about)
+                return self.continued(messages, **named, list_tools=list_tools, **about)
             if run.door == OTLP_DOOR:  # what its spans said stays, and no later ones are taken
                 run.door = door
                 run.session.set_aside()
@@ -195,7 +211,9 @@ class LiveRuns:
             # Until `replied`: a second request with the same messages is then a repetition, not a sequel.
             run.waiting += 1
             run.extend(messages, marks, whole=not response)
-            longest_alias = aliases_of(run.opening, run.marks)[-1:]
+            longest_alias = []
+            if run.opening:  # else the client names it
+                longest_alias = aliases_of(run.opening, run.marks)[-1:]
             run.session.aliases = (*run.sequel, *longest_alias)
         return run
 
@@ -204,7 +222,7 @@ class LiveRuns:
         sequel = ""  # id of the reply that this request continues: then it does not repeat the history
         if api == "responses":
             sequel = wire.continued(body)
-        known: Object = {"user": user or wire.user_of(body), "tools": wire.tools_of(body) or None, **about}
+        known: Object = {"user": user or wire.user_of(body), "list_tools": partial(wire.tools_of, body), **about}
         id = id or wire.session_id_of(body)
         return self.continued(wire.messages_of(api, body), id=id, sequel=sequel, group=wire.group_of(body), **known)
 

@@ -246,7 +246,7 @@ def _anthropic_ids(body: Object) -> tuple[str, str]:
     """The user and the session in `metadata.user_id`, where Claude Code writes both; "" for what it does not say."""
     given = text_of(object_in(body.get("metadata")).get("user_id"))
     # {"device_id": …, "account_uuid": …, "session_id": …} of late, user_…_account_…_session_… before
-    ids = object_in(parsed(given))
+    ids = object_in(parsed(given)) if given else {}
     if ids:
         return _first_text(ids.get("account_uuid"), ids.get("device_id")), text_of(ids.get("session_id"))
     user, _, session = given.partition("_session_")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain, groupby, takewhile
 from typing import Final, NamedTuple
 
@@ -124,12 +124,18 @@ class PromptOptions:
     notes: bool = True
     policy: str = "hybrid"
     model: Client | None = None
-    redact: Callable[[str], str] | None = lambda text: Redactor().text(text)
+    redact: Callable[[str], str] | None = lambda text: _redactor().text(text)
 
     @property
     def needs_suggestion(self) -> bool:
         """Whether a policy is asked: what is unlikely now is left out of lessons, too."""
         return bool(self.suggestions or self.principles or self.experiences)
+
+
+@cache
+def _redactor() -> Redactor:
+    """With the default rules; it remembers none of these texts."""
+    return Redactor()
 
 
 class TurnState(NamedTuple):

@@ -230,28 +230,26 @@ class Session:
         # Without a record of the run, what a hint is worth would never be known.
         if messages is not None and not self._kept(lambda: self._record.take(messages)):
             return Prompt()
-        if tools is None and self._options.tools is not None:
-            tools = [tool.name for tool in self._options.tools]
-        self.enter(keep=keep)
-        control = self.is_control
+        control = _is_control(self.enter(keep=keep))
         # Drawn before `keep`, so that one write has the level and the turns.
         level = "" if control else self.draw()
-        turns = self._ask(self._record.turns)
-        if keep and turns is not None:
-            self.keep(turns)
-        if control:
-            return self._stated_notes()
-        found = None
-        if turns is not None:
-            found = self._ask(lambda: self._prompt(turns, tools=tools, horizon=horizon, level=level))
-        # Only now: a prompt that failed showed nothing.
-        if found is not None and turns is not None:
+
+        def found() -> Prompt | None:
+            turns = self._record.turns()
+            if keep:
+                self.keep(turns)
+            if control:
+                return None
+            prompt = self._prompt(turns, tools=tools, horizon=horizon, level=level)
             # A prompt without a hint line names no tool.
-            named = found.suggestions.ranked if HINT in found.present else ()
-            calls = calls_in(turns) if named else 0
-            if self._show(found.text, found.lessons, named, calls=calls):
-                return found
-        return self._stated_notes() if self.is_shadow else Prompt()
+            named = prompt.suggestions.ranked if HINT in prompt.present else ()
+            is_read = self._show(prompt.text, prompt.lessons, named, calls=calls_in(turns))
+            return prompt if is_read else None
+
+        prompt = self._ask(found)
+        if prompt is None:
+            return self._stated_notes() if control or self.is_shadow else Prompt()
+        return prompt
 
     def enter(self, *, keep: bool = True) -> Trial | None:
         """The session's part in an experiment, whose arm is drawn once; None if it is in none.
@@ -288,8 +286,7 @@ class Session:
     @property
     def is_control(self) -> bool:
         """Whether memory says nothing of its own to this session, and need not find anything either."""
-        trial = self.enter()
-        return trial is not None and trial.arm == CONTROL and not trial.shadow
+        return _is_control(self.enter())
 
     def _note(self, trial: Trial) -> None:
         self._trial = trial
@@ -457,6 +454,8 @@ class Session:
     ) -> Prompt:
         from hepm.experience.prompt import TurnState
 
+        if tools is None and self._options.tools is not None:
+            tools = [tool.name for tool in self._options.tools]
         with self._record.lock:
             now = TurnState.after_turns(turns, agent=self._record.agent(turns))
         return self._memory.prompt(
@@ -667,3 +666,8 @@ class Session:
 
     async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
         await asyncio.to_thread(self.__exit__, kind, *error)
+
+
+def _is_control(trial: Trial | None) -> bool:
+    """Whether memory says nothing of its own to a session with this part in an experiment."""
+    return trial is not None and trial.arm == CONTROL and not trial.shadow

@@ -158,15 +158,13 @@ class SessionDoors:
         return self._runs.continued(
             conversation.messages,
             id=conversation.session,
-            sequel="",
-            group="",
             namespace=namespace_of(request),
             door=_DOOR,
             user=conversation.user,
             task=conversation.task,
             environment=conversation.environment,
             model=conversation.model,
-            tools=tools_of({"tools": conversation.tools}) or None,
+            list_tools=lambda: tools_of({"tools": conversation.tools}),
         )
 
 
