@@ -32,7 +32,7 @@ from hepm.evals.methods import FilledMemory, PolicyPredictor
 from hepm.evals.metrics import METRICS
 from hepm.evals.report import EvalOptions
 from hepm.evidence.upkeep import live_evidence
-from hepm.lab.rank import sgc
+from hepm.lab.bench.planned import smoothed
 from hepm.lab.rank.data import NEXT, graph_data
 from hepm.lab.rank.train import TrainOptions, export, train
 from hepm.lab.rank.trained import RankerAlone
@@ -79,7 +79,7 @@ def scorer(model: str, seed: int, data) -> Callable[[Situations], np.ndarray]:
     follows = [ends[1][ends[0] == at].numpy() for at in range(len(data["tool"].name))]
     follows.append(nothing)  # after no known tool
     if model == "sgc":
-        tools_TD = sgc.smoothed(data["tool"].x.numpy(), ends.numpy())
+        tools_TD = smoothed(data["tool"].x.numpy(), ends.numpy())
 
         def plain(now: Situations) -> np.ndarray:
             found = tools_TD @ now.state_QD[0]

@@ -35,7 +35,9 @@ class Embedder(Protocol):
         ...
 
     @property
-    def dimensions(self) -> int: ...
+    def dimensions(self) -> int:
+        """Length of every vector."""
+        ...
 
     def embed(self, texts: Sequence[str]) -> Float32Array:
         """One unit vector per text, in order: shape (N, dimensions), float32.
@@ -117,6 +119,7 @@ class HashingEmbedder:
         return self._dimensions
 
     def embed(self, texts: Sequence[str]) -> Float32Array:
+        """One unit vector per text, shape (N, dimensions)."""
         vectors_ND = np.empty((len(texts), self._dimensions), dtype=np.float32)
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
             vectors_ND[start : start + _TEXTS_AT_ONCE] = self._embed_together(texts[start : start + _TEXTS_AT_ONCE])

@@ -88,6 +88,7 @@ class SentenceEmbedder:
         return self._dimensions
 
     def embed(self, texts: Sequence[str]) -> Float32Array:
+        """A unit vector for each text, shape (N, dimensions); the diagonal where the model knows no word of it."""
         rows = np.flatnonzero([bool(text.strip()) for text in texts])
         # Only without rows: to learn its dimensions, the model may have to run once.
         encoded_ND = self._encode([texts[row] for row in rows.tolist()]) if len(rows) else diagonals(0, self.dimensions)
@@ -177,6 +178,7 @@ class EndpointEmbedder:
         return f"EndpointEmbedder({self._model!r}, at={self._endpoint.where!r})"
 
     def close(self) -> None:
+        """Close the connections to the endpoint."""
         self._client.close()
 
     @property

@@ -52,8 +52,13 @@ class TextEmbedder(Protocol):
     """The part of `hepm.embed.Embedder` that stores use."""
 
     @property
-    def name(self) -> str: ...  # noqa: D102
-    def embed(self, texts: Sequence[str], /) -> Float32Array: ...  # noqa: D102
+    def name(self) -> str:
+        """Identifies its vectors."""
+        ...
+
+    def embed(self, texts: Sequence[str], /) -> Float32Array:
+        """One unit vector per text, shape (N, D)."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,6 +82,7 @@ class ChatDialect:
         self._written = self._rendered_before.rindex(end) + len(end)
 
     def opening(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Framed:
+        """The tokens before the first text of the model."""
         marked = _marked(messages)
         text = self._render(marked, tools=[*tools] or None)
         # Some templates take tools and show none.
@@ -90,6 +91,7 @@ class ChatDialect:
         return self._framed(text)
 
     def following(self, messages: Sequence[Mapping[str, Any]]) -> Framed:
+        """The tokens of further messages; InputError if the template changes earlier ones."""
         text = self._render([_user("x"), _CALLED, *_marked(messages)])
         # Templates of reasoning models drop the thoughts of earlier messages, for one.
         if not text.startswith(self._rendered_before):
@@ -97,9 +99,11 @@ class ChatDialect:
         return self._framed(text[self._written :])
 
     def encode(self, text: str) -> Sequence[int]:
+        """The tokens of a text, without those that begin or end one."""
         return cast("list[int]", self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def read(self, ids: Sequence[int]) -> ModelReply:
+        """A text of the model as a message with its calls."""
         text: str = self._tokenizer.decode(ids)
         # Else it was cut off at the limit of tokens.
         whole = bool(ids) and ids[-1] == self._tokenizer.eos_token_id
@@ -108,6 +112,7 @@ class ChatDialect:
         return ModelReply(_CALL.sub("", text).strip(), [_call(match[1]) for match in _CALL.finditer(text)], whole)
 
     def write(self, reply: ModelReply) -> Sequence[int]:
+        """The tokens of a message with its calls, as `read` reads them."""
         parts: list[str] = []
         if reply.text:
             parts.append(reply.text)

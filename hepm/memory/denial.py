@@ -6,7 +6,7 @@ more than one source reports. Ours; not in the papers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hepm.ingest.inner_tools import called_name
@@ -47,14 +47,17 @@ def denial_of(
     turns: Sequence[Turn],
     tool: ToolName,
     arguments: Mapping[str, Any],
-    **about: Any,
+    *,
+    tools: Iterable[object] | None,
+    user: str,
+    namespace: str,
 ) -> Denial | None:
     """The denial of a call that is about to be made, or that is the last turn's and has no result yet; None if it runs.
 
     At most one in a run at one place, by the tools called last.
 
     Args:
-        about: `tools`, `user` and `namespace`, as for `Memory.suggest`.
+        tools, user: As for `Memory.suggest`.
     """
     tool = called_name(tool, arguments)
     now, places = AgentState(), set[tuple[ToolName, ...]]()
@@ -67,16 +70,15 @@ def denial_of(
         now.add(turn)
     if now.last in places:
         return None
-    found = memory.suggest(now.last, history=now.history, state=now.state(), **about)
+    found = memory.suggest(
+        now.last, history=now.history, state=now.state(), tools=tools, user=user, namespace=namespace
+    )
+    if not found:
+        return None
     for way in found.warnings:
-        named = bool(found) and found[0].tool == way.instead
-        if (
-            way.tool == tool
-            and way.nearly_always
-            and way.worked_runs
-            and named
-            and not _one_source(memory, way, about["namespace"])
-        ):
+        failed = way.tool == tool and way.nearly_always
+        worked = way.instead == found[0].tool and way.worked_runs
+        if failed and worked and not _one_source(memory, way, namespace):
             return Denial(way, len(now.history))
     return None
 

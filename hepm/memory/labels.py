@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from hepm.embed import Embedder
 from hepm.errors import NotFoundError
@@ -55,8 +55,14 @@ class Labels:
         left = math.inf if limit is None else limit
         while left > 0:
             size = int(min(left, _READ_AT_ONCE))
-            where: dict[str, Any] = {"environment": environment, "task": task, "unlabelled": True}
-            rows = self._store.latest_records(namespace=namespace, before=before, limit=size, **where)
+            rows = self._store.latest_records(
+                namespace=namespace,
+                before=before,
+                limit=size,
+                unlabelled=True,
+                environment=environment,
+                task=task,
+            )
             for seq, name, record in rows:
                 before = seq
                 run = parse_stored(name, record)

@@ -33,9 +33,10 @@ HARMLESS: Final = 0.2
 LATEST: Final = 1_000
 """Sessions of a level that count, the latest ones: the world changes, and a draw must stay cheap."""
 
-# Many controls and explorers at first, fewer as more is known: shares, and the number of sessions until they fall.
-_CONTROL, _CONTROL_LEAST, _CONTROLS = 0.25, 0.04, 10
-_EXPLORE, _EXPLORE_LEAST, _EXPLORERS = 0.6, 0.15, 90
+# Many controls and explorers at first, fewer as more is known: the most and the least share of sessions, and how many
+# sessions are reached before it falls to the least.
+_CONTROL: Final = (0.25, 0.04, 10)
+_EXPLORE: Final = (0.6, 0.15, 90)
 
 
 class LevelOutcomes(NamedTuple):
@@ -86,8 +87,8 @@ def in_force(known: Outcomes) -> str:
 def drawn(known: Outcomes, dice: Random) -> str:
     """The level of one session."""
     sessions = sum(outcomes.sessions for outcomes in known.values())
-    control = _share(_CONTROL, _CONTROL_LEAST, _CONTROLS, sessions)
-    explore = _share(_EXPLORE, _EXPLORE_LEAST, _EXPLORERS, sessions)
+    control = _share(*_CONTROL, sessions)
+    explore = _share(*_EXPLORE, sessions)
     # One lot decides first; the dice go on for Thompson's draws.
     lot = dice.random()
     if lot < control:
@@ -172,12 +173,10 @@ class GuardState:
         if sessions < FEWEST:
             why = f"{sessions} of {FEWEST} hinted sessions have an outcome"
             return f"silent, since hints have not yet been shown to help here: {why}"
-        best = max((level for level in tried if self.outcomes[level].sessions >= FEWEST), key=self._mean)
+        known = [level for level in tried if self.outcomes[level].sessions >= FEWEST]
+        best = max(known, key=lambda level: self.outcomes[level].mean)
         why = f"{self.outcomes[best]} sessions with hints from {best} on succeeded, and {silent} silent ones"
         return f"silent, since hints are not shown to help here: {why}"
-
-    def _mean(self, level: str) -> float:
-        return self.outcomes[level].mean
 
     def to_json(self) -> dict[str, Any]:
         """Level, sentence and outcomes, in values that JSON can hold."""

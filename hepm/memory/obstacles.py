@@ -71,8 +71,9 @@ def obstacles(memory: Memory, *, namespace: str | None = None) -> list[Obstacle]
     Args:
         namespace: Only this one; None for all.
     """
+    names = memory.namespaces() if namespace is None else [namespace]
     obstacles: list[Obstacle] = []
-    for name in memory.namespaces() if namespace is None else [namespace]:
+    for name in names:
         obstacles += _Namespace(memory, name).obstacles()
     obstacles.sort(key=lambda obstacle: -obstacle.runs)
     return obstacles[:MOST_LINES]

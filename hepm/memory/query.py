@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -75,12 +75,12 @@ def _with_inner(mirror: NamespaceMirror, tools: frozenset[ToolName]) -> frozense
 def _facts_of_text(state: StateSummary) -> Facts:
     """What a state says that was given as text: the agent's own summary, or what the user wrote."""
     texts = (state.own,) if state.own else state.said
-    facts = [facts_of_message(text) for text in texts]
-    return (
-        {SAID: {name: value for of_text in facts for name, value in of_text.items()}, SAID_LAST: facts[-1]}
-        if facts
-        else {}
-    )
+    said: dict[str, float] = {}
+    last: Mapping[str, float] = {}
+    for text in texts:
+        last = facts_of_message(text)
+        said |= last
+    return {SAID: said, SAID_LAST: last} if texts else {}
 
 
 def for_user(state: StateSummary, user: str) -> StateSummary:

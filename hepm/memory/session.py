@@ -91,6 +91,7 @@ class Session:
         parts: Ids of what its turns were made of, such as spans: kept on disk with them, so that none counts twice.
         holdout: The chance that it is a control; see `enter`.
         denies: Whether calls that memory knows to fail are denied; see `denial`.
+        trial: Its part in an experiment; None before the first hint, and where there is none.
     """
 
     def __init__(self, memory: Memory, run: Trajectory, options: SessionOptions) -> None:
@@ -108,7 +109,7 @@ class Session:
         # The first part that could not be recorded: `finish` raises it.
         self._failed: InputError | None = None
         self._warned = False
-        self._trial: Trial | None = None
+        self.trial: Trial | None = None
         self._stored: Trajectory | None = None
         self._storing = Lock()
         self._file: SessionFile | None = None
@@ -123,12 +124,15 @@ class Session:
     def _is_sequel_of(self, before: Trajectory) -> None:
         """The token that began the run stays the one that recorded it, and its arm and level stay those drawn."""
         self._record.begin_with(before.turns)
-        tags = {key: value for key, value in self._run.tags.items() if key not in _OF_FIRST}
-        tags |= {key: value for key, value in before.tags.items() if key in _OF_FIRST}
-        # Tags of this process, such as its project, are newer than those on disk.
+        # Other tags of this process, such as its project, are newer than those on disk.
+        tags = dict(self._run.tags)
+        for key in _OF_FIRST:
+            tags.pop(key, None)
+            if key in before.tags:
+                tags[key] = before.tags[key]
         self._run = replace(self._run, tags=tags)
-        self._trial = Trial.of(before)
-        if self._trial is None and (self.level or self._shown or any(turn.hinted for turn in before.turns)):
+        self.trial = Trial.of(before)
+        if self.trial is None and (self.level or self._shown or any(turn.hinted for turn in before.turns)):
             self.holdout = 0.0  # hints were given before there was an experiment
 
     @property
@@ -147,16 +151,11 @@ class Session:
         return self._run.tags.get(LEVEL, "")
 
     @property
-    def trial(self) -> Trial | None:
-        """Its part in an experiment; None before the first hint, and where there is none."""
-        return self._trial
-
-    @property
     def _draws(self) -> tuple[str, str]:
         """What chance decided, which must be on disk before the first hint."""
-        if self._trial is None:
+        if self.trial is None:
             return self.level, ""
-        return self.level, self._trial.arm
+        return self.level, self.trial.arm
 
     @property
     def shared(self) -> bool:
@@ -261,8 +260,8 @@ class Session:
                 before, and draws the same again.
         """
         with self._record.lock:
-            if self._trial is not None or not self.holdout:
-                return self._trial
+            if self.trial is not None or not self.holdout:
+                return self.trial
             memory, namespace = self._memory, self._namespace
 
             def drawn() -> Trial:
@@ -281,7 +280,7 @@ class Session:
     @property
     def is_shadow(self) -> bool:
         """Whether what memory says is computed and noted, and not shown."""
-        return self._trial is not None and self._trial.shadow
+        return self.trial is not None and self.trial.shadow
 
     @property
     def is_control(self) -> bool:
@@ -289,7 +288,7 @@ class Session:
         return _is_control(self.enter())
 
     def _note(self, trial: Trial) -> None:
-        self._trial = trial
+        self.trial = trial
         self._run = replace(self._run, tags={**self._run.tags, TRIAL: trial.to_tag()})
 
     def _show(
@@ -303,8 +302,8 @@ class Session:
             calls: How many the run has made.
         """
         tools = tuple(one.tool for one in named)
-        if self._trial is not None:
-            trial = self._trial.with_hint(estimate_tokens(text) if text else 0, lessons)
+        if self.trial is not None:
+            trial = self.trial.with_hint(estimate_tokens(text), lessons)
             if trial.shadow and tools:
                 trial = trial.with_withheld(Withheld(calls, tools, round(named[0].score, 3)))
             self._note(trial)
@@ -395,9 +394,17 @@ class Session:
             return None
         from hepm.memory.denial import denial_of
 
-        about: dict[str, Any] = {"tools": self._options.tools if tools is None else tools, "user": self._run.user}
-        about["namespace"] = self._namespace
-        denial = self._ask(lambda: denial_of(self._memory, self._record.turns(), tool, arguments or {}, **about))
+        denial = self._ask(
+            lambda: denial_of(
+                self._memory,
+                self._record.turns(),
+                tool,
+                arguments or {},
+                tools=self._options.tools if tools is None else tools,
+                user=self._run.user,
+                namespace=self._namespace,
+            )
+        )
         if denial is None or not self._show(denial.text):
             return None
         self.note_hint([denial.way.instead], calls=denial.calls)
@@ -527,9 +534,12 @@ class Session:
             hidden: Whether the agent's conversation does not contain it, so that it is no turn of the run.
             id: The call's own, by which it is known among the messages of another door.
         """
-
-        about: dict[str, Any] = {"together": together, "hidden": hidden, "refused": refused, "id": id}
-        if self._kept(lambda: self._record.call(call, arguments, result, error, **about)):
+        kept = self._kept(
+            lambda: self._record.call(
+                call, arguments, result, error, refused=refused, together=together, hidden=hidden, id=id
+            )
+        )
+        if kept:
             self.keep()
 
     def read(self, text: str) -> None:
@@ -645,7 +655,7 @@ class Session:
             self.discard()
             if self._options.distill and (run.outcome != Outcome() or report.by_rule):
                 sessions.distill_soon(namespace=self._namespace)
-            tried = self._trial is not None and not self._trial.shadow
+            tried = self.trial is not None and not self.trial.shadow
             sessions.tidy_soon(tried=tried, options=options, namespace=self._namespace)
 
     def __enter__(self) -> Self:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from hepm.errors import StoreUnavailableError
 from hepm.graph.trials import CONTROL, MEMORY
 from hepm.memory.levels import CHANCES, LATEST, LEVELS, GuardState, LevelOutcomes, Outcomes, drawn
-from hepm.types import DEFAULT_NAMESPACE, Object, Trajectory
+from hepm.types import DEFAULT_NAMESPACE, Trajectory
 
 if TYPE_CHECKING:
     from hepm.ingest.pipeline import IngestReport
@@ -77,9 +77,14 @@ class Sessions:
         from hepm.memory.session import Session, SessionOptions
 
         memory = self._memory
-        ingest = ingest_options or IngestOptions()
-        about: Object = {"holdout": memory.holdout, "denies": memory.deny, "ingest": ingest}
-        return Session(memory, kept.run, SessionOptions(namespace, tools=kept.run.tools or None, **about))
+        options = SessionOptions(
+            namespace,
+            tools=kept.run.tools or None,
+            holdout=memory.holdout,
+            denies=memory.deny,
+            ingest=ingest_options or IngestOptions(),
+        )
+        return Session(memory, kept.run, options)
 
     def under_way(self, known: set[Stamp]) -> list[Kept]:
         """The sessions on disk that changed: those of running processes, and those that a crash or a restart left.

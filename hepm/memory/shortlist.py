@@ -114,7 +114,7 @@ class _List:
 
     Attributes:
         known: Names of all tools that they had.
-        kept: Why each tool is in the list, by name, in the order in which they came into it.
+        kept: Why each tool is in the list, by name.
     """
 
     known: set[ToolName]
@@ -176,10 +176,10 @@ class Shortlists:
             known = state.list_for(names)
             new = [name for name in names if name not in known.known]
             if len(new) <= k:
-                needed |= {name: "new" for name in new if name not in needed}
+                needed = dict.fromkeys(new, "new") | needed
             known.known.update(names)
             most = _GROWS_BY if known.kept else k
-            known.kept |= {name: reason for name, reason in needed.items() if name not in known.kept}
+            known.kept = needed | known.kept
             self._grow(known, found, index, most, budget_tokens)
             reasons = {**known.kept, **needed}
             rate = state.rate
@@ -235,9 +235,12 @@ class Shortlists:
 
     def off(self) -> dict[str, str]:
         """The namespaces whose sessions get all tools, as too many missed one, with how many that were."""
+        off: dict[str, str] = {}
         with self._lock:
-            rates = {name: state.rate for name, state in self._namespaces.items()}
-        return {name: str(rate) for name, rate in rates.items() if rate.is_too_high}
+            for name, state in self._namespaces.items():
+                if state.rate.is_too_high:
+                    off[name] = str(state.rate)
+        return off
 
     def _of(self, namespace: str) -> _Namespace:
         return self._namespaces.setdefault(namespace, _Namespace())
@@ -284,14 +287,12 @@ class Shortlists:
         mirror: NamespaceMirror,
     ) -> dict[ToolName, str]:
         """The tools that must stay, with the reason for each."""
-        needed: dict[ToolName, str] = {}
         tool_names = ToolNames.of(mirror.marks, (), names)
         # "execute-tool weather/forecast" is a call of "execute-tool".
         called = {tool.partition(" ")[0] for tool in mirror.called()} | mirror.called()
         by_runs = {name for name in names if tool_names.own(name) in called}
-        needed |= dict.fromkeys(by_runs, _REASON_RUNS)
-        needed |= self._renamed(index, by_runs, mirror)
-        return needed | needed_here(turns, names, tool_choice)
+        kept = dict.fromkeys(by_runs, _REASON_RUNS) | self._renamed(index, by_runs, mirror)
+        return kept | needed_here(turns, names, tool_choice)
 
     def _renamed(self, index: ToolIndex, by_runs: set[ToolName], mirror: NamespaceMirror) -> dict[ToolName, str]:
         """Tools that have the description of one that runs called and the agent has no more."""

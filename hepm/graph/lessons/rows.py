@@ -135,7 +135,8 @@ class LessonRow:
     retired_by: str = ""
 
     @property
-    def live(self) -> bool:  # noqa: D102
+    def live(self) -> bool:
+        """Whether it may be shown: not retired, not pending."""
         return not self.retired
 
     @property

@@ -95,6 +95,7 @@ class SQLiteStore(Store):
 
     @property
     def header(self) -> Header:
+        """The header, read from the file on each access; StoreDamagedError if it is damaged."""
         return self._header(self.read("meta"))
 
     def _header(self, meta: Iterable[tuple[str, str]]) -> Header:
@@ -118,11 +119,13 @@ class SQLiteStore(Store):
             ) from error
 
     def damage(self) -> list[str]:
+        """Sentences on what the file holds that its tables refuse; records are left out."""
         with self._connections.checking() as db:
             return damage(db)
 
     @property
     def secret(self) -> str:
+        """A random text of this store, made when it is first asked for."""
         if not self.read("secret"):
             with self._connections.writing() as db:  # another process may have been first
                 db.execute(self._statements["make_secret"], {"secret": token_hex(16)})
@@ -130,49 +133,59 @@ class SQLiteStore(Store):
 
     @property
     def upgraded_from(self) -> int:
+        """The schema version that an upgrade began with; 0 if there was none, or it is settled."""
         rows = self.read("upgraded_from")
         if not rows:
             return 0
         return int(rows[0][0])
 
     def settle_upgrade(self) -> None:
+        """Note that what derives from the records is right after an upgrade."""
         with self._connections.writing() as db:
             db.execute(self._statements["settle_upgrade"])
 
     def write(
         self, namespace: str, work: Callable[[Transaction], T], *, embedder: str | None = None, vectors: Vectors = ()
     ) -> T:
+        """Run work in one transaction, after the embedder of its vectors was compared with the header."""
         with self._connections.writing() as db:
             header = self._header(db.execute(self._statements["meta"]))
             check_embedder(embedder, vectors, header=header, where=str(self.path))
             return work(SQLiteTransaction(db, self._statements, namespace, header))
 
     def read(self, name: str, /, **values: Any) -> list[tuple[Any, ...]]:
+        """All rows of a named statement, as of the last commit."""
         with self._connections.reading() as db:
             return db.execute(self._statements[name], {"start": START, **_bound(values)}).fetchall()
 
     def iterate(self, name: str, /, **values: Any) -> Iterator[Sequence[Any]]:
+        """The rows of a named statement, as of the last commit; lazy."""
         with self._connections.reading() as db:
             yield from db.execute(self._statements[name], values)
 
     def ask(self, text: str, parameters: Mapping[str, Any], *, timeout_s: float, limit: int) -> Result:
+        """Ask the read-only copy beside the file a Cypher query (`hepm.graph.sqlite.projection`)."""
         from hepm.graph.sqlite.projection import open_copy
 
         with open_copy(self) as copy:
             return copy.ask(text, parameters, timeout_s=timeout_s, limit=limit)
 
     def write_all(self, work: Callable[[Callable[[str], Transaction]], T]) -> T:
+        """Run work on any namespaces in one transaction, each opened by its name."""
         with self._connections.writing() as db:
             header = self._header(db.execute(self._statements["meta"]))
             return work(lambda namespace: SQLiteTransaction(db, self._statements, namespace, header))
 
     def states_after(self, tool: ToolName, *, namespace: str, newer_than: int = 0) -> StateBatch:
+        """States of successful runs after `tool` with an id above `newer_than`, by id."""
         return self._batch(self.read("states_after", namespace=namespace, tool=tool, newer_than=newer_than))
 
     def close(self) -> None:
+        """Close all connections; safe to call twice."""
         self._connections.close()
 
     def near(self, vector: Float32Array, namespace: str, limit: int) -> list[tuple[Any, ...]]:
+        """All embedded states, by id: the caller compares them."""
         return self.read("embedded_states", namespace=namespace)
 
 
@@ -210,9 +223,11 @@ class SQLiteTransaction(Transaction):
         self.last_run = int(self.run("last_run").fetchone()[0])
 
     def run(self, name: str, /, **values: object) -> sqlite3.Cursor:
+        """Run a named statement in this namespace."""
         return self._connection.execute(self._statements[name], {"namespace": self.namespace, **values})
 
     def note_change(self, *, everything: bool = False) -> None:
+        """Write the journal entry of this transaction, which makes the next revision."""
         revision = int(self.run("next_revision").fetchone()[0])
         sources = None if everything else sorted(self.sources)
         rewritten = self.how_rewritten(everything=everything)
@@ -220,9 +235,11 @@ class SQLiteTransaction(Transaction):
         self.run("trim_changes", revision=revision)
 
     def rows(self, name: str, /, **values: Any) -> list[tuple[Any, ...]]:
+        """The rows of a named statement."""
         return self.run(name, **_bound(values)).fetchall()
 
     def write(self, name: str, /, rows: Iterable[Mapping[str, object]] = ({},)) -> None:
+        """Run a named statement, and those that go with it (`_ALSO`), for each row; vectors are packed."""
         shared: dict[str, Any] = {
             "namespace": self.namespace,
             "changed": self.header.revision + 1,
@@ -238,21 +255,25 @@ class SQLiteTransaction(Transaction):
             self._connection.executemany(self._statements[statement], bound)
 
     def ask(self, name: str, rows: Iterable[Mapping[str, object]], /) -> list[tuple[Any, ...]]:
+        """The rows that a named statement returns for all of `rows`."""
         answers: list[tuple[Any, ...]] = []
         for row in rows:
             answers += self.rows(name, **row)
         return answers
 
     def set_header(self, **values: object) -> None:
+        """Set fields of the header."""
         self.write("set_meta", _meta_rows(values))
 
     def restate_runs(self, runs: Sequence[tuple[StoredRun, RunRecord]]) -> None:
+        """Set what derives from records, and first free the ids that runs exchange."""
         for stored, run in runs:
             if stored.id != run.id:
                 self.run("free_id", id=run.id)
         super().restate_runs(runs)
 
     def add_states(self, rows: Sequence[Mapping[str, Any]], vectors: Mapping[str, Float32Array]) -> None:
+        """Add states or merge them into equal ones, each move within its bound; vectors by text, shape (D,)."""
         # What stays as it is, is not written: each page counts.
         embedded: list[dict[str, object]] = []
         grown: dict[tuple[str, str, bool], list[int]] = {}  # by move: states that have a text and had none

@@ -78,6 +78,7 @@ def _read(document: Document) -> Items:
         return list(_described(document.content_beside(f"{_DOCUMENTS}/{_DOCUMENT_OF.get(class_name)}.json")))
 
     def build(record: Object) -> Trajectory:
+        """The run of a question, by its right calls; RecordError if it has none."""
         identity = text_at(record, "id")
         variant, _, task = identity.rpartition("_")  # "multi_turn_base_17"
         answer = right_calls.get(identity)

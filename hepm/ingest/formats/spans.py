@@ -152,6 +152,7 @@ class Spans:
 
     def _item(self, id: str, traces: Sequence[Sequence[TraceSpan]], origin: RunOrigin) -> Item:
         def build(_: Object) -> Trajectory:
+            """The run that all traces make together; RecordError if they are not of one."""
             whole = joined([self._part(id, spans, origin.options) for spans in traces])
             if whole is None:
                 raise RecordError("its traces are of several users, disagree, or are too many for one conversation")

@@ -17,14 +17,16 @@ from numpy.typing import NDArray
 from hepm.embed import Embedder
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Float32Array
-from hepm.lab.rank import sgc
 from hepm.llm import Message, Question
 from hepm.policy.query import Query
+from hepm.rank.calls import unit
 from hepm.rank.situations import tool_vectors
 from hepm.types import START, Suggestion, Suggestions, ToolName
 
 # Steps of a plan; longer ones are cut.
 MOST_STEPS: Final = 12
+_OWN: Final = 0.5
+"""The weight of a tool's own vector, beside that of its neighbours (α)."""
 # "1. ", "Step 3: ", "- ".
 _NUMBER: Final = re.compile(r"^\W*(?:step\s*)?\d*\W*", re.IGNORECASE)
 _PLAN: Final = (
@@ -83,6 +85,24 @@ class PlannedPath:
         return Suggestions(tuple(suggestions))
 
 
+def smoothed(vectors_TD: Float32Array, ends_2E: NDArray[np.int64], *, alpha: float = _OWN) -> Float32Array:
+    """Vectors of tools with those of their neighbours in either direction, unit length, shape (T, D).
+
+    As in SGC (Wu et al. 2019, arXiv:1902.07153), x' = α · x + (1 − α) · mean of its neighbours; a tool without
+    neighbours keeps its own vector.
+
+    Args:
+        ends_2E: Numbers of the two tools of each edge.
+        alpha: With 1 the graph smooths nothing.
+    """
+    sums_TD, count_T = np.zeros_like(vectors_TD), np.zeros(len(vectors_TD), dtype=np.float32)
+    for ends, neighbours in (ends_2E, ends_2E[::-1]):  # along the edges, then against them
+        np.add.at(sums_TD, ends, vectors_TD[neighbours])
+        count_T += np.bincount(ends, minlength=len(vectors_TD))
+    mean_TD = np.where(count_T[:, None] > 0, sums_TD / np.maximum(count_T, 1)[:, None], vectors_TD)
+    return unit((alpha * vectors_TD + (1 - alpha) * mean_TD).astype(np.float32))
+
+
 class PlanGraph:
     """The tool graph of a memory with a vector for each tool, on which plans are walked."""
 
@@ -101,7 +121,7 @@ class PlanGraph:
         for source, targets in self.follows.items():
             pairs += [(source, target) for target in targets]
         ends_2E: NDArray[np.int64] = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-        self._tools_TD = sgc.smoothed(vectors_TD, ends_2E)
+        self._tools_TD = smoothed(vectors_TD, ends_2E)
 
     def path(self, steps: Sequence[str]) -> PlannedPath:
         """The tools for the steps of a plan."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hepm import Memory
-from hepm.lab.rank import sgc
+from hepm.lab.bench.planned import smoothed
 from hepm.policy import Query
 from hepm.rank.calls import read_calls
 from hepm.rank.checkpoint import Checkpoint
@@ -87,7 +87,7 @@ def test_a_ranker_learns_what_follows_from_the_request(of: ModuleType, memory: M
 
 def test_smoothing_takes_the_mean_of_neighbours_in_either_direction() -> None:
     vectors = np.eye(3, dtype=np.float32)
-    found = sgc.smoothed(vectors, np.array([[0, 0], [1, 2]]), alpha=0.5)
+    found = smoothed(vectors, np.array([[0, 0], [1, 2]]), alpha=0.5)
     raw = np.array([[0.5, 0.25, 0.25], [0.5, 0.5, 0], [0.5, 0, 0.5]])
     assert found == pytest.approx(raw / np.linalg.norm(raw, axis=1, keepdims=True))
 
