@@ -8,12 +8,11 @@ equal results, in whatever order answers come. An operator is tried once on the 
 from __future__ import annotations
 
 import random
-import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from hepm.errors import BudgetSpentError, InputError
 from hepm.experience.lesson_bank import LessonBank
@@ -40,8 +39,6 @@ Became: TypeAlias = Literal["kept", "nothing", "failed", "unasked", "refused", "
 spent ("unasked"); a run was forgotten meanwhile ("refused"); the experience was pruned."""
 
 _Answer: TypeAlias = Answered[RewordedExperience] | Failed[RewordedExperience]
-# "v0003-4f5e6d": the number of the evolution, and a hash of what it changed.
-_ID: Final = re.compile(r"v\d+-[0-9a-f]{6}")
 _EVIDENCE: Final = 40  # runs that are read for one experience
 
 
@@ -96,7 +93,7 @@ class EvolutionStep:
 
 @dataclass(frozen=True, slots=True)
 class EvolutionReport:
-    """All steps in order, and the id for `undo`: "" if nothing changed; of a dry run, what it would have been."""
+    """All steps in order, and the evolution's id: "" if nothing changed; of a dry run, what it would have been."""
 
     id: str
     plan: tuple[EvolutionStep, ...]
@@ -127,7 +124,6 @@ class Evolution:
         self._environment_of = {run: environment for environment, _, run in runs}
         bank.mirror.refresh()  # searches read what is in memory
         stored = _experiences(bank, namespace)
-        self._number = 1 + _number(_evolutions(stored)[-1:])
         # Also retired ones: what evolution has replaced is not made again.
         self._seq = {one.row.id: one.seq for one in stored}
         living = [Member(one.row.id, Experience.of(one.row), one.uses) for one in stored if one.row.live]
@@ -152,7 +148,7 @@ class Evolution:
             return EvolutionReport("", tuple(self._plan))
         # Without a clock: the same evolution of the same experiences has the same id.
         changes = "\n".join((*sorted(self._children), "", *sorted(self._retired))).encode("utf-8", "replace")
-        id = f"v{self._number:04d}-{blake2b(changes, digest_size=3).hexdigest()}"
+        id = f"v-{blake2b(changes, digest_size=6).hexdigest()}"
         if not dry_run:
             self._store(id)
         return EvolutionReport(id, tuple(self._plan))
@@ -301,46 +297,6 @@ def _may_cross(one: Member, other: Member) -> bool:
     return not apart and not (mine.tools and its.tools and set(mine.tools).isdisjoint(its.tools))
 
 
-class Undone(NamedTuple):
-    """Ids of experiences that undoing an evolution revived, and of children that it removed."""
-
-    revived: tuple[str, ...]
-    dropped: tuple[str, ...]
-
-
-def undo(bank: LessonBank, evolution: str, *, namespace: str) -> Undone:
-    """Revive what the latest evolution retired, and remove its children.
-
-    Raises:
-        InputError: no such evolution, or not the latest one.
-    """
-    stored = _experiences(bank, namespace)
-    known = _evolutions(stored)
-    if evolution not in known:
-        among = f"known are {', '.join(known)}" if known else "there is none to undo"
-        raise InputError(f"no evolution {evolution!r} in {namespace!r}: {among}.")
-    if evolution != known[-1]:
-        raise InputError(f"{evolution} cannot be undone: later ones may have built on it. Undo {known[-1]} first.")
-    # Its own children go, also those that it replaced in a later iteration.
-    children = tuple([one.row.id for one in stored if one.row.made_by == evolution])
-    retired = tuple([one.row.id for one in stored if one.row.retired_by == evolution != one.row.made_by])
-    bank.change(LessonChange(revive=retired, drop=children), namespace=namespace)
-    return Undone(retired, children)
-
-
 def _experiences(bank: LessonBank, namespace: str) -> list[StoredLesson]:
     """All that are stored, retired ones included."""
     return [one for one in bank.store.lessons.list(namespace=namespace) if one.row.kind == "experience"]
-
-
-def _evolutions(experiences: Iterable[StoredLesson]) -> list[str]:
-    """Ids of the evolutions that made or retired experiences, in order."""
-    ids = {id for one in experiences for id in (one.row.made_by, one.row.retired_by) if _ID.fullmatch(id)}
-    return sorted(ids, key=lambda id: _number([id]))
-
-
-def _number(last: Sequence[str]) -> int:
-    """The number in the id of an evolution; 0 without one."""
-    if not last:
-        return 0
-    return int(last[0][1:].partition("-")[0])

@@ -15,7 +15,7 @@ from hepm.experience.distilling import (
     Progress,
     distill_into,
 )
-from hepm.experience.evolution import ITERATIONS, Evolution, EvolutionReport, EvolutionSettings, Undone, undo
+from hepm.experience.evolution import ITERATIONS, Evolution, EvolutionReport, EvolutionSettings
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Experience, Zone
 from hepm.experience.moment import Moment
@@ -175,10 +175,6 @@ class Experiences:
         """
         evolution = Evolution(self._bank, namespace, seed, settings or EvolutionSettings(), model)
         return evolution.run(iterations, dry_run=dry_run)
-
-    def undo(self, evolution: str, *, namespace: str = DEFAULT_NAMESPACE) -> Undone:
-        """Undo an evolution (see `hepm.experience.evolution.undo`)."""
-        return undo(self._bank, evolution, namespace=namespace)
 
 
 def _chosen(model: Client, state: str, candidates: Sequence[FoundExperience], k: int) -> list[FoundExperience]:

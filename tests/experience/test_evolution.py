@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hepm.errors import EndpointRefusedError, InputError
+from hepm.errors import EndpointRefusedError
 from hepm.experience.conditions import Conditions
 from hepm.experience.evolution import EvolutionReport, EvolutionSettings, EvolutionStep
 from hepm.experience.experiences import Experiences
@@ -188,7 +188,7 @@ def test_what_fails_in_enough_runs_is_pruned_and_what_failed_in_too_few_is_not(b
     assert (step.of, step.reason) == ((bad.id,), "0 of 3 runs with it succeeded")
 
 
-# Dice, plans and undoing
+# Dice and plans
 
 
 def many(bench: Bench, number: int = 30) -> list[Experience]:
@@ -227,37 +227,6 @@ def test_a_dry_run_tells_what_would_be_and_changes_nothing(bench: Bench) -> None
     assert (done.id, done.plan) == (dry.id, dry.plan)
     made = {one.row.id for one in bench.all() if one.row.made_by == done.id}
     assert made == {step.child.id for step in dry.plan if step.child and step.became == "kept"}
-
-
-def test_an_undone_evolution_leaves_the_bank_as_it_was(bench: Bench) -> None:
-    many(bench)
-    before = bench.told()
-    report = bench.evolve(SOME, seed=3)
-    assert bench.told() != before
-    undone = bench.experiences.undo(report.id, namespace=NS)
-    assert bench.told() == before
-    superseded = report.kept["mutation"] + report.kept["generalisation"]
-    assert (len(undone.dropped), len(undone.revived)) == (
-        sum(report.kept.values()),
-        superseded + report.count("pruned"),
-    )
-
-
-def test_the_latest_evolution_is_undone_first(bench: Bench) -> None:
-    parent = experience("ask before you buy")
-    # Related to what the model makes of the first.
-    other = experience("wait before you pay", "r1", situation="someone buys, wait before you pay")
-    bench.put(parent)
-    bench.show(parent, "w0", "w1", "l0", "l1")
-    first = bench.evolve(MUTATE)
-    bench.put(other)
-    second = bench.evolve(CROSS, iterations=1)
-    assert first.id < second.id
-    with pytest.raises(InputError, match=f"Undo {second.id} first"):
-        bench.experiences.undo(first.id, namespace=NS)
-    bench.experiences.undo(second.id, namespace=NS)
-    bench.experiences.undo(first.id, namespace=NS)
-    assert bench.living() == [parent, other]
 
 
 def test_temperature_falls_evenly_from_the_first_to_the_last_iteration() -> None:
@@ -300,14 +269,12 @@ def test_a_parent_stays_until_somebody_approves_what_a_model_made_of_it(
     parent = experience("ask before you buy")
     bench.put(parent)
     bench.show(parent, "l0")
-    evolution = bench.evolve(MUTATE, model=open_client(), iterations=1).id
+    bench.evolve(MUTATE, model=open_client(), iterations=1)
     assert bench.living() == [parent]
     (child,) = bench.bank.pending(namespace=NS)
     assert child.row.properties["lesson"] == "better: ask before you buy"
     bench.bank.revive("experience", [child.row.id], namespace=NS)
     assert [one.id for one in bench.living()] == [child.row.id]
-    bench.experiences.undo(evolution, namespace=NS)
-    assert bench.living() == [parent]
 
 
 def test_a_generalisation_that_still_names_the_environment_is_not_kept(
