@@ -108,7 +108,7 @@ class DivergencePoint:
         """Shares of the forks: POINTINGS of the hint, then warnings of a tool of the failed and the successful run."""
         shares = np.zeros(len(_SHARES))
         # Tools of the successful run that the failed one did not call there, and the reverse.
-        for better, chosen in self.forks:
+        for better, chosen, _ in self.forks:
             named = not better.isdisjoint(hint.tools), not chosen.isdisjoint(hint.tools)
             shares[_NAMED.index(named)] += 1
             shares[-2:] += not chosen.isdisjoint(hint.warned), not better.isdisjoint(hint.warned)

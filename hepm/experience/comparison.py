@@ -47,23 +47,18 @@ _NOTHING: Final = re.compile(
 
 
 class CallDifference(NamedTuple):
-    """The tools that only one of two runs called in the turn where they diverge; none if the runs are equal."""
+    """The tools that only one of two runs called in the turn where they diverge, and whether one had ended there."""
 
     theirs: Tools
     own: Tools
+    ended: bool = False
 
 
 class RunDivergence(NamedTuple):
-    """The first turn where a run differs from the runs that share its longest prefix.
-
-    Attributes:
-        differences: How it differs from each of them.
-        ended: Of each, whether it or the run had ended there.
-    """
+    """The first turn where a run differs from the runs that share its longest prefix, and how from each of them."""
 
     at: int
     differences: tuple[CallDifference, ...]
-    ended: tuple[bool, ...]
 
 
 def divergence_of(run: ToolSequence, others: Sequence[ToolSequence]) -> RunDivergence | None:
@@ -73,13 +68,12 @@ def divergence_of(run: ToolSequence, others: Sequence[ToolSequence]) -> RunDiver
     prefixes = [_common_prefix(run, other) for other in others]
     at = max(prefixes)
     own = Tools().union(*run[at : at + 1])
-    longest = [other for other, prefix in zip(others, prefixes, strict=True) if prefix == at]
-    theirs = [Tools().union(*other[at : at + 1]) for other in longest]
-    return RunDivergence(
-        at,
-        tuple(CallDifference(step - own, own - step) for step in theirs),
-        tuple(at in (len(run), len(other)) for other in longest),
-    )
+    differences: list[CallDifference] = []
+    for other, prefix in zip(others, prefixes, strict=True):
+        if prefix == at:
+            theirs = Tools().union(*other[at : at + 1])
+            differences.append(CallDifference(theirs - own, own - theirs, at in (len(run), len(other))))
+    return RunDivergence(at, tuple(differences))
 
 
 def _common_prefix(run: ToolSequence, other: ToolSequence) -> int:
@@ -123,18 +117,19 @@ def contrast_of(run: ToolSequence, others: Sequence[ToolSequence], *, succeeded:
     divergence = divergence_of(run, others)
     if divergence is None:
         return None
+    times = Counter(divergence.differences)
+
+    def rank(way: CallDifference) -> tuple[bool, bool, int, list[ToolName], list[ToolName]]:
+        opposes = bool(way.theirs and way.own)
+        return not opposes, not (way.ended or opposes), -times[way], sorted(way.theirs), sorted(way.own)
+
+    way = min(times, key=rank)
+    better, worse = way.theirs, way.own
+    if succeeded:
+        better, worse = worse, better
     at = divergence.at
-    times = Counter(zip(divergence.differences, divergence.ended, strict=True))
-
-    def rank(way: tuple[CallDifference, bool]) -> tuple[bool, bool, int, list[ToolName], list[ToolName]]:
-        (theirs, own), ended = way
-        opposes = bool(theirs and own)
-        return not opposes, not (ended or opposes), -times[way], sorted(theirs), sorted(own)
-
-    (theirs, own), ended = min(times, key=rank)
-    better, worse = (own, theirs) if succeeded else (theirs, own)
     after = sorted(run[at - 1]) if at else ()
-    return Contrast(at, tuple(after), tuple(sorted(better)), tuple(sorted(worse)), ended)
+    return Contrast(at, tuple(after), tuple(sorted(better)), tuple(sorted(worse)), way.ended)
 
 
 def _failed(move: Move) -> bool:

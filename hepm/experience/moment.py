@@ -139,16 +139,11 @@ class Moment:
 
     def applies(self, lesson: Principle | Experience) -> bool:
         """Whether a lesson, here or elsewhere, is about tools that the agent has, and recommends no retired one."""
-        named = set(lesson.tools)
-        if isinstance(lesson, Experience):
-            recommends = lesson.zone == "golden"
-            needed = named
-        else:
-            recommends = lesson.kind == "guiding"
-            needed = {call.tool for call in next_calls(lesson.triples) if call.advised is recommends}
-            named |= needed
+        needed = set(lesson.tools)
+        if isinstance(lesson, Principle):
+            needed = {call.tool for call in next_calls(lesson.triples) if call.advised is not lesson.warns}
         own = self.names.own
-        if recommends and not self.names.retired.isdisjoint(map(own, named)):
+        if not lesson.warns and not self.names.retired.isdisjoint(map(own, needed.union(lesson.tools))):
             return False
         # An agent that did not say which tools it has may have any.
         offered = self.names.offered
@@ -219,25 +214,16 @@ class Moment:
         return kept
 
     def best(self, principles: Iterable[Principle], k: int) -> list[Principle]:
-        """The k principles that hold and that runs bear out best, guiding before cautionary ones, then by their runs.
-
-        One that adds nothing to those before it is skipped.
-        """
+        """The k principles that hold and that runs bear out best, guiding ones first; of one advice the surest."""
 
         def order(principle: Principle) -> tuple[float, bool, int, str]:
             # Ties end with the text: the order does not depend on the order of the store.
-            return -_sureness(principle), principle.kind != "guiding", -len(principle.sources), principle.text
+            return -_sureness(principle), principle.warns, -len(principle.sources), principle.text
 
-        chosen: list[Principle] = []
-        better: set[ToolName] = set()
-        worse: set[ToolName] = set()
+        by_advice: dict[Advice, Principle] = {}
         for principle in sorted(filter(self.holds, principles), key=order):
-            advice = self.advice_of(principle)
-            if not (advice.better <= better and advice.worse <= worse):
-                chosen.append(principle)
-                better |= advice.better
-                worse |= advice.worse
-        return chosen[:k]
+            by_advice.setdefault(self.advice_of(principle), principle)
+        return list(by_advice.values())[:k]
 
     def _line(self, lesson: Principle | Experience) -> LessonLine:
         runs = lesson.run_ids

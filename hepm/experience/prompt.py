@@ -22,7 +22,6 @@ from hepm.experience.moment import LessonLine, Moment
 from hepm.experience.preferences import Preferences
 from hepm.experience.principles import Principles, let_down
 from hepm.experience.recipes import step_of
-from hepm.graph.delta import state_key
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.redact import Redactor
@@ -270,12 +269,11 @@ class Recollector:
         principles = Principles(self.bank)
         about_next = principles.about(self.now.after, self.names, namespace=namespace, environment=environment)
         rules = self._moment.best(filter(self._may_be_shown, about_next), k)
-        texts = {state_key(principle.text) for principle in rules}
         words = " ".join(self.now.state.said)
         for found in principles.search(words, namespace=namespace, environment=environment, k=k):
-            principle = found.principle
             # What a call needs is shown before that call alone.
-            if state_key(principle.text) not in texts and not is_content(principle) and self._holds(principle):
+            principle = found.principle
+            if principle not in rules and not is_content(principle) and self._holds(principle):
                 rules.append(principle)
         return rules[:k] + self._call_content()
 

@@ -10,8 +10,8 @@ def way(*turns: str) -> ToolSequence:
     return [Tools(turn) for turn in turns]
 
 
-def sides(theirs: str, own: str) -> CallDifference:
-    return CallDifference(Tools(theirs), Tools(own))
+def sides(theirs: str, own: str, *, ended: bool = False) -> CallDifference:
+    return CallDifference(Tools(theirs), Tools(own), ended=ended)
 
 
 ways = st.lists(st.frozensets(st.sampled_from("abc"), min_size=1), max_size=5)
@@ -35,8 +35,8 @@ def test_a_way_that_ends_has_an_empty_side() -> None:
     ended, went_on = divergence_of(short, [long]), divergence_of(long, [short])
     assert ended
     assert went_on
-    assert (ended.at, ended.differences) == (1, (sides("b", ""),))
-    assert (went_on.at, went_on.differences) == (1, (sides("", "b"),))
+    assert (ended.at, ended.differences) == (1, (sides("b", "", ended=True),))
+    assert (went_on.at, went_on.differences) == (1, (sides("", "b", ended=True),))
 
 
 def test_of_no_other_way_there_is_no_parting() -> None:
