@@ -188,11 +188,13 @@ def evolve(place: StorePlace, choice: ModelChoice, dry_run: bool, as_json: bool)
 
     Example: `hepm lesson evolve --dry-run`
     """
+    from hepm.lab import evolution
+
     with place.open() as memory:
         client = choice.client(memory, place.namespace, "run")
         if client is None:
             remark("without a model (--model), experiences are only pruned")
-        report = memory.experiences.evolve(namespace=place.namespace, model=client, dry_run=dry_run)
+        report = evolution.evolve(memory.lessons, namespace=place.namespace, model=client, dry_run=dry_run)
         remark_pending(memory, place.namespace)
     tell_cost(client)
     pruned = report.count("pruned")

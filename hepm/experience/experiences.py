@@ -15,7 +15,6 @@ from hepm.experience.distilling import (
     Progress,
     distill_into,
 )
-from hepm.experience.evolution import ITERATIONS, Evolution, EvolutionReport, EvolutionSettings
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Experience, Zone
 from hepm.experience.moment import Moment
@@ -152,29 +151,6 @@ class Experiences:
             _log.warning("experiences are chosen by similarity, as the model could not be asked: %s", error)
             least = self._bank.floor if floor is None else floor
             return [one for one in found if one.similarity >= least][:k]
-
-    def evolve(
-        self,
-        *,
-        namespace: str = DEFAULT_NAMESPACE,
-        iterations: int = ITERATIONS,
-        seed: int = 0,
-        settings: EvolutionSettings | None = None,
-        model: Client | None = None,
-        dry_run: bool = False,
-    ) -> EvolutionReport:
-        """Let the experiences of a namespace evolve, and store all changes at once (see `hepm.experience.evolution`).
-
-        If the budget is spent, what was answered is kept, and a later call with the same seed asks the rest.
-
-        Args:
-            model: Writes the children (see `hepm.experience.operators`); without one, experiences are only pruned.
-            dry_run: Change nothing. A model is asked all the same; its ledger keeps its answers.
-        Raises:
-            EndpointRefusedError: the model refuses every request. Nothing was changed.
-        """
-        evolution = Evolution(self._bank, namespace, seed, settings or EvolutionSettings(), model)
-        return evolution.run(iterations, dry_run=dry_run)
 
 
 def _chosen(model: Client, state: str, candidates: Sequence[FoundExperience], k: int) -> list[FoundExperience]:

@@ -20,8 +20,8 @@ import pytest
 from hepm.experience.lessons import Principle
 from hepm.graph.lessons.rows import to_record
 from tests.cli.chats import chat, chats, write
-from tests.experience.test_evolution import rewording
 from tests.faults.command import HEPM, Answer, one_sentence, quick
+from tests.lab.test_evolution import rewording
 from tests.loopback import Loopback, Reply, Request, Rules, completion
 
 LESSON = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hepm.experience import experiences, lesson_bank, matching
-from hepm.experience.evolution import ITERATIONS, EvolutionSettings
 
 
 def test_three_experiences_of_twenty_candidates_are_kept_from_a_cosine_of_06_on() -> None:
@@ -14,7 +13,3 @@ def test_three_experiences_of_twenty_candidates_are_kept_from_a_cosine_of_06_on(
 
 def test_principles_are_compared_from_a_cosine_of_085_on() -> None:
     assert (matching.SIMILARITY, matching.NEAREST) == (0.85, 3)  # EvolveR, A.2
-
-
-def test_experiences_evolve_in_five_iterations_and_are_pruned_in_every_second_one() -> None:
-    assert (ITERATIONS, EvolutionSettings().prune_every) == (5, 2)  # PRIME, table 3

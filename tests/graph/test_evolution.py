@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from hepm.experience.evolution import EvolutionSettings
 from hepm.experience.experiences import Experiences
 from hepm.experience.lesson_bank import StoreLedger
 from hepm.graph.store import Store
+from hepm.lab.evolution import EvolutionSettings, evolve
 from hepm.llm import Client, Endpoint
 from tests.experience.shelves import NS, bank_in, remember
-from tests.experience.test_evolution import rewording
+from tests.lab.test_evolution import rewording
 from tests.loopback import Loopback
 from tests.runs import trajectory
 
@@ -32,16 +32,15 @@ def test_an_evolution_is_stored_whole_as_its_dry_run_told(store: Store, loopback
             for i in range(4)
         ),
     )
-    experiences = Experiences(bank)
-    experiences.distill(namespace=NS)
+    Experiences(bank).distill(namespace=NS)
     for place, one in enumerate(store.lessons.list(namespace=NS)):
         for run in ("w0", "w1", "w2", "w3", "l0", "l1")[: 4 + 2 * (place % 2)]:
             store.lessons.show(run, [one.row.id], namespace=NS)
     before = [(one.seq, one.row, one.uses) for one in store.lessons.list(namespace=NS)]
     with Client(Endpoint("small", loopback.url), ledger=StoreLedger(store.lessons, NS, "run")) as model:
-        dry = experiences.evolve(namespace=NS, settings=SETTINGS, seed=7, model=model, dry_run=True)
+        dry = evolve(bank, namespace=NS, settings=SETTINGS, seed=7, model=model, dry_run=True)
         assert [(one.seq, one.row, one.uses) for one in store.lessons.list(namespace=NS)] == before
-        report = experiences.evolve(namespace=NS, settings=SETTINGS, seed=7, model=model)
+        report = evolve(bank, namespace=NS, settings=SETTINGS, seed=7, model=model)
     assert (report.id, report.plan) == (dry.id, dry.plan)
     assert set(report.kept) == {"mutation", "crossover"}
     after = {one.row.id: one.row for one in store.lessons.list(namespace=NS)}

@@ -23,7 +23,6 @@ from hepm.errors import BudgetSpentError, InputError
 from hepm.evals.metrics import Bootstrap, interval
 from hepm.evals.report import rounded, rows_table
 from hepm.experience.distilling import ExtractiveDistiller
-from hepm.experience.evolution import ITERATIONS, EvolutionSettings
 from hepm.experience.lessons import STAGES, ZONES
 from hepm.experience.matching import ModelJudge
 from hepm.experience.model_distiller import ModelDistiller
@@ -34,6 +33,7 @@ from hepm.lab.bench.models import Model
 from hepm.lab.bench.play import Bench, Stream, eighth
 from hepm.lab.environments import place_of
 from hepm.lab.environments.gyms import CREDIT
+from hepm.lab.evolution import ITERATIONS, EvolutionSettings, evolve
 from hepm.lab.rl.rewards import count_actions
 from hepm.llm import Client
 from hepm.text import count_of, on_one_line
@@ -286,8 +286,9 @@ class Exploration(Bench):
 
     def _evolve(self, number: int, memory: KnownMemory, distiller: Client | None) -> Mapping[str, int]:
         """One iteration at the temperature of its round (PRIME, table 3), once."""
-        evolve = partial(
-            memory.experiences.evolve,
+        evolved = partial(
+            evolve,
+            memory.lessons,
             namespace=memory.namespace,
             iterations=1,
             settings=self._evolution_settings(number),
@@ -297,13 +298,13 @@ class Exploration(Bench):
         note = f"evolution {number}"
         planned: Any = self.folder.note(note)
         if planned is None:  # noted first: a repeated evolution would be another one
-            plan = evolve(seed=seed, dry_run=True)
+            plan = evolved(seed=seed, dry_run=True)
             if plan.count("unasked"):
                 raise BudgetSpentError("the budget is spent, and experiences wait to evolve: repeat the command.")
             planned = {"id": plan.id, "made": {**plan.kept, "pruned": plan.count("pruned")}}
             self.folder.add_note(note, planned)
         if planned["id"] and not self._is_stored(planned["id"], memory):
-            evolve(seed=seed)
+            evolved(seed=seed)
         return planned["made"]
 
     def _evolution_settings(self, number: int) -> EvolutionSettings:

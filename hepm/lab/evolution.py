@@ -17,7 +17,10 @@ from typing import Final, Literal, TypeAlias
 from hepm.errors import BudgetSpentError, InputError
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Experience
-from hepm.experience.operators import (
+from hepm.experience.transcript import listed
+from hepm.graph.lessons.rows import Exposure, StoredLesson
+from hepm.graph.lessons.transaction import LessonChange
+from hepm.lab.operators import (
     OPERATORS,
     Member,
     Operator,
@@ -25,11 +28,8 @@ from hepm.experience.operators import (
     question,
     reworded,
 )
-from hepm.experience.transcript import listed
-from hepm.graph.lessons.rows import Exposure, StoredLesson
-from hepm.graph.lessons.transaction import LessonChange
 from hepm.llm import Answered, Client, Failed, Question
-from hepm.types import Trajectory
+from hepm.types import DEFAULT_NAMESPACE, Trajectory
 
 ITERATIONS: Final = 5
 """N, meta-optimisation cycles (PRIME, table 3)."""
@@ -106,6 +106,31 @@ class EvolutionReport:
     def count(self, became: Became) -> int:
         """How many steps ended this way."""
         return sum(step.became == became for step in self.plan)
+
+
+def evolve(
+    bank: LessonBank,
+    *,
+    namespace: str = DEFAULT_NAMESPACE,
+    iterations: int = ITERATIONS,
+    seed: int = 0,
+    settings: EvolutionSettings | None = None,
+    model: Client | None = None,
+    dry_run: bool = False,
+) -> EvolutionReport:
+    """Let the experiences of a namespace evolve, and store all changes at once.
+
+    If the budget is spent, what was answered is kept, and a later call with the same seed asks the rest.
+
+    Args:
+        bank: `Memory.lessons`.
+        model: Writes the children (see `hepm.lab.operators`); without one, experiences are only pruned.
+        dry_run: Change nothing. A model is asked all the same; its ledger keeps its answers.
+    Raises:
+        EndpointRefusedError: the model refuses every request. Nothing was changed.
+    """
+    evolution = Evolution(bank, namespace, seed, settings or EvolutionSettings(), model)
+    return evolution.run(iterations, dry_run=dry_run)
 
 
 class Evolution:

@@ -1,5 +1,7 @@
 """Experiences evolve, with a model that is played by a real server, over a real store."""
 
+# ruff: noqa: F811, as fixtures are arguments
+
 from __future__ import annotations
 
 import json
@@ -11,13 +13,15 @@ import pytest
 
 from hepm.errors import EndpointRefusedError
 from hepm.experience.conditions import Conditions
-from hepm.experience.evolution import EvolutionReport, EvolutionSettings, EvolutionStep
 from hepm.experience.experiences import Experiences
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Experience
 from hepm.graph.lessons.rows import Parent, Source, StoredLesson
 from hepm.graph.lessons.transaction import LessonChange
+from hepm.lab.evolution import ITERATIONS, EvolutionReport, EvolutionSettings, EvolutionStep, evolve
+from hepm.lab.operators import joined
 from hepm.llm import Budget, Client
+from tests.experience.conftest import bank, open_client  # noqa: F401
 from tests.experience.shelves import NS, forget, remember
 from tests.loopback import Loopback, Reply, Request, completion, error
 from tests.runs import trajectory
@@ -74,7 +78,7 @@ class Bench:
         return [Experience.of(one.row) for one in self.all() if one.row.live]
 
     def evolve(self, settings: EvolutionSettings, **more: Any) -> EvolutionReport:
-        return self.experiences.evolve(namespace=NS, settings=settings, **{"model": self.model, **more})
+        return evolve(self.bank, namespace=NS, settings=settings, **{"model": self.model, **more})
 
 
 WON = [trajectory(f"w{i}", "look", "ask", "buy", task=f"t{i}") for i in range(3)]
@@ -362,3 +366,14 @@ def test_a_child_whose_run_is_forgotten_while_the_model_writes_is_refused(
     report = bench.evolve(MUTATE, model=open_client(), iterations=1)
     assert {step.of[0]: step.became for step in report.plan} == {parent.id: "refused", other.id: "kept"}
     assert [one.lesson for one in bench.living()] == ["better: wait before you pay"]
+
+
+def test_experiences_evolve_in_five_iterations_and_are_pruned_in_every_second_one() -> None:
+    assert (ITERATIONS, EvolutionSettings().prune_every) == (5, 2)  # PRIME, table 3
+
+
+def test_a_cross_applies_where_either_does() -> None:
+    assert joined(Conditions(("a",), 2, 4, ("x",)), Conditions(("b",), 1, 3, ("x", "y"))) == Conditions(
+        ("a", "b"), 1, 4, ("x", "y")
+    )
+    assert joined(Conditions(("a",), 2, 4), Conditions()) == Conditions()
