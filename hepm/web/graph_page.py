@@ -221,7 +221,8 @@ def render_page(content: PageContent, *, title: str, forks: Sequence[Fork] = ())
     """The page as HTML, the same for the same content."""
     # A lone surrogate, which JSON may contain, has no UTF-8.
     title = title.encode("utf-8", "replace").decode("utf-8")
-    values = {"title": html.escape(title), "counts": html.escape(content.counts)}
+    heading = html.escape(title)
+    values = {"title": f"hepm graph: {heading}", "heading": heading, "counts": html.escape(content.counts)}
     data = {"title": title, **content.data(forks=forks)}
     if not content.tool_count:
         return filled("empty.html", data, values)[0]

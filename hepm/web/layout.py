@@ -8,15 +8,18 @@ from typing import Any, Final, TypeAlias
 
 import networkx as nx
 import numpy as np
+from numpy.typing import NDArray
 
 from hepm.types import START
 
 Rows: TypeAlias = Sequence[Mapping[str, Any]]
+FloatArray: TypeAlias = NDArray[np.float64]
 
 # Windows and names are wider than high, so the plane is stretched.
 _WIDE: Final = 1.35
 _ROOM: Final = 140.0  # page units from a dot to the next, if all lay on a grid
 _START_RADIUS: Final = 16
+_GAP: Final = 45.0  # page units between two dots, for a name and an arrowhead
 _ROUNDS: Final = 100
 
 
@@ -34,16 +37,31 @@ def layout(tools: Rows, edges: Rows, places: Mapping[str, tuple[int, int]] | Non
         by_calls = round(9 + 15 * math.sqrt(min(tool["calls"], most) / most))
         radii.append(_START_RADIUS if tool["name"] == START else by_calls)
     if places is None or not all(tool["name"] in places for tool in tools):
-        xy = _drawn(tools, edges)
+        xy = _apart(_drawn(tools, edges), radii)
     else:
         xy = [places[tool["name"]] for tool in tools]
     return [(round(x), round(y), radius) for (x, y), radius in zip(xy, radii, strict=True)]
 
 
-def _drawn(tools: Rows, edges: Rows) -> list[tuple[float, float]]:
-    """The centre of each tool, in the page's units."""
+def _apart(xy_N2: FloatArray, radii: Sequence[int]) -> list[tuple[float, float]]:
+    """The centres of dots, moved until no two are too near each other."""
+    needed_NN = np.add.outer(radii, radii) + _GAP
+    np.fill_diagonal(needed_NN, 0)
+    for _ in range(_ROUNDS):
+        away_NN2 = xy_N2[:, None] - xy_N2
+        distance_NN = np.hypot(away_NN2[..., 0], away_NN2[..., 1])
+        lack_NN = np.clip(needed_NN - distance_NN, 0, None)
+        if not lack_NN.any():
+            break
+        part_NN = lack_NN / np.maximum(distance_NN, 1) / 2
+        xy_N2 = xy_N2 + (away_NN2 * part_NN[..., None]).sum(axis=1)
+    return [(float(x), float(y)) for x, y in xy_N2]
+
+
+def _drawn(tools: Rows, edges: Rows) -> FloatArray:
+    """The centre of each tool, in the page's units, shape (N, 2)."""
     if len(tools) <= 1:
-        return [(0.0, 0.0)] * len(tools)
+        return np.zeros((len(tools), 2))
     graph: nx.Graph[int] = nx.Graph()
     graph.add_nodes_from(range(len(tools)))
     for edge in edges:
@@ -59,4 +77,4 @@ def _drawn(tools: Rows, edges: Rows) -> list[tuple[float, float]]:
         xy = xy @ np.array([[cos, -sin], [sin, cos]])
     xy *= _ROOM * math.sqrt(len(tools)) / np.ptp(xy, axis=0).max()
     xy[:, 0] *= _WIDE
-    return [(float(x), float(y)) for x, y in xy]
+    return xy

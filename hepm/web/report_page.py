@@ -24,7 +24,8 @@ def report_page(memory: Memory, report: Report) -> str:
         if run is not None:
             runs[id] = transcript_of(redactor(run))
     scripts = ("elements.js", "transcript.js", "report.js", "report_page.js")
-    values = {"title": html.escape(f"Where agents go wrong: {report.namespace}")}
+    namespace = html.escape(report.namespace)
+    values = {"title": f"hepm report: {namespace}", "heading": f"Where agents go wrong: {namespace}"}
     data = {"report": report.to_json(), "runs": runs}
     page, _ = filled("report.html", data, values, scripts=scripts, styles=("live.css", "report.css"), drawing=False)
     return page

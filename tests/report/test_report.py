@@ -480,6 +480,7 @@ def test_the_page_is_one_file_that_opens_the_runs_behind_a_fork(
     page.on("console", lambda one: complaints.append(one.text))
     page.on("request", lambda one: one.url.startswith(("file:", "data:")) or complaints.append(one.url))
     page.goto(file.as_uri())
+    assert page.title() == "hepm report: default"
     assert page.inner_text(".lead") == found.sentence
     assert page.locator(".fork").count() == 2
     assert page.evaluate("document.documentElement.scrollWidth") <= 400

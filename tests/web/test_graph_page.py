@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import json
+import math
+import random
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -114,6 +117,26 @@ def test_the_order_in_which_a_graph_was_built_does_not_change_a_byte():
     assert render(turned, title="shop") == render(shop(), title="shop")
 
 
+def at_random(tools: int, draw: random.Random) -> nx.DiGraph:
+    graph = nx.DiGraph()
+    for name in (START, *map(str, range(tools))):
+        graph.add_node(name, calls=draw.randint(1, 40), errors=0, description="")
+    for name in list(graph):
+        for other in draw.sample(range(tools), draw.randint(1, 4)):
+            edge = {"support": draw.randrange(30), "weight": draw.random(), "summaries": [], "runs": []}
+            graph.add_edge(name, str(other), failures=0, **edge)
+    return graph
+
+
+def test_no_dot_lies_on_another():
+    draw = random.Random(0)
+    graphs = [shop(), hostile(), wide(200), nx.DiGraph(nx.star_graph(30)), nx.empty_graph(9, nx.DiGraph)]
+    for graph in (*graphs, *(at_random(tools, draw) for tools in (4, 6, 12, 40) for _ in range(20))):
+        for one, other in itertools.combinations(data_of(render(graph))["tools"], 2):
+            apart = math.dist((one["x"], one["y"]), (other["x"], other["y"]))
+            assert apart > one["radius"] + other["radius"], graph
+
+
 @pytest.mark.parametrize("graph", [shop(), hostile()], ids=["shop", "hostile"])
 def test_nothing_in_the_page_is_loaded_from_elsewhere(graph: nx.DiGraph):
     page = render(graph, title="a page")
@@ -196,12 +219,6 @@ def test_an_empty_graph_gives_a_small_page_that_says_so(nodes: list[str]):
     page = render(graph, title="nothing yet")
     assert "This graph holds no tools yet" in page
     assert "<script>" not in page
-
-
-def test_two_tools_never_lie_in_one_place():
-    for graph in (shop(), hostile(), wide(200), nx.DiGraph(nx.star_graph(30)), nx.empty_graph(9, nx.DiGraph)):
-        places = [(tool["x"], tool["y"]) for tool in data_of(render(graph, title="places"))["tools"]]
-        assert len(set(places)) == len(places)
 
 
 def test_start_lies_left_of_what_comes_after_it():
@@ -292,6 +309,15 @@ def test_200_tools_lie_inside_the_window_and_many_names_are_written_none_over_an
     assert all(0 < x < width and 0 < y < height for x, y in places)
     assert sheet.page.evaluate("written.length") >= 40
     assert not sheet.page.evaluate("written.some((a) => written.some((b) => a !== b && overlap(a, b)))")
+
+
+def test_no_name_lies_on_a_wide_edge_where_there_is_room(look: Callable[..., Sheet]):
+    page = look(shop()).page
+    assert page.evaluate("wideEdges(network.getScale()).length") > 0
+    assert page.evaluate("written.length") == 5
+    assert not page.evaluate(
+        "written.some((name) => wideEdges(network.getScale()).some((part) => overlap(name, part)))"
+    )
 
 
 def test_clicking_a_tool_lists_its_next_tools_in_order(look: Callable[..., Sheet]):

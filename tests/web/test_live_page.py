@@ -143,6 +143,7 @@ def test_a_run_through_the_proxy_grows_the_graph_and_its_suggestions_are_shown_a
     live.play("waits", "get_order", success=None)
     hints.locator("#runs [title='Run waits']").wait_for()
     assert hints.inner_text("#runs [title='Run waits']") == WISH
+    assert not hints.is_visible("#unlabelled"), "it is not over yet"
     hints.click("#runs [title='Run waits']")
     hints.locator("#run[open]", has_text="under way").wait_for()
     hints.keyboard.press("Escape")
@@ -232,6 +233,7 @@ def test_the_page_leads_with_what_memory_does_and_says_what_keeps_it_from_helpin
             first = page.locator("#figures > div").first.inner_text().split("\n")
             assert (first[0], first[1][0]) == ("Uplift", "+")
             page.locator("#advice li", has_text="40 of 440 runs have no outcome and teach nothing.").wait_for()
+            assert page.locator("#unlabelled code").inner_text() == "hepm label"
             assert page.locator("#advice code").first.inner_text() == "hepm label --namespace default"
             page.click("#uplift-more summary")
             assert "tokens of memory" in page.inner_text("#uplift-table")

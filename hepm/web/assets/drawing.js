@@ -157,6 +157,9 @@ function showAll(animated = true) {
 
 // Names. The most called come first and take the best place that is free around their dot.
 const LINE = 16;
+const WIDE = 3; // pixels of an edge from which on names keep off it
+const MOST_WIDE = 40;
+const POINTS = Array.from({ length: 15 }, (_, at) => (at + 1) / 16);
 const mostNamed = () => (plane.clientWidth * plane.clientHeight) / 30_000;
 let byCalls = [];
 const font = (id) => `${isStart(id) || id === view.tool ? "600 " : ""}12px system-ui, "Segoe UI", Roboto, sans-serif`;
@@ -218,8 +221,25 @@ function arrowheads(zoom) {
   });
 }
 
-/** A place no other name has, inside the window. The most called may cover the dots of less called ones. */
-function freePlace(choices, dot, onScreen, heads, important) {
+/** Where the widest edges run on the screen, as squares along their curves. */
+function wideEdges(zoom) {
+  const drawn = byCalls.length ? EDGES.filter((edge) => isShown(edge) && edge.source !== edge.target) : [];
+  const wide = drawn.map((edge) => ({ edge, width: zoom * edgeStyle(edge).width })).filter(({ width }) => width > WIDE);
+  wide.sort((a, b) => b.width - a.width);
+  return wide.slice(0, MOST_WIDE).flatMap(({ edge, width }) => {
+    const via = network.body.edges[edge.id]?.edgeType.getViaNode?.();
+    const [from, to] = [network.getPosition(edge.source), network.getPosition(edge.target)];
+    if (!via) return [];
+    return POINTS.map((part) => {
+      const [near, mid, far] = [(1 - part) ** 2, 2 * part * (1 - part), part ** 2];
+      const at = network.canvasToDOM({ x: near * from.x + mid * via.x + far * to.x, y: near * from.y + mid * via.y + far * to.y });
+      return { x: at.x - width / 2, y: at.y - width / 2, width, height: width };
+    });
+  });
+}
+
+/** A place no other name has, inside the window, if possible off arrowheads and wide edges. The most called may cover the dots of less called ones. */
+function freePlace(choices, dot, onScreen, [heads, wide], important) {
   const free = choices.filter(
     (place) =>
       place.x >= 0 &&
@@ -230,7 +250,8 @@ function freePlace(choices, dot, onScreen, heads, important) {
   );
   const covers = (place, some) => onScreen.some((other) => other !== dot && some(other) && overlap(place, other));
   const off = free.filter((place) => !covers(place, () => true));
-  const clear = off.find((place) => !heads.some((head) => overlap(place, head))) ?? off[0];
+  const unlike = (some) => (place) => !some.some((other) => overlap(place, other));
+  const clear = off.find(unlike([...heads, ...wide])) ?? off.find(unlike(heads)) ?? off[0];
   return clear ?? (important ? free.find((place) => !covers(place, (other) => other.id < mostNamed())) : undefined);
 }
 
@@ -238,14 +259,14 @@ function placeNames(context, out) {
   const onScreen = dots(network.getScale()).filter(
     ({ at }) => at.x > -50 && at.y > -50 && at.x < plane.clientWidth + 50 && at.y < plane.clientHeight + 50,
   );
-  const heads = arrowheads(network.getScale());
+  const arrows = [arrowheads(network.getScale()), wideEdges(network.getScale())];
   const urgency = ({ id }) => (id === view.hovered ? 3 : id === view.tool || isStart(id) ? 2 : out?.has(id) ? 1 : 0);
   onScreen.sort((a, b) => urgency(b) - urgency(a) || a.id - b.id);
   written = [];
   for (const dot of onScreen) {
     context.font = font(dot.id);
     const choices = places(dot.at, dot.half + 3, widthOf(context, dot.id));
-    const place = freePlace(choices, dot, onScreen, heads, urgency(dot) > 0 || dot.id < mostNamed());
+    const place = freePlace(choices, dot, onScreen, arrows, urgency(dot) > 0 || dot.id < mostNamed());
     if (place) written.push({ ...place, id: dot.id });
     else if (urgency(dot) > 1) written.push({ ...choices[0], id: dot.id });
   }

@@ -19,6 +19,12 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
+/** A text of hepm's own as nodes: what stands between backticks is code. */
+function withCode(text) {
+  const parts = text.split("`");
+  return parts.length % 2 ? parts.map((part, at) => (at % 2 ? make("code", {}, part) : part)) : [text];
+}
+
 const counted = new Intl.NumberFormat("en");
 const NOT_KNOWN = "not known";
 

@@ -28,13 +28,13 @@ function storedDetail({ trajectories, successes }, labelled) {
   return labelled === trajectories ? `${noun}, ${succeeded}` : `${noun}; of ${asCount(labelled)} with an outcome, ${succeeded}`;
 }
 
-/** How many runs wait for an outcome, and the ways to give one; "" if there are none. */
-function withoutOutcome({ totals, open_runs }) {
-  const waiting = totals.unlabelled + open_runs;
+/** How many stored runs lack an outcome, and the ways to give one; "" if there are none. A run under way is not over. */
+function withoutOutcome({ totals }) {
+  const waiting = totals.unlabelled;
   if (!waiting) return "";
   const [have, teach, them] = waiting === 1 ? ["has", "teaches", "it"] : ["have", "teach", "them"];
   const ways = "your program sends POST /outcome at the end of a run, the buttons under Suggestions end a run under way, and `hepm label` labels stored runs, by hand, by a rule or by a model";
-  return `${plural(waiting, "run")} ${have} no outcome yet and ${teach} nothing: label ${them}. Three ways: ${ways}.`;
+  return `${plural(waiting, "run")} ${have} no outcome and ${teach} nothing: label ${them}. Three ways: ${ways}.`;
 }
 
 function fillFigures({ counts, totals, open_runs, uplift }) {
@@ -129,7 +129,7 @@ function fillHints(now) {
   fillUplift(now.uplift);
   fillFigures(now);
   const unlabelled = document.getElementById("unlabelled");
-  unlabelled.textContent = withoutOutcome(now);
+  unlabelled.replaceChildren(...withCode(withoutOutcome(now)));
   document.getElementById("guard").textContent = `Guard: ${now.guard}.`;
   unlabelled.hidden = !unlabelled.textContent;
   document.getElementById("open-runs").textContent = now.open_runs > now.runs.length ? `the latest ${now.runs.length} of ${asCount(now.open_runs)}` : "";

@@ -27,7 +27,7 @@ async function loadLessons() {
   refill(
     lessonList,
     ...answer.lessons.map(card),
-    ...(answer.total ? [] : [make("li", { class: "none" }, none)]),
+    ...(answer.total ? [] : [make("li", { class: "none" }, ...withCode(none))]),
     ...(more > 0 ? [make("li", { class: "none" }, `and ${asCount(more)} more: search for some words`)] : []),
   );
 }

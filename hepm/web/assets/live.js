@@ -126,7 +126,7 @@ async function updateGraph() {
   counts.textContent = data.tools.length ? data.counts : "";
   whole.hidden = around === null;
   nothing.hidden = data.tools.length > 0;
-  nothing.textContent = [NO_TOOLS, withoutOutcome(lastNow)].filter(Boolean).join(" ");
+  nothing.replaceChildren(...withCode([NO_TOOLS, withoutOutcome(lastNow)].filter(Boolean).join(" ")));
   const now = JSON.stringify(TOOLS.map((tool) => [tool.name, tool.x, tool.y]));
   const moved = now !== placed;
   placed = now;

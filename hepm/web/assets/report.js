@@ -1,7 +1,7 @@
 // The report: where runs were lost, what worked instead, and what to tell the agent.
 "use strict";
 
-const heading = (text, note = "") => make("h2", {}, text, " ", ...(note ? [make("small", {}, note)] : []));
+const heading = (text, note = "") => make("h2", {}, text, " ", ...(note ? [make("small", {}, ...withCode(note))] : []));
 const dayOf = (at) => (at === null ? "" : new Date(1000 * at).toISOString().slice(0, 10));
 const runButtons = (runs, step = []) => make("ul", { class: "shown-runs" }, ...runs.map((run, at) => make("li", { dir: "auto" }, runLink(run), ...(at ? [] : step))));
 const section = (title, note, list, row, kind = "rows") =>
@@ -38,7 +38,7 @@ function forkRow(fork) {
     ),
     ...(fork.answer ? [make("p", { class: "about", dir: "auto" }, fork.answer)] : []),
     ...(about ? [make("p", { class: "about", dir: "auto" }, about)] : []),
-    ...(fork.line ? [make("p", { class: "line", dir: "auto" }, fork.line)] : []),
+    ...(fork.line ? [make("p", { class: "line", dir: "auto" }, ...withCode(fork.line))] : []),
   );
 }
 
@@ -107,7 +107,7 @@ function spokenParts({ sentence, receipt, weeks, hinted, read, followed, hints }
   });
   const names = ["week of", "spoke in", "succeeded", "without memory", "succeeded", "failures turned"];
   const table = make("table", { class: "receipts" }, make("tr", {}, ...names.map((name) => make("th", {}, name))), ...rows);
-  return lines.length ? [heading("What memory did"), ...lines.map((line) => make("p", { dir: "auto" }, line)), ...(rows.length ? [table] : [])] : [];
+  return lines.length ? [heading("What memory did"), ...lines.map((line) => make("p", { dir: "auto" }, ...withCode(line))), ...(rows.length ? [table] : [])] : [];
 }
 
 /** The report as elements, the most useful first. */
@@ -124,6 +124,6 @@ function reportParts(report) {
     ...section("What solved errors", "", waste.recipes, (text) => make("li", { dir: "auto" }, text)),
     ...section("Tools", "", tools.filter((tool) => tool.remarkable), toolRow),
     ...spokenParts(spoken),
-    ...section("What to tell the agent", "hepm report --write AGENTS.md writes these lines", advice, (line) => make("li", { dir: "auto" }, line)),
+    ...section("What to tell the agent", "`hepm report --write AGENTS.md` writes these lines", advice, (line) => make("li", { dir: "auto" }, ...withCode(line))),
   ];
 }

@@ -30,7 +30,7 @@ function followedDetail(followed, judged) {
 }
 
 function fillUplift(uplift) {
-  document.getElementById("uplift").textContent = uplift.sentence;
+  document.getElementById("uplift").replaceChildren(...withCode(uplift.sentence));
   const plot = document.getElementById("uplift-plot");
   const more = document.getElementById("uplift-more");
   plot.hidden = uplift.points.length < 2;
