@@ -103,7 +103,8 @@ def option(
         default = known if default is None else default
         one_of = one_of or setting.one_of
         if math.isfinite(setting.least):
-            least, most = setting.least, setting.most if math.isfinite(setting.most) else None
+            least = setting.least
+            most = setting.most if math.isfinite(setting.most) else None
     if one_of:
         settings["type"] = click.Choice(one_of)
     elif least is not None or most is not None:

@@ -135,7 +135,9 @@ class _Distillation:
         from hepm.experience.model_distiller import ModelDistiller
 
         if self.client is None:
-            return ExtractiveDistiller() if kind == "experience" else None, None
+            if kind == "experience":
+                return ExtractiveDistiller(), None
+            return None, None
         distiller = ModelDistiller(self.client, kind, concurrency=self.concurrency)
         return distiller, ModelJudge(self.client, concurrency=self.concurrency)
 

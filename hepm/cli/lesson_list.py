@@ -181,7 +181,8 @@ def _show_notes(newest: Object, versions: Sequence[Object], *, as_json: bool) ->
 def find_lesson(memory: Memory, name: str, *, namespace: str) -> StoredLesson:
     """The lesson with this id, or the notes on this user, or the only lesson whose id begins so; retired or not."""
     notes = memory.preferences.notes(name, namespace=namespace)
-    exact = memory.lessons.lessons(namespace).get(notes.id if notes is not None else name)
+    id = name if notes is None else notes.id
+    exact = memory.lessons.lessons(namespace).get(id)
     if exact is not None:
         return exact
     matches: list[StoredLesson] = []

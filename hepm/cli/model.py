@@ -50,10 +50,12 @@ class ModelChoice:
         from hepm.llm import Client, Endpoint
 
         own_budget, prices = self.limits(read_config().model.prices)
+        if budget is None:
+            budget = own_budget
         client = Client(
             Endpoint.from_environment(model=self.model),
             ledger=memory.lessons.ledger(about, namespace=namespace),
-            budget=own_budget if budget is None else budget,
+            budget=budget,
             prices=prices,
         )
         # It closes its connections when the command has ended.

@@ -223,7 +223,8 @@ class PapersCommand:
         if as_json:
             print_json(whole.document | {"made_of": {name: outcome.document for name, outcome in outcomes.items()}})
             return
-        print_parts([part for outcome in (*outcomes.values(), whole) for part in outcome.parts])
+        for outcome in (*outcomes.values(), whole):
+            print_parts(outcome.parts)
         print(_ASSUMED)
 
     def _print(self, outcomes: Mapping[str, PlayOutcome], announced: Usage | None, *, as_json: bool) -> None:
@@ -274,7 +275,8 @@ def _list(known: Sequence[Paper], *, as_json: bool) -> None:
     for paper in known:
         print(f"{paper.name}: {paper.title}")
         for table in paper.tables:
-            print(f"  {table.name:<7} {table.title}: {STATES[table.state]}{'; ' if table.by else ''}{table.by}")
+            by = f"; {table.by}" if table.by else ""
+            print(f"  {table.name:<7} {table.title}: {STATES[table.state]}{by}")
 
 
 def _shown(rows: Sequence[Object], model: str) -> Table:

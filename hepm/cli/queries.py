@@ -354,7 +354,8 @@ def _print_table(result: Result) -> None:
     table = Table()
     for name, values in zip(result.columns, zip(*result.rows, strict=True), strict=True):
         numeric = all(isinstance(value, int | float | None) for value in values)
-        table.add_column(plain(name), justify="right" if numeric else "left")
+        side = "right" if numeric else "left"
+        table.add_column(plain(name), justify=side)
     for row in result.rows:
         table.add_row(*(plain(_cell(value)) for value in row))
     options.print_table(table)

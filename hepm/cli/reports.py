@@ -69,8 +69,9 @@ def _domains(sources: Sequence[str], format: str, *, every: bool) -> list[Domain
     from hepm.evals.domains import domains_of, without_repeats
     from hepm.evals.sampling import READ_CHARS
 
+    most = None if every else READ_CHARS
     with Bar("runs read") as bar:
-        records = _read_records(sources, format, bar, None if every else READ_CHARS)
+        records = _read_records(sources, format, bar, most)
         if not records:
             raise InputError(f"there are no runs to evaluate: none could be read from {', '.join(sources)}.")
         domains = domains_of(without_repeats(records))

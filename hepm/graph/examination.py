@@ -202,7 +202,10 @@ def _compared(kinds: Kinds, expected: Store, stored: Store, *, namespace: str, r
 def _noted(row: Row) -> tuple[str, str]:
     """A row as Python writes it: a record may hold half of a surrogate pair, which is no text for SQLite."""
     key, columns = row
-    short = {name: _short(value) if isinstance(value, str) else value for name, value in columns.items()}
+    short = dict(columns)
+    for name, value in columns.items():
+        if isinstance(value, str):
+            short[name] = _short(value)
     return repr(key), repr(short)
 
 
@@ -232,8 +235,10 @@ def _label(key: str | tuple[Any, ...]) -> str:
         return key
     names: list[str] = []
     for part in key:
-        if not isinstance(part, int):  # of a state: its outcome and its key
-            names.append(part if isinstance(part, str) else ", ".join(part))
+        if isinstance(part, str):
+            names.append(part)
+        elif not isinstance(part, int):  # of a state: its outcome and its key
+            names.append(", ".join(part))
     label = " -> ".join(names)
     return f"{label} in failed runs" if False in key else label
 

@@ -77,4 +77,6 @@ def artifact_folder(location: str | os.PathLike[str]) -> Path:
 def user_cache() -> Path:
     """The folder of the user's cache, for what can be made again."""
     base = os.environ.get("XDG_CACHE_HOME") or (sys.platform == "win32" and os.environ.get("LOCALAPPDATA")) or ""
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "hepm"
+    if os.path.isabs(base):
+        return Path(base) / "hepm"
+    return Path.home() / ".cache" / "hepm"

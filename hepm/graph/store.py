@@ -336,7 +336,8 @@ class Store(Backend):
         values = asdict(wanted)
         if wanted.words is not None:
             values["words"] = wanted.words.lower()
-        return list(map(_run_about, self.read("runs_found", namespace=namespace, before=before, limit=limit, **values)))
+        rows = self.read("runs_found", namespace=namespace, before=before, limit=limit, **values)
+        return list(map(_run_about, rows))
 
     def outcomes_by_day(self, *, namespace: str) -> dict[int, tuple[int, int]]:
         """How many labelled runs succeeded and failed, by the day on which they ended, counted from 1970 in UTC."""
@@ -362,8 +363,15 @@ class Store(Backend):
         task: str | None = None,
     ) -> list[tuple[Any, ...]]:
         """Row number, id and record of runs stored before a row, the latest first; all, or of unknown outcome."""
-        where = {"unlabelled": unlabelled, "environment": environment, "task": task}
-        return self.read("latest_records", namespace=namespace, before=before, limit=limit, **where)
+        return self.read(
+            "latest_records",
+            namespace=namespace,
+            before=before,
+            limit=limit,
+            unlabelled=unlabelled,
+            environment=environment,
+            task=task,
+        )
 
     def records_of(self, ids: Sequence[str], *, namespace: str) -> dict[str, str]:
         """Records of those of the runs that are stored, by id."""

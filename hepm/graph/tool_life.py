@@ -16,7 +16,7 @@ from hepm.graph.delta import Delta, RunRecord
 from hepm.graph.retract import retract_runs
 from hepm.graph.rows import Aliases, Marks, RecordParser, StoredRun, ToolRow, read_each
 from hepm.graph.transaction import Transaction
-from hepm.types import START, SUMMARY_TOOL, Tool, ToolName, Trajectory, Turn, normal
+from hepm.types import START, SUMMARY_TOOL, Object, Tool, ToolName, Trajectory, Turn, normal
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ def _parameters(schema: str) -> dict[str, bool]:
     parsed: Any = json.loads(schema)
     try:
         required: set[str] = set(parsed.get("required") or ())
-        properties: dict[str, Any] = dict(parsed.get("properties") or ())
+        properties: Object = dict(parsed.get("properties") or ())
         return {name: name in required for name in properties}
     except (AttributeError, TypeError, ValueError):
         return {}

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from hepm.types import SUMMARY_TOOL, TRIAL, ToolName, Trajectory, Turn, followed
+from hepm.types import SUMMARY_TOOL, TRIAL, Object, ToolName, Trajectory, Turn, followed
 
 CONTROL: Final = "control"  # the arm without memory
 MEMORY: Final = "memory"  # the arm with it
@@ -68,7 +68,7 @@ class Trial:
         if not tag:
             return None
         try:
-            read: dict[str, Any] = json.loads(tag)
+            read: Object = json.loads(tag)
             withheld: list[Withheld] = []
             for calls, tools, chance in read.get("withheld", ()):
                 withheld.append(Withheld(int(calls), tuple(map(str, tools)), float(chance)))
@@ -110,7 +110,7 @@ def trial_columns(run: Trajectory) -> dict[str, str]:
     errors = 0
     for call in run.calls():
         errors += call.error is True
-    kept: dict[str, Any] = {
+    kept: Object = {
         "holdout": trial.holdout,
         "tokens": trial.tokens,
         "shown": trial.shown,
@@ -203,7 +203,7 @@ def trial_session(row: Sequence[Any]) -> TrialSession:
     """A row of the statement `trial_sessions`."""
     seq, run, arm, turns, ended_at, environment, task, success, level, trial = row
     # What `trial_columns` wrote.
-    stored: dict[str, Any] = json.loads(trial)
+    stored: Object = json.loads(trial)
     kept = {name: stored[name] for name in _KEPT}
     kept["shown"] = tuple(kept["shown"])
     kept["hints"] = tuple([(chance, bool(called)) for chance, called in kept["hints"]])

@@ -182,7 +182,7 @@ def _cut_short(text: str) -> JSON:
         elif mark[0] != ",":
             continue
         end = mark.start() if mark[0] == "," else mark.end()
-        closing = "".join(f',"{CUT}"]' if close == "]" else close for close in reversed(opened))
+        closing = "".join(reversed(opened)).replace("]", f',"{CUT}"]')
     if text[end - 1] == "[":
         closing = closing[1:]
     whole = text[:end] + closing
@@ -200,15 +200,22 @@ def _element(element: ElementTree.Element) -> JSON:
     """An element's children by their names, or its text."""
     if not len(element):
         return (element.text or "").strip()
-    if any(text and text.strip() for text in (element.text, *(child.tail for child in element))):
+    beside = [element.text]
+    for child in element:
+        beside.append(child.tail)
+    if any(text and text.strip() for text in beside):
         raise ValueError("a sentence with marks in it")
     return _by_key((child.tag, _element(child)) for child in element)
 
 
 def _table(text: str) -> JSON:
     """A table of Markdown: of two columns its values by their names, else its rows."""
-    rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in text.splitlines()]
-    head, *body = [row for row in rows if not all(set(cell) <= set("-: ") for cell in row)]
+    rows: list[list[str]] = []
+    for line in text.splitlines():
+        row = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if "".join(row).strip("-: "):  # else the line under the head
+            rows.append(row)
+    head, *body = rows
     if not body:
         raise ValueError("a single row")
     if len(head) == 2:

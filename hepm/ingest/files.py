@@ -141,11 +141,6 @@ def split_compression(name: str) -> tuple[str, str]:
     return name, ""
 
 
-def is_archive(name: str) -> bool:
-    """Whether a name is that of an archive, compressed or not."""
-    return split_compression(name)[0].lower().endswith(_ARCHIVE_SUFFIXES)
-
-
 def _is_data(name: str) -> bool:
     """Whether a name is that of a file with runs or of an archive: only these are looked at in a folder."""
     return split_compression(name)[0].lower().endswith((*_DATA_SUFFIXES, *_ARCHIVE_SUFFIXES))
@@ -352,8 +347,11 @@ def _members(stream: PeekedStream) -> Iterator[tuple[str, bytes]]:
             if total > _TAR_BYTES:
                 raise ReadError(f"it is an archive of more than {_TAR_BYTES >> 20} MiB: unpack it, name the folder")
             content = archive.extractfile(member)
+            data = b""
             try:
-                yield member.name, content.read() if content is not None else b""
+                if content is not None:
+                    data = content.read()
+                yield member.name, data
             except ReadError as error:
                 raise ReadError(_CUT_OFF) from error
 

@@ -189,7 +189,9 @@ class Pipeline:
         lessons: list[LessonRow] = by_kind.get(LessonRow, [])
         if self._review:
             # Whoever wrote the file may say of any lesson that runs taught it.
-            lessons = [row if row.retired or row.kind == "notes" else replace(row, retired=PENDING) for row in lessons]
+            for place, row in enumerate(lessons):
+                if not row.retired and row.kind != "notes":
+                    lessons[place] = replace(row, retired=PENDING)
         vectors = _vectors_of(dict.fromkeys([lesson.text for lesson in lessons]), self._embedder)
         self.report.lessons += self._store.lessons.carry(
             lessons,
@@ -313,7 +315,11 @@ def _continues(after: Trajectory, before: Trajectory) -> bool:
 
 def _tools_of(run: Trajectory) -> list[ToolName]:
     """The agent's calls, the refused ones included."""
-    return [call.name for turn in run.turns if turn.role != "user" for call in turn.calls]
+    names: list[ToolName] = []
+    for turn in run.turns:
+        if turn.role != "user":
+            names += [call.name for call in turn.calls]
+    return names
 
 
 def _user_texts(run: Trajectory) -> list[str]:

@@ -160,7 +160,9 @@ def _parts(sources: Iterable[RunSource], options: IngestOptions) -> list[list[st
     parts: dict[int, list[str]] = {}
     total = 0
     for file in regular_files(sources) or ():
-        size = file.stat().st_size * (1 if file.suffix in PLAIN_SUFFIXES else UNPACKED)
+        size = file.stat().st_size
+        if file.suffix not in PLAIN_SUFFIXES:
+            size *= UNPACKED
         if size > MOST_BYTES:
             return []
         parts.setdefault(total // PART_BYTES, []).append(str(file))

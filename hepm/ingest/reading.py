@@ -227,7 +227,7 @@ def _why_unknown(document: Document) -> str:
 def _appearance(document: Document) -> str:
     """What people may recognise a file by, without anything that its records hold."""
     if document.is_empty:
-        return f"it is an empty {'list' if document.is_list else 'object'}"
+        return "it is an empty list" if document.is_list else "it is an empty object"
     shape = "a JSON list" if document.is_list else "JSON"
     keys = sorted(map(str, document.keys))
     if not keys:

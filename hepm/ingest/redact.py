@@ -333,8 +333,10 @@ class _Finder:
         for anchor, group in by_anchor.items():
             ends = [f"{re.escape(one.partition(anchor)[2])}(?<={re.escape(one)})" for one in group]
             alternatives.append(f"{re.escape(anchor)}(?={'|'.join(ends)})")
-            found = [one for one in literals if any(short in one for short in group)]
-            self._candidates[anchor.encode()] = [(one, one.encode()) for one in found]
+            candidates = self._candidates[anchor.encode()] = []
+            for one in literals:
+                if any(short in one for short in group):
+                    candidates.append((one, one.encode()))
         self._pattern = re.compile("|".join(alternatives).encode())
 
     def _patterns(self, literals: frozenset[str]) -> list[tuple[re.Pattern[str], partial[str]]]:

@@ -12,9 +12,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from hepm.types import Suggestions
+from hepm.types import Object, Suggestions
 
 SILENT: Final = "silent"
 CHANCES: Final[Mapping[str, float]] = {"0.95": 0.95, "0.9": 0.9, "0.75": 0.75, "0.6": 0.6}
@@ -178,7 +178,7 @@ class GuardState:
         why = f"{self.outcomes[best]} sessions with hints from {best} on succeeded, and {silent} silent ones"
         return f"silent, since hints are not shown to help here: {why}"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Object:
         """Level, sentence and outcomes, in values that JSON can hold."""
         by_level = {level: outcomes._asdict() for level, outcomes in self.outcomes.items()}
         return {**asdict(self), "outcomes": by_level, "sentence": self.sentence}

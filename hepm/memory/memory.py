@@ -162,12 +162,18 @@ class Memory(OpenedMemory):
         if token:
             tags[RECORDED_BY] = token
         run = Trajectory(id or uuid4().hex, (), environment=environment, task=task, model=model, user=user, tags=tags)
+        if tools is not None:
+            tools = read_tools(tools)
+        if holdout is None:
+            holdout = self.holdout
+        if deny is None:
+            deny = self.deny
         session_options = SessionOptions(
             namespace,
             system,
-            None if tools is None else read_tools(tools),
-            holdout=self.holdout if holdout is None else checked_holdout(holdout),
-            denies=self.deny if deny is None else deny,
+            tools,
+            holdout=checked_holdout(holdout),
+            denies=deny,
             distill=distill,
             prompt=prompt_options,
             ingest=ingest_options or IngestOptions(),

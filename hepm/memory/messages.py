@@ -13,7 +13,7 @@ from hepm.ingest.formats.turns import OpenCall, chat_calls, read_messages
 from hepm.ingest.records import MAX_NAME, RecordError, decoded
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import own_tool
-from hepm.types import SUMMARY_TOOL, ToolCall, ToolName, Turn
+from hepm.types import SUMMARY_TOOL, Object, ToolCall, ToolName, Turn
 
 
 class AddedMessage(NamedTuple):
@@ -25,12 +25,12 @@ class AddedMessage(NamedTuple):
         left: Whether it is of before a restart, which ids do not outlast: its calls are known again by their names.
     """
 
-    message: dict[str, Any]
+    message: Object
     place: int
     left: bool = False
 
 
-def function_call(tool: ToolName, arguments: Mapping[str, Any] | None, id: str) -> dict[str, Any]:
+def function_call(tool: ToolName, arguments: Mapping[str, Any] | None, id: str) -> Object:
     """A call as it stands in a message; InputError if it cannot be stored."""
     try:
         if len(ToolCall(tool).name) > MAX_NAME:
@@ -54,7 +54,7 @@ def _not_recorded(tool: ToolName, error: Exception) -> InputError:
     return InputError(f"the call of {tool[:MAX_NAME]!r} cannot be recorded: {error}")
 
 
-def left_beside(left: Iterable[dict[str, Any]], given: Iterable[Any]) -> list[AddedMessage]:
+def left_beside(left: Iterable[Object], given: Iterable[Any]) -> list[AddedMessage]:
     """What a restart left beyond the conversation that now goes on; [] if that holds all of it."""
     held = _Held(given)
     kept: list[AddedMessage] = []
@@ -99,7 +99,7 @@ class _Held:
                 self._names[call.name] += 1
                 self._summaries.add(_summary_of(call))
 
-    def beside(self, recorded: AddedMessage) -> dict[str, Any] | None:
+    def beside(self, recorded: AddedMessage) -> Object | None:
         """What a recorded message has beyond the conversation, which does not contain it; None if that is nothing."""
         message, _, by_name = recorded
         if message["role"] == "tool":
@@ -128,13 +128,13 @@ def _summary_of(call: OpenCall) -> str:
     return str(call.arguments.get("summary") or "")
 
 
-def as_messages(turns: Iterable[Turn]) -> Iterator[dict[str, Any]]:
+def as_messages(turns: Iterable[Turn]) -> Iterator[Object]:
     """Turns as chat messages, each result with whether its call failed or was refused."""
     number = 0
     for turn in turns:
-        message: dict[str, Any] = {"role": turn.role, "content": turn.text}
-        calls: list[dict[str, Any]] = []
-        results: list[dict[str, Any]] = []
+        message: Object = {"role": turn.role, "content": turn.text}
+        calls: list[Object] = []
+        results: list[Object] = []
         for call in turn.calls:
             number += 1
             id = f"stored_{number}"  # no client's own, as both may stand in one run

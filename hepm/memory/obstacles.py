@@ -11,13 +11,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from shlex import quote
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from hepm.ingest.outcome import verdict_of
 from hepm.ingest.transitions import request_of
 from hepm.report.latest import hints_of, latest_runs
 from hepm.text import count_of
-from hepm.types import ToolName, Trajectory
+from hepm.types import Object, ToolName, Trajectory
 
 if TYPE_CHECKING:
     from hepm.memory.memory import Memory
@@ -58,7 +58,7 @@ class Obstacle:
     command: str
     runs: int
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Object:
         """In values that JSON can hold."""
         return asdict(self)
 

@@ -54,12 +54,9 @@ class Folders(NamedTuple):
         own = seen = ranked = None
         if file is not None:
             own, seen, ranked = (file.with_name(f"{file.name}-{name}") for name in ("sessions", "files", "rank"))
-        return cls(
-            own if sessions is None else Path(sessions),
-            seen,
-            Path(rankers or ranked or DEFAULT_RANKERS),
-            artifact_folder(path),
-        )
+        if sessions is not None:
+            own = Path(sessions)
+        return cls(own, seen, Path(rankers or ranked or DEFAULT_RANKERS), artifact_folder(path))
 
 
 _NOWHERE: Final = Folders()

@@ -54,13 +54,16 @@ def query_of(
     called = tuple(tool for tool in last if tool != START)
     if set(past[len(past) - len(called) :]) != set(called):
         past += called
+    tools = None
+    if available is not None:
+        # "cancel" may be the memory's name of what this agent has as "cancel_order".
+        tools = _with_inner(mirror, frozenset(map(names.own, available)))
     return Query(
         after=last,
         history=past,
         state=state,
         vector=vector,
-        # "cancel" may be the memory's name of what this agent has as "cancel_order".
-        tools=None if available is None else _with_inner(mirror, frozenset(map(names.own, available))),
+        tools=tools,
         k=k,
         names=names,
     )

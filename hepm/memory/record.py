@@ -25,7 +25,7 @@ from hepm.memory.messages import (
     starts_alike,
 )
 from hepm.text import count_of
-from hepm.types import ToolCall, ToolName, Turn
+from hepm.types import Object, ToolCall, ToolName, Turn
 
 _log = logging.getLogger("hepm")
 
@@ -95,7 +95,7 @@ class SessionConversation:
         self._calls = 0
         self._given: Sequence[object] | None = None
         # What a crash, a restart or a rest left, as messages: the run begins with them.
-        self._left: list[dict[str, Any]] = []
+        self._left: list[Object] = []
         # Texts of hints, by which they are taken out of what the client sends back.
         self._hints: set[str] = set()
         self._reading = GrowingConversation(self._without_hints)
@@ -166,13 +166,13 @@ class SessionConversation:
         if self._given is not None and not self.shared:
             raise InputError(f"the session {self._id!r} was given messages: append to them, without say() or record()")
 
-    def _append(self, message: dict[str, Any]) -> None:
+    def _append(self, message: Object) -> None:
         self._added.append(AddedMessage(message, len(self._given or ())))
         if len(self._added) == 1 and self._left and not self.shared:
             self._say_how_it_goes_on(again=starts_alike([message], self._left))
 
     @property
-    def last_reply(self) -> dict[str, Any] | None:
+    def last_reply(self) -> Object | None:
         """The agent's last message of those added; what is put into it is recorded with its turn."""
         for message, *_ in reversed(self._added):
             if message["role"] == "assistant" and not message.get("hidden"):

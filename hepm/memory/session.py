@@ -573,7 +573,9 @@ class Session:
             return
         with self._record.lock:
             try:
-                run = replace(self._run, turns=self._record.turns() if turns is None else turns)
+                if turns is None:
+                    turns = self._record.turns()
+                run = replace(self._run, turns=turns)
                 redactor = self._options.ingest.redactor
                 self._file.write(run, self._shown, self.aliases, self.parts, self._draws, redactor)
             except (InputError, ValueError) as error:

@@ -28,6 +28,9 @@ def tasks_bench(command: BenchCommand) -> Bench:
     embedder = None
     if learning.embedder is not None:
         embedder = command.stack.enter_context(open_ready(learning.embedder, command.endpoint))
+    success_from = SUCCESS_FROM
+    if given is not None:  # a given memory has judged its runs by its own limit already
+        success_from = given.header.success_from
     options = command.options(
         arms,
         turns=MAX_TURNS,
@@ -36,8 +39,7 @@ def tasks_bench(command: BenchCommand) -> Bench:
         embedder=embedder,
         trials=command.trials or 1,
         rollouts=learning.rollouts or 0,
-        # A given memory has judged its runs by its own limit already.
-        success_from=SUCCESS_FROM if given is None else given.header.success_from,
+        success_from=success_from,
     )
     tasks = _tested(command, options, given)
     return command.made(Bench, tasks, options, _settings(command, options, tasks, given), given=given)

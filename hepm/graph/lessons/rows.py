@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 from hepm.cypher.model import NODES, OF_EVERY_KIND, PropertyType
 from hepm.graph.rows import Float32Array, as_bool
 from hepm.graph.stored_vectors import from_bytes
-from hepm.types import ToolName, followed
+from hepm.types import Object, ToolName, followed
 
 _log = logging.getLogger("hepm")
 
@@ -274,7 +274,7 @@ def to_record(row: LessonRow) -> str:
 def from_record(record: str) -> LessonRow:
     """Read `to_record`'s JSON; ValueError if it is no record of a lesson."""
     try:
-        read: dict[str, Any] = json.loads(record)
+        read: Object = json.loads(record)
         values = {name: read[name] for name in _FIELDS}
         # JSON has no tuples: what was one comes back as a list.
         values["sources"] = tuple([Source(*source) for source in read["sources"]])

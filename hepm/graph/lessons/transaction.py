@@ -178,7 +178,8 @@ class LessonTransaction:
             if lesson in retire and (retire[lesson] == PENDING or not row.is_retired):
                 row = replace(row, retired=retire[lesson], retired_by=change.by)
             elif lesson in change.revive:
-                row = replace(row, retired="", retired_by=APPROVED if row.retired == PENDING else "")
+                by = APPROVED if row.retired == PENDING else ""
+                row = replace(row, retired="", retired_by=by)
             rows.append(row)
         self._write.put_lessons(rows, {})
 
@@ -203,7 +204,8 @@ class LessonTransaction:
 
         Lessons that are gone are skipped.
         """
-        stored = {(exposure.run, exposure.lesson) for exposure in self.exposures([one.run for one in exposures])}
+        shown = self.exposures([exposure.run for exposure in exposures])
+        stored = {(exposure.run, exposure.lesson) for exposure in shown}
         lessons = self.get(exposure.lesson for exposure in exposures)
         fresh: dict[tuple[str, str], Exposure] = {}
         for exposure in exposures:
@@ -224,8 +226,10 @@ class LessonTransaction:
             settled = exposure.success is not None and exposure.success == report
             if settled or (exposure.success is None and exposure in ignored):
                 yield exposure
-            else:
-                yield exposure._replace(success=report if of_run is None else of_run)
+                continue
+            if of_run is None:
+                of_run = report
+            yield exposure._replace(success=of_run)
 
     def _ignored(self, exposures: Sequence[Exposure]) -> set[Exposure]:
         """Those of lessons that their runs, as far as they are stored, did not heed: they are credited with nothing."""

@@ -134,4 +134,5 @@ def _state_node(state: StateRow) -> _Node:
 def _attributes(kind: str, values: Mapping[str, Any]) -> Attributes:
     """What a label or type has of the values, in the graph model."""
     known = {name: values[name] for name in PROPERTIES[kind] if values.get(name) is not None}
-    return Attributes({"label" if kind in NODES else "type": kind, **known})
+    tag = "label" if kind in NODES else "type"
+    return Attributes({tag: kind, **known})

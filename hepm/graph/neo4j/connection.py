@@ -130,7 +130,8 @@ class Connection:
         """
         from neo4j.exceptions import DriverError, Neo4jError
 
-        text, mode = statement(name, folder), "WRITE" if newest else "READ"
+        text = statement(name, folder)
+        mode = "WRITE" if newest else "READ"
         with self.guarded():
             try:  # without a transaction around it a statement takes one round trip, not four
                 with self._new_session(mode) as session:

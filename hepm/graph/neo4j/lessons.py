@@ -33,4 +33,5 @@ def links_of(row: LessonRow, aliases: Aliases) -> dict[str, Any]:
 
 def notes_link_of(row: LessonRow) -> dict[str, str]:
     """The user of notes, and the notes that they revise: the last ones are preferred."""
-    return {"lesson": row.id, "parent": row.parents[0].id if row.parents else "", "user": row.user}
+    parent = row.parents[0].id if row.parents else ""
+    return {"lesson": row.id, "parent": parent, "user": row.user}

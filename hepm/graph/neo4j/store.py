@@ -72,10 +72,16 @@ class Neo4jStore(Store):
         try:
             self._migrate()
             if not self._connection.read("memory", newest=True):
-                values: dict[str, Any] = {"counting": counting or "all", "states_per_move": states_per_move}
-                values["success_from"] = SUCCESS_FROM
-                version = migrations()[-1][0]
-                self._connection.write(lambda tx: run(tx, "create_memory", schema_version=version, **values))
+                self._connection.write(
+                    lambda tx: run(
+                        tx,
+                        "create_memory",
+                        schema_version=migrations()[-1][0],
+                        counting=counting or "all",
+                        states_per_move=states_per_move,
+                        success_from=SUCCESS_FROM,
+                    )
+                )
             # Outside of the transaction: a server changes data or its schema, not both in one.
             self._connection.index_vectors(self.header.dimensions)  # a set_embedder that was cut short has left none
             self._check_counting(counting, self._where)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Generator, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from hepm.errors import StoreDamagedError, StoreError, StoreVersionError
 from hepm.graph.rows import check_schema, no_text
@@ -216,8 +216,8 @@ class Connections:
             mode = "mode=ro"
         else:
             mode = "mode=rwc"
-        options: dict[str, Any] = {"timeout": BUSY_TIMEOUT_S, "isolation_level": None, "check_same_thread": False}
-        return sqlite3.connect(f"{self.path.absolute().as_uri()}?{mode}", uri=True, **options)
+        address = f"{self.path.absolute().as_uri()}?{mode}"
+        return sqlite3.connect(address, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
 
     def _migrate(self) -> None:
         stored_version = int(self._writer.execute("PRAGMA user_version").fetchone()[0])

@@ -198,7 +198,9 @@ def _take_user(record: Object, content: Any, session: CodingSession) -> None:
             said.append(_take_result(record, block, session))
         else:
             others.append(block)
-    text = plain_text(others if blocks else content)
+    if blocks:
+        content = others
+    text = plain_text(content)
     if text.lstrip().startswith(_INTERRUPTED):
         for id in [id for id, result in session.results.items() if result is None]:
             session.answer(id, None, refused=True)
@@ -253,7 +255,9 @@ def _take_response(message: Object, response: str, session: CodingSession, mark:
     """Take a part of a response: it comes in several records, one for each block, and its calls are parallel."""
     content = message.get("content")
     blocks = _blocks(content)
-    text = plain_text([block for block in blocks if block.get("type") == "text"] if blocks else content)
+    if blocks:
+        content = [block for block in blocks if block.get("type") == "text"]
+    text = plain_text(content)
     calls = [call_in(block) for block in blocks if block.get("type") == "tool_use"]
     chat_calls({"tool_calls": calls})  # which refuses one without a name
     for call in calls:

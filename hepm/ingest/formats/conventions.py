@@ -220,10 +220,11 @@ def _read_messages(span: TraceSpan, about: Object, messages: Objects, unread: Un
         answer = answer or [message for message in messages if message.get("choice")]
     span.given = messages_in(system, "system", unread) + given
     span.answer = answer
-    tools = [parsed_json(tool) for name in _TOOLS for tool in _listed(about, name)]
-    for tool in tools:
-        if is_object(tool):
-            span.tools.append({key: parsed_json(value) for key, value in tool.items()}.get("json_schema", tool))
+    for name in _TOOLS:
+        for tool in map(parsed_json, _listed(about, name)):
+            if is_object(tool):
+                described = {key: parsed_json(value) for key, value in tool.items()}
+                span.tools.append(described.get("json_schema", tool))
 
 
 def event_messages(name: str, event: Object, unread: Unread) -> Objects:
@@ -372,10 +373,12 @@ def messages_in(value: Any, role: str, unread: Unread) -> Objects:
     if is_object(value) and value.get("object") == "response":  # OpenAI's, whole
         value = value.get("output")
     items = list(filter(is_object, value)) if is_list(value) else []
-    if any("event.name" in item for item in items):  # pydantic-ai's
-        return [message for item in items for message in event_messages(str(item.get("event.name")), item, unread)]
-    left_out: Unread = Counter()
     messages: Objects = []
+    if any("event.name" in item for item in items):  # pydantic-ai's
+        for item in items:
+            messages += event_messages(str(item.get("event.name")), item, unread)
+        return messages
+    left_out: Unread = Counter()
     try:
         messages = chat_messages(value, role, left_out)
     except RecordError:

@@ -235,8 +235,10 @@ class Document(RunOrigin):
                     raise value
                 for reason in add(as_object(value, "the record")) or ():
                     yield self.rejected(number, reason)
-            except (RecordError, RecursionError) as error:
-                yield self.rejected(number, str(error) if isinstance(error, RecordError) else why_undecoded(error))
+            except RecordError as error:
+                yield self.rejected(number, str(error))
+            except RecursionError as error:
+                yield self.rejected(number, why_undecoded(error))
 
     def conversations(self, is_message: Callable[[Any], bool], build: Build) -> Items:
         """A run of each record, and one of all messages that stand alone in the file.
@@ -247,8 +249,10 @@ class Document(RunOrigin):
         for number, value in self.records():
             if is_message(value):
                 alone.append(value)
+            elif is_list(value):
+                yield self.built(number, {"messages": value}, build)
             else:
-                yield self.built(number, {"messages": value} if is_list(value) else value, build)
+                yield self.built(number, value, build)
         if alone:
             yield self.built(1, {"messages": alone}, build)
 
@@ -309,9 +313,8 @@ def _values_of(stream: PeekedStream, limit: int) -> list[Any]:
     content = stream.look(limit + 1)
     reason = stream.reason
     if content.removeprefix(codecs.BOM_UTF8).lstrip()[:1] not in (b"[", b"{"):
-        reason = reason or (
-            "it is not JSON: hepm reads runs from JSON and JSON lines" if content.strip() else "it is empty"
-        )
+        what = "not JSON: hepm reads runs from JSON and JSON lines" if content.strip() else "empty"
+        reason = reason or f"it is {what}"
     elif len(content) > limit:
         reason = f"it is one JSON value of more than {limit:,} bytes: write a record a line"
     if reason:

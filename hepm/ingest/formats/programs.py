@@ -409,12 +409,11 @@ def _printed(element: Object, text: str) -> Object:
     code = value_at(element, "extra.returncode")
     if match and code is None:
         code = int(match[1] or match[2])
-    return {
-        "role": "tool",
-        "tool_call_id": value_at(element, "tool_call_id|call_id") or "".join(texts_in(element.get("tool_call_ids"))),
-        "content": text,
-        "is_error": code != 0 if type(code) is int else None,
-    }
+    failed = None
+    if type(code) is int:
+        failed = code != 0
+    id = value_at(element, "tool_call_id|call_id") or "".join(texts_in(element.get("tool_call_ids")))
+    return {"role": "tool", "tool_call_id": id, "content": text, "is_error": failed}
 
 
 _XML: Final = re.compile(

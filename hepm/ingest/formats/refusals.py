@@ -48,6 +48,5 @@ _WRAPPED: Final = re.compile(r"(?:\s|<\w+>|(?:tool )?error:)*", re.IGNORECASE)
 
 def is_refusal(text: str) -> bool:
     """Whether a result says that its call was refused, cancelled, interrupted or blocked."""
-    head = text[:_LOOKED_AT]
-    start = _WRAPPED.match(head)
-    return _REFUSALS.match(head, start.end() if start else 0) is not None
+    said = _WRAPPED.sub("", text[:_LOOKED_AT], count=1)
+    return _REFUSALS.match(said) is not None

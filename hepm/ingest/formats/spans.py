@@ -147,8 +147,9 @@ class Spans:
             span = self._spans.setdefault(key, TraceSpan(*key, start=events[0].start))
             if span.kind != "tool" and not span.given and not span.answer:
                 span.kind = "model"
-                span.given = [message for event in events for message in event.given]
-                span.answer = [message for event in events for message in event.answer]
+                for event in events:
+                    span.given += event.given
+                    span.answer += event.answer
 
     def _item(self, id: str, traces: Sequence[Sequence[TraceSpan]], origin: RunOrigin) -> Item:
         def build(_: Object) -> Trajectory:
