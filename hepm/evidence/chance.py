@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import exp, log
+from operator import mul
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -89,13 +91,12 @@ class Chance:
 
     def of(self, signs: Mapping[ToolName, Signs]) -> dict[ToolName, float]:
         """The chance of each tool, in (0, 1)."""
-        if not signs:
-            return {}
-        columns = self._columns(np.array([*signs.values()], dtype=np.float64), new=None)
-        chances = _logistic(columns @ np.array(self.weights))
-        if not self.measured:
-            chances = np.minimum(chances, UNMEASURED)
-        return dict(zip(signs, chances.tolist(), strict=True))
+        most = 1.0 if self.measured else UNMEASURED
+        chances: dict[ToolName, float] = {}
+        for tool, of_tool in signs.items():
+            score = sum(map(mul, self._columns(of_tool), self.weights))
+            chances[tool] = min(1 / (1 + exp(-score)), most)
+        return chances
 
     def known(self, likeness: float) -> float:
         """How surely a request is known: 0 up to what is usual between tasks, 1 from half-way to equality."""
@@ -105,27 +106,27 @@ class Chance:
     def _half_way(self) -> float:
         return max((1 - self.usual) / 2, 1e-6)
 
-    def _columns(self, signs: NDArray[np.float64], new: NDArray[np.bool_] | None) -> NDArray[np.float64]:
-        """The columns of the regression: shares count apart for requests that are known and for new ones."""
-        nearest, (again, named, likeness, few, followed) = signs[:, 2], signs.T[3:]
-        odds_of_share, odds_by_request, odds_of_nearest = _log_odds(signs[:, :3]).T
-        known = np.clip((likeness - self.usual) / self._half_way, 0, 1)
-        if new is not None:  # a family that was left out teaches nothing of known requests
-            known = np.where(new, 0.0, known)
+    def _columns(self, signs: Signs, *, new: bool = False) -> tuple[float, ...]:
+        """The columns of the regression: shares count apart for requests that are known and for new ones.
+
+        Args:
+            new: Whether the request is new however like it is: a family that was left out teaches nothing of known ones.
+        """
+        known = 0.0 if new else self.known(signs.likeness)
         fresh = 1 - known
-        columns = (
+        odds_by_request = _log_odds(signs.by_request)
+        return (
             fresh,
-            fresh * odds_of_share,
+            fresh * _log_odds(signs.share),
             fresh * odds_by_request,
             known,
             known * odds_by_request,
-            known * odds_of_nearest,
-            known * followed * (nearest > 0.5),
-            again,
-            named,
-            fresh * few,
+            known * _log_odds(signs.nearest),
+            known * signs.followed * (signs.nearest > 0.5),
+            signs.again,
+            signs.named,
+            fresh * signs.few,
         )
-        return np.column_stack(columns)
 
     @classmethod
     def measure(cls, decisions: Sequence[Decision], ask: Ask) -> Chance:
@@ -150,9 +151,10 @@ class Chance:
             return cls()
         usual, sure = np.quantile(likeness, [_USUAL, _SURE]).tolist()
         unfitted = cls(SHIPPED, usual, sure, len(decisions) >= FEWEST_ASKED)
-        right, weights, new = np.array(hints, dtype=np.float64).T
-        columns = unfitted._columns(np.array(signs, dtype=np.float64), new.astype(np.bool_))
-        return cls(tuple(_fit(columns, right, weights).tolist()), usual, sure, unfitted.measured)
+        columns = [unfitted._columns(of_tool, new=new) for of_tool, (_, _, new) in zip(signs, hints, strict=True)]
+        right, weights, _ = np.array(hints, dtype=np.float64).T
+        fitted = _fit(np.array(columns, dtype=np.float64), right, weights)
+        return cls(tuple(fitted.tolist()), usual, sure, unfitted.measured)
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> Chance:
@@ -185,9 +187,9 @@ def is_right(decision: Decision, tool: ToolName, share: Mapping[ToolName, float]
     return False
 
 
-def _log_odds(share: NDArray[np.float64]) -> NDArray[np.float64]:
-    bounded = np.clip(share, _LEAST, 1 - _LEAST)
-    return np.log(bounded / (1 - bounded))
+def _log_odds(share: float) -> float:
+    bounded = min(max(share, _LEAST), 1 - _LEAST)
+    return log(bounded / (1 - bounded))
 
 
 def _logistic(scores: NDArray[np.float64]) -> NDArray[np.float64]:
