@@ -110,7 +110,7 @@ class Chance:
         """The columns of the regression: shares count apart for requests that are known and for new ones.
 
         Args:
-            new: Whether the request is new however like it is: a family that was left out teaches nothing of known ones.
+            new: Whether it is new however like it is: a family that was left out teaches nothing of known requests.
         """
         known = 0.0 if new else self.known(signs.likeness)
         fresh = 1 - known

@@ -17,7 +17,7 @@ from hepm.experience.content import Where
 from hepm.experience.counted import learn_by_counting
 from hepm.experience.distilling import Distiller, DistillReport, Progress, distill_into
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lessons import COMES_FROM, SOLVED_BY, Principle
+from hepm.experience.lessons import COMES_FROM, EXTRACTIVE, SOLVED_BY, Principle
 from hepm.experience.matching import (
     NEAREST,
     SENTENCE_CHARS,
@@ -248,6 +248,10 @@ class Principles:
                     found[principle.id] = principle
         return list(found.values())
 
+    def are_written(self, namespace: str) -> bool:
+        """Whether a model or a person wrote one: those that counting found speak at a place, and not by their words."""
+        return self._bank.lessons(namespace).cached(_some_written, "principle")
+
     def of_arguments(self, tool: ToolName, where: Where, *, namespace: str) -> Iterator[Principle]:
         """Where the arguments of a tool come from."""
         return self._said((COMES_FROM, tool), where, namespace)
@@ -286,6 +290,10 @@ class Principles:
             retire = {found.id: "pruned" for found in low}
             self._bank.change(LessonChange(retire=retire), namespace=namespace)
         return sorted(low, key=lambda found: (found.score, found.id))
+
+
+def _some_written(lessons: Collection[StoredLesson]) -> bool:
+    return any(stored.row.live and stored.row.properties.get("distilled_by") != EXTRACTIVE for stored in lessons)
 
 
 _Moments: TypeAlias = dict[tuple[str, str], list[tuple[StoredLesson, Principle]]]

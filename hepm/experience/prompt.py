@@ -20,7 +20,7 @@ from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Experience, Notes, Principle, is_content
 from hepm.experience.moment import LessonLine, Moment
 from hepm.experience.preferences import Preferences
-from hepm.experience.principles import Principles, let_down
+from hepm.experience.principles import FoundPrinciple, Principles, let_down
 from hepm.experience.recipes import step_of
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.formats.turns import read_messages
@@ -188,6 +188,8 @@ class TurnState(NamedTuple):
 def repeated_failure(turns: Sequence[Turn]) -> FailedWay | None:
     """A call of the last turn that failed, as the same call did at least twice before since it last worked."""
     for call in next((turn.ran for turn in reversed(turns) if turn.ran), ()):
+        if not call.error:
+            continue
         same = [one for turn in turns for one in turn.ran if (one.name, one.arguments) == (call.name, call.arguments)]
         failures = len(list(takewhile(lambda one: one.error, reversed(same))))
         if failures >= REPEATED:
@@ -269,8 +271,11 @@ class Recollector:
         principles = Principles(self.bank)
         about_next = principles.about(self.now.after, self.names, namespace=namespace, environment=environment)
         rules = self._moment.best(filter(self._may_be_shown, about_next), k)
-        words = " ".join(self.now.state.said)
-        for found in principles.search(words, namespace=namespace, environment=environment, k=k):
+        similar: list[FoundPrinciple] = []
+        if principles.are_written(namespace):
+            words = " ".join(self.now.state.said)
+            similar = principles.search(words, namespace=namespace, environment=environment, k=k)
+        for found in similar:
             # What a call needs is shown before that call alone.
             principle = found.principle
             if principle not in rules and not is_content(principle) and self._holds(principle):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -353,7 +354,7 @@ class Memory(OpenedMemory):
             raise InputError(f"no policy is called {name!r}; there are {', '.join(sorted(POLICIES))}")
         ranker = None
         folder = self._folders.rankers
-        if name == "hybrid" and folder is not None and folder.exists():
+        if name == "hybrid" and folder is not None and os.access(folder, os.F_OK):
             ranker = self.rankers.find_used(mirror)
         return POLICIES[name].make(PolicySettings(floors, c, ranker))
 
