@@ -33,7 +33,7 @@ from hepm.evals.report import (
     EvalSettings,
     MethodDifference,
     MethodScores,
-    verdict,
+    with_verdict,
 )
 from hepm.evals.sampling import DIVERGENCES, FOLDS, PREDICTED, Sample
 from hepm.ingest.side_by_side import answers_in_order
@@ -134,7 +134,7 @@ def _report(
     added = [report.domains[domain.name] for domain in counted(result.domain for result in measured)]
     events = sum(domain.events for domain in added)
     families = sum(domain.families for domain in added)
-    return replace(report, verdict=verdict(report, events=events, families=families))
+    return with_verdict(report, events=events, families=families)
 
 
 class _Asked(NamedTuple):

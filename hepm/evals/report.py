@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, cast
 
 from rich.console import Group, RenderableType
@@ -105,6 +106,7 @@ class EvalReport:
         macro: Mean over the domains, by method.
         methods: One line about each.
         skipped: Why a domain could not be measured, by its name.
+        enough: Whether there are enough runs for a verdict; else tables would show chance, and are not printed.
     """
 
     domains: Mapping[str, DomainReport]
@@ -115,6 +117,7 @@ class EvalReport:
     skipped: Mapping[str, str]
     settings: EvalSettings
     verdict: str
+    enough: bool = True
 
     def to_json(self) -> dict[str, Any]:
         """As `hepm eval --json` prints it."""
@@ -148,23 +151,39 @@ def _judged(measured: Iterable[str]) -> str:
     return names[0]
 
 
-def verdict(report: EvalReport, *, events: int, families: int) -> str:
-    """Whether memory would have helped these agents, by how much and on which tools, or that there is too little data.
+def with_verdict(report: EvalReport, *, events: int, families: int) -> EvalReport:
+    """The report, with whether memory would have helped these agents, by how much and on which tools.
 
-    `events` and `families` are those of all domains, no run counted twice.
+    Or with the sentence that there are too few runs, and how many are needed.
+
+    Args:
+        events, families: Of all domains, no run counted twice.
     """
-    # One sentence is about one method.
-    method = _judged(report.macro)
+    if events >= FEWEST_EVENTS and families >= FEWEST_FAMILIES:
+        return replace(report, verdict=_verdict(report, events))
+    runs = report.settings.runs
+    missing = [(FEWEST_EVENTS - events) * runs / events, (FEWEST_FAMILIES - families) * runs / families]
+    found = (
+        f"Too few runs to say whether memory would have helped: {count_of(events, 'call')} of "
+        f"{count_of(families, 'task family', 'task families')} could be predicted, and below {FEWEST_EVENTS} calls of "
+        f"{FEWEST_FAMILIES} families chance decides. About {count_of(math.ceil(max(missing)), 'more run')} like these "
+        "are needed, of other tasks; --json prints the figures of these."
+    )
+    return replace(report, verdict=found + _notes(report, events), enough=False)
+
+
+def _notes(report: EvalReport, events: int) -> str:
     notes = ""
     if any(domain.grouped for domain in report.domains.values()):
         notes = " Task ids hardly repeat in these runs: requests were grouped by likeness."
-    notes += _sampled(report.settings, events)
-    if events < FEWEST_EVENTS or families < FEWEST_FAMILIES:
-        return (
-            f"Too little data to say whether memory would have helped: {count_of(events, 'call')} of "
-            f"{count_of(families, 'task family', 'task families')} could be predicted, and below "
-            f"{FEWEST_EVENTS} calls of {FEWEST_FAMILIES} families chance decides.{notes}"
-        )
+    return notes + _sampled(report.settings, events)
+
+
+def _verdict(report: EvalReport, events: int) -> str:
+    """Of enough runs."""
+    # One sentence is about one method.
+    method = _judged(report.macro)
+    notes = _notes(report, events)
     seen = report.rescue_seen.get(method)
     unseen = report.rescue.get(method)
     cases: list[tuple[RescueAndHarm, str]] = []
@@ -255,17 +274,19 @@ def tables(report: EvalReport) -> RenderableType:
     """The verdict, then each domain, the mean over them, rescue and harm."""
     settings = report.settings
     parts: list[RenderableType] = [Text(report.verdict, style="bold")]
-    for name, domain in report.domains.items():
+    measured = report.domains.items() if report.enough else ()
+    for name, domain in measured:
         title = f"{name}: {domain.events:,} calls of {domain.families:,} task families"
         if domain.grouped:
             title += " (requests grouped by likeness)"
         parts.append(_scores(title, domain.methods, settings.reference))
         if domain.failures:
             parts.append(Text(_ways(domain.failures)))
-    if len(report.domains) > 1:
+    if len(measured) > 1:
         parts.append(_scores(f"mean over {len(report.domains)} domains", report.macro, settings.reference))
-    parts += _rescue(report.rescue, "task unseen: its family is out of memory")
-    parts += _rescue(report.rescue_seen, "task seen: this run alone is out of memory")
+    if report.enough:
+        parts += _rescue(report.rescue, "task unseen: its family is out of memory")
+        parts += _rescue(report.rescue_seen, "task seen: this run alone is out of memory")
     for name, reason in report.skipped.items():
         parts.append(Text(on_one_line(f"{name} was left out: {reason}.")))
     if settings.unlabelled:
@@ -313,6 +334,13 @@ def _rescue(by_method: Mapping[str, RescueAndHarm], memory: str) -> Iterator[Ren
     """A table of rescue and harm, and how often the judged method warned."""
     first = next(iter(by_method.values()), None)
     if first is None or not first.divergences:
+        return
+    if not _enough(first):
+        yield Text(
+            f"{memory}; {count_of(first.divergences, 'failed run')} of "
+            f"{count_of(first.families, 'task family', 'task families')} left the way of a successful one: too few to "
+            f"compare hints, which takes {FEWEST_DIVERGENCES} of {FEWEST_FAMILIES}"
+        )
         return
     title = (
         f"{memory}; hints of at most {first.k} at {first.divergences:,} points of {first.families:,} task families "

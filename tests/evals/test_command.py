@@ -48,7 +48,7 @@ def test_calls_of_the_users_view_count_where_it_alone_is_measured() -> None:
     domains = domains_of([("hepm", both_sides(number)) for number in range(20)])
     view = [domain for domain in domains if domain.name == "tele+user"]
     report = evaluate(view, find_methods(["first-order"]))
-    assert not report.verdict.startswith("Too little data")
+    assert not report.verdict.startswith("Too few runs")
     assert report.to_json()["settings"]["runs"] == 20
 
 

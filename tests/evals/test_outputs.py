@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -43,16 +44,24 @@ def invoke(*arguments: str | Path) -> tuple[int, str]:
 
 def test_the_tables_show_methods_and_rescue_below_the_verdict(report: EvalReport) -> None:
     console = Console(width=160, record=True, file=StringIO())
-    console.print(tables(report))
+    console.print(tables(replace(report, enough=True)))
     text = console.export_text()
     joined = " ".join(text.split())
     assert "shop: 12 calls of 6 task families" in text
     assert "second-order+similarity" in text
     assert "1 failed runs: 1 left the way" in text
-    assert "task unseen: its family is out of memory; hints of at most 2 at 1 points" in joined
+    few = "1 failed run of 1 task family left the way of a successful one: too few to compare hints"
+    assert f"task unseen: its family is out of memory; {few}" in joined
     assert "task seen: this run alone is out of memory" in joined
     assert "1 of 8 runs have no outcome" in text
     assert joined.startswith(report.verdict)
+
+
+def test_of_too_few_runs_a_sentence_is_printed_and_no_table(log: Path) -> None:
+    printed = " ".join(invoke(log)[1].split())
+    assert printed.startswith("Too few runs to say whether memory would have helped: 16 calls of 8 task families")
+    assert "hit@1" not in printed
+    assert "rescue" not in printed
 
 
 def test_the_command_prints_json(log: Path) -> None:
@@ -62,7 +71,7 @@ def test_the_command_prints_json(log: Path) -> None:
     assert list(found["domains"]) == ["bank", "shop"]
     assert list(found["macro"]) == ["global", "first-order"]
     assert found["domains"]["shop"]["methods"]["first-order"]["hit@1"] == 1.0
-    assert found["verdict"].startswith("Too little data")
+    assert found["verdict"].startswith("Too few runs")
 
 
 def test_five_methods_are_measured_unless_all_are_asked_for(log: Path) -> None:

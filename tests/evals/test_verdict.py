@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hepm.evals.metrics import Interval, RescueAndHarm
-from hepm.evals.report import DomainReport, EvalReport, EvalSettings, MethodDifference, MethodScores, verdict
+from hepm.evals.report import DomainReport, EvalReport, EvalSettings, MethodDifference, MethodScores, with_verdict
 
 RESCUE = RescueAndHarm(
     k=2,
@@ -45,10 +45,10 @@ def sentence(
         rescue_seen={"hybrid": seen} if seen else {},
         methods={},
         skipped={},
-        settings=EvalSettings(),
+        settings=EvalSettings(runs=6),
         verdict="",
     )
-    return verdict(report, events=events, families=families)
+    return with_verdict(report, events=events, families=families).verdict
 
 
 def test_memory_would_have_helped() -> None:
@@ -90,10 +90,11 @@ def test_an_interval_that_holds_zero_is_no_help() -> None:
     assert sentence(rescue=unsure).startswith("Memory would not have helped these agents measurably: ")
 
 
-def test_too_little_data_is_said() -> None:
+def test_of_too_few_runs_it_is_said_how_many_more_are_needed() -> None:
     assert sentence(events=12, families=3) == (
-        "Too little data to say whether memory would have helped: 12 calls of 3 task families could be predicted, and "
-        "below 30 calls of 5 families chance decides."
+        "Too few runs to say whether memory would have helped: 12 calls of 3 task families could be predicted, and "
+        "below 30 calls of 5 families chance decides. About 9 more runs like these are needed, of other tasks; --json "
+        "prints the figures of these."
     )
     assert "1 call of 1 task family could" in sentence(events=1, families=1)
 
