@@ -313,6 +313,8 @@ class LiveRuns:
         """A stored run; None also while the store does not answer, as the new one is kept on disk until then."""
         if self.memory.lost_since is not None:
             return None
+        if not self.memory.store.remote:
+            return self.memory.run(id, namespace=namespace)
         try:
             return self._finding.submit(self.memory.run, id, namespace=namespace).result(_FIND_S)
         except (TimeoutError, StoreUnavailableError):

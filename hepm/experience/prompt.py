@@ -307,7 +307,7 @@ class Recollector:
         return list(filter(self._moment.applies, needed[:CONTENT]))
 
     def _experiences(self) -> list[Experience]:
-        if not self.options.experiences:
+        if not self.options.experiences or not self.bank.lessons(self.namespace).holds("experience"):
             return []
         found = Experiences(self.bank).search(
             self.now.state,

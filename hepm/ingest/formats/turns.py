@@ -268,8 +268,9 @@ class GrowingConversation:
             if [*messages[: len(self._copies)]] != self._copies:
                 self._restart()
             for message in messages[len(self._copies) :]:
-                _add_message(self._builder, decoded(message))
-                self._copies.append(deepcopy(message))
+                read = decoded(message)
+                _add_message(self._builder, read)
+                self._copies.append(read if read == message else deepcopy(message))
             return self._builder.build()
         except Exception:
             self._restart()
