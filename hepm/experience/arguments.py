@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
@@ -58,19 +58,22 @@ class ValuePlace(NamedTuple):
 
     def __str__(self) -> str:
         """Such as "get_order.items[].id"."""
-        return f"{self.tool}.{self.path}" if self.path else self.tool
+        return f"{self.tool}.{self.path}".removesuffix(".")
 
     @property
     def in_words(self) -> str:
         """Such as "the `id`", "one of `orders`", "the `id` of one of `items`", "a key of `cards`"."""
-        if self.path.endswith("*"):
-            holder = self.path.removesuffix("*").removesuffix(".")
-            return f"a key of `{holder}`" if holder else "a key"
+        if self.path == "*":
+            return "a key"
+        if self.path.endswith(".*"):
+            return f"a key of `{self.path.removesuffix('.*')}`"
         holder, _, member = self.path.replace(".*.", "[].").rpartition("[].")
         value = f"the `{member}`"
         if member.endswith("[]"):
             value = f"one of `{member.removesuffix('[]')}`"
-        return f"{value} of one of `{holder}`" if holder else value
+        if holder:
+            value += f" of one of `{holder}`"
+        return value
 
 
 Origins: TypeAlias = Mapping[str, ValuePlace]
@@ -86,12 +89,16 @@ def argument_rules(runs: Iterable[Trajectory], where: Conditions) -> Iterator[Pr
         # Arguments beyond the room of one sentence are left out.
         while estimate_tokens(argument_sentence(tool, origins)) > SENTENCE_TOKENS and len(origins) > 1:
             origins.popitem()
+        tools, triples = [tool], list[Triple]()
+        for name, place in origins.items():
+            tools.append(place.tool)
+            triples.append(Triple(f"{tool}.{name}", COMES_FROM, str(place)))
         yield Principle(
             "guiding",
             argument_sentence(tool, origins),
-            triples=tuple([Triple(f"{tool}.{name}", COMES_FROM, str(place)) for name, place in origins.items()]),
+            triples=tuple(triples),
             sources=sources_of(learned.runs),
-            tools=tuple(dict.fromkeys((tool, *[place.tool for place in origins.values()]))),
+            tools=tuple(dict.fromkeys(tools)),
             conditions=where,
         )
 
@@ -105,15 +112,20 @@ def argument_sentence(tool: ToolName, origins: Origins) -> str:
     taken: defaultdict[ToolName, list[str]] = defaultdict(list)
     for name, place in origins.items():
         if len(origins) == 1:
-            value = f"{place.in_words} that {place.tool} returned" if place.path else f"the result of {place.tool}"
+            value = f"the result of {place.tool}"
+            if place.path:
+                value = f"{place.in_words} that {place.tool} returned"
             return f"Pass {value} to {tool} as `{name}`."
         what = f"`{name}`"
         if place.path not in ("", name):
             what += f" ({place.in_words.removeprefix('the ').removeprefix(f'{what} ')})"
         taken[place.tool].append(what)
-    *first, last = [f"{' and '.join(names)} from the result of {giver}" for giver, names in taken.items()]
-    listed = f"{', '.join(first)}, and {last}" if first else last
-    return f"For {tool}, take {listed}."
+    parts: list[str] = []
+    for giver, names in taken.items():
+        parts.append(f"{' and '.join(names)} from the result of {giver}")
+    if len(parts) > 1:
+        parts[-1] = f"and {parts[-1]}"
+    return f"For {tool}, take {', '.join(parts)}."
 
 
 @dataclass(slots=True)
@@ -140,8 +152,12 @@ class LearnedArgument:
             return None
         place = min(self.stood, key=lambda place: (-self.stood[place], place))
         # What is always passed is no news, unless it was known before each call.
-        least = RIGHT_FROM * calls if len(self.values) > 1 else calls
-        return place if self.stood[place] >= least else None
+        least = calls
+        if len(self.values) > 1:
+            least = RIGHT_FROM * calls
+        if self.stood[place] < least:
+            return None
+        return place
 
 
 @dataclass(slots=True)
@@ -167,11 +183,15 @@ class ToolArguments:
             argument = self.arguments[name]
             argument.tasks.add(task)
             argument.values[comparable(value)] += 1
+            elements: Sequence[JSON] = (value,)
+            if isinstance(value, list | tuple):
+                elements = value
             # A list comes from where all of its elements stand.
-            elements = [*value] if isinstance(value, list | tuple) else [value]
-            places = [stands.get(comparable(element), set[ValuePlace]()) for element in elements]
-            if places:
-                argument.stood.update(places[0].intersection(*places))
+            places: set[ValuePlace] | None = None
+            for element in elements:
+                of_element = stands.get(comparable(element), set[ValuePlace]())
+                places = of_element if places is None else places & of_element
+            argument.stood.update(places or ())
 
 
 def learn_arguments(runs: Iterable[Trajectory]) -> dict[ToolName, ToolArguments]:

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, product, takewhile
+from itertools import chain, product
 from typing import Final, NamedTuple, TypeAlias
 
 from hepm.experience.conditions import Conditions
@@ -78,7 +78,12 @@ def divergence_of(run: ToolSequence, others: Sequence[ToolSequence]) -> RunDiver
 
 def _common_prefix(run: ToolSequence, other: ToolSequence) -> int:
     """How many steps two runs share at their beginning."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(run, other, strict=False)))
+    shared = 0
+    for step, step_of_other in zip(run, other, strict=False):
+        if step != step_of_other:
+            break
+        shared += 1
+    return shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,15 +263,19 @@ def compare_runs(
         if run.steps and reward is not None:
             labelled.append(RunComparison(run, reward, run.outcome.graded().success is True, moves_of(run)))
     # What failed in successful runs alone did not make them succeed; what fails in both may be what decides.
-    shared = {move.tools for one in labelled if not one.well for move in one.moves if _failed(move)}
-    compared: list[list[Move]] = []
+    shared: set[Tools] = set()
     for one in labelled:
-        compared.append([move for move in one.moves if not one.well or move.tools in shared or not _failed(move)])
-    sequences = [[move.tools for move in moves] for moves in compared]
+        if not one.well:
+            shared.update(move.tools for move in one.moves if _failed(move))
+    compared: list[list[Move]] = []
+    ways: dict[bool, list[ToolSequence]] = {True: [], False: []}  # by success
+    for one in labelled:
+        moves = [move for move in one.moves if not one.well or move.tools in shared or not _failed(move)]
+        compared.append(moves)
+        ways[one.well].append([move.tools for move in moves])
     comparisons: list[RunComparison] = []
-    for one, moves, own in zip(labelled, compared, sequences, strict=True):
-        others = [way for other, way in zip(labelled, sequences, strict=True) if other.well is not one.well]
-        contrast = contrast_of(own, others, succeeded=one.well)
+    for one, moves in zip(labelled, compared, strict=True):
+        contrast = contrast_of([move.tools for move in moves], ways[not one.well], succeeded=one.well)
         comparisons.append(_with_key_moves(replace(one, contrast=contrast), moves, methods))
     return comparisons
 
@@ -299,19 +308,10 @@ def distill(runs: Sequence[Trajectory], *, methods: Mapping[str, CreditMethod] =
 def _experience(comparison: RunComparison) -> Experience:
     run = comparison.run
     called = ", then ".join(map(_calls, comparison.keys_in_order)) or "no tool"
-    # Not what errors said: others may write there, and who lets a page begin with "Error: " would be quoted in nearly
-    # every prompt (benchmarks/LOG.md, "Poisoned memory").
-    calls = list(chain.from_iterable(move.calls for move in comparison.moves))
-    failed = dict.fromkeys(call.name for call in calls if went_wrong(call))
-    errors = f"Calls of {listed(failed)} failed." if failed else "No call failed."
-    if not calls:
-        errors = "No tool was called."
-    end = "It succeeded" if comparison.well else "It failed"
-    reward = "" if run.outcome.reward is None else f", with reward {comparison.reward:g}"
     return Experience(
         situation=situation_text(run.environment, comparison.known),
         action=f"Called {called}.",
-        outcome=f"{end}{reward}. {errors}",
+        outcome=_outcome(comparison),
         lesson=_lesson(comparison),
         zone=zone_of(comparison.reward, succeeded=comparison.well),
         stage=comparison.stage,
@@ -320,6 +320,22 @@ def _experience(comparison: RunComparison) -> Experience:
         sources=(Source(run.id, run.outcome.reward),),
         tools=comparison.tools,
     )
+
+
+def _outcome(comparison: RunComparison) -> str:
+    """Such as "It failed, with reward 0. Calls of refund failed."."""
+    text = "It succeeded" if comparison.well else "It failed"
+    if comparison.run.outcome.reward is not None:
+        text += f", with reward {comparison.reward:g}"
+    # Not what errors said: others may write there, and who lets a page begin with "Error: " would be quoted in nearly
+    # every prompt (benchmarks/LOG.md, "Poisoned memory").
+    calls = list(chain.from_iterable(move.calls for move in comparison.moves))
+    failed = dict.fromkeys(call.name for call in calls if went_wrong(call))
+    if failed:
+        return f"{text}. Calls of {listed(failed)} failed."
+    if calls:
+        return f"{text}. No call failed."
+    return f"{text}. No tool was called."
 
 
 def _lesson(comparison: RunComparison) -> str:
@@ -334,8 +350,11 @@ def _lesson(comparison: RunComparison) -> str:
 
 def _calls(move: Move) -> str:
     """The tools that were called, never their arguments: "search 2 times and read"."""
-    times = Counter(listed([call.name]) for call in move.calls)
-    texts = [text if count == 1 else f"{text} {count} times" for text, count in times.items()]
+    texts: list[str] = []
+    for text, count in Counter(listed([call.name]) for call in move.calls).items():
+        if count > 1:
+            text += f" {count} times"  # noqa: PLW2901
+        texts.append(text)
     if len(texts) > _NAMED_CALLS:
         texts = [*texts[:_NAMED_CALLS], CUT]
     return " and ".join(texts)

@@ -111,7 +111,7 @@ def step_of(call: ToolCall, project: str = "") -> Step:
 
 def steps_of_run(run: Trajectory) -> list[Step]:
     """The commands of a run, without the actions of those that fetch a file which is run later, or run it."""
-    calls = [call for turn in run.turns if turn.role != "user" for call in turn.ran if is_shell(call.name)]
+    calls = [call for call in run.calls() if is_shell(call.name)]
     steps = [step_of(call, run.tags.get("project", "")) for call in calls]
     commands = [command_of(call.arguments) for call in calls]
     for number, command in enumerate(commands):
@@ -156,17 +156,24 @@ def learn_recipes(runs: Iterable[Trajectory], where: Conditions = ALWAYS) -> lis
         success = run.outcome.graded().success
         if success is None:
             continue
-        day = "" if run.ended_at is None else f"day {int(run.ended_at // 86_400)}"  # since 1970
+        day = run.source
+        if run.ended_at is not None:
+            day = f"day {int(run.ended_at // 86_400)} {run.source}"  # since 1970
         steps = steps_of_run(run)
         for number, step in enumerate(steps):
-            repair = _repair(steps[number:]) if step.errors else {}
+            if not step.errors:
+                continue
+            repair = _repair(steps[number:])
             for error, tool in product(step.errors, tools_of(step)):
                 seen = met[tool, error]
-                seen.days.add(f"{day} {run.source}".strip())
+                seen.days.add(day)
                 of_outcome = seen.good if success else seen.bad
                 of_outcome[run.id] = repair | of_outcome.get(run.id, {})
-    recipes = [_recipe(tool, error, seen, where) for (tool, error), seen in met.items()]
-    found = list(filter(None, recipes))
+    found: list[Principle] = []
+    for (tool, error), seen in met.items():
+        recipe = _recipe(tool, error, seen, where)
+        if recipe is not None:
+            found.append(recipe)
     # The longest line says most; a program says more than the shell that runs it.
     found.sort(key=lambda recipe: (-recipe.worked, -len(recipe.triples[0].subject), recipe.text))
     best: list[Principle] = []
@@ -204,9 +211,12 @@ def _recipe(tool: ToolName, error: str, seen: _Met, where: Conditions) -> Princi
         return None
     worked = Counter(chain.from_iterable(seen.good.values()))
     failed = Counter(chain.from_iterable(seen.bad.values()))
-    # What failed runs did as often does not decide.
-    deciding = [text for text in worked if failed[text] * len(seen.good) < worked[text] * len(seen.bad) or not seen.bad]
-    repair = min(deciding, key=lambda text: (-worked[text], text), default="")
+    repair = ""
+    for text in sorted(worked):
+        # What failed runs did as often does not decide.
+        decides = not seen.bad or failed[text] * len(seen.good) < worked[text] * len(seen.bad)
+        if decides and worked[text] > worked[repair]:
+            repair = text
     if worked[repair] < max(FEWEST_RUNS, AGREE_FROM * len(seen.good)):
         return None
     good = [run for run, did in seen.good.items() if repair in did]
