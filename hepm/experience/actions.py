@@ -39,6 +39,7 @@ _STEERING: Final = re.compile(
 )
 # What two runs hardly share: numbers, paths, options with values, quotations.
 _ODD: Final = re.compile(r"\d{2}|[/\\'\"=@:]|\s")
+_SAYING_NOTHING: Final = SILENT | WEAK
 _SUBCOMMAND: Final = re.compile(r"[A-Za-z][\w:-]*")
 # Programs whose next word is another program: "uv run pytest", "docker compose up".
 _RUNNERS: Final = frozenset(
@@ -93,7 +94,7 @@ def _action_of(shell: ToolName, beginnings: list[str], project: str) -> Action |
         return None
     while len(stages) > 1 and not _alters(stages[-1]):
         del stages[-1]
-    telling = [stage for stage in stages if stage.words[0] not in SILENT | WEAK]
+    telling = [stage for stage in stages if stage.words[0] not in _SAYING_NOTHING]
     if not telling:
         return None
     # Of "cat dump.sql | psql app" what changes something names it.
@@ -106,9 +107,9 @@ def _action_of(shell: ToolName, beginnings: list[str], project: str) -> Action |
     if not whole.isprintable():
         text = short[:ACTION_CHARS]
     elif may_be_told(whole):
-        safe = without_values(whole)
-        fits = safe and len(whole) <= 2 * ACTION_CHARS and len(safe) <= ACTION_CHARS
-        text = safe if fits else short[:ACTION_CHARS]
+        text = without_values(whole)
+        if not text or len(whole) > 2 * ACTION_CHARS or len(text) > ACTION_CHARS:
+            text = short[:ACTION_CHARS]
     return Action(tool, text, short, any(map(_alters, stages)))
 
 
@@ -137,7 +138,7 @@ def _alters(command: SimpleCommand) -> bool:
 def _program_of(words: list[str]) -> list[str]:
     """The first words of a command that say what it does, without options, paths and numbers."""
     runs_another = words[0] in _RUNNERS
-    most = 3 if runs_another else 2
+    most = 2 + runs_another
     parts = [words[0]]
     for word in words[1:most]:
         if not _SUBCOMMAND.fullmatch(word):

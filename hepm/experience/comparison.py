@@ -155,10 +155,9 @@ def lesson_of(contrast: Contrast, *, succeeded: bool) -> str:
     how = "failed" if succeeded else "succeeded"
     if contrast.same:
         return f"Runs of this task that {how} called the same tools in the same order: the tools did not decide."
-    where = "At the start"
+    where, nothing = "At the start", "no tool"
     if contrast.after:
-        where = f"After {listed(contrast.after)}"
-    nothing = "nothing more" if contrast.after else "no tool"
+        where, nothing = f"After {listed(contrast.after)}", "nothing more"
     better = listed(contrast.better) or nothing
     worse = listed(contrast.worse) or nothing
     if succeeded:

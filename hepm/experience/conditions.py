@@ -120,9 +120,8 @@ class Conditions:
             return False
         if not set(self.after) <= (set(after) or {START}):
             return False
-        user_words = known.get(SAID, {})
         # Words are facts of the form "~cancel".
-        if self.says and not any(f"~{word}" in user_words for word in self.says):
+        if self.says and known.get(SAID, {}).keys().isdisjoint(map("~{}".format, self.says)):
             return False
         return all(fact.holds(known) for fact in self.facts)
 
@@ -158,8 +157,9 @@ class Conditions:
         if self.user:
             parts.append(f"it is for {plain(self.user, _NAME_CHARS)}")
         if self.says:
-            *words, last = [f'"{plain(word, _NAME_CHARS)}"' for word in self.says[:WORDS_SHOWN]]
-            parts.append(f"the user says {', '.join(words)} or {last}" if words else f"the user says {last}")
+            words = [f'"{plain(word, _NAME_CHARS)}"' for word in self.says[:WORDS_SHOWN]]
+            said = " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+            parts.append(f"the user says {said}")
         of_anyone = self.without_users.facts
         if of_anyone != self.facts:  # their names are not for other users
             parts.append("it is for most users")

@@ -58,7 +58,10 @@ class ExtractiveDistiller:
             taught = [lesson for lesson in lessons if not task.wanted.isdisjoint(lesson.run_ids)]
             # Runs of the task that are only there for comparison were seen before.
             # A run without a label waits for it.
-            seen = [run.id for run in task.runs if run.id in task.wanted and reward_of(run.outcome) is not None]
+            seen: list[str] = []
+            for run in task.runs:
+                if run.id in task.wanted and reward_of(run.outcome) is not None:
+                    seen.append(run.id)
             yield Distilled(tuple(taught), tuple(seen))
 
 

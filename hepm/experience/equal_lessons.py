@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
+from hepm.errors import NotFoundError
 from hepm.experience.lessons import (
     Experience,
     Principle,
@@ -108,5 +109,7 @@ def equal_lessons(lessons: Iterable[StoredLesson]) -> list[EqualLessons]:
 
 def saying_the_same(row: LessonRow, lessons: Iterable[StoredLesson]) -> EqualLessons:
     """A lesson with those of some that are listed as one with it."""
-    (equal,) = [one for one in equal_lessons(lessons) if row.id in {stored.row.id for stored in one.lessons}]
-    return equal
+    for equal in equal_lessons(lessons):
+        if any(stored.row.id == row.id for stored in equal.lessons):
+            return equal
+    raise NotFoundError(f"there is no lesson {row.id!r}: it was forgotten meanwhile.")

@@ -160,11 +160,12 @@ def _chosen(model: Client, state: str, candidates: Sequence[FoundExperience], k:
         Message("system", _TASK.format(k=k)),
         Message("user", f"The present state: {quoted(state, STATE_CHARS)}"),
     )
-    tools = tuple(OfferedTool(name, tool_description(candidate.experience)) for name, candidate in by_name.items())
+    tools = tuple([OfferedTool(name, tool_description(found.experience)) for name, found in by_name.items()])
     question = Question("choose", "the present state", messages, ToolsCalled, temperature=0.0, tools=tools)
     called = model.ask(question).names
     # Models call a tool twice, and tools that they were not offered.
-    return [by_name[name] for name in dict.fromkeys(called) if name in by_name][:k]
+    offered = filter(by_name.__contains__, dict.fromkeys(called))
+    return [by_name[name] for name in offered][:k]
 
 
 def tool_name(id: str) -> str:

@@ -68,7 +68,10 @@ class OutcomeJudge:
             if isinstance(result, Answered):
                 # "Yes.", "no, since …"; any other word is no verdict.
                 word = _WORD.match(result.value)
-                yield RunVerdict(run, None if word is None else word[1].lower() == "yes", self.name)
+                success = None
+                if word is not None:
+                    success = word[1].lower() == "yes"
+                yield RunVerdict(run, success, self.name)
             elif isinstance(result.error, BudgetSpentError):
                 # No further question is read; the answers under way still come, and are paid for.
                 spent = result.error

@@ -255,8 +255,11 @@ class LessonBank:
 
     def shown_in(self, lesson: str, *, namespace: str = DEFAULT_NAMESPACE) -> dict[str, bool | None]:
         """The runs that a lesson was shown in, each with its outcome."""
-        exposures = self.store.lessons.exposures(namespace=namespace)
-        return {exposure.run: exposure.success for exposure in exposures if exposure.lesson == lesson}
+        shown: dict[str, bool | None] = {}
+        for exposure in self.store.lessons.exposures(namespace=namespace):
+            if exposure.lesson == lesson:
+                shown[exposure.run] = exposure.success
+        return shown
 
     def outcomes(self, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> dict[str, bool | None]:
         """Whether stored runs succeeded, by id; None without a label. Others are left out."""
@@ -339,8 +342,8 @@ class StoreLedger:
         return None
 
     def put(self, key: str, answer: PaidAnswer) -> None:  # noqa: D102
+        kept = Answer(key, answer.step, "", answer.text, json.dumps(asdict(answer.usage)))
         # An answer about a lesson hangs on no run and no user, and is forgotten with neither.
-        run = answer.subject if self._about == "run" else ""
-        user = answer.subject if self._about == "user" else ""
-        kept = Answer(key, answer.step, run, answer.text, json.dumps(asdict(answer.usage)), user)
+        if self._about != "lesson":
+            kept = kept._replace(**{self._about: answer.subject})
         self._lessons.put_answers([kept], namespace=self._namespace)

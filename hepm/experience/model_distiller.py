@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
-from itertools import accumulate, groupby, product
+from itertools import groupby, product
 from typing import Any, Final, TypeAlias
 
 from hepm.errors import BudgetSpentError
@@ -139,7 +139,9 @@ class ModelDistiller:
     ) -> Iterator[Question[Written]]:
         """One question a run, which is put into `comparisons`; `silent` gets runs in which the agent had no turn."""
         for task in tasks:
-            silent += [run.id for run in task.runs if run.id in task.wanted and not run.steps]
+            for run in task.runs:
+                if run.id in task.wanted and not run.steps:
+                    silent.append(run.id)
             for comparison in compare_runs(task.runs, self.methods):
                 if comparison.run.id in task.wanted:
                     comparisons[comparison.run.id] = comparison
@@ -198,7 +200,9 @@ _ZONES: Final = {
 def _record(comparison: RunComparison) -> str:
     """What a model reads of a run: its outcome, the difference to runs beside it, and its turns."""
     run = comparison.run
-    environment = quoted(run.environment, 80) if run.environment else "not named"
+    environment = "not named"
+    if run.environment:
+        environment = quoted(run.environment, 80)
     end = "The run succeeded" if comparison.well else "The run failed"
     zone = zone_of(comparison.reward, succeeded=comparison.well)
     parts = [
@@ -266,7 +270,7 @@ def check_triples(triples: Iterable[Triple], comparison: RunComparison) -> None:
             why_not = ""
             if not advised and (before, after) not in failed and comparison.well:
                 why_not = "the run succeeded"
-            elif (before, after) not in (followed if advised else followed | failed):
+            elif (before, after) not in followed and (advised or (before, after) not in failed):
                 why_not = f"{after} was not called right after {before}"
             if why_not:
                 raise ValueError(f"({', '.join(triple)}) is not what the run shows: {why_not}")
@@ -284,17 +288,29 @@ def quoted_run(run: Trajectory, keys: Sequence[Move] = ()) -> str:
     Key turns are marked `KEY 1`, `KEY 2`, in order of credit. A long run keeps the lines near them, the beginning and
     the end. System messages are left out.
     """
-    lines = list(_lines(run, keys))
-    marks = [-1, len(lines), *(number for number, (_, of_key_turn) in enumerate(lines) if of_key_turn)]
+    lines: list[str] = []
+    marks = [-1]
+    for line, of_key_turn in _lines(run, keys):
+        if of_key_turn:
+            marks.append(len(lines))
+        lines.append(line)
+    marks.append(len(lines))
     # Those nearest to a mark first, as far as there is room.
     nearest = sorted(range(len(lines)), key=lambda number: (min(abs(number - mark) for mark in marks), number))
-    used = accumulate(len(lines[number][0]) + 1 for number in nearest)
-    kept = {number for number, length in zip(nearest, used, strict=True) if length <= RUN_CHARS}
+    kept: set[int] = set()
+    room = RUN_CHARS
+    for number in nearest:
+        room -= len(lines[number]) + 1
+        if room < 0:
+            break
+        kept.add(number)
     parts: list[str] = []
-    # Each gap as one line, "… (12 left out)".
     for stays, numbers in groupby(range(len(lines)), key=kept.__contains__):
-        group = [lines[number][0] for number in numbers]
-        parts += group if stays else [f"{CUT} ({len(group)} left out)"]
+        group = [lines[number] for number in numbers]
+        if stays:
+            parts += group
+        else:
+            parts.append(f"{CUT} ({len(group)} left out)")
     return "\n".join(parts)
 
 
@@ -311,9 +327,11 @@ def _lines(run: Trajectory, keys: Sequence[Move]) -> Iterator[tuple[str, bool]]:
             # "turn 3 KEY 1 agent called …": turns of the agent are counted, as `Move.turn` counts them.
             turns += 1
             rank = rank_of.get(turns, 0)
-            key = f" KEY {rank}" if rank else ""
-            speaker = f"turn {turns}{key} agent"
-        limit = _KEY_LINE_CHARS if rank else _LINE_CHARS
+            speaker = f"turn {turns} agent"
+        limit = _LINE_CHARS
+        if rank:
+            speaker = f"turn {turns} KEY {rank} agent"
+            limit = _KEY_LINE_CHARS
         # Hints of an earlier memory are no words of the user, and no result.
         text = without_hints(turn.text).strip()
         if text:
@@ -329,9 +347,11 @@ def _quoted_call(call: ToolCall, limit: int) -> str:
     result = "no result"
     if call.result is not None:
         result = quoted(without_hints(call.result), limit)
-    ended = ", which failed" if call.error else ""
+    ended = ""
     if call.refused:
         ended = ", which the user refused"
+    elif call.error:
+        ended = ", which failed"
     return f"{quoted(call.name, 64)} with {quoted(arguments, limit)}{ended}: {result}"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import filterfalse
 from typing import Final, NamedTuple
 
 from hepm.evidence.decisions import ENDED, known_before
@@ -82,7 +83,9 @@ class LessonLine:
 
     def bullet(self) -> str:
         """As a line of a prompt, of at most `SENTENCE_TOKENS`: '- "After a, call b." (8 of 8 runs succeeded)'."""
-        evidence = f" ({self.evidence})" if self.evidence else ""
+        evidence = ""
+        if self.evidence:
+            evidence = f" ({self.evidence})"
         room = SENTENCE_TOKENS - estimate_tokens(f"- {evidence}")
         # Tokens are only estimated, so that the text is shortened until it fits.
         limit = 3 * room  # characters: hardly any token has more
@@ -161,22 +164,22 @@ class Moment:
         past = bool(better) and better <= self._called
         if past or not self.applies(lesson) or not _likely(advice, suggestions.chances):
             return False
-        if any(warning.tool in better for warning in suggestions.warnings):
+        if not better.isdisjoint(warning.tool for warning in suggestions.warnings):
             return False
-        named = {suggested.tool for suggested in suggestions.ranked}
+        named = [suggested.tool for suggested in suggestions.ranked]
         if suggestions.chances and named and better and better.isdisjoint(named):
             return False
         # Tools are suggested best first: "call a rather than b" is the order of both.
-        first = next((suggested.tool for suggested in suggestions.ranked if suggested.tool in better | worse), "")
+        first = next(filter((better | worse).__contains__, named), "")
         return first not in worse
 
     @cached_property
     def _known(self) -> Facts:
         """What is known now, with the calls made and the user; tools by the names that memory has them under."""
         own, state = self.names.own, self.state
-        past = [*map(own, self.history)]
+        past = list(map(own, self.history))
         # A caller may give the last tools without the history that ends with them.
-        past += [tool for tool in self.after if tool not in (*past, START)]
+        past += filterfalse({*past, START}.__contains__, self.after)
         facts = {own(source): of_source for source, of_source in state.facts.items()}
         if not facts:  # described in words, not read from messages
             facts = {SAID: facts_of_message("\n".join(state.said))}
@@ -234,14 +237,21 @@ class Moment:
                 text += f" ({lesson.evidence})"
             return LessonLine(text, "", (lesson.id,), runs, sure=1.0)
         # A lesson that nothing counts has only the number of its runs.
-        evidence = f"from {count_of(len(runs), 'run')}" if runs else ""
-        text = _with_situation(lesson) if self.as_written else lesson.in_own_words
+        evidence = ""
+        if runs:
+            evidence = f"from {count_of(len(runs), 'run')}"
         advice = self.advice_of(lesson)
-        if lesson.tried and not self.as_written:
-            evidence = ("worked in " if advice.better else "") + lesson.evidence
-            # In the agent's own names of its tools.
-            if any(advice):
-                text = advice_sentence(lesson.conditions.when, advice)
+        if self.as_written:
+            text = _with_situation(lesson)
+        else:
+            text = lesson.in_own_words
+            if lesson.tried:
+                evidence = lesson.evidence
+                if advice.better:
+                    evidence = f"worked in {evidence}"
+                # In the agent's own names of its tools.
+                if any(advice):
+                    text = advice_sentence(lesson.conditions.when, advice)
         reasoned = lesson.conditions.checked
         return LessonLine(text, evidence, (lesson.id,), runs, advice, _sureness(lesson), reasoned)
 

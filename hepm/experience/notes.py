@@ -221,7 +221,11 @@ def covers(line: str, old: str) -> bool:
 
 def lost(old: Sequence[str], new: Sequence[str]) -> list[str]:
     """Old lines that neither one new line says, nor two together that say little else."""
-    return [line for line in old if not (any(covers(one, line) for one in new) or _is_split(line, new))]
+    gone: list[str] = []
+    for line in old:
+        if not any(covers(one, line) for one in new) and not _is_split(line, new):
+            gone.append(line)
+    return gone
 
 
 def _is_split(line: str, new: Sequence[str]) -> bool:
@@ -247,16 +251,18 @@ def gather(lines: Sequence[str], wishes: Iterable[str | Retraction]) -> list[str
             now = [line for line in now if not _takes_back(wish, line)]
             continue
         new = wish_of(wish)
-        same = [line for line in now if covers(line, wish) or _alike(new, wish_of(line))]
-        if any(new.numbers in (frozenset(), wish_of(line).numbers) for line in same):
-            continue
         after: list[str] = []
         for line in now:
-            if line not in same and not covers(wish, line) and not new.contradicts(wish_of(line)):
+            old = wish_of(line)
+            if covers(line, wish) or _alike(new, old):
+                if new.numbers in (frozenset(), old.numbers):
+                    break  # it is said already
+            elif not covers(wish, line) and not new.contradicts(old):
                 after.append(line)
-        after.append(wish)
-        if len(text_of(after)) <= NOTES_CHARS:
-            now = after
+        else:
+            after.append(wish)
+            if len(text_of(after)) <= NOTES_CHARS:
+                now = after
     return now
 
 

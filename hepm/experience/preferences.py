@@ -264,7 +264,9 @@ class Preferences:
                 return Reflected("forgotten", before)
             begun = before is not None
             stored = stored or linked
-            text, version = (before.text, before.version) if before is not None else ("", 0)
+            text, version = "", 0
+            if before is not None:
+                text, version = before.text, before.version
             old = lines_of(text)
             lines = make(old, version)
             if lines is None:

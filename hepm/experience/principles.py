@@ -222,7 +222,7 @@ class Principles:
             history: All calls so far. Advice to call what the run called since the user last wrote is past.
         """
         if isinstance(state, str):
-            state = StateSummary(said=(state,) if state else ())
+            state = StateSummary(said=tuple(filter(None, (state,))))
         # Without the agent's own names, tools go by those that memory has them under.
         names = ToolNames.of(self._bank.mirror.namespace(namespace).marks, after, ())
         moment = Moment(after, names, history, state, environment=environment)
@@ -284,8 +284,10 @@ class Principles:
         fewest = 0
         if below is None:
             below, fewest = PRUNED_BELOW, FEWEST_USES
-        stored = self._bank.lessons(namespace).all("principle")
-        low = [FoundPrinciple.of(one) for one in stored if one.uses.uses >= fewest and one.uses.score < below]
+        low: list[FoundPrinciple] = []
+        for stored in self._bank.lessons(namespace).all("principle"):
+            if stored.uses.uses >= fewest and stored.uses.score < below:
+                low.append(FoundPrinciple.of(stored))
         if low:
             retire = {found.id: "pruned" for found in low}
             self._bank.change(LessonChange(retire=retire), namespace=namespace)

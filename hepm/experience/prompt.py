@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cache, cached_property
-from itertools import chain, groupby, takewhile
+from itertools import chain, groupby
 from typing import Final, NamedTuple
 
 from hepm.experience.content import Where
@@ -171,7 +171,7 @@ class TurnState(NamedTuple):
             last = (after,)
         else:
             last = tuple(after or history[-1:])
-        user_texts = (state,) if state else ()
+        user_texts = tuple(filter(None, (state,)))
         return cls(StateSummary(said=user_texts, tools=last), last, tuple(history), turn)
 
     @classmethod
@@ -187,11 +187,16 @@ class TurnState(NamedTuple):
 
 def repeated_failure(turns: Sequence[Turn]) -> FailedWay | None:
     """A call of the last turn that failed, as the same call did at least twice before since it last worked."""
-    for call in next((turn.ran for turn in reversed(turns) if turn.ran), ()):
+    ran = [turn.ran for turn in turns if turn.ran]
+    for call in chain.from_iterable(ran[-1:]):
         if not call.error:
             continue
-        same = [one for turn in turns for one in turn.ran if (one.name, one.arguments) == (call.name, call.arguments)]
-        failures = len(list(takewhile(lambda one: one.error, reversed(same))))
+        failures = 0
+        for earlier in reversed(list(chain.from_iterable(ran))):
+            if (earlier.name, earlier.arguments) == (call.name, call.arguments):
+                if not earlier.error:
+                    break
+                failures += 1
         if failures >= REPEATED:
             return FailedWay(call.name, 0, 0, repeats=failures)
     return None
@@ -415,7 +420,9 @@ def without_repeats(text: str, shown: dict[str, str]) -> str:
         elif line not in (BLOCK_START, BLOCK_END, FRAME):
             header = line
     # Of hints only the last one counts: one that was right before may be repeated.
-    new_hint = hint if hint != shown.get("") else ""
+    new_hint = hint
+    if hint == shown.get(""):
+        new_hint = ""
     shown[""] = hint
     if not kept:
         return new_hint

@@ -10,7 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import chain, product
+from itertools import chain, filterfalse, product
 from typing import Final, NamedTuple
 
 from hepm.experience.actions import Action, actions_of
@@ -56,9 +56,9 @@ def errors_of(call: ToolCall) -> list[str]:
     lines = [line for line in text.splitlines() if not _FOOTER.match(line)]
     if len(lines) > _LINES_READ:
         lines = [*lines[: _LINES_READ // 2], *lines[-_LINES_READ // 2 :]]
-    telling = [line for line in lines if _TELLING.search(line) and not _EMPTY.search(line)]
+    telling = list(filter(_TELLING.search, filterfalse(_EMPTY.search, lines)))
     if not telling:
-        telling = [line for line in lines if line.strip()][-1:]
+        telling = list(filter(str.strip, lines))[-1:]
     # The last one first: programs end with what made them fail.
     errors = dict.fromkeys(map(normal_error, reversed(telling)))
     errors.pop("", None)

@@ -101,13 +101,17 @@ _RECALL_SYSTEM: Final = (
 
 def _messages(turns: Iterable[Turn]) -> list[Turn]:
     """Non-empty messages of user and agent, without recalled memory."""
-    messages = [Turn(turn.role, without_hints(turn.text).strip()) for turn in turns if turn.role != "system"]
-    return [turn for turn in messages if turn.text]
+    messages: list[Turn] = []
+    for turn in turns:
+        text = without_hints(turn.text).strip()
+        if text and turn.role != "system":
+            messages.append(Turn(turn.role, text))
+    return messages
 
 
 def user_texts(turns: Iterable[Turn]) -> list[str]:
     """The user's messages."""
-    return [turn.text for turn in _messages(turns) if turn.role == "user"]
+    return [turn.text for turn in filter(_of_user, _messages(turns))]
 
 
 def reflection_question(user: str, lines: Sequence[str], turns: Sequence[Turn]) -> Question[RewrittenNotes]:
@@ -173,9 +177,9 @@ def recalled(bank: LessonBank, lines: Sequence[str], context: str, k: int) -> li
     Lexical vectors compare key words alone, as "please" and "the" are in most sentences.
     """
 
-    def compared_text(text: str) -> str:
-        return " ".join(sorted(key_words(text))) if bank.lexical else text
-
+    compared_text, floor = str, DENSE_FLOOR
+    if bank.lexical:
+        compared_text, floor = _sorted_key_words, LEXICAL_FLOOR
     parts = dict.fromkeys(map(compared_text, [context, *_END.split(context)[-20:]]))
     queries = list(filter(str.strip, parts))
     wishes = list(filter(compared_text, lines))
@@ -185,9 +189,12 @@ def recalled(bank: LessonBank, lines: Sequence[str], context: str, k: int) -> li
     queries_QD, wishes_LD = vectors_ND[: len(queries)], vectors_ND[len(queries) :]
     # A line counts by its nearest part of the context.
     cosines_L = (wishes_LD @ queries_QD.T).max(axis=1)
-    floor = LEXICAL_FLOOR if bank.lexical else DENSE_FLOOR
     ranked = sorted(range(len(wishes)), key=lambda number: -float(cosines_L[number]))
     return [wishes[number] for number in ranked if cosines_L[number] >= floor][:k]
+
+
+def _sorted_key_words(text: str) -> str:
+    return " ".join(sorted(key_words(text)))
 
 
 def quoted_conversation(turns: Iterable[Turn]) -> str:
@@ -249,9 +256,13 @@ def _shown(note: NoteLine, messages: Sequence[Turn]) -> bool:
         # "no, again" alone says little: the reply that the user accepts then has to show it.
         for reply in range(number + 1, len(messages)):
             if messages[reply].role == "assistant" and _holds(messages[reply].text, note.reply):
-                said_next = [message.text for message in messages[reply + 1 :] if message.role == "user"]
-                return not said_next or not _OBJECTION.search(said_next[0])
+                said_next = next(filter(_of_user, messages[reply + 1 :]), Turn("user"))
+                return not _OBJECTION.search(said_next.text)
     return False
+
+
+def _of_user(message: Turn) -> bool:
+    return message.role == "user"
 
 
 def _holds(message: str, quote: str) -> bool:

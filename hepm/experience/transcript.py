@@ -118,5 +118,7 @@ def situation_text(environment: str, known: StateSummary) -> str:
             messages[message] = None
     room = SITUATION_CHARS - len(where) - len(before) - 8  # for the speaker and the quotes
     words = plain(" / ".join(messages), room)
-    quotation = f'{speaker} "{words}"' if words else "No user spoke."
+    quotation = "No user spoke."
+    if words:
+        quotation = f'{speaker} "{words}"'
     return f"{where}{quotation}{before}"
