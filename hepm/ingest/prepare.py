@@ -333,7 +333,7 @@ def _shorter_call(call: ToolCall) -> ToolCall:
     if result is not None:
         result = shorter_result(result)
     arguments = _shorter(call.arguments)
-    if result is call.result and arguments == call.arguments:
+    if result == call.result and arguments == call.arguments:
         return call
     # Not replace(), which is slower: most runs have results to cut.
     return ToolCall(call.name, arguments, result, call.error, call.latency_s, call.refused)

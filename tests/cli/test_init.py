@@ -138,6 +138,7 @@ def test_a_file_with_nothing_else_is_made_and_deleted(home: Path) -> None:
     ("client", "name", "text"),
     [
         ("claude-code", ".claude/settings.json", '{"a": 1,}'),
+        ("claude-code", ".claude/settings.json", '{"a": 1, "a": 2}'),
         ("claude-code", ".claude/settings.json", '{"hooks": {"Stop": {}}}'),
         ("cursor", ".cursor/mcp.json", "{\n// mine\n}"),
         ("opencode", ".opencode/plugins/hepm.js", "export const Mine = 1"),

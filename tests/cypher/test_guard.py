@@ -55,6 +55,7 @@ READS = [
     "CALL db.schema.visualization()",
     "CYPHER 5 MATCH (t:Tool) RETURN count(t)",
     "CALL { MATCH (t:Tool) RETURN t LIMIT 1 } RETURN t.name",
+    "MATCH (t:Tool) RETURN t {.name} LIMIT 1",
     "RETURN vector.similarity.cosine([1.0, 0.0], [1.0, 0.0]) AS s",
     "WITH 'CREATE (n) SET x' AS text /* DELETE */ RETURN text",
     "RETURN 1 AS x;",
@@ -125,6 +126,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Projection]:
         ("RETURN $unknown", "--param unknown=…"),
         ("MATCH (t:Tool)", "cannot answer that: Parser exception.*hepm neo4j start"),
         ("RETURN toFloat(1)", "function TOFLOAT does not exist"),
+        ("MATCH (t:Tool) RETURN 1 AS a, 2 AS a", "a"),
     ],
 )
 def test_the_embedded_engine_only_reads_the_graph_and_says_in_a_sentence_what_it_cannot(

@@ -178,7 +178,8 @@ def test_text_that_is_not_utf_8_is_named_and_mended(store: Path, whole: Path, co
 
 
 @pytest.mark.parametrize(
-    "sql", ["UPDATE meta SET value = 'x' WHERE key = 'revision'", "DELETE FROM meta WHERE key = 'embedder'"]
+    "sql",
+    ["UPDATE meta SET value = 'x' WHERE key = 'revision'", "UPDATE meta SET value = '0' WHERE key = 'dimensions'"],
 )
 def test_a_damaged_header_is_one_sentence_to_every_command_and_a_repair_mends_it(
     store: Path, whole: Path, sql: str

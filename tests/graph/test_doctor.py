@@ -183,6 +183,14 @@ def test_two_runs_that_are_one_by_their_records_are_told_with_what_to_do(edited:
         assert memory.examine() == []
 
 
+def test_two_runs_that_changed_their_names_get_them_back(edited: Callable[[str], Path]) -> None:
+    sql = "UPDATE trajectory SET id = '!' || id; UPDATE trajectory SET id = CASE id WHEN '!one' THEN 'two' "
+    with Memory.open(edited(sql + "WHEN '!two' THEN 'one' ELSE substr(id, 2) END")) as memory:
+        assert any("one has digest" in finding.what for finding in memory.examine())
+        memory.rebuild()
+        assert memory.examine() == []
+
+
 def test_of_a_task_s_runs_the_one_that_is_to_count_counts_again(tmp_path: Path) -> None:
     path = tmp_path / "memory.hepm"
     with Memory(SQLiteStore(path, counting="shortest")) as memory:

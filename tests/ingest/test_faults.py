@@ -159,6 +159,18 @@ def test_the_depth_of_arguments_is_the_same_limit_in_every_format(tmp_path: Path
     assert reads == [depth <= 100] * 2
 
 
+def test_an_infinite_number_in_arguments_becomes_text(tmp_path: Path):
+    call = {"id": "1", "function": {"name": "f", "arguments": {"a": ["@", 1.5]}}}
+    for record in (
+        {"messages": [{"role": "assistant", "tool_calls": [call]}]},
+        {"hepm": 1, "id": "x", "turns": [{"role": "assistant", "calls": [call["function"]]}]},
+    ):
+        path = tmp_path / "run.json"
+        path.write_text(json.dumps(record).replace('"@"', "-1e999"))
+        (found,) = read_one(path).calls()
+        assert found.arguments == {"a": ["-inf", 1.5]}
+
+
 def test_a_turn_of_more_different_tools_than_an_agent_calls_is_rejected(tmp_path: Path):
     for count in (MAX_PARALLEL, MAX_PARALLEL + 1):
         calls = [{"function": {"name": f"f{n}", "arguments": {}}} for n in range(count)]

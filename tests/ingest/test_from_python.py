@@ -270,6 +270,7 @@ def test_tools_are_described_in_any_usual_form(memory: Memory, tool: Any) -> Non
     [
         ("a,b", r"tools is the text 'a,b': give a list of tools, such as \['a', 'b'\]"),
         ({"name": "a"}, "give a list of tools"),
+        (McpTool(name="a", inputSchema={}), "give a list of tools"),
         ([3], "tools holds 3, which is neither a name nor a tool of OpenAI's or MCP's"),
         ([{"name": "a", "parameters": [1]}], "'parameters' is a list, not an object"),
         ([{"name": "a", "parameters": {"type": object()}}], "cannot be written as JSON"),

@@ -11,6 +11,7 @@ PROGRAMS = [
     ("cd /w && uv run --with x python3 -m pytest | tail", "pytest"),
     (".venv/bin/python3.11 a.py", "python"),
     ("npm run build", "npm"),
+    ("echo hi", "echo"),
     ("# look first\necho hi && git diff", "git"),
     ("cd x\npython - <<'EOF'\nprint('a b')\nEOF", "python"),
     ("for f in *.py; do ruff check $f; done", "ruff"),

@@ -220,3 +220,9 @@ def test_hepm_ingest_distrusts_by_tag(ingest: Callable[..., Any]) -> None:
     done = ingest("--distrust", "attack")
     assert "1 of them not trusted: kept, and counting for nothing" in done.stdout
     assert "no outcome" not in done.stdout
+
+
+def test_hepm_ingest_refuses_to_distrust_nothing(ingest: Callable[..., Any]) -> None:
+    done = ingest("--distrust", "=x")
+    assert done.exit_code != 0
+    assert "names no tag" in str(done.exception or done.output)

@@ -302,6 +302,7 @@ def test_runs_whose_model_failed_are_named_and_made_again(clerks: Loopback, tmp_
         (["--memory", "m.hepm", "--learn-from", "online"], "benches with --memory have no use for it: leave it out"),
         (["--embedder", "all-MiniLM"], "no embedder is called 'all-MiniLM'; known are: 'hash-512'"),
         (["--budget", "1 usd"], "a budget in usd needs the prices"),
+        (["--budget", "1 dollar"], "is no limit: write '100 calls'"),
         (["--rounds", "2"], "name the store that rounds are learned into"),
         (["--rounds", "2", "--memory", "new.hepm", "--arms", "off,lessons"], "one arm: lessons, chosen, tagged"),
     ],

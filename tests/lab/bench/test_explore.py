@@ -196,6 +196,17 @@ def test_one_model_acts_writes_principles_of_both_kinds_and_judges_twins_and_sim
     assert max(one["quality"].get("uses", 0) for one in found) > 0
 
 
+def test_a_strict_threshold_of_pruning_leaves_no_principle_of_a_lower_score(played: Loopback, tmp_path: Path) -> None:
+    played.script = tagging
+    options = ("--arms", "tagged", "--rollouts", "8", "--json")
+    found = rounds(explore(tmp_path, played.url, *options, "--prune-below", "0.9"))
+    assert [one["principles"] for one in found] == [0, 0, 0]  # one that was never used has .5
+    again = explore(tmp_path, played.url, *options, "--prune-below", "0.1")
+    assert "prune_below" in again.err
+    once = quick(*arguments(tmp_path, played.url, "--arms", "off", "--prune-below", "0.1"))
+    assert "have no use for it: leave it out" in " ".join(once.err.split())
+
+
 def test_a_run_that_breaks_off_twice_is_left_out_of_its_round(played: Loopback, tmp_path: Path) -> None:
     def moody(request: Request) -> Any:
         return error(400, "too long") if "parcel 2 is damp" in str(request.body) else learner(request)

@@ -171,9 +171,26 @@ def test_the_key_of_users_goes_to_their_own_address_and_not_to_the_agents(
     assert {body.get("max_tokens") for body in replies} == {300}
 
 
+def test_users_of_rules_are_refused_for_a_folder_of_played_ones_and_scripted_understands_no_played_one(
+    loopback: Loopback, tmp_path: Path
+) -> None:
+    loopback.script = everyone
+    assert collaborate(loopback, tmp_path / "f", "--arms", "off").code == 0
+    answer = quick("bench", "users", "--model", "small", "--base-url", loopback.url, "--folder", tmp_path / "f", *USERS)
+    assert answer.code == 1
+    assert "another environment" in answer.err
+    refused = quick("bench", "users-played", "--model", "scripted", cwd=tmp_path, env={"HEPM_USER_MODEL": "player"})
+    assert "understands the users of rules alone" in refused.err
+
+
 @pytest.mark.parametrize(
     ("changed", "problem"),
-    [({"enforced": []}, "numbers of the violated preferences"), ({"message": " "}, "message is empty")],
+    [
+        ({"checks": []}, "once"),
+        ({"enforced": []}, "numbers of the violated preferences"),
+        ({"done": True}, "does not end"),
+        ({"message": " "}, "message is empty"),
+    ],
 )
 def test_a_turn_that_contradicts_itself_is_asked_once_more_and_then_named(
     loopback: Loopback, tmp_path: Path, changed: dict[str, Any], problem: str

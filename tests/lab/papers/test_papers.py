@@ -218,6 +218,7 @@ def test_a_bench_whose_rounds_lack_a_source_is_left_out_with_them(tmp_path: Path
     ("changed", "said"),
     [
         ('bench = "nope"', "table 1 names the bench nope, which is none"),
+        ('tasks = "{oops}"', "the bench one of Two desks of users has tasks = '{oops}': its places are model, judge"),
         ('trials = "many"', "'many' is not a valid integer range"),
         ("title", "holds no tables as `hepm.lab.papers` describes them"),
     ],
