@@ -25,7 +25,7 @@ _STORED_AS: Final[dict[LessonKind, Kind]] = {"experience": "experience", "princi
 """The kinds of lessons, and what the store calls them."""
 lesson_argument = argument("lesson", "Id of a lesson or its beginning, or a user: the notes on them.")
 
-_ENDINGS: Final = {True: "succeeded", False: "failed", None: "no outcome yet"}
+_ENDINGS: Final = {True: "succeeded", False: "failed", None: "ignored it, or no outcome yet"}
 
 
 def remark_pending(memory: Memory, namespace: str) -> None:

@@ -254,7 +254,7 @@ class LessonBank:
                 del self._waiting[0]
 
     def shown_in(self, lesson: str, *, namespace: str = DEFAULT_NAMESPACE) -> dict[str, bool | None]:
-        """The runs that a lesson was shown in, each with its outcome."""
+        """The runs that a lesson was shown in, each with its outcome; None without one, or if the run ignored it."""
         shown: dict[str, bool | None] = {}
         for exposure in self.store.lessons.exposures(namespace=namespace):
             if exposure.lesson == lesson:

@@ -90,7 +90,7 @@ def next_calls(triples: Iterable[Triple]) -> Iterator[NextCall]:
 
 
 class Uses(NamedTuple):
-    """In how many runs a lesson was shown, how many of those have an outcome, and how many succeeded."""
+    """In how many runs a lesson was shown, how many of those did not ignore it and have an outcome, and succeeded."""
 
     shown: int = 0
     uses: int = 0
@@ -233,7 +233,7 @@ class HeldLesson(NamedTuple):
 
 
 class Exposure(NamedTuple):
-    """One lesson shown in one run; `success` is how the run ended, None while that is unknown."""
+    """One lesson shown in one run; `success` is how the run ended, None while that is unknown or if it was ignored."""
 
     run: str
     lesson: str
