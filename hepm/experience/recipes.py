@@ -37,6 +37,7 @@ _TELLING: Final = re.compile(
 _EMPTY: Final = re.compile(r"\b(?:0 errors?|no errors?|errors?: 0)\b", re.IGNORECASE)
 # The last line of an error of pydantic, whose address says "missing" or "invalid".
 _FOOTER: Final = re.compile(r"^\s*For further information visit http")
+_INPUT: Final = re.compile(r"\[type=\w+, input_value=.*")  # of pydantic, too: what was wrong about it stands before
 # Escape sequences of terminals: "\x1b[31m".
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 # "2025-03-01T12:00:00Z ", "src/app.py:17:3: ", "E       ", "sqlite3.": what comes before the message itself.
@@ -68,8 +69,8 @@ def errors_of(call: ToolCall) -> list[str]:
 def normal_error(line: str) -> str:
     """An error as runs share it: "/srv/a.py:3: no table 17" gives "no table …"."""
     text = Redactor().text(line[:400]).strip()
-    for beginning in (_STAMP, _LOCATION, _PREFIX, _MODULES):
-        text = beginning.sub("", text)
+    for needless in (_INPUT, _STAMP, _LOCATION, _PREFIX, _MODULES):
+        text = needless.sub("", text)
     # Paths before ids and numbers: these are parts of paths.
     for pattern in (_ANY_PATH, _LONG_ID, _NUMBER):
         text = pattern.sub("…", text)

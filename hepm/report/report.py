@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from itertools import chain, groupby
 from typing import Final
 
@@ -14,8 +13,8 @@ from hepm.experience.counted import principles_as_counted
 from hepm.experience.equal_lessons import EqualLessons
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lesson_files import lessons_for_file, line_of
-from hepm.report.forks import Fork, forks_of, lost_at, with_steps
-from hepm.report.latest import latest_runs, readable_runs
+from hepm.report.forks import Fork, forks_of, lost_at
+from hepm.report.latest import latest_runs
 from hepm.report.receipts import MemoryReceipts, monday_of, receipts_of, week_of
 from hepm.report.requests import HardRequests, hard_requests
 from hepm.report.tools import ToolHealth, tool_healths
@@ -148,7 +147,6 @@ def report_of(
     totals = store.totals(namespace=namespace)
     by_day = store.outcomes_by_day(namespace=namespace)
     forks = forks_of(rules, store, namespace=namespace, runs=labelled)
-    forks = with_steps(forks, partial(readable_runs, store, namespace=namespace))
     rows, twice = lost_at(forks)
     of_all = [rule for rule in rules if not rule.family]
     principles = principles_as_counted(bank, of_all, namespace=namespace)

@@ -11,7 +11,8 @@ from typing import Final
 from hepm.evidence.decisions import LabelledRun
 from hepm.graph.rows import RunAbout
 from hepm.graph.store import Store
-from hepm.report.forks import SHOWN_RUNS, ShownRun, task_in_words
+from hepm.report.examples import SHOWN_RUNS, ShownRun
+from hepm.report.forks import task_in_words
 from hepm.text import FUNCTION_WORDS
 from hepm.types import ToolName
 

@@ -14,7 +14,7 @@ from hepm.experience.lessons import SOLVED_BY, Principle
 from hepm.experience.recipes import errors_of
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.llm.usage import estimate_tokens
-from hepm.report.forks import SHOWN_RUNS
+from hepm.report.examples import SHOWN_RUNS
 from hepm.types import ToolCall, ToolName, Trajectory
 
 REPEATED: Final = 3

@@ -107,7 +107,7 @@ class PageContent:
         numbers = {(names[edge["source"]], names[edge["target"]]): number for number, edge in enumerate(self.edges)}
         marked: Object = {}
         for fork in forks:
-            sides = [(way.tool, False) for way in (fork.instead, *fork.others) if way is not None]
+            sides = [(tally.tool, False) for tally in fork.ways]
             sides += [(tally.tool, True) for tally in fork.mistakes]
             for tool, mistake in sides:
                 number = numbers.get((fork.after, tool))

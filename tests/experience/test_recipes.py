@@ -50,9 +50,10 @@ def test_a_secret_in_an_error_is_not_kept() -> None:
     assert "hunter2" not in " ".join(text)
 
 
-def test_an_address_of_more_information_is_no_error() -> None:
+def test_of_an_error_of_pydantic_neither_the_address_nor_the_input_is_kept() -> None:
     text = (
-        "1 validation error for Payment\nid\n  Field required\n    For further information visit https://x.org/missing"
+        "1 validation error for Payment\nid\n  Field required [type=missing, input_value={'a': 7}, input_type=dict]\n"
+        "    For further information visit https://x.org/missing"
     )
     assert errors_of(ToolCall("pay", result=text, error=True))[0] == "Field required"
 

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
-from hepm.evidence.decisions import CallPlace
 from hepm.graph.trials import CONTROL, MEMORY, Trial
 from hepm.report.report import Report
 from hepm.report.text import markdown_lines, terminal_lines
@@ -44,7 +43,7 @@ def report_of(tmp_path: Path, *runs: Trajectory) -> Report:
 
 
 def test_each_mistake_is_a_fork_with_its_condition_and_what_worked_instead(found: Report) -> None:
-    told = {(fork.where, fork.mistakes[0].tool, fork.instead and fork.instead.tool) for fork in found.forks}
+    told = {(fork.where, fork.mistakes[0].tool, fork.stands_out and fork.ways[0].tool) for fork in found.forks}
     assert told == {
         (f"when get_order says status is {status}", RIGHT[other], RIGHT[status])
         for status, other in (("delivered", "pending"), ("pending", "delivered"))
@@ -57,8 +56,8 @@ def test_a_fork_tells_since_when_which_models_and_runs_of_each_side_to_open(desk
         assert fork.since is not None
         assert fork.latest is not None
         assert fork.since < fork.latest
-        assert fork.instead is not None
-        for tally, won in ((fork.mistakes[0], False), (fork.instead, True)):
+        assert fork.stands_out
+        for tally, won in ((fork.mistakes[0], False), (fork.ways[0], True)):
             assert len(tally.shown) == 2
             for shown in tally.shown:
                 run = desk.run(shown.id)
@@ -116,8 +115,8 @@ def test_the_runs_beside_a_fork_were_lost_by_its_call_and_saved_by_the_other_one
         # What the call cost, as a part of what the costliest call of its run did.
         part: dict[str, float] = {}
         for id in fork.lost_runs:
-            missed = {(one.place, tool): one.missed for one in runs[id].decisions for tool in one.tools}
-            here = missed.get((CallPlace(fork.after, fork.after_error), fork.mistakes[0].tool), 0.0)
+            missed = {(one.place.tool, tool): one.missed for one in runs[id].decisions for tool in one.tools}
+            here = missed.get((fork.after, fork.mistakes[0].tool), 0.0)
             part[id] = here / max(missed.values())
         assert part[failed.run.id] == max(part.values()), fork.sentence
 
@@ -214,8 +213,8 @@ def test_a_mistake_in_one_task_alone_is_a_fork_of_that_task(tmp_path: Path) -> N
     runs += [tried(number, "refund", f"easy {number % 10}") for number in range(60)]
     (fork,) = report_of(tmp_path, *runs).forks
     assert (fork.task, fork.mistakes[0].tool, fork.line) == ("hard", "refund", "")
-    assert fork.instead is not None
-    assert fork.instead.tool == "look_again"
+    assert fork.stands_out
+    assert fork.ways[0].tool == "look_again"
 
 
 def test_equal_ids_of_tasks_in_two_environments_are_two_tasks(tmp_path: Path) -> None:

@@ -22,10 +22,9 @@ function side({ tool, worked, called, shown }, failed, step) {
 }
 
 function forkRow(fork) {
-  const ways = fork.instead ? [fork.instead] : fork.others;
   const since = fork.since === null ? "" : `since ${dayOf(fork.since)}${dayOf(fork.latest) === dayOf(fork.since) ? "" : `, last on ${dayOf(fork.latest)}`}`;
   const about = [since, fork.models.length ? `of ${fork.models.join(", ")}` : "", fork.environments.join(", ")].filter(Boolean).join(" · ");
-  const none = ways.length ? "" : "other calls failed less often, and none of them stands out";
+  const none = fork.ways.length ? "" : "other calls failed less often, and none of them stands out";
   return make(
     "li",
     { class: "fork" },
@@ -34,7 +33,7 @@ function forkRow(fork) {
       "div",
       { class: "sides" },
       make("div", {}, ...fork.mistakes.map((tally, at) => side(tally, true, at ? null : fork.steps[0]))),
-      make("div", {}, ...(fork.instead || !ways.length ? [] : [make("p", { class: "none" }, "no single way stands out:")]), ...ways.map((tally, at) => side(tally, false, at ? null : fork.steps[1])), ...(none ? [make("p", { class: "none" }, none)] : [])),
+      make("div", {}, ...(fork.stands_out || !fork.ways.length ? [] : [make("p", { class: "none" }, "no single way stands out:")]), ...fork.ways.map((tally, at) => side(tally, false, at ? null : fork.steps[1])), ...(none ? [make("p", { class: "none" }, none)] : [])),
     ),
     ...(fork.answer ? [make("p", { class: "about", dir: "auto" }, fork.answer)] : []),
     ...(about ? [make("p", { class: "about", dir: "auto" }, about)] : []),

@@ -1,0 +1,162 @@
+"""Runs shown beside a fork: which ones, the step at which they part, and what lost calls answered."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Final, Self
+
+from hepm.evidence.decisions import CallPlace, LabelledRun
+from hepm.evidence.rules import ToolRule
+from hepm.experience.recipes import errors_of
+from hepm.experience.transcript import went_wrong
+from hepm.graph.delta import words_of
+from hepm.graph.rows import RunAbout
+from hepm.ingest.transitions import SUMMARY_TOOL, tool_names
+from hepm.text import count_of, cut, on_one_line
+from hepm.types import START, ToolCall, ToolName, Trajectory
+
+SHOWN_RUNS: Final = 2
+"""Runs of each side that a fork names."""
+REQUEST_CHARS: Final = 160
+LOOKED_AT: Final = 50
+"""Runs of a side among which some are chosen to be shown."""
+_LEAST: Final = 1e-9  # keeps a division by nothing finite
+_VALUE_CHARS: Final = 30  # of an argument's value
+_CALL_CHARS: Final = 100
+_RESULT_CHARS: Final = 80
+_FEWEST_ANSWERS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRun:
+    """A run to open: its id, and what was asked for, on one line."""
+
+    id: str
+    request: str
+
+    @classmethod
+    def of(cls, about: RunAbout) -> Self:
+        """The same of a stored run."""
+        return cls(about.id, cut(on_one_line(about.request), REQUEST_CHARS))
+
+
+@dataclass(frozen=True, slots=True)
+class ForkStep:
+    """What a run did at a fork: the last call before, "" at the start, and its own, each with the beginning of its
+    result.
+    """
+
+    run: ShownRun
+    before: str
+    call: str
+
+
+def charged_ids(rule: ToolRule) -> list[str]:
+    """The runs whose failure is charged to a mistake, each once."""
+    ids: dict[str, None] = {}
+    for tool in rule.worse:
+        ids.update(dict.fromkeys(rule.runs[tool].failed))
+    return list(ids)
+
+
+def runs_to_show(
+    rule: ToolRule, tool: ToolName, about: Mapping[str, RunAbout], runs: Mapping[str, LabelledRun]
+) -> list[RunAbout]:
+    """Runs of a tool: of a mistake those that it cost more than any other call; else successful ones without one.
+
+    Args:
+        runs: Those that the rule was counted in, with the values of their decisions.
+    """
+    of_tool = rule.runs[tool]
+    if tool not in rule.worse:
+        charged = charged_ids(rule)
+        able = [about[id] for id in of_tool.worked if id in about and id not in charged]
+        return sorted(able, key=lambda run: not run.success)[:LOOKED_AT]
+    # A run whose costliest call is another one was rather lost by that.
+    part = {id: _part_charged(runs[id], rule.place, tool) for id in of_tool.failed if id in runs}
+    most = max(part.values(), default=0.0)
+    return [about[id] for id in of_tool.failed if id in about and part.get(id, 0.0) >= most][:LOOKED_AT]
+
+
+def _part_charged(run: LabelledRun, place: CallPlace, tool: ToolName) -> float:
+    """What a call at a place cost a run, as a part of what its costliest call did, in [0, 1]."""
+    here = most = 0.0
+    for decision in run.decisions:
+        most = max(most, decision.missed)
+        if decision.place == place and tool in decision.tools:
+            here = max(here, decision.missed)
+    return here / max(most, _LEAST)
+
+
+def put_alike_first(failed: list[RunAbout], worked: list[RunAbout]) -> None:
+    """Put a run of each side first, of one task if there are such, else with requests that share most words."""
+    words = {run.id: words_of(run.request) for run in (*failed, *worked)}
+
+    def likeness(pair: tuple[RunAbout, RunAbout]) -> tuple[bool, bool, bool, float]:
+        one, other = pair
+        shared = len(words[one.id] & words[other.id]) / max(len(words[one.id] | words[other.id]), 1)
+        same_task = bool(one.task) and one.task == other.task
+        return bool(other.success), one.environment == other.environment, same_task, shared
+
+    if failed and worked:
+        first, counterpart = max(product(failed, worked), key=likeness)
+        failed.sort(key=lambda run: run != first)
+        worked.sort(key=lambda run: run != counterpart)
+
+
+def step_of(shown: ShownRun, run: Trajectory, place: CallPlace, tool: ToolName) -> ForkStep:
+    """Where a run called a tool at a place; the first call where none is at that place."""
+    before, call = _calls_at(run, place, tool)
+    return ForkStep(shown, _with_result(before), _with_result(call) or tool)
+
+
+def answer_of(lost: Iterable[Trajectory], place: CallPlace, tool: ToolName) -> str:
+    """The error that most calls of a mistake ended in; "" if they ended in none or in several."""
+    number = 0
+    times = Counter[str]()
+    for run in lost:
+        _, call = _calls_at(run, place, tool)
+        if call is not None:
+            number += 1
+            times.update(errors_of(call)[:1] if went_wrong(call) else ())
+    # Of equal counts the first one read.
+    for error, same in times.most_common(1):
+        if same >= max(_FEWEST_ANSWERS, number / 2):
+            return f'{tool} answered "{error}" in {same:,} of {count_of(number, "lost run")}'
+    return ""
+
+
+def _calls_at(run: Trajectory, place: CallPlace, tool: ToolName) -> tuple[ToolCall | None, ToolCall | None]:
+    """The call of a tool at a place, or the run's first one, after the call before; None for what lacks."""
+    found: tuple[ToolCall | None, ToolCall | None] = (None, None)
+    before: dict[ToolName, ToolCall] = {}
+    for turn in run.turns:
+        ran = [call for call in turn.ran if turn.role == "user" or call.name != SUMMARY_TOOL]
+        calls = dict(zip(tool_names(turn, user_side=True), ran, strict=True))
+        if tool in calls:
+            here = place.tool == max(before, default=START)
+            if found[1] is None or here:
+                found = before.get(place.tool), calls[tool]
+            if here and place.failed == any(call.error for call in before.values()):
+                return found
+        before = calls or before
+    return found
+
+
+def _with_result(call: ToolCall | None) -> str:
+    """A call and what came back: 'get_order(id=7): {"status": "delivered"}'; "" without one."""
+    if call is None:
+        return ""
+    arguments: list[str] = []
+    for name, value in call.arguments.items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        arguments.append(f"{name}={cut(text, _VALUE_CHARS)}")
+    text = cut(f"{call.name}({', '.join(arguments)})", _CALL_CHARS)
+    result = cut(call.result or "", _RESULT_CHARS)
+    if call.error and not result.casefold().startswith("error"):
+        result = f"error {result}"
+    return f"{text}: {result}" if result else text
