@@ -75,7 +75,7 @@ class Fork:
     """A place where runs were lost by a call that others avoided.
 
     Attributes:
-        id: A hash of its task and of what a lesson says of it.
+        id: That of the principle which says the same in any environment; a hash for one of a single task.
         where: The situation in words: "after get_order, when get_order says status is delivered".
         after: The last tool; `START` at the start.
         task: The only task that it is about; "" for all.
@@ -186,13 +186,14 @@ def _fork(rule: ToolRule, about: Mapping[str, RunAbout], runs: Mapping[str, Labe
     charged = [about[id] for id in ids if id in about]
     ends = sorted(run.ended_at for run in charged if run.ended_at is not None) or [None]
     (principle,) = next_tools([rule])
-    where, line, task = principle.conditions.when, principle.text, ""
+    id, where, line, task = principle.id, principle.conditions.when, principle.text, ""
     if rule.family:
         task, of_task = _task_of(rule, charged)
         where, line = f"in {of_task}, {where}", ""
-    named = f"{rule.family}\n{principle.text}".encode("utf-8", "replace")
+        named = f"{rule.family}\n{principle.text}".encode("utf-8", "replace")
+        id = f"f-{hashlib.blake2b(named, digest_size=8).hexdigest()}"
     return Fork(
-        id=f"f-{hashlib.blake2b(named, digest_size=8).hexdigest()}",
+        id=id,
         where=where,
         after=rule.place.tool,
         task=task,

@@ -232,7 +232,7 @@ def test_a_page_is_written_that_names_the_tools(store: Path, tmp_path: Path) -> 
 
 
 def test_the_tables_of_an_evaluation_take_no_name_for_markup(tmp_path: Path) -> None:
-    odd = [{**one, "environment": "[/shop]\x1b"} for one in chats(6)]
+    odd = [{**one, "environment": "[/shop]\x1b"} for one in chats(20)]
     answer = quick("eval", write(tmp_path / "odd.jsonl", odd), "--method", "first-order")
     assert answer.code == 0, answer.err
     assert r"[/shop]\x1b: " in answer.out
