@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,6 +114,10 @@ class Findings:
         if self.place is None:
             return {}
         return _counted(self.place, np.ones(len(self.place.run_N), dtype=np.bool_))
+
+
+_Ways: TypeAlias = Mapping[ToolName, Way]
+_Scores: TypeAlias = Mapping[ToolName, float]
 
 
 class ToolCodes(dict[ToolName, int]):
@@ -261,21 +265,13 @@ class Learned:
         vote = self.requests.vote(request.voters, situation.past, situation.numbers)
         found = self._found(place, like, request, vote, situation.past, situation.again, said, allowed, witness or {})
         if place is None or like is None:
-            return found
+            return Findings(*found)
         asks_user = USER not in situation.facts and any(test.source == USER for test in conditions)
         by_user = asks_user and len({_best_in_leaf(place, true_F) for true_F in true_UF}) > 1
         missing = [test.source in (SAID, SAID_LAST) and not test.holds(situation.facts) for test in conditions]
         unlike = bool(missing) and all(missing) and vote.likeness < _UNLIKE
-        return replace(
-            found,
-            conditions=conditions,
-            by_user=by_user,
-            unlike=unlike,
-            counted=_counted(place, like.small_N),
-            leaf_N=like.small_N,
-            place=place,
-            base=self.base,
-        )
+        in_leaf = _counted(place, like.small_N)
+        return Findings(*found, conditions, by_user, unlike, in_leaf, like.small_N, place, self.base)
 
     def runs_of(self, found: Findings, tool: ToolName, *, worked: bool) -> tuple[str, ...]:
         """Ids of the runs in which a tool worked, or did not, as it was counted: the latest first, at most 20."""
@@ -340,7 +336,8 @@ class Learned:
         said: AbstractSet[str],
         allowed: AbstractSet[ToolName] | None,
         witness: Mapping[ToolName, float],
-    ) -> Findings:
+    ) -> tuple[_Ways, _Scores, NearestVote, _Scores, _Scores]:
+        """The first five attributes of `Findings`."""
         by_forest: dict[ToolName, Way] = {}
         asked: dict[ToolName, Way] = {}
         ways: dict[ToolName, Way] = {}
@@ -368,7 +365,7 @@ class Learned:
             if max(share.get(tool, 0.0), by_request.get(tool, 0.0), vote.share.get(tool, 0.0), plain[tool]) >= LIKELY
         ]
         chance = self.chance.of(self._signs(likely, share, by_request, by_forest, vote, again, named))
-        return Findings(ways, share, vote, {tool: scores[tool] for tool in ranked}, chance)
+        return ways, share, vote, {tool: scores[tool] for tool in ranked}, chance
 
     def _compared(
         self,
@@ -516,7 +513,7 @@ def counted(
     weight_G = weight_N if group_N is None else np.bincount(group_N, weight_N)
     # Scaled to the effective number of decisions, or of groups (Kish 1965).
     weight_N = weight_N * (total / float((weight_G**2).sum()))
-    worked_K, failed_K = place.by_tool(np.stack([weight_N * place.value_N, weight_N * (1 - place.value_N)]))
+    worked_K, failed_K = place.by_tool(np.array([weight_N * place.value_N, weight_N * (1 - place.value_N)]))
     ways: dict[ToolName, Way] = {}
     for tool, worked, failed in zip(place.tools, worked_K.tolist(), failed_K.tolist(), strict=True):
         if worked + failed > _LEAST:
@@ -533,7 +530,7 @@ def _best_in_leaf(place: PlaceEvidence, true_F: BoolArray) -> ToolName:
 
 def _counted(place: PlaceEvidence, small_N: BoolArray) -> dict[ToolName, Counted]:
     """The decisions in a leaf of the small tree by tool."""
-    of_all = np.stack([small_N & (place.value_N >= 0.5), small_N, small_N & (place.value_N == 1)])
+    of_all = np.array([small_N & (place.value_N >= 0.5), small_N, small_N & (place.value_N == 1)])
     counts_K3: list[list[int]] = place.by_tool(of_all.astype(np.float32)).astype(np.intp).T.tolist()
     counted = {tool: Counted(*counts) for tool, counts in zip(place.tools, counts_K3, strict=True)}
     return {tool: of_tool for tool, of_tool in counted.items() if of_tool.tried}

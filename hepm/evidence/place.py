@@ -189,7 +189,7 @@ class PlaceEvidence:
 
 
 def _same_leaves(leaf_NT: IntArray, leaf_T: IntArray) -> Float32Array:
-    weight_N = (leaf_NT == leaf_T).mean(axis=1, dtype=np.float32) ** 2
+    weight_N = (np.add.reduce(leaf_NT == leaf_T, axis=1, dtype=np.float32) / np.float32(len(leaf_T))) ** 2
     return weight_N / max(float(weight_N.sum()), 1e-9)
 
 
