@@ -74,7 +74,8 @@ def _show_desk(memory: Memory) -> None:
         f"warnings alone {answers['warning']}, silences {answers['silence']}."
     )
     played = [(case, desk.run(case), desk.run(case, hint, follow=1.0)) for case in desk.held_out()]
-    before, after = sum(plain[1] for _, plain, _ in played), sum(hinted[1] for _, _, hinted in played)
+    before = sum(success for _, (_, success), _ in played)
+    after = sum(success for _, _, (_, success) in played)
     solved = f"it solves {before} without memory, {after} with hints that it follows"
     _print(f"\n4. The same agent on {len(played)} new cases: {solved}. One of them:", bold=True)
     for case, (calls, success), (calls_after, success_after) in played:

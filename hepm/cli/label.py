@@ -251,4 +251,4 @@ def _card(run: Trajectory) -> list[str]:
     lines = quoted_run(run).splitlines()
     if len(lines) > _SHOWN_LINES:
         lines = [lines[0], CUT, *lines[2 - _SHOWN_LINES :]]
-    return [on_one_line(", ".join(part for part in about if part)), *(f"  {line}" for line in lines)]
+    return [on_one_line(", ".join(filter(None, about))), *(f"  {line}" for line in lines)]

@@ -217,9 +217,11 @@ def lesson_json(stored: StoredLesson) -> Object:
         return document
     own = dict(row.properties)
     turns = [own.pop("first_turn"), own.pop("last_turn")]
+    if not any(turns):
+        turns = []
     if row.kind == "principle":
         own = {"text": row.text, "principle": own.pop("kind"), "triples": [*map(list, row.triples)], **own}
-    document = {"kind": row.kind, "id": row.id, **own, "turns": turns if any(turns) else []}
+    document = {"kind": row.kind, "id": row.id, **own, "turns": turns}
     document |= {
         "tools": row.tools,
         "sources": [source._asdict() for source in row.sources],

@@ -270,7 +270,7 @@ def _list(known: Sequence[Paper], *, as_json: bool) -> None:
     from hepm.lab.papers import STATES
 
     if as_json:
-        print_json({paper.name: [asdict(table) for table in paper.tables] for paper in known})
+        print_json({paper.name: list(map(asdict, paper.tables)) for paper in known})
         return
     for paper in known:
         print(f"{paper.name}: {paper.title}")

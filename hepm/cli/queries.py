@@ -295,7 +295,9 @@ def _write_favourites(file: Path) -> None:
 
 def _values(given: Sequence[str], named: NamedQuery | None) -> Object:
     """The values of `--param`, by the types of a question's parameters where they are known."""
-    types = {parameter.name: parameter.type for parameter in named.parameters} if named is not None else {}
+    types: dict[str, str] = {}
+    if named is not None:
+        types = {parameter.name: parameter.type for parameter in named.parameters}
     values: Object = {}
     for part in given:
         name, equals, text = part.partition("=")

@@ -228,7 +228,7 @@ def what_changed(row: ToolRow) -> str:
         changes.append("its description is another")
     now, before = _parameters(row.parameters), _parameters(row.former_parameters)
     if before:
-        changed = sorted(name for name in now.keys() | before.keys() if now.get(name) != before.get(name))
+        changed = sorted({name for name, _ in now.items() ^ before.items()})
         for what, required in (("now required", True), ("now optional", False), ("removed", None)):
             names = [name for name in changed if now.get(name) is required]
             if names:

@@ -134,7 +134,8 @@ class _Conversation:
             calls = turn.calls
             if known:
                 calls = tuple([turn.calls[number] for number in new])
-            self._append(replace(turn, calls=calls, mark=mark._replace(keys=tuple([mark.keys[n] for n in new]))))
+            keys = tuple([mark.keys[number] for number in new])
+            self._append(replace(turn, calls=calls, mark=mark._replace(keys=keys)))
         return True
 
     def _find(self, scope: str, key: str) -> tuple[int, int] | None:

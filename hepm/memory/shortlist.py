@@ -346,13 +346,9 @@ def _shortened(given: Sequence[object], index: ToolIndex, reasons: Mapping[ToolN
     left_out = dict.fromkeys(name for name in index.names_N if name and name not in reasons)
     kept = [place for place, name in enumerate(index.names_N) if name not in left_out]
     tokens = sum(index.tokens_N[place] for place in kept)
-    return Shortlist(
-        tuple(given[place] for place in kept),
-        {name: reasons[name] for name in index.names_N if name in reasons},
-        tuple(left_out),
-        tokens,
-        sum(index.tokens_N) - tokens,
-    )
+    tools = tuple(given[place] for place in kept)
+    why = {name: reasons[name] for name in index.names_N if name in reasons}
+    return Shortlist(tools, why, tuple(left_out), tokens, sum(index.tokens_N) - tokens)
 
 
 def more_tools() -> Object:

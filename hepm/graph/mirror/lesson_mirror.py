@@ -170,7 +170,9 @@ class LessonMirror:
     def all(self, kind: Kind, *, retired: bool = False) -> list[StoredLesson]:
         """Lessons of a kind in order of arrival, without their vectors."""
         lessons = list(self._now.lessons[kind].values())
-        return sorted((lesson for lesson in lessons if retired or lesson.row.live), key=attrgetter("seq"))
+        if not retired:
+            lessons = [lesson for lesson in lessons if lesson.row.live]
+        return sorted(lessons, key=attrgetter("seq"))
 
     def holds(self, kind: Kind) -> bool:
         """Whether there ever was a lesson of a kind."""

@@ -332,11 +332,12 @@ class Neo4jTransaction(Transaction):
         changed = sorted(self.sources)
         self.write("tell_edges", [{"tool": tool, "limit": EDGE_SUMMARIES} for tool in changed])
         self.write("weigh_edges", rows_naming("tool", changed))
+        sources = None if everything else changed
         self.send(
             "note_change",
             namespace=self.namespace,
             space=self.space,
-            sources=json.dumps(None if everything else changed, ensure_ascii=False),
+            sources=json.dumps(sources, ensure_ascii=False),
             rewritten=self.how_rewritten(everything=everything),
             attempt=self._attempt,
             last_run=self.last_run,

@@ -19,15 +19,16 @@ def _recognises(document: Document) -> bool:
 def _run(record: Object, document: Document) -> Trajectory:
     """One object a file, under runs/. It has no id. `utility` is whether the user's task was solved."""
     utility = flag_at(record, "utility")
+    reward = None
     # So the benchmark reports that a model's provider failed; a context too long for the model is a failure.
-    if "internal server error" in text_at(record, "error"):
-        utility = None
+    if utility is not None and "internal server error" not in text_at(record, "error"):
+        reward = float(utility)
     user_task = text_at(record, "user_task_id")
     injection = text_at(record, "injection_task_id")
     return document.run(
         "",
         chat_turns(list(map(_message, as_list(record.get("messages"), "'messages'")))),
-        graded(None if utility is None else float(utility)),
+        graded(reward),
         environment="agentdojo-" + text_at(record, "suite_name"),
         # The attackers' goals are also run as tasks of their own, without a user task.
         task=user_task or injection,

@@ -88,9 +88,10 @@ def _read(document: Document) -> Items:
         tools: list[Tool] = []
         for class_name in texts_in(record.get("involved_classes")):
             tools += [tool for tool in tools_of(class_name) if tool.name not in excluded]
+        by_name = {tool.name: tool for tool in tools}
         return document.run(
             "",
-            tuple(_turns(list_at(record, "question"), answer, {tool.name: tool for tool in tools})),
+            tuple(_turns(list_at(record, "question"), answer, by_name)),
             Outcome(None, True),
             environment=f"bfcl-{variant}",
             task=task,

@@ -202,8 +202,9 @@ def _take_user(record: Object, content: Any, session: CodingSession) -> None:
         content = others
     text = plain_text(content)
     if text.lstrip().startswith(_INTERRUPTED):
-        for id in [id for id, result in session.results.items() if result is None]:
-            session.answer(id, None, refused=True)
+        for id, result in list(session.results.items()):
+            if result is None:
+                session.answer(id, None, refused=True)
         text = ""
     if not record.get("isCompactSummary"):
         said.append(user_text(text))

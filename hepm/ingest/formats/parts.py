@@ -309,9 +309,11 @@ def _item_failed(item: Object) -> bool | None:
     if item.get("status") in ("failed", "incomplete"):
         return True
     outputs = item.get("output")
+    if not is_list(outputs):
+        return None
     # A shell's call may run several commands: [{"stdout": "…", "outcome": {"type": "exit", "exit_code": 0}}, …].
     failed: bool | None = None
-    for output in outputs if is_list(outputs) else ():
+    for output in outputs:
         outcome = value_at(output, "outcome")
         if is_object(outcome):
             failed = bool(failed) or outcome.get("exit_code") != 0

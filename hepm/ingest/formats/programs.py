@@ -267,7 +267,8 @@ def _of_gemini_cli(elements: Objects, unread: Unread) -> Objects:
         if "$rewindTo" in element:
             ids = list(by_id)
             target = element["$rewindTo"]
-            for id in ids[ids.index(target) if target in ids else 0 :]:
+            start = ids.index(target) if target in ids else 0
+            for id in ids[start:]:
                 del by_id[id]
         elif is_list(checkpoint):
             by_id = {str(number): message for number, message in enumerate(checkpoint) if is_object(message)}

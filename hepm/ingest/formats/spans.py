@@ -233,8 +233,9 @@ def evaluated(scores: Sequence[Score], options: ReadOptions) -> Outcome:
     [(name, (value, label))] = latest.items()
     success = _verdict(value if type(value) is bool else None, label, name)
     # Without a verdict the number is a measure of anything, and no reward that a threshold could read.
-    is_reward = success is not None and isinstance(value, int | float)
-    return Outcome(float(value) if is_reward else None, success)
+    if success is not None and isinstance(value, int | float):
+        reward = float(value)
+    return Outcome(reward, success)
 
 
 def _verdict(value: Any, label: Any, key: str) -> bool | None:

@@ -65,7 +65,9 @@ def _run(record: Object, document: Document) -> Trajectory:
         _add(builder, as_object(value, "a message"))
     path = document.path
     model = text_at(record, "agent_model.model_name")
-    trial = path.parent.name  # run1/, run2/: a task is tried several times
+    trial = ""
+    if path.parent.name.startswith("run"):  # run1/, run2/: a task is tried several times
+        trial = path.parent.name
     return document.run(
         "",
         builder.build(),
@@ -74,7 +76,7 @@ def _run(record: Object, document: Document) -> Trajectory:
         task=text_at(record, "task_id") or PurePosixPath(document.file_name).stem,
         model=model,
         user=text_at(record, "user_id") or _customer(messages),
-        tags=filled(trial=trial if trial.startswith("run") else ""),
+        tags=filled(trial=trial),
     )
 
 

@@ -68,7 +68,9 @@ def _calls(match: re.Match[str]) -> Iterator[Object]:
         if "<arg_key>" in rest:
             yield _call(name.strip(), _arguments(rest))
         return
-    for value in values if is_list(values) else [values]:
+    if not is_list(values):
+        values = [values]
+    for value in values:
         name = value_at(value, "name|function.name")
         if isinstance(name, str):
             yield _call(name, value_at(value, "arguments|parameters|function.arguments|args"))
