@@ -16,7 +16,7 @@ from hepm.experience.transcript import went_wrong
 from hepm.graph.delta import words_of
 from hepm.graph.rows import RunAbout
 from hepm.ingest.transitions import SUMMARY_TOOL, tool_names
-from hepm.text import count_of, cut, on_one_line
+from hepm.text import FUNCTION_WORDS, count_of, cut, on_one_line
 from hepm.types import START, ToolCall, ToolName, Trajectory
 
 SHOWN_RUNS: Final = 2
@@ -92,15 +92,19 @@ def _part_charged(run: LabelledRun, place: CallPlace, tool: ToolName) -> float:
     return here / max(most, _LEAST)
 
 
+def shared_words(one: RunAbout, other: RunAbout) -> float:
+    """The share of the words of two requests that both have, in [0, 1]; those that say nothing are left out."""
+    words, others = words_of(one.request) - FUNCTION_WORDS, words_of(other.request) - FUNCTION_WORDS
+    return len(words & others) / max(len(words | others), 1)
+
+
 def put_alike_first(failed: list[RunAbout], worked: list[RunAbout]) -> None:
     """Put a run of each side first, of one task if there are such, else with requests that share most words."""
-    words = {run.id: words_of(run.request) for run in (*failed, *worked)}
 
     def likeness(pair: tuple[RunAbout, RunAbout]) -> tuple[bool, bool, bool, float]:
         one, other = pair
-        shared = len(words[one.id] & words[other.id]) / max(len(words[one.id] | words[other.id]), 1)
         same_task = bool(one.task) and one.task == other.task
-        return bool(other.success), one.environment == other.environment, same_task, shared
+        return bool(other.success), one.environment == other.environment, same_task, shared_words(one, other)
 
     if failed and worked:
         first, counterpart = max(product(failed, worked), key=likeness)

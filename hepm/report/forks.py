@@ -28,6 +28,7 @@ from hepm.report.examples import (
     charged_ids,
     put_alike_first,
     runs_to_show,
+    shared_words,
     step_of,
 )
 from hepm.report.latest import readable_runs
@@ -40,6 +41,7 @@ SURELY_LOST: Final = 1
 MOST_NAMED: Final = 5
 """Models or environments that a fork names."""
 _REPEATED: Final = 0.8  # share of a fork's lost runs that are another one's, from which on it says nothing new
+_ALIKE: Final = 0.05  # words that requests of one task share on average, as a share of all that they have
 _OTHERS: Final = 2  # tools that worked there, named where none stands out
 _FEWEST_OTHERS: Final = 3  # runs in which such a tool worked
 _ANSWERS_READ: Final = 12  # lost runs of a fork that are read for what its calls answered
@@ -154,6 +156,8 @@ def forks_of(
     by_id = {run.id: run for run in runs}
     forks: list[Fork] = []
     for rule in kept:
+        if rule.family and not _is_of_one_task(rule, about):
+            continue
         fork = _fork(rule, about, by_id)
         forks.append(_with_steps(fork, rule, store, namespace) if runs else fork)
     return tuple(forks)
@@ -175,6 +179,16 @@ def _together(rules: Iterable[ToolRule]) -> list[ToolRule]:
         if first is not rule and not rule.better:
             kept[key] = first._replace(worse=tuple(worse))
     return list(kept.values())
+
+
+def _is_of_one_task(rule: ToolRule, about: Mapping[str, RunAbout]) -> bool:
+    """Whether requests of both sides are alike: two benchmarks, or versions of one, may give two tasks one id."""
+    worked = [about[id] for id in rule.runs[rule.better].worked[:LOOKED_AT] if id in about]
+    shared: list[float] = []
+    for id in charged_ids(rule)[:LOOKED_AT]:
+        if id in about and about[id].request:
+            shared += [shared_words(about[id], other) for other in worked if other.request]
+    return not shared or sum(shared) >= _ALIKE * len(shared)
 
 
 def _fork(rule: ToolRule, about: Mapping[str, RunAbout], runs: Mapping[str, LabelledRun]) -> Fork:

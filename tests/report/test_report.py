@@ -217,6 +217,21 @@ def test_a_mistake_in_one_task_alone_is_a_fork_of_that_task(tmp_path: Path) -> N
     assert fork.ways[0].tool == "look_again"
 
 
+def test_two_tasks_under_one_id_are_no_fork_of_that_task(tmp_path: Path) -> None:
+    def tried(number: int, tool: str, goal: str) -> Trajectory:
+        won = tool == "look_again"
+        return trajectory(f"{goal} {number}", "look", tool, success=won, task="7", goal=goal)
+
+    goals = {"refund": "give my money back", "look_again": "book three flights"}
+    told = [(number, ("refund", "look_again")[number % 2]) for number in range(16)]
+    alike = [tried(number, tool, "give my money back") for number, tool in told]
+    unlike = [tried(number, tool, goals[tool]) for number, tool in told]
+    others = [trajectory(f"easy {n}", "look", "refund", task=f"easy {n % 10}", goal=f"do {n}") for n in range(60)]
+    (fork,) = report_of(tmp_path, *alike, *others).forks
+    assert fork.task == "7"
+    assert not report_of(tmp_path, *unlike, *others, *others[:1]).forks
+
+
 def test_equal_ids_of_tasks_in_two_environments_are_two_tasks(tmp_path: Path) -> None:
     runs = [desk_run(number, "delivered", "return_items", task="7") for number in range(12)]
     runs += [
