@@ -9,12 +9,13 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from hepm.agents.live_run import LiveRun
-from hepm.experience.actions import ACTION_CHARS, may_be_told
 from hepm.experience.content import Where
 from hepm.experience.lessons import EXTRACTIVE, SOLVED_BY, Principle
 from hepm.experience.principles import Principles
 from hepm.experience.prompt import repeated_failure
-from hepm.experience.recipes import ERROR_CHARS, step_of
+from hepm.experience.recipes import step_of
+from hepm.ingest.call_errors import ERROR_CHARS
+from hepm.ingest.shell.actions import ACTION_CHARS, may_be_told
 from hepm.ingest.shell.command_names import command_name
 from hepm.ingest.transitions import agent_state
 from hepm.memory import Memory

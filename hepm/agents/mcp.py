@@ -26,9 +26,9 @@ from hepm.experience.lessons import Principle
 from hepm.experience.matching import SENTENCE_CHARS
 from hepm.experience.notes import lines_of
 from hepm.experience.principles import Principles
-from hepm.experience.recipes import errors_of
 from hepm.graph.lessons.rows import FAILS_AFTER, LessonRow, Source
 from hepm.graph.lessons.transaction import LessonChange
+from hepm.ingest.call_errors import errors_of
 from hepm.ingest.records import MAX_LABEL, without_surrogates
 from hepm.ingest.transitions import own_tool
 from hepm.memory.levels import CHANCES, at_level

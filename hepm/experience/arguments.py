@@ -18,9 +18,9 @@ from typing import Final, NamedTuple, TypeAlias
 from hepm.experience.conditions import Conditions
 from hepm.experience.lessons import COMES_FROM, Principle, sources_of
 from hepm.experience.moment import SENTENCE_TOKENS
-from hepm.experience.transcript import went_wrong
 from hepm.graph.delta import state_key
 from hepm.graph.lessons.rows import Triple
+from hepm.ingest.call_errors import went_wrong
 from hepm.ingest.facts import parsed_result
 from hepm.ingest.shell.parser import is_shell
 from hepm.ingest.transitions import request_of

@@ -23,10 +23,10 @@ from hepm.experience.transcript import (
     moves_of,
     sequence,
     situation_text,
-    went_wrong,
 )
 from hepm.experience.zones import reward_of, stage_tag, zone_of
 from hepm.graph.lessons.rows import LessonRow, Source
+from hepm.ingest.call_errors import went_wrong
 from hepm.ingest.shell.remote_code import runs_remote_code
 from hepm.ingest.transitions import agent_state
 from hepm.text import CUT

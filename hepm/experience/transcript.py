@@ -63,11 +63,6 @@ def moves_of(run: Trajectory) -> list[Move]:
     return moves
 
 
-def went_wrong(call: ToolCall) -> bool:
-    """Whether a call failed, by its record or by how its result begins."""
-    return call.error is True or (call.result or "").lstrip()[:5].lower() == "error"
-
-
 def plain(text: str, limit: int) -> str:
     """A text on one line, without control characters, cut to a length."""
     # Cut before and after: escapes are longer than what they stand for, and a text may have megabytes.

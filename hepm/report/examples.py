@@ -11,10 +11,9 @@ from typing import Final, Self
 
 from hepm.evidence.decisions import CallPlace, LabelledRun
 from hepm.evidence.rules import ToolRule
-from hepm.experience.recipes import errors_of
-from hepm.experience.transcript import went_wrong
 from hepm.graph.delta import words_of
 from hepm.graph.rows import RunAbout
+from hepm.ingest.call_errors import errors_of, went_wrong
 from hepm.ingest.transitions import SUMMARY_TOOL, tool_names
 from hepm.text import FUNCTION_WORDS, count_of, cut, on_one_line
 from hepm.types import START, ToolCall, ToolName, Trajectory

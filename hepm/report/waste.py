@@ -11,8 +11,8 @@ from typing import Final
 from hepm.evidence.chance import RARE
 from hepm.evidence.decisions import LabelledRun
 from hepm.experience.lessons import SOLVED_BY, Principle
-from hepm.experience.recipes import errors_of
 from hepm.graph.lessons.rows import StoredLesson
+from hepm.ingest.call_errors import errors_of
 from hepm.llm.usage import estimate_tokens
 from hepm.report.examples import SHOWN_RUNS
 from hepm.types import ToolCall, ToolName, Trajectory

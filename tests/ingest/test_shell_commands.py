@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hepm.experience.actions import actions_of
+from hepm.ingest.shell.actions import actions_of
 from hepm.ingest.shell.parser import pipelines
 from hepm.ingest.shell.remote_code import runs_remote_code
 from hepm.ingest.shell.without_values import without_values
@@ -92,3 +92,9 @@ def test_a_command_is_told_as_it_ran() -> None:
 
 def test_a_pipeline_is_found_with_its_beginnings_whatever_is_quoted() -> None:
     assert [*pipelines("a 'b|c' | d && e; (f | g)")] == [["a 'b|c'", "a 'b|c' | d"], ["e"], ["f", "f | g"]]
+
+
+def test_each_command_of_a_line_is_an_action_and_only_the_last_one_failed() -> None:
+    call = ToolCall("Bash", {"command": "cd /srv/shop && make db && pytest /srv/shop/tests -x"}, "boom", True)
+    found = actions_of(call, project="shop", failed=True)
+    assert [(one.text, one.failed) for one in found] == [("make db", False), ("pytest tests -x", True)]
