@@ -133,8 +133,12 @@ class Conditions:
     @property
     def without_users(self) -> Conditions:
         """The rest, for where no user is named: in the store, and in files."""
-        facts = tuple(fact for fact in self.facts if fact.test.source != USER)
-        return replace(self, user="", facts=facts)
+        return replace(self, user="", facts=self._of_anyone)
+
+    @property
+    def _of_anyone(self) -> tuple[FactCondition, ...]:
+        """The facts that name no user."""
+        return tuple([fact for fact in self.facts if fact.test.source != USER])
 
     @property
     def when(self) -> str:
@@ -160,7 +164,7 @@ class Conditions:
             words = [f'"{plain(word, _NAME_CHARS)}"' for word in self.says[:WORDS_SHOWN]]
             said = " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
             parts.append(f"the user says {said}")
-        of_anyone = self.without_users.facts
+        of_anyone = self._of_anyone
         if of_anyone != self.facts:  # their names are not for other users
             parts.append("it is for most users")
         parts += map(str, of_anyone)
