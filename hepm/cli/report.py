@@ -138,7 +138,7 @@ def check(place: StorePlace, file: Path, runs: tuple[str, ...], as_json: bool, f
     lines = lines_to_check(options.read_text(file), str(file))
     with _memory_of(runs, place, format) as memory, Bar("counting rules"):
         evidence = memory.evidence(place.namespace)
-        checked = check_lines(lines, memory.store, evidence, namespace=place.namespace)
+        checked = check_lines(lines, memory.lessons, evidence, namespace=place.namespace)
     if as_json:
         print_json([row.to_json() for row in checked])
     else:

@@ -98,11 +98,15 @@ def principles_as_counted(bank: LessonBank, rules: Iterable[ToolRule], *, namesp
     return [stored for stored in principles.values() if not stored.row.is_retired]
 
 
-def _count(bank: LessonBank, rules: Iterable[ToolRule], namespace: str) -> _Counted:
+def runs_to_count(bank: LessonBank, namespace: str) -> list[Trajectory]:
+    """The runs that what calls need is learned from, in no order of arrival: the same runs teach the same."""
     latest = bank.store.latest_runs(namespace=namespace, before=LAST_ROW, most=MOST_RUNS)
     runs = [run for run in bank.runs([row.id for row in latest], namespace=namespace) if run.trusted]
-    # Not in the order of arrival: the same runs teach the same.
-    runs.sort(key=lambda run: (run.ended_at or 0.0, run.id))
+    return sorted(runs, key=lambda run: (run.ended_at or 0.0, run.id))
+
+
+def _count(bank: LessonBank, rules: Iterable[ToolRule], namespace: str) -> _Counted:
+    runs = runs_to_count(bank, namespace)
     costly = sorted(rules, key=lambda rule: -rule.lost.number)[:MOST_RULES]
     taught: dict[str, LessonRow] = {}
     for principle in chain(content_by_project(runs), _as_recorded(next_tools(costly), bank, namespace)):

@@ -13,12 +13,12 @@ from hepm.evidence.decisions import CallPlace, Decision, Situation
 from hepm.evidence.rules import FAILED, FEWEST, FEWEST_FAILED, RunsOf, runs_by_tool
 from hepm.evidence.upkeep import LiveEvidence, RunSample
 from hepm.experience.conditions import Conditions, FactCondition
-from hepm.experience.counted import advising
+from hepm.experience.content import content_by_project
+from hepm.experience.counted import advising, runs_to_count
+from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lesson_files import Claim, LineOfFile, lines_of_file
 from hepm.experience.lessons import Principle
 from hepm.graph.lessons.rows import StoredLesson
-from hepm.graph.store import Store
-from hepm.report.latest import content_taught_by, latest_runs
 from hepm.types import START, Object, ToolName
 
 Verdict: TypeAlias = Literal["supported", "untrue", "not met", "unchecked"]
@@ -69,7 +69,7 @@ def lines_to_check(text: str, name: str) -> list[LineOfFile]:
 
 def check_lines(
     lines: Sequence[LineOfFile],
-    store: Store,
+    bank: LessonBank,
     evidence: LiveEvidence,
     *,
     namespace: str,
@@ -82,15 +82,16 @@ def check_lines(
         without: By the id of a lesson, runs that are not counted.
     """
     met = _decisions_met({line.claim for line in lines if line.claim is not None}, evidence.valued())
-    taught: set[str] = set()
+    taught: list[Principle] = []
     # Of a line that says nothing of the next tool, whether runs still teach it.
     if any(line.claim is None and line.id for line in lines):
-        latest = latest_runs(store, namespace=namespace)
-        taught.update(principle.id[: len(line.id)] for principle in content_taught_by(latest) for line in lines)
+        taught = content_by_project(runs_to_count(bank, namespace))
     checked: list[CheckedLine] = []
     for line in lines:
         if line.claim is None:
-            verdict: Verdict = "supported" if line.id and line.id in taught else "unchecked"
+            verdict: Verdict = "unchecked"
+            if line.id and any(principle.id.startswith(line.id) for principle in taught):
+                verdict = "supported"
             checked.append(CheckedLine(line.id, line.text, verdict, {}, {}))
             continue
         others = without.get(line.id, ())
@@ -103,7 +104,7 @@ def check_lines(
 
 
 def confirmed(
-    lessons: Sequence[StoredLesson], store: Store, evidence: LiveEvidence, fewest: int, *, namespace: str
+    lessons: Sequence[StoredLesson], bank: LessonBank, evidence: LiveEvidence, fewest: int, *, namespace: str
 ) -> dict[str, Principle]:
     """Of lessons, those that runs bear out that did not teach them, by id: restated in hepm's own words.
 
@@ -122,7 +123,7 @@ def confirmed(
         return {}
     taught_by = {id: row.run_ids for id, row in rows.items()}
     restated: dict[str, Principle] = {}
-    for checked in check_lines(lines, store, evidence, namespace=namespace, without=taught_by):
+    for checked in check_lines(lines, bank, evidence, namespace=namespace, without=taught_by):
         better = [tool for tool, (worked, _) in checked.better.items() if worked >= fewest]
         worse = [tool for tool, (worked, called) in checked.worse.items() if called - worked >= fewest]
         if checked.verdict == "supported" and (better or (worse and not checked.better)):

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Final, Self
+from typing import Final, Literal, Self, TypeAlias
 
 from hepm.evidence.decisions import CallPlace, LabelledRun
 from hepm.evidence.rules import ToolRule
@@ -17,6 +17,8 @@ from hepm.ingest.call_errors import errors_of, went_wrong
 from hepm.ingest.transitions import SUMMARY_TOOL, tool_names
 from hepm.text import FUNCTION_WORDS, count_of, cut, on_one_line
 from hepm.types import START, ToolCall, ToolName, Trajectory
+
+Side: TypeAlias = Literal["failed", "worked"]
 
 SHOWN_RUNS: Final = 2
 """Runs of each side that a fork names."""
@@ -49,6 +51,7 @@ class ForkStep:
     result.
     """
 
+    side: Side
     run: ShownRun
     before: str
     call: str
@@ -111,10 +114,10 @@ def put_alike_first(failed: list[RunAbout], worked: list[RunAbout]) -> None:
         worked.sort(key=lambda run: run != counterpart)
 
 
-def step_of(shown: ShownRun, run: Trajectory, place: CallPlace, tool: ToolName) -> ForkStep:
+def step_of(side: Side, shown: ShownRun, run: Trajectory, place: CallPlace, tool: ToolName) -> ForkStep:
     """Where a run called a tool at a place; the first call where none is at that place."""
     before, call = _calls_at(run, place, tool)
-    return ForkStep(shown, _with_result(before), _with_result(call) or tool)
+    return ForkStep(side, shown, _with_result(before), _with_result(call) or tool)
 
 
 def answer_of(lost: Iterable[Trajectory], place: CallPlace, tool: ToolName) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from hepm.evidence.decisions import LabelledRun
+from hepm.evidence.decisions import CallPlace, LabelledRun
 from hepm.evidence.facts import FactTest
 from hepm.evidence.rules import LostRuns, ToolRule
 from hepm.experience.counted import next_tools
@@ -24,6 +24,7 @@ from hepm.report.examples import (
     SHOWN_RUNS,
     ForkStep,
     ShownRun,
+    Side,
     answer_of,
     charged_ids,
     put_alike_first,
@@ -32,7 +33,7 @@ from hepm.report.examples import (
     step_of,
 )
 from hepm.report.latest import readable_runs
-from hepm.text import NAME_CHARS
+from hepm.text import NAME_CHARS, day_of
 from hepm.types import USER, ToolName
 
 MOST_FORKS: Final = 50
@@ -88,7 +89,7 @@ class Fork:
         since, latest: When the first and the last of its lost runs ended, Unix seconds; None if unknown.
         models, environments: Of the lost runs, the one with most of them first.
         line: What a file for agents says of it; "" where it says nothing.
-        steps: Of a run that failed and of one that went on otherwise, as alike as there are; () if not known.
+        steps: Of a run that failed and of one that went on otherwise, as alike as there are, where they can be read.
         answer: What most of its lost calls answered: 'refund answered "not delivered" in 4 of 5 lost runs'; "" if they
             ended in no error or in several.
     """
@@ -109,6 +110,14 @@ class Fork:
     line: str
     steps: tuple[ForkStep, ...] = ()
     answer: str = ""
+
+    @property
+    def when(self) -> str:
+        """When its lost runs ended: "since 2026-03-01, last on 2026-04-02"; "" if that is unknown."""
+        first, last = day_of(self.since), day_of(self.latest)
+        if first is None or first == last:
+            return f"on {first}" if first else ""
+        return f"since {first}, last on {last}"
 
     @property
     def sentence(self) -> str:
@@ -159,7 +168,9 @@ def forks_of(
         if rule.family and not _is_of_one_task(rule, about):
             continue
         fork = _fork(rule, about, by_id)
-        forks.append(_with_steps(fork, rule, store, namespace) if runs else fork)
+        if runs:
+            fork = _with_steps(fork, rule.place, store, namespace)
+        forks.append(fork)
     return tuple(forks)
 
 
@@ -245,17 +256,21 @@ def _ways_without_a_better(rule: ToolRule) -> list[ToolName]:
     return [tool for _, tool in sorted(ways)[:_OTHERS]]
 
 
-def _with_steps(fork: Fork, rule: ToolRule, store: Store, namespace: str) -> Fork:
+def _with_steps(fork: Fork, place: CallPlace, store: Store, namespace: str) -> Fork:
     """A fork with the steps of the first run of either side, and with what its lost calls answered."""
     mistake = fork.mistakes[0]
-    sides = [(tally.tool, tally.shown[0]) for tally in (mistake, *fork.ways[:1]) if tally.shown]
+    sides: list[tuple[Side, ToolTally]] = [("failed", mistake), *[("worked", way) for way in fork.ways[:1]]]
     lost = list(fork.lost_runs)[:_ANSWERS_READ]
+    ids = [*lost, *[shown.id for _, tally in sides for shown in tally.shown[:1]]]
     redactor = Redactor()
-    ids = [*lost, *(shown.id for _, shown in sides)]
     runs = {run.id: redactor(run) for run in readable_runs(store, ids, namespace=namespace)}
-    steps = [step_of(shown, runs[shown.id], rule.place, tool) for tool, shown in sides if shown.id in runs]
-    answer = answer_of([runs[id] for id in lost if id in runs], rule.place, mistake.tool)
-    return replace(fork, steps=tuple(steps) if len(steps) > 1 else (), answer=answer)
+    steps: list[ForkStep] = []
+    for side, tally in sides:
+        for shown in tally.shown[:1]:
+            if shown.id in runs:
+                steps.append(step_of(side, shown, runs[shown.id], place, tally.tool))
+    answer = answer_of([runs[id] for id in lost if id in runs], place, mistake.tool)
+    return replace(fork, steps=tuple(steps), answer=answer)
 
 
 def task_in_words(task: str, environment: str) -> str:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import islice
 from typing import Final
 
 from hepm.errors import StoreDamagedError
-from hepm.experience.content import content_by_project
-from hepm.experience.counted import MOST_RUNS
-from hepm.experience.lessons import Principle
 from hepm.graph.rows import LAST_ROW
 from hepm.graph.store import Store
 from hepm.ingest.formats.hepm import parse_stored
@@ -43,12 +39,6 @@ def _readable(records: Iterable[tuple[str, str]], store: Store) -> Iterator[Traj
     for name, record in records:
         with suppress(StoreDamagedError):  # `hepm doctor` names it
             yield parse_stored(name, record).graded(success_from)
-
-
-def content_taught_by(runs: Iterable[Trajectory]) -> list[Principle]:
-    """What calls need, as the first trusted ones of some runs with an outcome teach it."""
-    labelled = (run for run in runs if run.trusted and run.outcome.success is not None)
-    return content_by_project(islice(labelled, MOST_RUNS))
 
 
 def hints_of(run: Trajectory) -> list[bool]:

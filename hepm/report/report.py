@@ -100,6 +100,7 @@ class Report:
         for fork, values_of in zip(self.forks, values["forks"], strict=True):
             values_of["sentence"] = fork.sentence
             values_of["cost"] = str(fork.lost)
+            values_of["when"] = fork.when
             del values_of["lost_runs"]
         for kind, values_of in zip(self.requests, values["requests"], strict=True):
             values_of["name"] = kind.name

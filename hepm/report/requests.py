@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from itertools import chain
+from typing import Final, NamedTuple, TypeAlias
 
 from hepm.evidence.decisions import LabelledRun
 from hepm.graph.rows import RunAbout
@@ -69,43 +70,51 @@ class HardRequests:
         return f"requests that say {words}"
 
 
+class _Kind(NamedTuple):
+    """Runs of requests that fail, with what names them (see `HardRequests`)."""
+
+    words: tuple[str, ...]
+    runs: Sequence[LabelledRun]
+    task: str = ""
+    environment: str = ""
+
+
+_Families: TypeAlias = Mapping[str, Sequence[LabelledRun]]
+
+
+def by_family(runs: Iterable[LabelledRun]) -> _Families:
+    """Runs by their family (see `hepm.evidence.decisions.set_families`)."""
+    families: defaultdict[str, list[LabelledRun]] = defaultdict(list)
+    for run in runs:
+        families[run.family].append(run)
+    return families
+
+
 def hard_requests(runs: Sequence[LabelledRun], store: Store, *, namespace: str) -> tuple[HardRequests, ...]:
     """The kinds of requests that fail, those that lost most runs first.
 
     Args:
-        runs: With their families (see `hepm.evidence.decisions.set_families`).
+        runs: With their families.
     """
-    of_family: defaultdict[str, list[LabelledRun]] = defaultdict(list)
-    for run in runs:
-        of_family[run.family].append(run)
-    failures = sum(not run.won for run in runs)
-    found: list[HardRequests] = []
-    covered = set[str]()
-
-    def add(words: tuple[str, ...], members: Sequence[LabelledRun], task: str = "", environment: str = "") -> None:
-        lost = [run.id for run in members if not run.won]
-        others = (failures - len(lost)) / max(len(runs) - len(members), 1)
-        shown = tuple([ShownRun(id, "") for id in lost[-SHOWN_RUNS:]])
-        tried = _tried(members)
-        found.append(HardRequests(words, task, environment, len(lost), len(members), others, tried, shown))
-
-    for words, members in _failing_words(of_family):
-        add(words, members)
-        covered.update(run.id for run in members)
-    families_of = Counter(word for members in of_family.values() for word in members[0].words)
-    several = [members for members in of_family.values() if len(members) >= FEWEST]
-    for members in several:
-        failed = sum(not run.won for run in members)
-        by_chance = _at_least(failed, len(members), failures, len(runs))
-        never = failed == len(members) and by_chance <= NEVER_BY_CHANCE
-        often = by_chance * len(several) <= UNLIKELY
-        if (often or never) and not covered.issuperset(run.id for run in members):
-            ids = {(run.task, run.environment) for run in members}
-            task, environment = ids.pop() if len(ids) == 1 else ("", "")
-            add(_telling(members, families_of), members, task, environment)
+    families = by_family(runs)
+    by_words = list(_failing_words(families))
+    named = {run.id for kind in by_words for run in kind.runs}
+    found = [_hard(kind, runs) for kind in (*by_words, *_failing_tasks(families, runs, named))]
     found = sorted(found, key=lambda kind: (-kind.lost, kind.words))[:MOST_KINDS]
     about = store.about_runs([run.id for kind in found for run in kind.shown], namespace=namespace)
     return tuple([replace(kind, shown=_with_requests(kind.shown, about)) for kind in found])
+
+
+def _hard(kind: _Kind, runs: Sequence[LabelledRun]) -> HardRequests:
+    lost = [run.id for run in kind.runs if not run.won]
+    others = (_lost(runs) - len(lost)) / max(len(runs) - len(kind.runs), 1)
+    shown = tuple([ShownRun(id, "") for id in lost[-SHOWN_RUNS:]])
+    tried = _tried(kind.runs)
+    return HardRequests(kind.words, kind.task, kind.environment, len(lost), len(kind.runs), others, tried, shown)
+
+
+def _lost(runs: Iterable[LabelledRun]) -> int:
+    return sum(not run.won for run in runs)
 
 
 def _with_requests(runs: Iterable[ShownRun], about: Mapping[str, RunAbout]) -> tuple[ShownRun, ...]:
@@ -113,22 +122,40 @@ def _with_requests(runs: Iterable[ShownRun], about: Mapping[str, RunAbout]) -> t
     return tuple([ShownRun.of(about[run.id]) for run in runs if run.id in about])
 
 
-def _failing_words(
-    of_family: Mapping[str, list[LabelledRun]],
-) -> Iterable[tuple[tuple[str, ...], list[LabelledRun]]]:
+def _failing_tasks(families: _Families, runs: Sequence[LabelledRun], named: set[str]) -> Iterator[_Kind]:
+    """Tasks that no run solved, or that fail more often than chance explains, unless all their runs are named."""
+    families_of = Counter[str]()
+    for members in families.values():
+        families_of.update(members[0].words)
+    several = [members for members in families.values() if len(members) >= FEWEST]
+    for members in several:
+        failed = _lost(members)
+        by_chance = _at_least(failed, len(members), _lost(runs), len(runs))
+        never = failed == len(members) and by_chance <= NEVER_BY_CHANCE
+        often = by_chance * len(several) <= UNLIKELY
+        if (often or never) and not named.issuperset(run.id for run in members):
+            words = _telling(members, families_of)
+            tasks = {(run.task, run.environment) for run in members}
+            if len(tasks) == 1:
+                yield _Kind(words, members, *tasks.pop())
+            else:
+                yield _Kind(words, members)
+
+
+def _failing_words(families: _Families) -> Iterator[_Kind]:
     """Words whose requests fail more often than chance explains, with other words of the same requests.
 
     A family counts once, as failing if most of its runs failed: a task that is run often is one request.
     """
-    failing = {family for family, runs in of_family.items() if 2 * sum(run.won for run in runs) < len(runs)}
+    failing = {family for family, runs in families.items() if 2 * _lost(runs) > len(runs)}
     holders: defaultdict[str, set[str]] = defaultdict(set)
-    for family, runs in of_family.items():
+    for family, runs in families.items():
         for word in runs[0].words - FUNCTION_WORDS:
             holders[word].add(family)
-    tried = {word: families for word, families in holders.items() if FEWEST <= len(families) < len(of_family)}
+    tried = {word: those for word, those in holders.items() if FEWEST <= len(those) < len(families)}
     chances: dict[str, float] = {}
-    for word, families in tried.items():
-        chances[word] = _at_least(len(families & failing), len(families), len(failing), len(of_family))
+    for word, those in tried.items():
+        chances[word] = _at_least(len(those & failing), len(those), len(failing), len(families))
     # Words of the same requests are one question.
     questions = len(set(map(frozenset, tried.values())))
     left = sorted(chances, key=lambda word: (chances[word], word))
@@ -136,12 +163,12 @@ def _failing_words(
     for word in left:
         if chances[word] * questions > UNLIKELY:
             break
-        families = tried[word]
-        if len(families - covered) < _SAME * len(families):
-            continue
-        covered |= families
-        same = [other for other in left if _are_same(tried[other], families) and other != word]
-        yield (word, *same[: _WORDS - 1]), [run for family in sorted(families) for run in of_family[family]]
+        those = tried[word]
+        if len(those - covered) >= _SAME * len(those):
+            covered |= those
+            same = [other for other in left if _are_same(tried[other], those) and other != word]
+            runs = list(chain.from_iterable(families[family] for family in sorted(those)))
+            yield _Kind((word, *same[: _WORDS - 1]), runs)
 
 
 def _are_same(one: set[str], other: set[str]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from hepm.report.forks import Fork
@@ -11,7 +11,7 @@ from hepm.report.report import Report
 from hepm.report.requests import HardRequests
 from hepm.report.tools import ToolHealth
 from hepm.report.waste import CostOfCalls, EndedErrors, Waste
-from hepm.text import CUT, count_of, cut, day_of, in_markdown, on_one_line
+from hepm.text import CUT, count_of, cut, in_markdown, on_one_line
 
 SHOWN: Final = 8
 """Rows of a section, unless all are wanted."""
@@ -87,26 +87,21 @@ def markdown_lines(report: Report, *, every: bool = False) -> Iterator[str]:
 
 
 def _fork_row(fork: Fork) -> list[str]:
-    rows = [f"{fork.lost} lost {fork.where}", fork.counts, fork.answer]
-    since = ""
-    if fork.since is not None:
-        since = f"since {day_of(fork.since)}"
-        if day_of(fork.latest) != day_of(fork.since):
-            since += f", last on {day_of(fork.latest)}"
-    models = f"of {', '.join(fork.models[:_MODELS])}" if fork.models else ""
-    shown = [] if fork.steps else _runs_of(fork)
-    rows.append("; ".join(filter(None, (since, models, *shown))))
-    for side, step in zip(("failed", "worked"), fork.steps, strict=False):
+    about = [fork.when]
+    if fork.models:
+        about.append(f"of {', '.join(fork.models[:_MODELS])}")
+    rows = [f"{fork.lost} lost {fork.where}", fork.counts, fork.answer, _joined(about)]
+    for step in fork.steps:
+        run = _short(step.run.id)
+        if step.run.request:
+            run += f', "{cut(step.run.request, _REQUEST_CHARS)}"'
         before = f"{step.before} → " if step.before else ""
-        request = f', "{cut(step.run.request, _REQUEST_CHARS)}"' if step.run.request else ""
-        rows.append(f"{side}: {_short(step.run.id)}{request}: {before}{step.call}")
+        rows.append(f"{step.side}: {run}: {before}{step.call}")
     return [row for row in rows if row]
 
 
-def _runs_of(fork: Fork) -> list[str]:
-    """The first run of either side."""
-    sides = (("failed", fork.mistakes), ("worked", fork.ways))
-    return [f"{side}: {_short(of_side[0].shown[0].id)}" for side, of_side in sides if of_side and of_side[0].shown]
+def _joined(parts: Iterable[str]) -> str:
+    return "; ".join(filter(None, parts))
 
 
 def _short(id: str) -> str:
@@ -120,10 +115,10 @@ def _requests_row(kind: HardRequests) -> list[str]:
         rows = [f"{kind.name}: {kind.failed:,} of {kind.runs:,} failed (others: {kind.others:.0%})"]
     if kind.tried:
         rows.append(f"tried: {', '.join(kind.tried)}")
-    if kind.shown:
+    for run in kind.shown[:1]:
         # A run may have no words of a user.
-        quoted = [f'"{run.request}"; ' for run in kind.shown if run.request]
-        rows.append("".join(quoted[:1]) + f"failed: {_short(kind.shown[0].id)}")
+        quoted = f'"{run.request}"' if run.request else ""
+        rows.append(_joined([quoted, f"failed: {_short(run.id)}"]))
     return rows
 
 
@@ -156,22 +151,21 @@ def _error_row(ended: EndedErrors) -> list[str]:
 
 
 def _tool_row(health: ToolHealth) -> list[str]:
-    parts: list[str] = []
-    if health.drift:
-        parts.append(health.drift)
+    parts = [health.drift]
     if health.errors:
-        errors = f"{health.errors:,} of {count_of(health.calls, 'call')} failed ({health.errors / health.calls:.0%})"
+        parts.append(
+            f"{health.errors:,} of {count_of(health.calls, 'call')} failed ({health.errors / health.calls:.0%})"
+        )
         failed, latest = health.latest
         if latest:
-            errors += f"; every call did in {failed} of the latest {count_of(latest, 'run')}"
-        parts.append(errors)
+            parts.append(f"every call did in {failed} of the latest {count_of(latest, 'run')}")
     if health.refused:
         parts.append(f"refused {count_of(health.refused, 'time')}")
     if health.aliases:
         parts.append(f"also called {', '.join(health.aliases)}")
     if health.uncalled:
         parts.append("offered and never called")
-    return [f"{health.name}: {'; '.join(parts)}"]
+    return [f"{health.name}: {_joined(parts)}"]
 
 
 def _spoken_rows(spoken: MemoryReceipts) -> Iterator[list[str]]:

@@ -6,6 +6,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 from hepm.evidence.chance import RARE
@@ -15,6 +16,7 @@ from hepm.graph.lessons.rows import StoredLesson
 from hepm.ingest.call_errors import errors_of
 from hepm.llm.usage import estimate_tokens
 from hepm.report.examples import SHOWN_RUNS
+from hepm.report.requests import by_family
 from hepm.types import ToolCall, ToolName, Trajectory
 
 REPEATED: Final = 3
@@ -102,9 +104,13 @@ class _Tally:
 
     @property
     def cost(self) -> CostOfCalls:
-        seconds = [call.latency_s for call, _ in self.calls if call.latency_s is not None]
-        tokens = sum(estimate_tokens(call.result or "") for call, _ in self.calls)
-        return CostOfCalls(len(self.calls), len(self.runs), sum(seconds) if seconds else None, tokens)
+        seconds: float | None = None
+        tokens = 0
+        for call, _ in self.calls:
+            tokens += estimate_tokens(call.result or "")
+            if call.latency_s is not None:
+                seconds = (seconds or 0.0) + call.latency_s
+        return CostOfCalls(len(self.calls), len(self.runs), seconds, tokens)
 
     @property
     def runs(self) -> dict[str, bool | None]:
@@ -126,14 +132,24 @@ def waste_in(runs: Sequence[Trajectory], labelled: Sequence[LabelledRun], princi
     usual = _usual_tools(labelled)
     repeated: defaultdict[ToolName, _Tally] = defaultdict(_Tally)
     left_out: defaultdict[ToolName, _Tally] = defaultdict(_Tally)
-    errors: defaultdict[tuple[ToolName, str], _Tally] = defaultdict(_Tally)
     for run in runs:
         calls = list(run.calls())
         for call in _without_change(calls):
             repeated[call.name].calls.append((call, run))
+        if run.id in usual:
+            for call in calls:
+                if call.name not in usual[run.id]:
+                    left_out[call.name].calls.append((call, run))
+    often = {tool: tally for tool, tally in left_out.items() if len(tally.runs) >= FEWEST_RUNS}
+    return Waste(len(runs), _rows(repeated), _ended_errors(runs), _rows(often), tuple(_recipes(principles)))
+
+
+def _ended_errors(runs: Sequence[Trajectory]) -> tuple[EndedErrors, ...]:
+    """The errors that several runs met, the most frequent first."""
+    errors: defaultdict[tuple[ToolName, str], _Tally] = defaultdict(_Tally)
+    for run in runs:
+        calls = list(run.calls())
         for at, call in enumerate(calls):
-            if run.id in usual and call.name not in usual[run.id]:
-                left_out[call.name].calls.append((call, run))
             if call.error:
                 tally = errors[call.name, next(iter(errors_of(call)), "")]
                 tally.calls.append((call, run))
@@ -146,8 +162,7 @@ def waste_in(runs: Sequence[Trajectory], labelled: Sequence[LabelledRun], princi
             failed = list(tally.runs.values()).count(False)
             rows.append(EndedErrors(tool, message, tally.cost, failed, tuple(ends[:REPEATED]), tally.shown))
     rows.sort(key=lambda row: (-row.cost.calls, row.tool, row.message))
-    often = {tool: tally for tool, tally in left_out.items() if len(tally.runs) >= FEWEST_RUNS}
-    return Waste(len(runs), _rows(repeated), tuple(rows[:MOST_ROWS]), _rows(often), tuple(_recipes(principles)))
+    return tuple(rows[:MOST_ROWS])
 
 
 def _recipes(principles: Iterable[StoredLesson]) -> list[str]:
@@ -167,17 +182,21 @@ def _rows(tallies: Mapping[ToolName, _Tally]) -> tuple[WastedCalls, ...]:
 
 def _usual_tools(labelled: Sequence[LabelledRun]) -> dict[str, set[ToolName]]:
     """By run the tools that successful runs of its family call, where several succeeded; and those that help some."""
-    runs = Counter(run.family for run in labelled)
-    won = Counter(run.family for run in labelled if run.won)
-    tried = Counter((run.family, tool) for run in labelled for tool in set(run.calls))
-    callers = Counter((run.family, tool) for run in labelled if run.won for tool in set(run.calls))
-    usual: dict[str, set[ToolName]] = {family: set() for family, number in won.items() if number >= FEWEST_RUNS}
-    for (family, tool), number in callers.items():
-        # A call that few runs need is no waste if they succeed as often as the others.
-        helps = number * runs[family] >= won[family] * tried[family, tool]
-        if family in usual and (helps or number >= RARE * won[family]):
-            usual[family].add(tool)
-    return {run.id: usual[run.family] for run in labelled if run.family in usual}
+    usual: dict[str, set[ToolName]] = {}
+    for members in by_family(labelled).values():
+        won = [run for run in members if run.won]
+        if len(won) < FEWEST_RUNS:
+            continue
+        tried = Counter(chain.from_iterable(set(run.calls) for run in members))
+        callers = Counter(chain.from_iterable(set(run.calls) for run in won))
+        tools = set[ToolName]()
+        for tool, number in callers.items():
+            # A call that few runs need is no waste if they succeed as often as the others.
+            helps = number * len(members) >= len(won) * tried[tool]
+            if helps or number >= RARE * len(won):
+                tools.add(tool)
+        usual.update(dict.fromkeys([run.id for run in members], tools))
+    return usual
 
 
 def _without_change(calls: Sequence[ToolCall]) -> Iterator[ToolCall]:
@@ -198,6 +217,8 @@ def _end_of(calls: Sequence[ToolCall], at: int) -> str:
         if call.name == failed.name and not call.error:
             if before.name != failed.name:
                 return f"worked after {before.name}"
-            return "worked when called again" if call.arguments == failed.arguments else "worked with other arguments"
+            if call.arguments == failed.arguments:
+                return "worked when called again"
+            return "worked with other arguments"
         before = call
     return "never worked again"

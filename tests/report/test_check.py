@@ -29,7 +29,7 @@ def checked(section: str, tmp_path: Path, *runs: object) -> dict[str, CheckedLin
     with Memory.open(tmp_path / "other.hepm") as memory:
         memory.ingest(runs)
         lines = lines_to_check(section, "AGENTS.md")
-        rows = check_lines(lines, memory.store, memory.evidence(), namespace="default")
+        rows = check_lines(lines, memory.lessons, memory.evidence(), namespace="default")
     return {status: row for row in rows for status in ("delivered", "pending") if f"is {status}" in row.text}
 
 

@@ -2,7 +2,6 @@
 "use strict";
 
 const heading = (text, note = "") => make("h2", {}, text, " ", ...(note ? [make("small", {}, ...withCode(note))] : []));
-const dayOf = (at) => (at === null ? "" : new Date(1000 * at).toISOString().slice(0, 10));
 const runButtons = (runs, step = []) => make("ul", { class: "shown-runs" }, ...runs.map((run, at) => make("li", { dir: "auto" }, runLink(run), ...(at ? [] : step))));
 const section = (title, note, list, row, kind = "rows") =>
   list.length ? [heading(title, note), make("ol", { class: kind }, ...list.map(row))] : [];
@@ -22,8 +21,8 @@ function side({ tool, worked, called, shown }, failed, step) {
 }
 
 function forkRow(fork) {
-  const since = fork.since === null ? "" : `since ${dayOf(fork.since)}${dayOf(fork.latest) === dayOf(fork.since) ? "" : `, last on ${dayOf(fork.latest)}`}`;
-  const about = [since, fork.models.length ? `of ${fork.models.join(", ")}` : "", fork.environments.join(", ")].filter(Boolean).join(" · ");
+  const step = (side) => fork.steps.find((one) => one.side === side);
+  const about = [fork.when, fork.models.length ? `of ${fork.models.join(", ")}` : "", fork.environments.join(", ")].filter(Boolean).join(" · ");
   const none = fork.ways.length ? "" : "other calls failed less often, and none of them stands out";
   return make(
     "li",
@@ -32,8 +31,8 @@ function forkRow(fork) {
     make(
       "div",
       { class: "sides" },
-      make("div", {}, ...fork.mistakes.map((tally, at) => side(tally, true, at ? null : fork.steps[0]))),
-      make("div", {}, ...(fork.stands_out || !fork.ways.length ? [] : [make("p", { class: "none" }, "no single way stands out:")]), ...fork.ways.map((tally, at) => side(tally, false, at ? null : fork.steps[1])), ...(none ? [make("p", { class: "none" }, none)] : [])),
+      make("div", {}, ...fork.mistakes.map((tally, at) => side(tally, true, at ? null : step("failed")))),
+      make("div", {}, ...(fork.stands_out || !fork.ways.length ? [] : [make("p", { class: "none" }, "no single way stands out:")]), ...fork.ways.map((tally, at) => side(tally, false, at ? null : step("worked"))), ...(none ? [make("p", { class: "none" }, none)] : [])),
     ),
     ...(fork.answer ? [make("p", { class: "about", dir: "auto" }, fork.answer)] : []),
     ...(about ? [make("p", { class: "about", dir: "auto" }, about)] : []),
