@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from hepm.agents.live_run import LiveRun
-from hepm.experience.content import Where
 from hepm.experience.lessons import EXTRACTIVE, SOLVED_BY, Principle
+from hepm.experience.moment import Moment
 from hepm.experience.principles import Principles
 from hepm.experience.prompt import repeated_failure
 from hepm.experience.recipes import step_of
@@ -49,11 +49,11 @@ class CodingAdvice:
         repeated = repeated_failure(run.session.so_far.turns)
         if repeated is not None and not run.session.is_shadow:
             return _block([repeated.named])
-        where = Where(run.session.environment, run.session.project)
+        here = Moment((), environment=run.session.environment, project=run.session.project)
         principles = Principles(self._memory.lessons.told_to(run.session.token))
         lessons: list[Principle] = []
         for call in calls:
-            lessons += principles.repairs(step_of(call, where.project), where, namespace=run.namespace)
+            lessons += principles.repairs(step_of(call, here.project), here, namespace=run.namespace)
         return self._told(run, lessons)
 
     def _told(self, run: LiveRun, lessons: Iterable[Principle]) -> str:

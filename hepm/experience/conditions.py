@@ -25,6 +25,8 @@ _PLAIN: Final = re.compile(r"[\w<>.-]+")
 _NUMBER: Final = re.compile(r"(?P<fact>.*) > (?P<above>-?[\d.]+(?:e[+-]?\d+)?)", re.DOTALL)
 _PRESENT: Final = 0.5  # what FactTest asks of a value or a word that is there, which counts 1
 _NOT: Final = "not "
+IN_PROJECT: Final = "the project is "
+"""How a precondition begins that is read: the lesson is about one project, "the project is webshop"."""
 _PLAIN_FIELDS: Final = ("environments", "first_turn", "last_turn", "preconditions", "after", "says")
 
 
@@ -124,6 +126,11 @@ class Conditions:
         if self.says and known.get(SAID, {}).keys().isdisjoint(map("~{}".format, self.says)):
             return False
         return all(fact.holds(known) for fact in self.facts)
+
+    def allow_project(self, project: str) -> bool:
+        """Whether it may hold in a project: a lesson of one project is not for another; "" allows all."""
+        projects = [text for text in self.preconditions if text.startswith(IN_PROJECT)]
+        return not project or not projects or f"{IN_PROJECT}{project}" in projects
 
     @property
     def checked(self) -> bool:

@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Final
 
 from hepm.experience.arguments import argument_rules
-from hepm.experience.conditions import Conditions, allows
+from hepm.experience.conditions import IN_PROJECT, Conditions
 from hepm.experience.lessons import Principle
 from hepm.experience.recipes import learn_recipes
 from hepm.types import RECORDED_BY, Trajectory
 
 MOST_OF_A_KIND: Final = 200
-# A precondition in words that is read, of lessons about one project: "the project is webshop".
-_IN_PROJECT: Final = "the project is "
 _SOURCES: Final = 50  # runs that a lesson names
 
 
@@ -48,7 +46,7 @@ def _joined(same: Sequence[tuple[str, Principle]], tokens: Mapping[str, str]) ->
     (project, first), *others = same
     conditions = first.conditions
     if project and not others:
-        conditions = replace(conditions, preconditions=(f"{_IN_PROJECT}{project}", *conditions.preconditions))
+        conditions = replace(conditions, preconditions=(f"{IN_PROJECT}{project}", *conditions.preconditions))
     sources = list(chain.from_iterable(principle.sources for _, principle in same))
     latest = {tokens[source.run]: source for source in sources}
     kept = dict.fromkeys((*latest.values(), *sources[-_SOURCES:]))
@@ -62,19 +60,3 @@ def content_of(runs: Sequence[Trajectory], environment: str) -> Iterator[Princip
     where = Conditions((environment,) if environment else ())
     yield from argument_rules(runs, where)
     yield from learn_recipes(runs, where)[:MOST_OF_A_KIND]
-
-
-@dataclass(frozen=True, slots=True)
-class Where:
-    """Where a run takes place; "" for any."""
-
-    environment: str = ""
-    project: str = ""
-
-    def allows(self, lesson: Principle) -> bool:
-        """Whether a lesson holds there."""
-        if not allows(lesson.conditions.environments, self.environment):
-            return False
-        # A lesson of one project is not for another one; of a run whose project is not known, all are.
-        projects = [text for text in lesson.conditions.preconditions if text.startswith(_IN_PROJECT)]
-        return not self.project or not projects or f"{_IN_PROJECT}{self.project}" in projects

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from hepm.evidence.decisions import ENDED, facts_of_calls
 from hepm.evidence.rules import lower_bound
+from hepm.experience.conditions import Conditions, allows
 from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, is_content
 from hepm.experience.transcript import listed, plain
 from hepm.graph.delta import flags_of
@@ -104,7 +105,7 @@ class Moment:
         history: All calls so far. Advice to call what the run called since the user last wrote is past, unless it is to
             repeat the last call.
         state: What the agent knows.
-        environment, user: "" for any, and for none.
+        environment, project, user: "" for any, any, and none.
         as_written: Keep the lessons' own words, an experience with its situation, and never count what runs did: as
             the papers' agents read them, who learn from a run or two.
     """
@@ -117,11 +118,12 @@ class Moment:
         state: StateSummary = _NOTHING_KNOWN,
         *,
         environment: str = "",
+        project: str = "",
         user: str = "",
         as_written: bool = False,
     ) -> None:
         self.names, self.history, self.state = names, history, state
-        self.environment, self.user, self.as_written = environment, user, as_written
+        self.environment, self.project, self.user, self.as_written = environment, project, user, as_written
         self.after = tuple(map(names.own, after))
         self._last = frozenset(map(names.shown, after or (START,)))
         # Of calls before the user last wrote, advice is not past: the user may want something else by now.
@@ -134,6 +136,10 @@ class Moment:
             if self.names.shown(call.after) in self._last:
                 said[call.advised].add(self.names.shown(call.tool))
         return Advice(frozenset(said[True]), frozenset(said[False]))
+
+    def is_in(self, conditions: Conditions) -> bool:
+        """Whether it is in an environment and a project that conditions allow."""
+        return allows(conditions.environments, self.environment) and conditions.allow_project(self.project)
 
     def concerns(self, lesson: Experience) -> bool:
         """Whether an experience may be about what comes next: it names a tool of the last turn, or the start."""

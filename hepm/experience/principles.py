@@ -13,7 +13,6 @@ from typing import Final, NamedTuple, TypeAlias
 
 from hepm.errors import InputError
 from hepm.experience.comparison import says_nothing
-from hepm.experience.content import Where
 from hepm.experience.counted import learn_by_counting
 from hepm.experience.distilling import Distiller, DistillReport, Progress, distill_into
 from hepm.experience.lesson_bank import LessonBank
@@ -226,25 +225,18 @@ class Principles:
         # Without the agent's own names, tools go by those that memory has them under.
         names = ToolNames.of(self._bank.mirror.namespace(namespace).marks, after, ())
         moment = Moment(after, names, history, state, environment=environment)
-        principles = self.about(after, names, namespace=namespace, environment=environment)
+        principles = self.about(moment, namespace=namespace)
         best = moment.best([principle for principle in principles if moment.agrees(principle, Suggestions())], k)
         known = self._bank.lessons(namespace)
         stored = filter(None, (known.get(principle.id) for principle in best))
         return list(map(FoundPrinciple.of, stored))
 
-    def about(
-        self,
-        after: Sequence[ToolName],
-        names: ToolNames,
-        *,
-        namespace: str = DEFAULT_NAMESPACE,
-        environment: str = "",
-    ) -> list[Principle]:
-        """The principles about the next tool after some tools, under any of their names, whether they hold or not."""
+    def about(self, here: Moment, *, namespace: str = DEFAULT_NAMESPACE) -> list[Principle]:
+        """The principles about the next tool at a moment, whether they hold or not."""
         found: dict[str, Principle] = {}
-        for tool in after or (START,):
-            for name in names.spellings(tool):
-                for principle in self._said((FOLLOWED_BY, name), Where(environment), namespace):
+        for tool in here.after or (START,):
+            for name in here.names.spellings(tool):
+                for principle in self._said((FOLLOWED_BY, name), here, namespace):
                     found[principle.id] = principle
         return list(found.values())
 
@@ -252,22 +244,22 @@ class Principles:
         """Whether a model or a person wrote one: those that counting found speak at a place, and not by their words."""
         return self._bank.lessons(namespace).cached(_some_written, "principle")
 
-    def of_arguments(self, tool: ToolName, where: Where, *, namespace: str) -> Iterator[Principle]:
+    def of_arguments(self, tool: ToolName, here: Moment, *, namespace: str) -> Iterator[Principle]:
         """Where the arguments of a tool come from."""
-        return self._said((COMES_FROM, tool), where, namespace)
+        return self._said((COMES_FROM, tool), here, namespace)
 
-    def repairs(self, step: Step, where: Where, *, namespace: str) -> Iterator[Principle]:
+    def repairs(self, step: Step, here: Moment, *, namespace: str) -> Iterator[Principle]:
         """What helps after a call that failed: by the first of its errors that is known."""
         for error, tool in product(step.errors, tools_of(step)):
-            for principle in self._said((SOLVED_BY, f"{tool}: {error}"), where, namespace):
+            for principle in self._said((SOLVED_BY, f"{tool}: {error}"), here, namespace):
                 yield principle
                 return
 
-    def _said(self, moment: tuple[str, str], where: Where, namespace: str) -> Iterator[Principle]:
-        """The principles that speak at a moment (see `_by_moment`), and that are told to who reads."""
+    def _said(self, when: tuple[str, str], here: Moment, namespace: str) -> Iterator[Principle]:
+        """The principles that speak then (see `_by_moment`), and that are told to who reads."""
         tells = self._bank.tells(namespace)
-        for stored, principle in self._bank.lessons(namespace).cached(_by_moment, "principle").get(moment, ()):
-            if where.allows(principle) and tells(stored):
+        for stored, principle in self._bank.lessons(namespace).cached(_by_moment, "principle").get(when, ()):
+            if here.is_in(principle.conditions) and tells(stored):
                 yield principle
 
     def prune(

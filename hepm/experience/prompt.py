@@ -14,7 +14,6 @@ from functools import cache, cached_property
 from itertools import chain, groupby
 from typing import Final, NamedTuple
 
-from hepm.experience.content import Where
 from hepm.experience.experiences import RETRIEVED, Experiences
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Experience, Notes, Principle, is_content
@@ -274,7 +273,7 @@ class Recollector:
         if not k:
             return []
         principles = Principles(self.bank)
-        about_next = principles.about(self.now.after, self.names, namespace=namespace, environment=environment)
+        about_next = principles.about(self._moment, namespace=namespace)
         rules = self._moment.best(filter(self._may_be_shown, about_next), k)
         similar: list[FoundPrinciple] = []
         if principles.are_written(namespace):
@@ -301,15 +300,15 @@ class Recollector:
     def _call_content(self) -> list[Principle]:
         """What helps after the last call, if it failed; and what the calls that are suggested need."""
         now = self.now
-        where, principles = Where(self.environment), Principles(self.bank)
+        here, principles = self._moment, Principles(self.bank)
         needed: list[Principle] = []
         if now.state.failed and now.after:
             # The state has the result of the last call alone.
             failed = ToolCall(now.after[-1], result=now.state.result, error=True)
-            needed += principles.repairs(step_of(failed), where, namespace=self.namespace)
+            needed += principles.repairs(step_of(failed), here, namespace=self.namespace)
         for suggestion in self.suggestions.ranked:
-            needed += principles.of_arguments(suggestion.tool, where, namespace=self.namespace)
-        return list(filter(self._moment.applies, needed[:CONTENT]))
+            needed += principles.of_arguments(suggestion.tool, here, namespace=self.namespace)
+        return list(filter(here.applies, needed[:CONTENT]))
 
     def _experiences(self) -> list[Experience]:
         if not self.options.experiences or not self.bank.lessons(self.namespace).holds("experience"):

@@ -144,12 +144,14 @@ def _recipe(tool: ToolName, error: str, seen: _Met, where: Conditions) -> Princi
         return None
     worked = Counter(chain.from_iterable(seen.good.values()))
     failed = Counter(chain.from_iterable(seen.bad.values()))
+    begun = Counter(next(iter(did), "") for did in seen.good.values())
     repair = ""
-    for text in sorted(worked):
+    # Of what as many did, the one that most did first; the order of runs decides nothing.
+    for text in sorted(worked, key=lambda text: (-worked[text], -begun[text], text)):
         # What failed runs did as often does not decide.
-        decides = not seen.bad or failed[text] * len(seen.good) < worked[text] * len(seen.bad)
-        if decides and worked[text] > worked[repair]:
+        if not seen.bad or failed[text] * len(seen.good) < worked[text] * len(seen.bad):
             repair = text
+            break
     if worked[repair] < max(FEWEST_RUNS, AGREE_FROM * len(seen.good)):
         return None
     good = [run for run, did in seen.good.items() if repair in did]

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from hepm import Memory
-from hepm.experience.content import Where
 from hepm.experience.lesson_files import approved_in, edit_lesson, lessons_for_file, section_of
 from hepm.experience.lessons import Principle
 from hepm.experience.moment import Moment
@@ -174,5 +173,5 @@ def test_a_pending_lesson_is_about_no_place_and_no_content(memory: Memory) -> No
         LessonChange(put=[replace(content, distilled_by="m").row(), principle(EVIL).row()], imported=True)
     )
     here = Moment(["get_order"])
-    assert memory.principles.about(["get_order"], here.names) == []
-    assert list(memory.principles.of_arguments("wire_money", Where(), namespace="default")) == []
+    assert memory.principles.about(here) == []
+    assert list(memory.principles.of_arguments("wire_money", here, namespace="default")) == []
