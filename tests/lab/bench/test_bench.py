@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from hepm import Memory
 from hepm.errors import BudgetSpentError
 from hepm.lab.bench.folder import Folder, Key
-from hepm.lab.bench.models import open_model
+from hepm.lab.bench.models import open_model, tokens_of
 from hepm.lab.environments import Task
 from hepm.llm import Budget, Endpoint
 from tests.faults.command import Answer, quick
@@ -272,6 +273,20 @@ def test_without_a_limit_of_answers_the_longest_so_far_is_reserved(loopback: Loo
         with pytest.raises(BudgetSpentError):
             answer({"model": "small", "messages": []})
     assert budget.used.tokens == 820
+
+
+@pytest.mark.parametrize("limit", ["max_tokens", "max_completion_tokens"])
+def test_a_budget_reserves_the_answers_that_requests_limit(loopback: Loopback, tmp_path: Path, limit: str) -> None:
+    body = {"model": "small", "messages": [{"role": "user", "content": "Where is it?"}], limit: 150}
+    each = tokens_of(body)
+    loopback.script = lambda _: completion("Here.", usage=(each, 150)).after(0.02)
+    budget, endpoint = Budget(tokens=1_000), Endpoint("small", loopback.url)
+    with Folder(tmp_path, {}) as folder, open_model(endpoint, folder, budget=budget, prices=None) as model:
+        with ThreadPoolExecutor(8) as pool:
+            asked = [pool.submit(model.recorded(Key("off", f"task-{n}", 0), Task("a", "")), body) for n in range(16)]
+        refused = [one for one in asked if isinstance(one.exception(), BudgetSpentError)]
+    assert budget.used.tokens <= 1_000
+    assert len(asked) - len(refused) == len(loopback.requests) == 1_000 // (each + 150)
 
 
 def test_runs_whose_model_failed_are_named_and_made_again(clerks: Loopback, tmp_path: Path) -> None:
