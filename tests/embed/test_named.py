@@ -11,6 +11,7 @@ from hepm.errors import ImplausibleVectorError, InputError, MissingExtraError
 NAMES = [
     ("hash-512", "hepm/hash-512"),
     ("all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2"),
+    ("BAAI/bge-small-en-v1.5", "sentence-transformers/BAAI/bge-small-en-v1.5"),
     ("sentence-transformers/BAAI/bge-small-en-v1.5", "sentence-transformers/BAAI/bge-small-en-v1.5"),
     ("openai/text-embedding-3-small", "openai/text-embedding-3-small"),
 ]

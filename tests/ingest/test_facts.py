@@ -184,6 +184,7 @@ def test_an_object_that_is_cut_in_the_middle_is_read_up_to_there() -> None:
         "['" + "a" * 900,
         "[" * 700 + "]" * 700,
         '{"content": [{"type": "text", "text": "' + "z" * 900 + '"}]}',
+        '{"type": "text", "text": 5, "content": 7, "all": "' + "z" * 900 + '"}',
         "word " * 300,
     ],
 )
