@@ -16,6 +16,7 @@ from hepm.agents.recordable import recordable
 from hepm.agents.wire import Object, inner_of, objects, parsed
 from hepm.errors import StoreError
 from hepm.ingest.fields import is_list
+from hepm.memory.journal import common
 from hepm.memory.session import Session
 from hepm.types import SUMMARY_TOOL, Outcome, ToolCall
 
@@ -168,9 +169,7 @@ class LiveRun:
     def _new_of_whole(self, messages: Sequence[Object], marks: Sequence[str]) -> tuple[int, list[int]]:
         """How much of the record stays, and the places of the messages to add, of a whole conversation."""
         known = self.marks
-        end = 0
-        while end < min(len(known), len(marks)) and known[end] == marks[end]:
-            end += 1
+        end = common(known, marks)
         if end >= len(known) - self.replied:  # the model's reply alone may come back in other words
             return end, list(range(end, len(marks)))
         # The client shortened its history. What was recorded stays; what follows the last known message is new.
@@ -225,13 +224,10 @@ def marks_of(messages: Sequence[Object], runs: Iterable[LiveRun]) -> list[str]:
     """The mark of each message; one that a run was given at the same place is not hashed again."""
     marks: list[str] = []
     for run in runs:
-        same = 0
-        for message, known in zip(messages, run.given[0], strict=False):
-            if message != known:
-                break
-            same += 1
+        given, known = run.given
+        same = common(messages, given)
         if same > len(marks):
-            marks = list(run.given[1][:same])
+            marks = list(known[:same])
     return [*marks, *map(mark_of, messages[len(marks) :])]
 
 

@@ -42,14 +42,12 @@ class SearchingAgent(Agent):
 
 
 class _SearchingConversation(Conversation):
-    def turn(self) -> tuple[str, bool]:
-        text, calls = self._step()
+    def _step(self) -> tuple[str, list[Object]]:
+        text, calls = super()._step()
         if not text and any(call["function"]["name"] == _SEARCH for call in calls):
             with self.metered():
                 self.session.say("assistant", "")  # the turn that the principles are noted in
-        for number, call in enumerate(calls):
-            self._call(call["id"], call["function"], together=number > 0)
-        return text, bool(calls)
+        return text, calls
 
     def _call(self, id: str, function: Object, *, together: bool) -> None:
         if function["name"] != _SEARCH:

@@ -10,7 +10,6 @@ from hepm.agents.replies import Api, after_denial, read_reply
 from hepm.agents.runs import LiveRuns
 from hepm.agents.wire import inner_of, messages_of, objects, read_body, text_of, write_body
 from hepm.errors import InputError
-from hepm.ingest.formats.turns import read_messages
 from hepm.memory.shortlist import MORE_TOOLS, described, more_tools, needed_here
 from hepm.types import Object
 
@@ -57,7 +56,7 @@ class ToolLists:
             run.unlisted = set(chosen.left_out)
             run.sends_all = bool(chosen.off) or run.session.is_control or run.session.is_shadow
         elif run.unlisted:
-            turns = read_messages(messages_of(api, body))
+            turns = run.session.so_far.turns
             run.unlisted -= needed_here(turns, run.unlisted, body.get("tool_choice")).keys()
         if run.sends_all or body.get("stream") or run.unlisted.isdisjoint(names):
             return body

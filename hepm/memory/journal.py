@@ -217,7 +217,7 @@ class SessionFile:
         if on_disk is None:  # the whole session is written again
             self._aliases, self._parts, self.turns = set(), frozenset(), ()
         # A client may send a conversation that branches off: later turns are written again.
-        at = _common(run.turns, self.turns)
+        at = common(run.turns, self.turns)
         same_turns = at == len(run.turns) == len(self.turns)
         if same_turns and parts <= self._parts and draws == self.draws:
             return
@@ -246,14 +246,14 @@ class SessionFile:
             self.stamp = None
 
 
-def _common(turns: Sequence[Turn], others: Sequence[Turn]) -> int:
-    """How many turns both have at their beginning."""
-    common = 0
-    for turn, other in zip(turns, others, strict=False):
-        if turn is not other and turn != other:  # most are the same objects
+def common(first: Sequence[object], second: Sequence[object]) -> int:
+    """How many members both have at their beginning."""
+    count = 0
+    for member, other in zip(first, second, strict=False):
+        if member is not other and member != other:  # most are the same objects
             break
-        common += 1
-    return common
+        count += 1
+    return count
 
 
 @lru_cache(maxsize=4096)
