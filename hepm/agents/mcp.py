@@ -31,7 +31,7 @@ from hepm.graph.lessons.transaction import LessonChange
 from hepm.ingest.call_errors import errors_of
 from hepm.ingest.records import MAX_LABEL, without_surrogates
 from hepm.ingest.transitions import own_tool
-from hepm.memory.levels import CHANCES, at_level
+from hepm.memory.guard import at_level
 from hepm.memory.session import HELD_OUT
 from hepm.text import what_is_wrong
 from hepm.types import RECORDED_BY, START, SUMMARY_TOOL, FailedWay, Object, Suggestions, ToolName
@@ -220,16 +220,15 @@ class _Tools:
         run = self._run_of(session_id)
         if self._is_control(run):
             return Suggestions(abstained=HELD_OUT)
-        level = "" if run is None else run.session.draw()
         suggestions = self._runs.memory.suggest(
             history=history,
             state=state or None,
             tools=tools,
             k=k or 1,
-            floor=CHANCES.get(level),
             namespace=NAMESPACE.get(),
         )
-        suggestions = at_level(level, suggestions)
+        if run is not None:
+            suggestions = at_level(run.session.draw(), suggestions)
         if not k:
             suggestions = suggestions.without([suggestion.tool for suggestion in suggestions], NOTHING)
         if run is not None:

@@ -35,7 +35,7 @@ from hepm.types import DEFAULT_NAMESPACE, Object, ToolName
 if TYPE_CHECKING:
     from hepm.graph.examination import Finding
     from hepm.memory import Memory
-    from hepm.memory.levels import GuardState
+    from hepm.memory.guard import GuardState
     from hepm.memory.obstacles import Obstacle
 
 _MANY: Final = 20  # more runs than this are forgotten only after a confirmation

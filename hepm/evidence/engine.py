@@ -86,6 +86,9 @@ class Findings:
         leaf_N: Which decisions of the place are in it.
         place: All decisions at this place.
         base: Share of successful runs.
+        came: Of the successful runs with like requests, the share that called the last tool, by that of all successful
+            ones: 1 where the request makes no difference.
+        ended: Of the successful runs with like requests that came here, the share that ended here.
     """
 
     ways: Mapping[ToolName, Way]
@@ -100,6 +103,8 @@ class Findings:
     leaf_N: BoolArray | bool = False
     place: PlaceEvidence | None = None
     base: float = 0.0
+    came: float = 1.0
+    ended: float = 0.0
 
     @property
     def wider(self) -> Mapping[ToolName, Way]:
@@ -271,7 +276,28 @@ class Learned:
         missing = [test.source in (SAID, SAID_LAST) and not test.holds(situation.facts) for test in conditions]
         unlike = bool(missing) and all(missing) and vote.likeness < _UNLIKE
         in_leaf = _counted(place, like.small_N)
-        return Findings(*found, conditions, by_user, unlike, in_leaf, like.small_N, place, self.base)
+        came, ended = self._of_like_requests(situation, place, request)
+        return Findings(*found, conditions, by_user, unlike, in_leaf, like.small_N, place, self.base, came, ended)
+
+    def _of_like_requests(self, situation: Situation, place: PlaceEvidence, request: _Request) -> tuple[float, float]:
+        """`Findings.came` and `Findings.ended`; 1 and 0 where nothing is known of the request."""
+        last = situation.place.tool
+        if not situation.words or not self.support[last]:
+            return 1.0, 0.0
+        part = float(self._remaining([last], {}, request)[0])
+        came = part * int(self.requests.won_R.sum()) / self.support[last]
+        ended = float(request.weight_R[self._last_R == self.numbers[last]].sum())
+        if situation.place.failed or not ended:
+            return came, 0.0
+        # Of many decisions at a place some are left out.
+        went_on = float(request.weight_R[place.run_N].sum()) * place.seen / len(place.run_N)
+        return came, ended / (ended + went_on)
+
+    @cached_property
+    def _last_R(self) -> NDArray[np.intp]:
+        """The number of the last tool of each run; -1 of one without calls."""
+        last = [self.numbers[calls[-1]] if calls else -1 for calls in self.requests.calls_R]
+        return np.array(last, dtype=np.intp)
 
     def runs_of(self, found: Findings, tool: ToolName, *, worked: bool) -> tuple[str, ...]:
         """Ids of the runs in which a tool worked, or did not, as it was counted: the latest first, at most 20."""

@@ -190,9 +190,7 @@ class Requests:
         """
         likeness = max(voters.values(), default=0.0)
         votes: list[tuple[float, int, ToolName]] = []
-        elsewhere = bool(voters and numbers) and all(
-            self.numbers_R[run] and numbers.isdisjoint(self.numbers_R[run]) for run in voters
-        )
+        elsewhere = bool(numbers) and all(numbers.isdisjoint(self.numbers_R[run]) for run in voters)
         for run, cosine in voters.items():
             if not self.calls_R[run]:
                 continue

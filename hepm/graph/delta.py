@@ -123,7 +123,7 @@ class RunRecord(NamedTuple):
         outcome_by: The rule or judge behind its label, which never replaces a given one; "" if it was given.
         given: The label that its record has; `success` is also what its reward means in a store (`graded`).
         token: Name of the token that recorded it at a server; "" if none did.
-        level: What the guard drew for its session (see `hepm.memory.levels`); "" if it drew nothing.
+        level: What the guard drew for its session (see `hepm.memory.guard`); "" if it drew nothing.
         arm, trial: The arm of its session in an experiment, and what is kept to compare arms (see `hepm.graph.trials`).
         refused: The calls that were refused, each with a tool of the turn with calls before it, as JSON; "" for none.
     """

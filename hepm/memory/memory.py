@@ -386,11 +386,11 @@ class Memory(OpenedMemory):
             turn, horizon: The agent's current turn, from 1, and its maximum number of turns. `messages` give the turn.
             run: Id that the run will be stored under. The lessons shown are then credited with its outcome.
             budget: Maximum number of tokens, approximately.
-            level: Of the guard (`hepm.memory.levels.LEVELS`), which sessions draw; "" where `speak` decides.
+            level: Of the guard (`hepm.memory.guard.LEVELS`), which sessions draw; "" where it does not decide.
             token: Name of the token that asks at a server: what another one's runs alone taught is not for it.
         """
         from hepm.experience.prompt import PromptOptions, Recollector, TurnState, render
-        from hepm.memory.levels import at_level
+        from hepm.memory.guard import at_level
 
         options = options or PromptOptions()
         if isinstance(messages, TurnState):
@@ -402,7 +402,7 @@ class Memory(OpenedMemory):
         if messages is not None or now.state.text:
             state_known = for_user(now.state, user)
         available = _names_of(tools)
-        suggestions = self._hints(now, state_known, available, level=level, options=options, namespace=namespace)
+        suggestions = self._hints(now, state_known, available, options=options, namespace=namespace)
         recollector = Recollector(
             self.lessons.told_to(token),
             now,
@@ -425,13 +425,10 @@ class Memory(OpenedMemory):
         state: StateSummary | None,
         available: Sequence[ToolName] | None,
         *,
-        level: str,
         options: PromptOptions,
         namespace: str,
     ) -> Suggestions:
         """The tools to try next, of a prompt."""
-        from hepm.memory.levels import CHANCES
-
         if not options.needs_suggestion:
             return Suggestions()
         found = self._suggest(
@@ -441,7 +438,7 @@ class Memory(OpenedMemory):
             available,
             k=max(options.suggestions, 1),
             policy=options.policy,
-            floors=floors_of(self.speak or "sure", CHANCES.get(level)),
+            floors=floors_of(self.speak or "sure"),
             namespace=namespace,
         )
         if now.repeated is None or options.policy != "hybrid":  # the papers' policies say what the papers say

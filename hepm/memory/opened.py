@@ -146,9 +146,9 @@ class OpenedMemory:
                 store, and another one counts its runs again. Default: the store's own (.7 for a new one).
             speak: What suggestions and prompts name: "sure" what is right in nine of ten such cases, "weighed" also
                 what is likely, with its chance, "all" the likeliest tools whatever their chance. Default: "sure", and
-                in sessions what the guard draws.
-            guard: Whether sessions draw from which chance on their hints name tools, and outcomes decide which level
-                is in force (docs/use/session.md). With `speak`, there is no guard.
+                in some sessions no tool (see `guard`).
+            guard: Whether a few sessions get hints without a tool, by chance, and nearly all once those succeed more
+                often (docs/use/session.md). With `speak`, there is no guard.
             holdout: Share of sessions, drawn by chance, that are recorded and get nothing from memory, so that
                 `memory.sessions.uplift` can say what memory does (docs/use/uplift.md). At 1 all is computed and nothing
                 shown.

@@ -17,8 +17,8 @@ from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.records import graded
 from hepm.llm.usage import estimate_tokens
+from hepm.memory.guard import SILENT
 from hepm.memory.journal import SessionFile
-from hepm.memory.levels import BOLDEST, SILENT
 from hepm.memory.record import SessionConversation, calls_in
 from hepm.types import (
     DEFAULT_NAMESPACE,
@@ -147,7 +147,7 @@ class Session:
 
     @property
     def level(self) -> str:
-        """What the guard drew for it (see `hepm.memory.levels`); "" before the first hint, and without a guard."""
+        """What the guard drew for it (see `hepm.memory.guard`); "" before the first hint, and without a guard."""
         return self._run.tags.get(LEVEL, "")
 
     @property
@@ -329,17 +329,12 @@ class Session:
     def draw(self) -> str:
         """The level of this session's hints, which is drawn once; "" where the guard does not decide.
 
-        Silence, if it cannot be drawn now. A shadow session has the level that says most, and draws none.
+        Silence, if it cannot be drawn now. A shadow session draws none.
         """
-        guarded = self._memory.sessions.guarded
-        if self.is_shadow:
-            if guarded:
-                return BOLDEST
-            return ""
         options = self._options.prompt
         chosen = options is not None and (options.policy != "hybrid" or not options.suggestions)
         with self._record.lock:
-            if self.level or chosen or not guarded:
+            if self.level or chosen or self.is_shadow or not self._memory.sessions.guarded:
                 return self.level
             level = self._ask(lambda: self._memory.sessions.draw_level(self.id, namespace=self._namespace))
             if level is None:

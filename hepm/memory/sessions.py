@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hepm.errors import StoreUnavailableError
 from hepm.graph.trials import CONTROL, MEMORY
-from hepm.memory.levels import CHANCES, LATEST, LEVELS, GuardState, LevelOutcomes, Outcomes, drawn
+from hepm.memory.guard import LATEST, LEVELS, GuardState, LevelOutcomes, Outcomes, drawn
 from hepm.types import DEFAULT_NAMESPACE, Trajectory
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ class Sessions:
         sessions = store.trial_sessions(namespace=namespace)
         # Requests of earlier runs, which need not be read where there is no session.
         before = store.requests_before(namespace=namespace, most=KNOWN_RUNS) if sessions else []
-        report = uplift_of(sessions, before, namespace=namespace, chances=CHANCES)
+        report = uplift_of(sessions, before, namespace=namespace)
         ended = time.monotonic()
         self._reports[namespace] = _Reported(revision, ended + _PAUSE_FACTOR * (ended - began), report)
         return report

@@ -48,7 +48,7 @@ BACKED: Final = 2.0
 """Effective decisions that worked, behind a tool that is named where the request is new,"""
 FITTING: Final = 0.6
 """and its share of what worked in such situations, as where a request is known for sure."""
-BRANCHES: Final = 30
+BRANCHES: Final = 15
 """Decisions at a place, from which on a way that a fifth of them ask for would have shown: in fewer, what all did is
 no evidence for the next one, unless a known fact separates the decisions there."""
 HALF: Final = 0.4
@@ -60,7 +60,11 @@ ALIKE: Final = 0.9
 OF_SURE: Final = 0.5
 """The floor of such a tool's chance."""
 DONE: Final = 0.5
-"""Share of the nearest runs' vote that ended here, from which on nothing is named."""
+"""Share of the nearest runs' vote that ended here, from which on nothing is named,"""
+ENDED: Final = 0.75
+"""and of all successful runs with like requests: where fewer ended, a fact may say that this run goes on."""
+STRAYED: Final = 1 / 3
+"""`Findings.came` below which nothing is named: this call does not belong to such requests."""
 MOSTLY: Final = 0.8
 """What a way achieves in such situations, below which its chance is lowered."""
 FEWEST_KNOWN: Final = 3.0
@@ -96,7 +100,7 @@ class Spoken:
         named: Tools with their chances, the first one first.
         warned: Tools to avoid, most failures first.
         fork: Whether the first is named since others fail here.
-        silence: If no tool is named: "user", "done", "failed", "again", "few" or "unsure".
+        silence: If no tool is named: "user", "strayed", "done", "failed", "again", "few" or "unsure".
     """
 
     named: Mapping[ToolName, float]
@@ -131,8 +135,9 @@ def spoken(
     warned = [warning for warning in _warned(ways, best, found) if allows(warning.tool)][:MOST_WARNINGS]
     if not floors.chance:
         return Spoken(_shares(found.rank), warned)
-    if found.by_user:
-        return Spoken({}, [], silence="user")
+    silence = _foreseen(found)
+    if silence:
+        return Spoken({}, [], silence=silence)
     avoided = {warning.tool for warning in warned}
     fork = next((warning.instead for warning in warned if warning.instead is not None), None)
     if fork is not None and _may_be_named(fork.tool, situation, allows):
@@ -145,7 +150,6 @@ def spoken(
     if found.vote.share.get(END, 0.0) >= DONE and found.vote.likeness >= ALIKE:
         return Spoken({}, warned, silence="done")
     named: dict[ToolName, float] = {}
-    silence = ""
     for tool, score in found.rank.items():
         if tool in avoided:
             silence = silence or "failed"
@@ -161,6 +165,15 @@ def spoken(
             continue
         named[tool] = likely
     return Spoken(named, warned, silence="" if named else silence or "unsure")
+
+
+def _foreseen(found: Findings) -> str:
+    """Why nothing can be said here, whatever was counted; "" else."""
+    if found.by_user:
+        return "user"
+    if found.came < STRAYED:
+        return "strayed"
+    return "done" if found.ended >= ENDED else ""
 
 
 def _achieved(way: Way | None) -> float:
@@ -375,10 +388,12 @@ def _why_silent(answer: _Answer) -> str:
     failed = f"what is known {place_of(query)} mostly failed in runs like this one"
     if not first:
         return failed
+    after = ", ".join(query.names.shown(tool) for tool in query.after)
     silences = {
         "user": f"what works {place_of(query)} depends on who the user is",
         "done": "runs like this one were done here",
         "failed": failed,
+        "strayed": f"successful runs with such a request hardly ever called {after}",
         "again": f"the likeliest next call is {shown} again",
         "few": f"too few runs like this one are known to be sure of {shown}",
     }

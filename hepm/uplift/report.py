@@ -32,22 +32,6 @@ NO_TRIAL: Final = "No session was held out yet, so it is unknown what memory doe
 
 
 @dataclass(frozen=True, slots=True)
-class ShadowLevel:
-    """What hints would have named from a chance on.
-
-    Attributes:
-        hints: Turns at which they would have named a tool.
-        in_successes, in_failures: Share of those in successful and in failed sessions at which the agent, who saw
-            none, called one of these tools; None without any.
-    """
-
-    chance: float
-    hints: int
-    in_successes: float | None
-    in_failures: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class Shadow:
     """What memory would have said to sessions that were shown nothing.
 
@@ -56,6 +40,9 @@ class Shadow:
         spoken: In how many it would have said anything.
         tokens: That it would have added to a session, in the mean.
         lessons: How many lessons it would have shown.
+        hints: Turns at which it would have named a tool.
+        in_successes, in_failures: Share of those in successful and in failed sessions at which the agent, who saw
+            none, called one of these tools; None without any.
     """
 
     sessions: int
@@ -63,7 +50,9 @@ class Shadow:
     spoken: int
     tokens: float
     lessons: int
-    levels: tuple[ShadowLevel, ...]
+    hints: int
+    in_successes: float | None
+    in_failures: float | None
 
     @property
     def sentence(self) -> str:
@@ -72,25 +61,13 @@ class Shadow:
             f"Memory was silent in {count_of(self.sessions, 'session')}. It would have spoken in {self.spoken:,}, at "
             f"{self.tokens:,.0f} tokens a session"
         )
-        level = self._level_to_report()
-        if level is None:
+        if not self.hints or self.in_successes is None or self.in_failures is None:
             return f"{spoken}; what its hints are worth is known when sessions have outcomes."
         return (
-            f"{spoken}. From a chance of {level.chance:g} on, its hints named what the agent did next at "
-            f"{100 * (level.in_successes or 0):.0f} % of the turns of successful sessions, and at "
-            f"{100 * (level.in_failures or 0):.0f} % of those of failed ones ({count_of(level.hints, 'turn')})."
+            f"{spoken}. Its hints named what the agent did next at {100 * self.in_successes:.0f} % of the turns of "
+            f"successful sessions, and at {100 * self.in_failures:.0f} % of those of failed ones "
+            f"({count_of(self.hints, 'turn')})."
         )
-
-    def _level_to_report(self) -> ShadowLevel | None:
-        """The first level with enough hints, else the last with any; None where no outcome is known."""
-        last: ShadowLevel | None = None
-        for level in self.levels:
-            if not level.hints or level.in_successes is None or level.in_failures is None:
-                continue
-            if level.hints >= FEWEST:
-                return level
-            last = level
-        return last
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +118,11 @@ def uplift_of(
     before: Sequence[tuple[int, str, str, str]] = (),
     *,
     namespace: str,
-    chances: Mapping[str, float],
 ) -> UpliftReport:
     """The report on sessions in order of arrival.
 
     Args:
         before: Runs of before the experiment, by which requests are recognised (`Store.requests_before`).
-        chances: The guard's levels.
     """
     shadows: list[TrialSession] = []
     ended: list[TrialSession] = []
@@ -186,7 +161,7 @@ def uplift_of(
         success=path.last,
         measures=tuple(measures),
         points=_points(ended, path),
-        shadow=_shadow(shadows, chances) if shadows else None,
+        shadow=_shadow(shadows) if shadows else None,
     )
 
 
@@ -213,26 +188,23 @@ def _points(ended: Sequence[TrialSession], path: ConfidencePath) -> tuple[PlotPo
     return tuple(points)
 
 
-def _shadow(sessions: Sequence[TrialSession], chances: Mapping[str, float]) -> Shadow:
+def _shadow(sessions: Sequence[TrialSession]) -> Shadow:
     """What memory would have said in sessions that heard nothing of it."""
+    # Of each turn with a hint whether the agent did what it would have named, by the outcome of its session.
+    followed: defaultdict[bool | None, list[bool]] = defaultdict(list)
+    for session in sessions:
+        followed[session.success] += [called for _, called in session.hints]
+    in_successes, in_failures = (fmean(followed[success]) if followed[success] else None for success in (True, False))
     return Shadow(
         sessions=len(sessions),
         labelled=sum(session.success is not None for session in sessions),
         spoken=sum(session.tokens > 0 for session in sessions),
         tokens=fmean(session.tokens for session in sessions),
         lessons=len({lesson for session in sessions for lesson in session.shown}),
-        levels=tuple(_shadow_level(sessions, chance) for chance in chances.values()),
+        hints=sum(map(len, followed.values())),  # also of sessions without an outcome
+        in_successes=in_successes,
+        in_failures=in_failures,
     )
-
-
-def _shadow_level(sessions: Sequence[TrialSession], chance: float) -> ShadowLevel:
-    # Of each turn with a hint whether the agent did what it would have named, by the outcome of its session.
-    followed: defaultdict[bool | None, list[bool]] = defaultdict(list)
-    for session in sessions:
-        followed[session.success] += [called for hint_chance, called in session.hints if hint_chance >= chance]
-    hints = sum(map(len, followed.values()))  # also of sessions without an outcome
-    in_successes, in_failures = (fmean(followed[success]) if followed[success] else None for success in (True, False))
-    return ShadowLevel(chance, hints, in_successes, in_failures)
 
 
 def harm_sentence(effect: Effect) -> str:

@@ -30,11 +30,11 @@ class ServeOptions:
     )
     speak: Speak | None = setting(
         None,
-        "What hints name, as in `hepm suggest`, in place of the guard's level.",
+        "What hints name, as in `hepm suggest`; it turns the guard off.",
         kind=str,
         one_of=("sure", "weighed", "all"),
     )
-    guard: bool = setting(True, "Let outcomes decide from which chance on hints name tools.")
+    guard: bool = setting(True, "Silence hints that harm, as the outcomes of sessions show.")
     holdout: float = setting(0.0, "Share of sessions, drawn by chance, that get nothing from memory.", least=0, most=1)
     deny: bool = setting(
         False, "Deny calls that failed in nearly all like runs, where another tool worked; once a place."

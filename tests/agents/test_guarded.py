@@ -16,7 +16,7 @@ from mcp import Client
 from hepm import Memory, Trajectory, from_messages
 from hepm.agents.adapter import AgentRun
 from hepm.agents.runs import LiveRuns
-from hepm.memory.levels import SILENT
+from hepm.memory.guard import HINTED, SILENT
 from hepm.types import HINT, LEVEL
 from tests.agents.serving import serving
 from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401
@@ -104,7 +104,7 @@ def test_a_client_stays_at_its_level_through_two_servers_and_a_restart_and_canno
     guarded: Memory, loopback: Loopback, tmp_path: Path
 ) -> None:
     wishes = {"X-Hepm-Level": "0.6", "X-Hepm-Tags": '{"hepm:level": "0.6"}'}
-    for expected in (SILENT, "0.95"):
+    for expected in (SILENT, HINTED):
         guarded.refresh()
         name = id_at(guarded, expected)
         with Memory.open(tmp_path / "guarded.hepm") as other:
@@ -121,4 +121,4 @@ def test_a_client_stays_at_its_level_through_two_servers_and_a_restart_and_canno
         assert stored is not None
         assert stored.tags[LEVEL] == expected
     guarded.refresh()
-    assert guarded.sessions.outcomes()["0.95"].sessions == 1
+    assert guarded.sessions.outcomes()[HINTED].sessions == 1

@@ -444,7 +444,7 @@ def test_a_lesson_whose_uses_mostly_failed_leaves_prompts_by_itself(memory: Memo
     assert "call get_shipment" in shown.text
     for number in range(9):
         memory.prompt(asked("cancel", "shipped"), options=LESSONS_ALONE, run=f"live {number}")
-        memory.ingest([trajectory(f"live {number}", "look", "leave", success=False)])
+        memory.ingest([trajectory(f"live {number}", "get_order", "get_shipment", success=False)])
     assert "call get_shipment" not in memory.prompt(asked("cancel", "shipped"), options=LESSONS_ALONE).text
     assert "call cancel_order" in memory.prompt(asked("cancel", "pending"), options=LESSONS_ALONE).text
 

@@ -20,7 +20,7 @@ from hepm.experience.prompt import PromptOptions
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.tool_life import ToolNames
-from hepm.memory.levels import CHANCES, at_level
+from hepm.memory.guard import LEVELS, at_level
 from hepm.types import Suggestion, Suggestions
 from tests.runs import trajectory
 
@@ -237,8 +237,8 @@ def test_the_suggestion_of_a_prompt_is_that_of_memory_whatever_lessons_say(of_th
                 assert said(prompt.suggestions) == said(alone)
                 assert alone.prompt() in prompt.text
             told |= {*memory.prompt(messages, tools=tools, options=PromptOptions(suggestions=0)).lessons}
-            for level, floor in CHANCES.items():
-                alone = at_level(level, memory.suggest(messages=messages, tools=tools, floor=floor))
+            for level in LEVELS:
+                alone = at_level(level, memory.suggest(messages=messages, tools=tools))
                 assert said(memory.prompt(messages, tools=tools, level=level).suggestions) == said(alone)
     assert told & {one.id for one in WRITTEN}, "what a model wrote is shown where nothing contradicts it"
 

@@ -16,7 +16,7 @@ from hepm.experience.prompt import Prompt
 from hepm.graph.trials import CONTROL, MEMORY, Trial
 from hepm.memory.sessions import HARMED_HOLDOUT
 from hepm.types import HINT, TRIAL, Outcome, Trajectory
-from tests.memory.test_levels import file  # noqa: F401
+from tests.memory.test_guard import file  # noqa: F401
 from tests.memory.test_session import asked
 from tests.runs import trajectory
 
@@ -160,8 +160,7 @@ def test_a_shadow_session_is_told_nothing_and_what_it_would_have_been_told_is_co
     assert found.sessions == 0
     assert found.shadow is not None
     assert (found.shadow.sessions, found.shadow.spoken) == (2, 2)
-    boldest = found.shadow.levels[-1]
-    assert (boldest.hints, boldest.in_successes, boldest.in_failures) == (2, 1.0, 0.0)
+    assert (found.shadow.hints, found.shadow.in_successes, found.shadow.in_failures) == (2, 1.0, 0.0)
     assert found.sentence.startswith("Memory was silent in 2 sessions. It would have spoken in 2, at ")
     assert "100 % of the turns of successful sessions" in found.sentence
 

@@ -80,7 +80,9 @@ def test_a_way_that_mostly_failed_is_not_named_though_no_like_run_did_better(tmp
 
 @pytest.mark.parametrize("more", [-1, 0])
 def test_what_all_did_is_named_to_a_new_request_once_another_way_would_have_shown(tmp_path: Path, more: int) -> None:
-    found = ask(tmp_path, calls("refund", "broken", won=BRANCHES + more), "a lamp that hums", speak="sure")
+    elsewhere = [trajectory(f"read {n}", "look", "read", "write", "leave", goal=f"letter {n}") for n in range(20)]
+    runs = calls("refund", "broken", won=BRANCHES + more) + elsewhere
+    found = ask(tmp_path, runs, "a lamp that hums", speak="sure")
     assert [one.tool for one in found] == ([] if more else ["refund"])
 
 
