@@ -33,10 +33,14 @@ class Distiller(Protocol):
     """Makes lessons of one kind from the runs of tasks. Its name is "extractive", or that of a model."""
 
     @property
-    def name(self) -> str: ...  # noqa: D102
+    def name(self) -> str:
+        """What its lessons name as their author."""
+        ...
 
     @property
-    def kind(self) -> Kind: ...  # noqa: D102
+    def kind(self) -> Kind:
+        """Of its lessons."""
+        ...
 
     def distill(self, tasks: Iterable[TaskRuns]) -> Iterator[Distilled]:
         """What the wanted runs of the tasks taught, as it comes."""

@@ -336,12 +336,14 @@ class StoreLedger:
         self._namespace = namespace
         self._about = about
 
-    def get(self, key: str) -> PaidAnswer | None:  # noqa: D102
+    def get(self, key: str) -> PaidAnswer | None:
+        """The stored answer to a question; None if it was never paid for, or is forgotten."""
         for answer in self._lessons.answers([key], namespace=self._namespace):
             return PaidAnswer(answer.run or answer.user, answer.step, answer.text, Usage(**json.loads(answer.usage)))
         return None
 
-    def put(self, key: str, answer: PaidAnswer) -> None:  # noqa: D102
+    def put(self, key: str, answer: PaidAnswer) -> None:
+        """Store an answer; not one about a forgotten run or user."""
         kept = Answer(key, answer.step, "", answer.text, json.dumps(asdict(answer.usage)))
         # An answer about a lesson hangs on no run and no user, and is forgotten with neither.
         if self._about != "lesson":

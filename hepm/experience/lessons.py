@@ -62,7 +62,8 @@ class Taught:
     worked: int
 
     @property
-    def id(self) -> str:  # noqa: D102
+    def id(self) -> str:
+        """A hash of its words: "e-…" of an experience, "p-…" of a principle."""
         raise NotImplementedError
 
     @property
@@ -171,11 +172,13 @@ class Experience(Taught):
         return _id("e", self.situation, self.action, self.outcome, self.lesson, self.zone, self.stages[0])
 
     @property
-    def sentence(self) -> str:  # noqa: D102
+    def sentence(self) -> str:
+        """The lesson alone, without its situation."""
         return self.lesson
 
     @property
-    def warns(self) -> bool:  # noqa: D102
+    def warns(self) -> bool:
+        """Whether it is of a failed run that earned little."""
         return self.zone == "warning"
 
     @property
@@ -214,11 +217,13 @@ class Principle(Taught):
         return _id("p", self.kind, self.text, *self.conditions.environments)
 
     @property
-    def sentence(self) -> str:  # noqa: D102
+    def sentence(self) -> str:
+        """Its text."""
         return self.text
 
     @property
-    def warns(self) -> bool:  # noqa: D102
+    def warns(self) -> bool:
+        """Whether it is cautionary."""
         return self.kind == "cautionary"
 
     def row(self) -> LessonRow:

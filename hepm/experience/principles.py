@@ -71,7 +71,8 @@ class FoundPrinciple:
     uses: Uses
 
     @classmethod
-    def of(cls, stored: StoredLesson, similarity: float | None = None) -> FoundPrinciple:  # noqa: D102
+    def of(cls, stored: StoredLesson, similarity: float | None = None) -> FoundPrinciple:
+        """A stored principle as it is found; `similarity` in [-1, 1], None where no text was searched for."""
         return cls(stored.row.id, Principle.of(stored.row), similarity, stored.uses)
 
     @property
