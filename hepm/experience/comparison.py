@@ -209,8 +209,9 @@ class RunComparison:
         held: list[str] = []
         for first in self.keys[:1]:
             held.append(place_in_words(first.before))
-            earlier = dict.fromkeys(tool for tool in first.known.tools if tool not in first.before)
-            held += [f"{listed([tool])} was called" for tool in earlier]
+            for tool in dict.fromkeys(first.known.tools):
+                if tool not in first.before:
+                    held.append(f"{listed([tool])} was called")
             if first.before and first.known.failed:
                 held.append("the last result was an error")
         environments = (self.run.environment,) if self.run.environment else ()

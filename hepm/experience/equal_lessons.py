@@ -72,9 +72,12 @@ class EqualLessons:
     @property
     def labels(self) -> tuple[str, ...]:
         """The kinds of principles; zones and then stages of experiences."""
-        properties = [lesson.row.properties for lesson in self.lessons]
-        found = [str(of_one[name]) for name in _LABELS for of_one in properties if name in of_one]
-        return tuple(dict.fromkeys(found))
+        found: dict[str, None] = {}
+        for name in _LABELS:
+            for lesson in self.lessons:
+                if name in lesson.row.properties:
+                    found[str(lesson.row.properties[name])] = None
+        return tuple(found)
 
     @property
     def line(self) -> str:

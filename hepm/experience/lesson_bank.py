@@ -178,10 +178,14 @@ class LessonBank:
 
     def _found(self, kind: Kind, ids: Sequence[str], namespace: str, *, retired: bool) -> builtins.list[LessonRow]:
         """Those of some lessons of a kind that may be revived, or retired; each once."""
-        stored = map(self.lessons(namespace).get, dict.fromkeys(ids))
-        rows = [lesson.row for lesson in stored if lesson is not None and lesson.row.kind == kind]
-        # A pending one may be approved and rejected.
-        return [row for row in rows if row.is_retired == retired or row.retired == PENDING]
+        found: builtins.list[LessonRow] = []
+        for stored in map(self.lessons(namespace).get, dict.fromkeys(ids)):
+            if stored is None or stored.row.kind != kind:
+                continue
+            # A pending one may be approved and rejected.
+            if stored.row.is_retired == retired or stored.row.retired == PENDING:
+                found.append(stored.row)
+        return found
 
     def forget_user(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[str]:
         """See `LessonStore.forget_user`."""

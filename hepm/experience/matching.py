@@ -63,7 +63,10 @@ def literally_same(one: Principle, other: Principle) -> bool:
 
 def _statements(principle: Principle) -> set[tuple[str, ...]]:
     """The triples, without case and with single spaces."""
-    return {tuple(" ".join(part.casefold().split()) for part in triple) for triple in principle.triples}
+    statements: set[tuple[str, ...]] = set()
+    for triple in principle.triples:
+        statements.add(tuple([" ".join(part.casefold().split()) for part in triple]))
+    return statements
 
 
 def judge_literally(pairs: Sequence[Pair]) -> Sequence[bool | str]:

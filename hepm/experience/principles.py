@@ -83,12 +83,15 @@ class FoundPrinciple:
     @property
     def examples(self) -> Examples:
         """Up to two best and two worst runs behind it; runs without a reward are none."""
-        rewarded = [(source.reward, source) for source in self.principle.sources if source.reward is not None]
+        rewarded: list[tuple[float, Source]] = []
+        for source in self.principle.sources:
+            if source.reward is not None:
+                rewarded.append((source.reward, source))
         rewarded.sort(key=lambda pair: (-pair[0], pair[1].run))
         best = rewarded[:EXAMPLES]
         # Not the best ones again: where all runs have one reward, none is a worse example.
         worst = sorted(pair for pair in rewarded if pair[0] < best[-1][0])[:EXAMPLES]
-        return Examples(tuple(source for _, source in best), tuple(source for _, source in worst))
+        return Examples(tuple([source for _, source in best]), tuple([source for _, source in worst]))
 
     @property
     def line(self) -> str:

@@ -346,10 +346,12 @@ def render(found: Recollection, *, budget: int = BUDGET, redact: Callable[[str],
     of_session: list[_PromptLine] = []
     of_turn: list[_PromptLine] = []
     if found.notes is not None:
-        wishes = [line.strip().removeprefix("- ") for line in found.notes.text.splitlines() if line.strip()]
-        for lines, header, texts in ((of_session, _NOTES, wishes), (of_turn, _RECALLED, found.recalled)):
-            for text in texts:
-                lines.append(_PromptLine(header, f"- {quoted(redact(text), ITEM_CHARS)}", (found.notes.id,)))
+        ids = (found.notes.id,)
+        for line in filter(str.strip, found.notes.text.splitlines()):
+            wish = line.strip().removeprefix("- ")
+            of_session.append(_PromptLine(_NOTES, f"- {quoted(redact(wish), ITEM_CHARS)}", ids))
+        for wish in found.recalled:
+            of_turn.append(_PromptLine(_RECALLED, f"- {quoted(redact(wish), ITEM_CHARS)}", ids))
     # Redacted again: rules may have come since the lesson was stored.
     for lesson in found.lessons:
         line = replace(lesson, text=redact(lesson.text)).bullet()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Final, TypeAlias
 
 from hepm.ingest.transitions import AgentState
@@ -84,7 +83,11 @@ def listed(tools: Iterable[ToolName]) -> str:
 
 def sequence(steps: Iterable[Tools]) -> str:
     """Steps in words, without repeats in a row: "a, then b and c, then a"; of many both ends."""
-    texts = [text for text, _ in groupby(listed(sorted(tools)) for tools in steps)]
+    texts: list[str] = []
+    for tools in steps:
+        text = listed(sorted(tools))
+        if texts[-1:] != [text]:
+            texts.append(text)
     if len(texts) > 2 * _LISTED:
         texts = [*texts[:_LISTED], CUT, *texts[-_LISTED:]]
     return ", then ".join(texts)
