@@ -42,7 +42,7 @@ class ShownRun:
     @classmethod
     def of(cls, about: RunAbout) -> Self:
         """The same of a stored run."""
-        return cls(about.id, cut(on_one_line(about.request), REQUEST_CHARS))
+        return cls(about.id, on_one_line(cut(about.request, REQUEST_CHARS)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -34,7 +34,7 @@ from hepm.report.examples import (
 )
 from hepm.report.latest import readable_runs
 from hepm.text import NAME_CHARS, day_of
-from hepm.types import USER, ToolName
+from hepm.types import USER, ToolName, Trajectory
 
 MOST_FORKS: Final = 50
 SURELY_LOST: Final = 1
@@ -163,13 +163,18 @@ def forks_of(
             named.update(rule.runs[tool].worked[:LOOKED_AT])
     about = store.about_runs(sorted(named), namespace=namespace)
     by_id = {run.id: run for run in runs}
+
+    def read(ids: Sequence[str]) -> dict[str, Trajectory]:
+        return {run.id: redactor(run) for run in readable_runs(store, ids, namespace=namespace)}
+
+    redactor = Redactor()
     forks: list[Fork] = []
     for rule in kept:
         if rule.family and not _is_of_one_task(rule, about):
             continue
         fork = _fork(rule, about, by_id)
         if runs:
-            fork = _with_steps(fork, rule.place, store, namespace)
+            fork = _with_steps(fork, rule.place, read)
         forks.append(fork)
     return tuple(forks)
 
@@ -256,14 +261,17 @@ def _ways_without_a_better(rule: ToolRule) -> list[ToolName]:
     return [tool for _, tool in sorted(ways)[:_OTHERS]]
 
 
-def _with_steps(fork: Fork, place: CallPlace, store: Store, namespace: str) -> Fork:
-    """A fork with the steps of the first run of either side, and with what its lost calls answered."""
+def _with_steps(fork: Fork, place: CallPlace, read: Callable[[Sequence[str]], Mapping[str, Trajectory]]) -> Fork:
+    """A fork with the steps of the first run of either side, and with what its lost calls answered.
+
+    Args:
+        read: The stored runs with some ids, by these, without secrets.
+    """
     mistake = fork.mistakes[0]
     sides: list[tuple[Side, ToolTally]] = [("failed", mistake), *[("worked", way) for way in fork.ways[:1]]]
     lost = list(fork.lost_runs)[:_ANSWERS_READ]
     ids = [*lost, *[shown.id for _, tally in sides for shown in tally.shown[:1]]]
-    redactor = Redactor()
-    runs = {run.id: redactor(run) for run in readable_runs(store, ids, namespace=namespace)}
+    runs = read(ids)
     steps: list[ForkStep] = []
     for side, tally in sides:
         for shown in tally.shown[:1]:

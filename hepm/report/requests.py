@@ -99,15 +99,16 @@ def hard_requests(runs: Sequence[LabelledRun], store: Store, *, namespace: str) 
     families = by_family(runs)
     by_words = list(_failing_words(families))
     named = {run.id for kind in by_words for run in kind.runs}
-    found = [_hard(kind, runs) for kind in (*by_words, *_failing_tasks(families, runs, named))]
+    totals = _lost(runs), len(runs)
+    found = [_hard(kind, *totals) for kind in (*by_words, *_failing_tasks(families, *totals, named))]
     found = sorted(found, key=lambda kind: (-kind.lost, kind.words))[:MOST_KINDS]
     about = store.about_runs([run.id for kind in found for run in kind.shown], namespace=namespace)
     return tuple([replace(kind, shown=_with_requests(kind.shown, about)) for kind in found])
 
 
-def _hard(kind: _Kind, runs: Sequence[LabelledRun]) -> HardRequests:
+def _hard(kind: _Kind, all_lost: int, all_runs: int) -> HardRequests:
     lost = [run.id for run in kind.runs if not run.won]
-    others = (_lost(runs) - len(lost)) / max(len(runs) - len(kind.runs), 1)
+    others = (all_lost - len(lost)) / max(all_runs - len(kind.runs), 1)
     shown = tuple([ShownRun(id, "") for id in lost[-SHOWN_RUNS:]])
     tried = _tried(kind.runs)
     return HardRequests(kind.words, kind.task, kind.environment, len(lost), len(kind.runs), others, tried, shown)
@@ -122,7 +123,7 @@ def _with_requests(runs: Iterable[ShownRun], about: Mapping[str, RunAbout]) -> t
     return tuple([ShownRun.of(about[run.id]) for run in runs if run.id in about])
 
 
-def _failing_tasks(families: _Families, runs: Sequence[LabelledRun], named: set[str]) -> Iterator[_Kind]:
+def _failing_tasks(families: _Families, all_lost: int, all_runs: int, named: set[str]) -> Iterator[_Kind]:
     """Tasks that no run solved, or that fail more often than chance explains, unless all their runs are named."""
     families_of = Counter[str]()
     for members in families.values():
@@ -130,7 +131,7 @@ def _failing_tasks(families: _Families, runs: Sequence[LabelledRun], named: set[
     several = [members for members in families.values() if len(members) >= FEWEST]
     for members in several:
         failed = _lost(members)
-        by_chance = _at_least(failed, len(members), _lost(runs), len(runs))
+        by_chance = _at_least(failed, len(members), all_lost, all_runs)
         never = failed == len(members) and by_chance <= NEVER_BY_CHANCE
         often = by_chance * len(several) <= UNLIKELY
         if (often or never) and not named.issuperset(run.id for run in members):
