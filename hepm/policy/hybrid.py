@@ -48,7 +48,7 @@ BACKED: Final = 2.0
 """Effective decisions that worked, behind a tool that is named where the request is new,"""
 FITTING: Final = 0.6
 """and its share of what worked in such situations, as where a request is known for sure."""
-BRANCHES: Final = 15
+BRANCHES: Final = 30
 """Decisions at a place, from which on a way that a fifth of them ask for would have shown: in fewer, what all did is
 no evidence for the next one, unless a known fact separates the decisions there."""
 HALF: Final = 0.4
