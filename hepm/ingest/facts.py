@@ -31,6 +31,7 @@ _MOST_ITEMS: Final = 10  # of a list that are read; its length is a fact of its 
 _DEEPEST: Final = 4
 _KEY_CHARS: Final = 40
 _SHORT: Final = 25  # characters of a text that is a value; a longer one is words
+_FEWEST_SPACES: Final = 2  # of a short text whose words are facts, too: "under recall since march"
 _TEXT_CHARS: Final = 600
 _MOST_NUMBERS: Final = 15  # of one text
 KEPT_CHARS: Final = 600
@@ -118,7 +119,7 @@ def _pruned(value: JSON, depth: int) -> JSON:
 def facts_of_result(result: str) -> Mapping[str, float]:
     """The facts of a result by name, such as {"status=shipped": 1, "total": 89.5, "items[]": 3}.
 
-    A name with "=" is a value, one with "~" a word of a longer text; both have the number 1. Other names are numbers:
+    A name with "=" is a value, one with "~" a word of a text of three words or more; both have the number 1. Other names are numbers:
     of the result, of what a text counts ("12 passed"), the length of a list, or with "@" a date in days since 1970.
     Other values with two digits in a row are left out.
     """
@@ -312,6 +313,8 @@ def _facts_in_text(text: str, path: str) -> Iterator[tuple[str, float]]:
         yield f"{path}={code[1].lower()}…", 1
     elif not _ID.search(text):
         yield f"{path}={text.lower()}", 1
+        if text.count(" ") >= _FEWEST_SPACES:
+            yield from ((f"{path}~{word}", 1) for word in _words(text))
 
 
 def _date(text: str, path: str) -> Iterator[tuple[str, float]]:
