@@ -23,8 +23,8 @@ MARGIN: Final = 0.05
 """By so much of success silence must look better."""
 LEAST: Final = 0.05
 """Share of sessions that draws each level, whatever is known."""
-LATEST: Final = 1_000
-"""Sessions of a level that count, the latest ones: the world changes, and a draw must stay cheap."""
+LATEST: Final = 300
+"""Sessions of a level that count, the latest ones: what memory knows grows, and the world changes."""
 
 
 class LevelOutcomes(NamedTuple):
