@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cache, cached_property
-from itertools import chain, groupby
+from itertools import chain
 from typing import Final, NamedTuple
 
 from hepm.experience.experiences import RETRIEVED, Experiences
@@ -327,13 +327,44 @@ class Recollector:
         return [one.experience for one in found]
 
 
-class _PromptLine(NamedTuple):
-    """A line that may go into the prompt, under a header; with the ids of the lessons that it tells, and their runs."""
+class _Block:
+    """Lines under headers, as far as there is room for them."""
 
-    header: str
-    text: str
-    lessons: tuple[str, ...]
-    runs: tuple[str, ...] = ()
+    def __init__(self, room: int) -> None:
+        self._room = room
+        # 3: the line ends of the frame.
+        self._left = room - estimate_tokens("\n".join((BLOCK_START, FRAME, BLOCK_END))) - 3
+        self._lines: dict[str, list[str]] = {}
+
+    @property
+    def taken(self) -> int:
+        """Tokens of its text, at most."""
+        return self._room - self._left if self._lines else 0
+
+    def add(self, header: str, line: str) -> bool:
+        """Whether a line fits. One that is too long does not end it: a shorter one may fit."""
+        cost = estimate_tokens(line) + 1
+        # A header costs tokens once, with the first line under it.
+        if header not in self._lines:
+            cost += estimate_tokens(header) + 1
+        if cost > self._left:
+            return False
+        self._left -= cost
+        self._lines.setdefault(header, []).append(line)
+        return True
+
+    def text(self, hint: str) -> str:
+        """The lines in their order, and a hint after them."""
+        if not self._lines:
+            # Its words are hepm's own, and quote nobody.
+            return hint  # one line needs no frame
+        texts = [BLOCK_START, FRAME]
+        for header in filter(self._lines.__contains__, (_NOTES, _LESSONS, _RECALLED)):
+            texts += [header, *self._lines[header]]
+        if hint:
+            texts.append(hint)
+        texts.append(BLOCK_END)
+        return "\n".join(texts)
 
 
 def render(found: Recollection, *, budget: int = BUDGET, redact: Callable[[str], str] | None = None) -> Prompt:
@@ -343,58 +374,46 @@ def render(found: Recollection, *, budget: int = BUDGET, redact: Callable[[str],
     first, then recalled lines of the notes, then lessons.
     """
     redact = redact or str
-    of_session: list[_PromptLine] = []
-    of_turn: list[_PromptLine] = []
+    told: dict[str, None] = {}
+    left_out: dict[str, None] = {}
+    runs: dict[str, None] = {}
+
+    def note(fits: bool, ids: Sequence[str], behind: Sequence[str] = ()) -> None:
+        if fits:
+            told.update(dict.fromkeys(ids))
+            runs.update(dict.fromkeys(behind))
+        else:
+            left_out.update(dict.fromkeys(ids))
+
+    wishes, recalled, ids = list[str](), (), ()
     if found.notes is not None:
-        ids = (found.notes.id,)
-        for line in filter(str.strip, found.notes.text.splitlines()):
-            wish = line.strip().removeprefix("- ")
-            of_session.append(_PromptLine(_NOTES, f"- {quoted(redact(wish), ITEM_CHARS)}", ids))
-        for wish in found.recalled:
-            of_turn.append(_PromptLine(_RECALLED, f"- {quoted(redact(wish), ITEM_CHARS)}", ids))
-    # Redacted again: rules may have come since the lesson was stored.
-    for lesson in found.lessons:
-        line = replace(lesson, text=redact(lesson.text)).bullet()
-        of_turn.append(_PromptLine(_LESSONS, line, lesson.lessons, lesson.runs))
-    stable, taken = _fitting(of_session, budget // 2)
+        wishes, recalled, ids = found.notes.text.splitlines(), found.recalled, (found.notes.id,)
+    stable = _Block(budget // 2)
+    for wish in filter(str.strip, wishes):
+        words = redact(wish.strip().removeprefix("- "))
+        note(stable.add(_NOTES, f"- {quoted(words, ITEM_CHARS)}"), ids)
     hint = found.suggestions.prompt()
-    if estimate_tokens(hint) > budget - taken:
+    if estimate_tokens(hint) > budget - stable.taken:
         hint = ""
-    present, _ = _fitting(of_turn, budget - taken - estimate_tokens(hint), found.lesson_tokens)
-    # Recalled lines get room before lessons, and stand below them.
-    present.sort(key=lambda line: line.header == _RECALLED)
-    lessons = dict.fromkeys(chain.from_iterable(line.lessons for line in (*stable, *present)))
-    candidates = dict.fromkeys(chain.from_iterable(line.lessons for line in (*of_session, *of_turn)))
-    runs = dict.fromkeys(chain.from_iterable(line.runs for line in present))
+    present = _Block(budget - stable.taken - estimate_tokens(hint))
+    for wish in recalled:
+        note(present.add(_RECALLED, f"- {quoted(redact(wish), ITEM_CHARS)}"), ids)
+    room = found.lesson_tokens
+    for lesson in found.lessons:
+        # Redacted again: rules may have come since the lesson was stored.
+        line = replace(lesson, text=redact(lesson.text)).bullet()
+        cost = estimate_tokens(line) + 1
+        fits = cost <= room and present.add(_LESSONS, line)
+        room -= cost * fits
+        note(fits, lesson.lessons, lesson.runs)
     return Prompt(
-        stable=_block(stable, ""),
-        present=_block(present, hint),
-        lessons=tuple(lessons),
+        stable=stable.text(""),
+        present=present.text(hint),
+        lessons=tuple(told),
         runs=tuple(runs)[:_MOST_RUNS],
-        left_out=tuple([id for id in candidates if id not in lessons]),
+        left_out=tuple([id for id in left_out if id not in told]),
         suggestions=found.suggestions,
     )
-
-
-def _fitting(lines: Sequence[_PromptLine], room: int, room_of_lessons: int = 0) -> tuple[list[_PromptLine], int]:
-    """The lines of a block that fit, the first ones first, and the tokens they take."""
-    # 3: the line ends of the frame.
-    left = room - estimate_tokens("\n".join((BLOCK_START, FRAME, BLOCK_END))) - 3
-    # A header costs tokens once, with the first line under it.
-    headers: set[str] = set()
-    kept: list[_PromptLine] = []
-    for line in lines:
-        cost = estimate_tokens(line.text) + 1
-        of_lessons = cost if line.header == _LESSONS else 0
-        if line.header not in headers:
-            cost += estimate_tokens(line.header) + 1
-        # A line that is too long does not end it: a shorter one may fit.
-        if cost <= left and of_lessons <= room_of_lessons:
-            left -= cost
-            room_of_lessons -= of_lessons
-            headers.add(line.header)
-            kept.append(line)
-    return kept, room - left if kept else 0
 
 
 def without_repeats(text: str, shown: dict[str, str]) -> str:
@@ -430,17 +449,3 @@ def without_repeats(text: str, shown: dict[str, str]) -> str:
     if new_hint:
         kept.append(new_hint)
     return "\n".join([BLOCK_START, FRAME, *kept, BLOCK_END])
-
-
-def _block(lines: Sequence[_PromptLine], hint: str) -> str:
-    if not lines:
-        # Its words are hepm's own, and quote nobody.
-        return hint  # one line needs no frame
-    texts = [BLOCK_START, FRAME]
-    for header, of_header in groupby(lines, key=lambda line: line.header):
-        texts.append(header)
-        texts += [line.text for line in of_header]
-    if hint:
-        texts.append(hint)
-    texts.append(BLOCK_END)
-    return "\n".join(texts)
