@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hepm.memory import Memory
     from hepm.report.report import Report
 
-_UNFIT: Final = "no prompt shows, that hang on one word, or that say what fails and neither when nor what else to do"
+_UNFIT: Final = "no prompt shows, that hang on a word or an id, or that say what fails, not when nor what else to do"
 
 runs_argument = argument("runs", "Files, folders, globs or tar archives of runs, instead of a store.", nargs=-1)
 

@@ -48,6 +48,8 @@ _ID: Final = re.compile(r"\s*<!-- ([ep]-[0-9a-f]+)(?: ([0-9a-f]{8}))?(?: (\{.*\}
 _EVIDENCE: Final = re.compile(
     r"\s*\((?:(?:(?:worked|failed) in )?[\d,]+ of [\d,]+ runs|from [\d,]+ runs?\b|by hand\b|pending\b)[^()]*\)\s*$"
 )
+# "reservation_id=xehm4b"
+_OF_ONE: Final = re.compile(r"(?:^|[_.])id=", re.IGNORECASE)
 _NAMESPACE_CHARS: Final = 200
 _ID_CHARS: Final = len("p-01234567")  # of an id
 _SUMMARY: Final = re.compile(r"(?:[\d,]+ lessons? from|None at present)")  # the line below the title
@@ -71,11 +73,11 @@ def _is_told(lessons: EqualLessons) -> bool:
 def _is_of_use(counted: Principle | Experience) -> bool:
     """Whether a counted lesson says what to do, or when not to do something.
 
-    Not so if it hangs on a word that somebody says; if it warns of a call after another one, whatever that gave, and
-    names nothing better; or if what it advises failed in most runs.
+    Not so if it hangs on a word that somebody says, or on the id of one thing; if it warns of a call after another one,
+    whatever that gave, and names nothing better; or if what it advises failed in most runs.
     """
     conditions = counted.conditions
-    if conditions.says or any("~" in fact.test.fact for fact in conditions.facts):
+    if conditions.says or any("~" in fact.test.fact or _OF_ONE.search(fact.test.fact) for fact in conditions.facts):
         return False
     if counted.warns:
         return any(fact.test.source != FAILED.source for fact in conditions.facts)

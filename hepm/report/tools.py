@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
-from hepm.graph.rows import ToolRow
 from hepm.graph.store import Store
 from hepm.types import ToolName
 
@@ -58,19 +57,11 @@ def tool_healths(store: Store, *, namespace: str) -> tuple[ToolHealth, ...]:
     refused = Counter[ToolName]()
     for after in store.refusals(namespace=namespace).values():
         refused.update(after)
-    healths = [_health(row, outcomes.get(row.name, ""), str(drifts.get(row.name) or ""), refused) for row in rows]
+    healths: list[ToolHealth] = []
+    for row in rows:
+        latest = outcomes.get(row.name, "")[:LATEST]  # the newest come first
+        counts = latest.count("1"), len(latest)
+        drift = str(drifts.get(row.name) or "")
+        times = refused[row.name]
+        healths.append(ToolHealth(row.name, row.calls, row.errors, counts, drift, times, row.aliases, row.retired))
     return tuple(sorted(healths, key=lambda health: (not health.drift, -health.errors, -health.refused, health.name)))
-
-
-def _health(row: ToolRow, outcomes: str, drift: str, refused: Counter[ToolName]) -> ToolHealth:
-    latest = outcomes[:LATEST]  # the newest come first
-    return ToolHealth(
-        row.name,
-        row.calls,
-        row.errors,
-        (latest.count("1"), len(latest)),
-        drift,
-        refused[row.name],
-        row.aliases,
-        row.retired,
-    )

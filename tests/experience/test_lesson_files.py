@@ -78,8 +78,8 @@ def test_only_lessons_that_a_prompt_would_show_are_written_unless_all_are_wanted
     assert lessons_for_file(bank, namespace=NS).left_out == 1
 
 
-def test_a_counted_lesson_that_hangs_on_a_word_is_written_only_if_all_are(bank: LessonBank) -> None:
-    words = [FactCondition.read("look: ~balance"), FactCondition.read("not <SAID>: ~expensive")]
+def test_a_counted_lesson_that_hangs_on_a_word_or_an_id_is_written_only_if_all_are(bank: LessonBank) -> None:
+    words = [FactCondition.read(one) for one in ("look: ~balance", "not <SAID>: ~expensive", "look: booking.id=x7q")]
     plain = FactCondition.read("look: status=shipped")
     conditions = [Conditions(after=("look",), facts=(one,)) for one in (*words, plain)]
     conditions.append(Conditions(after=("look",), says=("balance",)))
@@ -88,7 +88,7 @@ def test_a_counted_lesson_that_hangs_on_a_word_is_written_only_if_all_are(bank: 
     by_hand = replace(counted[0], text="Buy when look speaks of a balance.", distilled_by=HAND)
     bank.change(LessonChange(put=[by_hand.row()]), namespace=NS)
     texts = {line[2:].partition(" (")[0] for line in items(written(bank))}
-    assert texts == {SAID, counted[2].text, f'When look says "balance": {by_hand.text}'}
+    assert texts == {SAID, counted[3].text, f'When look says "balance": {by_hand.text}'}
     assert counted[0].text in written(bank, every=True)
 
 
