@@ -161,7 +161,7 @@ def check_demo(said: str) -> None:
     assert remembered is not None
     assert sum(map(int, remembered.groups())) == 300
     assert re.search(r"about \d+ of the \d+ lost runs went wrong at \d+ places", said)
-    assert "tell the agent: After find_case, when the user says" in said
+    assert "After find_case, when the user says" in said
     hint, warning, silence = (said.partition(f"A {kind}\n")[2] for kind in ("right hint", "warning", "silence"))
     suggested, right = re.search(r"Suggested next tools: (\w+)", hint), re.search(r"what works here: ([\w, ]+)", hint)
     assert suggested is not None

@@ -87,14 +87,12 @@ def _show_desk(memory: Memory) -> None:
 
 
 def _show_report(memory: Memory) -> None:
-    """Where the agent goes wrong, and what to tell it."""
+    """Where the agent goes wrong, and what worked there."""
     report = memory.report()
-    _print("\n2. Where it goes wrong (`hepm report`), and what to change:", bold=True)
+    _print("\n2. Where it goes wrong, and what worked there (`hepm report`):", bold=True)
     _print(f"  {report.sentence}")
     for fork in report.forks[:_FORKS]:
         _print(f"\n  {fork.sentence}", colour="red")
-        if fork.line:
-            _print(f"  tell the agent: {fork.line}", colour="green")
 
 
 def _show_answer(suggestions: Suggestions) -> None:
