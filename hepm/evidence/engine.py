@@ -89,6 +89,7 @@ class Findings:
         came: Of the successful runs with like requests, the share that called the last tool, by that of all successful
             ones: 1 where the request makes no difference.
         ended: Of the successful runs with like requests that came here, the share that ended here.
+        strange: Whether the conditions ask for facts of a result that has not one of those that such results had.
     """
 
     ways: Mapping[ToolName, Way]
@@ -105,6 +106,7 @@ class Findings:
     base: float = 0.0
     came: float = 1.0
     ended: float = 0.0
+    strange: bool = False
 
     @property
     def wider(self) -> Mapping[ToolName, Way]:
@@ -275,9 +277,12 @@ class Learned:
         by_user = asks_user and len({_best_in_leaf(place, true_F) for true_F in true_UF}) > 1
         missing = [test.source in (SAID, SAID_LAST) and not test.holds(situation.facts) for test in conditions]
         unlike = bool(missing) and all(missing) and vote.likeness < _UNLIKE
+        strange = any(place.questions.is_unlike_all(test.source, situation.facts) for test in conditions)
         in_leaf = _counted(place, like.small_N)
         came, ended = self._of_like_requests(situation, place, request)
-        return Findings(*found, conditions, by_user, unlike, in_leaf, like.small_N, place, self.base, came, ended)
+        return Findings(
+            *found, conditions, by_user, unlike, in_leaf, like.small_N, place, self.base, came, ended, strange
+        )
 
     def _of_like_requests(self, situation: Situation, place: PlaceEvidence, request: _Request) -> tuple[float, float]:
         """`Findings.came` and `Findings.ended`; 1 and 0 where nothing is known of the request."""

@@ -196,6 +196,13 @@ class Questions:
             for fact in (test.fact, *test.others):
                 self._by_fact.setdefault(test.source, {}).setdefault(fact, []).append((number, test.above))
 
+    def is_unlike_all(self, source: str, facts: Facts) -> bool:
+        """Whether a tool's result is known, and has not one of the facts that the tests ask of its results."""
+        if source.startswith("<"):
+            return False
+        asked, known = self._by_fact.get(source, {}), facts.get(source, _NOTHING)
+        return bool(asked and known) and asked.keys().isdisjoint(known.keys())
+
     def answers(self, facts: Facts) -> BoolArray:
         """Which of the tests are true of what is known, shape (F,)."""
         true_F = np.zeros(len(self.tests), dtype=np.bool_)

@@ -119,9 +119,9 @@ def _pruned(value: JSON, depth: int) -> JSON:
 def facts_of_result(result: str) -> Mapping[str, float]:
     """The facts of a result by name, such as {"status=shipped": 1, "total": 89.5, "items[]": 3}.
 
-    A name with "=" is a value, one with "~" a word of a text of three words or more; both have the number 1. Other names are numbers:
-    of the result, of what a text counts ("12 passed"), the length of a list, or with "@" a date in days since 1970.
-    Other values with two digits in a row are left out.
+    A name with "=" is a value, one with "~" a word of a text of three words or more; both have the number 1. Other
+    names are numbers: of the result, of what a text counts ("12 passed"), the length of a list, or with "@" a date in
+    days since 1970. Other values with two digits in a row are left out.
     """
     return _first(_parsed_facts(result))
 

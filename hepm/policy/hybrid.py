@@ -100,7 +100,7 @@ class Spoken:
         named: Tools with their chances, the first one first.
         warned: Tools to avoid, most failures first.
         fork: Whether the first is named since others fail here.
-        silence: If no tool is named: "user", "strayed", "done", "failed", "again", "few" or "unsure".
+        silence: If no tool is named: "user", "strange", "strayed", "done", "failed", "again", "few" or "unsure".
     """
 
     named: Mapping[ToolName, float]
@@ -171,6 +171,8 @@ def _foreseen(found: Findings) -> str:
     """Why nothing can be said here, whatever was counted; "" else."""
     if found.by_user:
         return "user"
+    if found.strange:
+        return "strange"
     if found.came < STRAYED:
         return "strayed"
     return "done" if found.ended >= ENDED else ""
@@ -393,6 +395,7 @@ def _why_silent(answer: _Answer) -> str:
         "user": f"what works {place_of(query)} depends on who the user is",
         "done": "runs like this one were done here",
         "failed": failed,
+        "strange": f"the result of {after} is unlike all known ones",
         "strayed": f"successful runs with such a request hardly ever called {after}",
         "again": f"the likeliest next call is {shown} again",
         "few": f"too few runs like this one are known to be sure of {shown}",

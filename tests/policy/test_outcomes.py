@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from hepm import FailedWay, Memory, Outcome, Suggestions, ToolCall, Trajectory, Turn
+from hepm import FailedWay, Memory, Outcome, Suggestions, ToolCall, Trajectory, Turn, from_messages
 from hepm.ingest.prepare import IngestOptions
 from hepm.memory.messages import as_messages
 from hepm.policy import Floors, Hybrid, Query, floors_of
@@ -84,6 +84,55 @@ def test_what_all_did_is_named_to_a_new_request_once_another_way_would_have_show
     runs = calls("refund", "broken", won=BRANCHES + more) + elsewhere
     found = ask(tmp_path, runs, "a lamp that hums", speak="sure")
     assert [one.tool for one in found] == ([] if more else ["refund"])
+
+
+def desk(number: int, *calls: str, result: str = "done") -> list[dict[str, object]]:
+    """A conversation in which a parcel, or the network, is spoken of by turns; the last call returned `result`."""
+    wish = f"parcel {number} never came" if number % 2 else f"the network of desk {number} is slow"
+    messages: list[dict[str, object]] = [{"role": "user", "content": wish}]
+    for place, tool in enumerate(calls):
+        call = {"id": f"c{place}", "type": "function", "function": {"name": tool, "arguments": "{}"}}
+        returned = result if place == len(calls) - 1 else "done"
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": f"c{place}", "content": returned})
+    return messages
+
+
+@pytest.fixture
+def desks(tmp_path: Path) -> Iterator[Memory]:
+    """Parcels are refunded and closed, networks reset and closed; a few agents then look at another parcel."""
+    with Memory.open(tmp_path) as memory:
+        for number in range(80):
+            ways = ("get_order", "refund", "close") if number % 2 else ("ping", "reset", "close")
+            extra = ("get_order",) if number % 20 == 3 else ()
+            memory.ingest(from_messages(desk(number, *ways, *extra), id=f"run {number}", success=True))
+        yield memory
+
+
+def test_after_a_call_that_runs_with_such_a_request_did_not_make_nothing_is_named(desks: Memory) -> None:
+    assert [one.tool for one in desks.suggest(messages=desk(101, "get_order"))] == ["refund"]
+    strayed = desks.suggest(messages=desk(100, "get_order"))
+    assert not strayed
+    assert strayed.abstained == "successful runs with such a request hardly ever called get_order"
+
+
+def test_where_most_runs_with_such_a_request_ended_nothing_is_named(desks: Memory) -> None:
+    found = desks.suggest(messages=desk(101, "get_order", "refund", "close"), speak="weighed")
+    assert not found
+    assert found.abstained == "runs like this one were done here"
+
+
+def test_after_a_result_that_has_nothing_of_the_known_ones_nothing_is_named(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        for number in range(80):
+            clean = number % 4 > 0
+            result = json.dumps({"state": "clean" if clean else "dirty", "floor": number % 7})
+            messages = desk(1, "get_room", result=result) + desk(1, "check_in" if clean else "call_cleaning")[1:]
+            memory.ingest(from_messages(messages, id=f"run {number}", success=number % 9 > 0))
+        dirty = memory.suggest(messages=desk(1, "get_room", result='{"state": "dirty", "floor": 2}'))
+        unlike = memory.suggest(messages=desk(1, "get_room", result='{"error": "no such room"}'))
+    assert [one.tool for one in dirty] == ["call_cleaning"]
+    assert unlike.abstained == "the result of get_room is unlike all known ones"
 
 
 def test_two_failures_warn_and_say_what_worked(tmp_path: Path) -> None:
