@@ -370,7 +370,7 @@ class Proxy:
             headers.append((name, value))
             has_key = has_key or name in _KEYS.values()
         # Compressed, the reply could not be read for the record.
-        headers.append((b"accept-encoding", b"identity"))  # so that the copy can be read
+        headers.append((b"accept-encoding", b"identity"))
         is_ours = self._upstream_of(request) == self.upstream
         if self._key and not has_key and is_ours and "key" not in request.query_params:
             vendor = _vendor_of(request)

@@ -21,8 +21,9 @@ def recordable(message: Object) -> Object:
     if "tool_call_id" in message:
         bare["tool_call_id"] = message["tool_call_id"]
     if bare["role"] == "assistant":
-        calls = [{"role": "assistant", "tool_calls": [call]} for call in objects(message.get("tool_calls"))]
-        bare["tool_calls"] = [one["tool_calls"][0] for one in calls if _can_be_stored(one)][:MAX_PARALLEL]
+        calls = objects(message.get("tool_calls"))
+        storable = [call for call in calls if _can_be_stored({"role": "assistant", "tool_calls": [call]})]
+        bare["tool_calls"] = storable[:MAX_PARALLEL]
     return bare if _can_be_stored(bare) else _NOTHING
 
 

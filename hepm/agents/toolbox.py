@@ -42,9 +42,6 @@ class Toolbox:
             self.specs.append(spec)
             self._calls[name] = call
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._calls
-
     def call(self, name: str, arguments: str) -> tuple[Object, str, bool]:
         """Call a tool as a model asks; returns the arguments, the result or error as text, and whether it failed."""
         from pydantic import ValidationError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from hepm.experience.conditions import ALWAYS, Conditions
@@ -280,6 +281,7 @@ def sources_of(runs: Iterable[str]) -> tuple[Source, ...]:
     return tuple([Source(run, words=False) for run in runs])
 
 
+@lru_cache(maxsize=4_096)  # a prompt asks for the ids of its lessons at each turn
 def _id(letter: str, *parts: str) -> str:
     """Such as "e-0123456789abcdef"."""
     # With their lengths: ("ab", "c") and ("a", "bc") are different lessons.
