@@ -57,7 +57,6 @@ _log = logging.getLogger("hepm")
 _NO_CHECK: Final = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # the guard checks it
 _SWEEP_S: Final = 30.0
 _PROBE_S: Final = 1.0
-_GARBAGE: Final = 20_000  # new objects before those in cycles are looked for: with Python's 700, at every other request
 _SHOWN_KEY: Final = 40  # characters
 _METHODS: Final = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 _STATUSES: Final = {StoreError: 503, NotFoundError: 404, ConflictError: 409, InputError: 400, MissingExtraError: 501}
@@ -132,7 +131,6 @@ class Server:
         await asyncio.to_thread(self.memory.prompt, (), options=self.runs.options)
         sweeping = asyncio.create_task(self._sweep())
         gc.freeze()  # a full collection of what is loaded once would hold every request up
-        gc.set_threshold(_GARBAGE)
         try:
             async with self._mcp_server.session_manager.run():
                 yield
