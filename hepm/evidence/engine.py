@@ -9,6 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
+from math import sqrt
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -87,7 +88,7 @@ class Findings:
         place: All decisions at this place.
         base: Share of successful runs.
         came: Of the successful runs with like requests, the share that called the last tool, by that of all successful
-            ones: 1 where the request makes no difference.
+            ones: 1 where no difference is known.
         ended: Of the successful runs with like requests that came here, the share that ended here.
         strange: Whether the conditions ask for facts of a result that has not one of those that such results had.
     """
@@ -289,14 +290,21 @@ class Learned:
         last = situation.place.tool
         if not situation.words or not self.support[last]:
             return 1.0, 0.0
-        part = float(self._remaining([last], {}, request)[0])
-        came = part * int(self.requests.won_R.sum()) / self.support[last]
+        came = self._came(last, request)
         ended = float(request.weight_R[self._last_R == self.numbers[last]].sum())
         if situation.place.failed or not ended:
             return came, 0.0
         # Of many decisions at a place some are left out.
         went_on = float(request.weight_R[place.run_N].sum()) * place.seen / len(place.run_N)
         return came, ended / (ended + went_on)
+
+    def _came(self, tool: ToolName, request: _Request) -> float:
+        part, of_all = float(self._remaining([tool], {}, request)[0]), self.support[tool] / self.requests.won_R.sum()
+        total = float(request.weight_R.sum())
+        runs = total**2 / max(float((request.weight_R**2).sum()), 1e-9)  # the effective number (Kish 1965)
+        # Of few runs, or where the request hardly says what is wanted, fewer may have called it by chance.
+        by_chance = sqrt(of_all * (1 - of_all) / max(runs, 1))
+        return part / of_all if part < of_all - by_chance else 1.0
 
     @cached_property
     def _last_R(self) -> NDArray[np.intp]:
