@@ -90,7 +90,7 @@ class Findings:
         came: Of the successful runs with like requests, the share that called the last tool, by that of all successful
             ones: 1 where no difference is known.
         ended: Of the successful runs with like requests that came here, the share that ended here.
-        strange: Whether the conditions ask for facts of a result that has not one of those that such results had.
+        strange: The tool whose result the conditions ask about, which has nothing of what such results had; else "".
     """
 
     ways: Mapping[ToolName, Way]
@@ -107,7 +107,7 @@ class Findings:
     base: float = 0.0
     came: float = 1.0
     ended: float = 0.0
-    strange: bool = False
+    strange: ToolName = ""
 
     @property
     def wider(self) -> Mapping[ToolName, Way]:
@@ -278,7 +278,8 @@ class Learned:
         by_user = asks_user and len({_best_in_leaf(place, true_F) for true_F in true_UF}) > 1
         missing = [test.source in (SAID, SAID_LAST) and not test.holds(situation.facts) for test in conditions]
         unlike = bool(missing) and all(missing) and vote.likeness < _UNLIKE
-        strange = any(place.questions.is_unlike_all(test.source, situation.facts) for test in conditions)
+        sources = [test.source for test in conditions]
+        strange = next((tool for tool in sources if place.questions.is_unlike_all(tool, situation.facts)), "")
         in_leaf = _counted(place, like.small_N)
         came, ended = self._of_like_requests(situation, place, request)
         return Findings(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Final, NamedTuple
 
@@ -26,7 +26,7 @@ from hepm.evidence.decisions import (
     facts_of_calls,
 )
 from hepm.text import FUNCTION_WORDS
-from hepm.types import RESULTS_OF, SAID, SAID_LAST, START, USER, Facts
+from hepm.types import RESULTS_OF, SAID, SAID_LAST, START, USER, Facts, ToolName
 
 _PRESENT: Final = 0.5  # the limit of a value or a word: 1 where it is there
 _MOST_LIMITS: Final = 16  # numbers that one fact is compared with
@@ -38,6 +38,7 @@ _VALUE: Final = re.compile(r"(?<=[=~]).*", re.DOTALL)  # "shipped" of "status=sh
 MOST_WORDS: Final = 8
 """Further words that one test asks for."""
 _SPEAKERS: Final[Mapping[str, str]] = {SAID: "the user", SAID_LAST: "the user's last message"}
+_FEWEST_OTHERS: Final = 3  # results without any of the facts asked, from which on one more is not strange
 _NOTHING: Final[Mapping[str, float]] = {}
 
 
@@ -186,10 +187,12 @@ class Questions:
 
     Attributes:
         users: Those that ask who the user is.
+        others: The tools of which enough results are known that have not one of the facts asked.
     """
 
-    def __init__(self, tests: Sequence[FactTest]) -> None:
+    def __init__(self, tests: Sequence[FactTest], others: Iterable[ToolName] = ()) -> None:
         self.tests = tuple(tests)
+        self.others = frozenset(others)
         self.users = [number for number, test in enumerate(tests) if test.source == USER]
         self._by_fact: dict[str, dict[str, list[tuple[int, float]]]] = {}
         for number, test in enumerate(tests):
@@ -197,8 +200,8 @@ class Questions:
                 self._by_fact.setdefault(test.source, {}).setdefault(fact, []).append((number, test.above))
 
     def is_unlike_all(self, source: str, facts: Facts) -> bool:
-        """Whether a tool's result is known, and has not one of the facts that the tests ask of its results."""
-        if source.startswith("<"):
+        """Whether a tool's result is known, and has not one of the facts asked, as hardly any result before."""
+        if source.startswith("<") or source in self.others:
             return False
         asked, known = self._by_fact.get(source, {}), facts.get(source, _NOTHING)
         return bool(asked and known) and asked.keys().isdisjoint(known.keys())
@@ -212,6 +215,26 @@ class Questions:
                 for number, above in asked[fact]:
                     true_F[number] |= known[fact] > above
         return true_F
+
+
+def with_other_results(tests: Sequence[FactTest], decisions: Sequence[Decision], numbers: FactNumbers) -> Questions:
+    """These tests, and of which tools results without any of the facts that they ask were known before decisions."""
+    asked: defaultdict[str, set[int]] = defaultdict(set)
+    for test in tests:
+        if not test.source.startswith("<"):
+            asked[test.source].update(numbers[FactName(test.source, fact)] for fact in (test.fact, *test.others))
+    names = list(numbers)
+    source_of: dict[int, str] = {}  # of a result without any, by the identity of its segment; "" of all others
+    found = Counter[str]()
+    for decision in decisions:
+        for segment in decision.known:
+            if id(segment) not in source_of:
+                facts: list[int] = segment.fact_F.tolist()
+                source = names[facts[0]].source if facts else ""
+                is_other = source in asked and asked[source].isdisjoint(facts)
+                source_of[id(segment)] = source if is_other else ""
+            found[source_of[id(segment)]] += 1
+    return Questions(tests, [source for source, times in found.items() if source and times >= _FEWEST_OTHERS])
 
 
 class Entries(NamedTuple):

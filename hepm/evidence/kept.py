@@ -29,7 +29,7 @@ from hepm.types import USER_SIDE
 
 _log = logging.getLogger("hepm")
 
-FORMAT: Final = 6
+FORMAT: Final = 7
 """Raised when the file, or what a number in it means, changes: older ones are learned again."""
 _ARRAYS: Final[Mapping[str, Callable[[PlaceEvidence], NDArray[Any]]]] = {
     "forest_test": lambda known: known.forest.test_M,
@@ -88,7 +88,10 @@ def drop_former(file: Path) -> None:
 def keep(file: Path, kept: KeptEvidence) -> None:
     """Write a file atomically; a full disk keeps none."""
     evidence = kept.evidence
-    places = [[*place, known.seen, known.tools, known.questions.tests] for place, known in evidence.places.items()]
+    places: list[list[object]] = []
+    for place, known in evidence.places.items():
+        asked = known.questions
+        places.append([*place, known.seen, known.tools, asked.tests, sorted(asked.others)])
     # One array of all places each: thousands of small ones would take a new process half a second to read.
     arrays: dict[str, NDArray[Any]] = {}
     shapes: dict[str, list[tuple[int, ...]]] = {}
@@ -197,9 +200,11 @@ def _of_places(joined: NDArray[Any], shapes: Sequence[Sequence[int]]) -> list[ND
 def _evidence(texts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Learned:
     places: dict[CallPlace, PlaceEvidence] = {}
     columns = [_of_places(arrays[name], texts["shapes"][name]) for name in _ARRAYS]
-    for (tool, failed, seen, tools, tests), of_place in zip(texts["places"], zip(*columns, strict=True), strict=True):
+    for about, of_place in zip(texts["places"], zip(*columns, strict=True), strict=True):
+        tool, failed, seen, tools, tests, other_results = about
         forest_test, forest_after, small_test, small_after, *rows = of_place
-        asked = Questions([FactTest(source, fact, above, tuple(others)) for source, fact, above, others in tests])
+        of_tests = [FactTest(source, fact, above, tuple(others)) for source, fact, above, others in tests]
+        asked = Questions(of_tests, other_results)
         forest, small = Nodes(forest_test, forest_after), Nodes(small_test, small_after)
         places[CallPlace(tool, failed)] = PlaceEvidence(seen, tuple(tools), asked, forest, small, *rows)
     ids, words, named, calls = zip(*texts["runs"], strict=True)

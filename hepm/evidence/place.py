@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.evidence.decisions import BoolArray, Decision, FactNumbers, Float32Array, IntArray
-from hepm.evidence.facts import FactTest, Questions, TestedRows, counts_by, tests_of
+from hepm.evidence.facts import FactTest, Questions, TestedRows, counts_by, tests_of, with_other_results
 from hepm.types import RESULTS_OF, USER, Facts, ToolName
 
 TREES: Final = 32
@@ -225,7 +225,7 @@ def grow(
     return PlaceEvidence(
         seen,
         tuple(tools),
-        Questions(found.tests),
+        with_other_results(found.tests, decisions, numbers),
         forest,
         small,
         forest.leaves(found.true_NF, TREES),

@@ -19,7 +19,7 @@ from hepm.graph.drift import Drift
 from hepm.graph.mirror.namespace_mirror import EVIDENCE_RUNS, NamespaceMirror
 from hepm.policy.query import Floors, Query, content_words, nothing_known, place_of
 from hepm.text import count_of, in_words
-from hepm.types import START, USER, Evidence, FailedWay, StateSummary, Suggestion, Suggestions, ToolName
+from hepm.types import RESULTS_OF, START, USER, Evidence, FailedWay, StateSummary, Suggestion, Suggestions, ToolName
 
 if TYPE_CHECKING:
     from hepm.policy.query import TrainedRanker
@@ -391,11 +391,12 @@ def _why_silent(answer: _Answer) -> str:
     if not first:
         return failed
     after = ", ".join(query.names.shown(tool) for tool in query.after)
+    strange = query.names.shown(found.strange.removeprefix(RESULTS_OF))
     silences = {
         "user": f"what works {place_of(query)} depends on who the user is",
         "done": "runs like this one were done here",
         "failed": failed,
-        "strange": f"the result of {after} is unlike all known ones",
+        "strange": f"hardly any known result of {strange} was like this one",
         "strayed": f"successful runs with such a request hardly ever called {after}",
         "again": f"the likeliest next call is {shown} again",
         "few": f"too few runs like this one are known to be sure of {shown}",

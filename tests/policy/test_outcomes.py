@@ -132,7 +132,31 @@ def test_after_a_result_that_has_nothing_of_the_known_ones_nothing_is_named(tmp_
         dirty = memory.suggest(messages=desk(1, "get_room", result='{"state": "dirty", "floor": 2}'))
         unlike = memory.suggest(messages=desk(1, "get_room", result='{"error": "no such room"}'))
     assert [one.tool for one in dirty] == ["call_cleaning"]
-    assert unlike.abstained == "the result of get_room is unlike all known ones"
+    assert unlike.abstained == "hardly any known result of get_room was like this one"
+
+
+def test_a_result_that_no_question_asks_for_is_not_strange_where_others_like_it_are_known(tmp_path: Path) -> None:
+    states = ["lost", "stolen", "held", "expired", "missing", "damaged", "refused", "broken"]
+    with Memory.open(tmp_path / "runs.hepm") as memory:
+        for number in range(16):
+            for tool in ("ship", "escalate"):
+                known = "ok" if number % 2 else states[number // 2]
+                messages = desk(1, "get_order", result=json.dumps({"state": known})) + desk(1, tool)[1:]
+                won = (tool == "ship") == (known == "ok")
+                memory.ingest(from_messages(messages, id=f"{tool} {number}", success=won))
+        found = memory.suggest(messages=desk(1, "get_order", result='{"state": "held"}'))
+    assert [one.tool for one in found] == ["escalate"]
+    assert [way.tool for way in found.warnings] == ["ship"]
+
+
+def test_what_is_strange_is_named_by_the_tool_that_returned_it(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "runs.hepm") as memory:
+        for number in range(40):
+            tier, tool = ("gold", "express") if number % 2 else ("silver", "normal")
+            messages = desk(1, "get_user", result=json.dumps({"tier": tier})) + desk(1, "get_order", tool)[1:]
+            memory.ingest(from_messages(messages, id=f"run {number}", success=True))
+        messages = desk(1, "get_user", result='{"tier": "bronze"}') + desk(1, "get_order")[1:]
+        assert memory.suggest(messages=messages).abstained == "hardly any known result of get_user was like this one"
 
 
 def test_two_failures_warn_and_say_what_worked(tmp_path: Path) -> None:
