@@ -19,6 +19,8 @@ SILENT: Final = "silent"
 HINTED: Final = "hinted"
 """and of all others."""
 LEVELS: Final = (SILENT, HINTED)
+FORMER: Final = ("0.95", "0.9", "0.75", "0.6")
+"""Levels of sessions with hints in stores of former versions: the chance that a hint needed."""
 MARGIN: Final = 0.05
 """By so much of success silence must look better."""
 LEAST: Final = 0.05
@@ -65,6 +67,16 @@ def drawn(known: Outcomes, dice: Random) -> str:
     return SILENT if of_level(known, SILENT).draw(dice) > of_level(known, HINTED).draw(dice) + MARGIN else HINTED
 
 
+def with_former(known: Outcomes) -> Outcomes:
+    """The outcomes with those of former levels as `HINTED` ones, until there are enough of today's."""
+    hinted = [of_level(known, HINTED)]
+    for former in FORMER:
+        if hinted[0].sessions < LATEST:
+            hinted.append(of_level(known, former))
+    successes, sessions = sum(one.successes for one in hinted), sum(one.sessions for one in hinted)
+    return {SILENT: of_level(known, SILENT), HINTED: LevelOutcomes(successes, sessions)}
+
+
 def of_level(known: Outcomes, level: str) -> LevelOutcomes:
     """What is known of a level."""
     return known.get(level, LevelOutcomes())
@@ -107,11 +119,11 @@ class GuardState:
         if self.harm:
             return self.harm
         hinted, silent = self.outcomes[HINTED], self.outcomes[SILENT]
+        if not hinted.sessions:
+            return f"{self.level}, and no hinted session has an outcome yet"
         figures = f"{hinted} sessions with them succeeded, and {silent} silent ones"
         if self.level == SILENT:
             return f"silent, since sessions do better without hints here: {figures}"
-        if not hinted.sessions:
-            return "hinted, and no hinted session has an outcome yet"
         return f"hinted: hints do no harm that is known, {figures}"
 
     def to_json(self) -> Object:

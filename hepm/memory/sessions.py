@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hepm.errors import StoreUnavailableError
 from hepm.graph.trials import CONTROL, MEMORY
-from hepm.memory.guard import LATEST, LEVELS, GuardState, LevelOutcomes, Outcomes, drawn
+from hepm.memory.guard import FORMER, LATEST, LEVELS, GuardState, LevelOutcomes, Outcomes, drawn, with_former
 from hepm.types import DEFAULT_NAMESPACE, Trajectory
 
 if TYPE_CHECKING:
@@ -223,8 +223,9 @@ class Sessions:
         at, known = self._outcomes.get(namespace, (-1, {}))
         # Counted again only where something was stored since.
         if at != revision:
-            counted = self._memory.store.outcomes_by_level(LEVELS, namespace=namespace, most=LATEST)
-            known = {level: LevelOutcomes(*of_level) for level, of_level in counted.items()}
+            levels = (*LEVELS, *FORMER)
+            counted = self._memory.store.outcomes_by_level(levels, namespace=namespace, most=LATEST)
+            known = with_former({level: LevelOutcomes(*of_level) for level, of_level in counted.items()})
             self._outcomes[namespace] = revision, known
         return known
 
