@@ -246,6 +246,7 @@ class Situation:
         facts: What results and messages said, and what was called, by source.
         words, numbers: Of the request; ids are numbers.
         again: Tools that were called since the user last wrote.
+        wish: Words of what the user wrote last, which may be another request by now.
     """
 
     place: CallPlace
@@ -254,6 +255,7 @@ class Situation:
     words: frozenset[str]
     numbers: frozenset[str]
     again: AbstractSet[ToolName]
+    wish: frozenset[str]
 
     @classmethod
     def of(cls, after: Sequence[ToolName], past: Sequence[ToolName], state: StateSummary) -> Situation:
@@ -270,7 +272,9 @@ class Situation:
         request = request_of(said_text(state))
         words, numbers = words_of(request), numbers_of(request)
         place = CallPlace(last_of(after), state.failed)
-        return cls(place, past, facts, words, numbers, frozenset(past[state.earlier :]))
+        # What the user wrote before the first call is one request.
+        wish = words_of(state.said[-1]) if state.earlier and state.said else words
+        return cls(place, past, facts, words, numbers, frozenset(past[state.earlier :]), wish)
 
     @classmethod
     def before(cls, decision: Decision, names: Sequence[FactName]) -> Situation:
@@ -282,7 +286,8 @@ class Situation:
                 name = names[number]
                 facts.setdefault(name.source, {})[name.fact] = value
         run = decision.run
-        return cls(decision.place, decision.past, facts, run.words, numbers_of(run.request), decision.again)
+        asked = numbers_of(run.request)
+        return cls(decision.place, decision.past, facts, run.words, asked, decision.again, run.words)
 
 
 def known_before(state: StateSummary, past: Sequence[ToolName], user: str = "") -> Facts:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.evidence.chance import SHIPPED_CHANCE, Chance, HeldOut, Signs
-from hepm.evidence.decisions import BoolArray, CallPlace, Float32Array, LabelledRun, Situation
+from hepm.evidence.decisions import SINCE, BoolArray, CallPlace, Float32Array, LabelledRun, Situation
 from hepm.evidence.facts import FactTest
 from hepm.evidence.nearest import END, PER_CALL, TEMPERATURE, NearestVote, Requests
 from hepm.evidence.place import COMPARED, PlaceEvidence
@@ -88,8 +88,9 @@ class Findings:
         place: All decisions at this place.
         base: Share of successful runs.
         came: Of the successful runs with like requests, the share that called the last tool, by that of all successful
-            ones: 1 where no difference is known.
-        ended: Of the successful runs with like requests that came here, the share that ended here.
+            ones: 1 where no difference is known. What the user wrote last after a call is the request.
+        ended: Of the successful runs with like requests that came here, the share that ended here; 0 if the user wrote
+            since.
         strange: The tool whose result the conditions ask about, which has nothing of what such results had; else "".
     """
 
@@ -281,19 +282,21 @@ class Learned:
         sources = [test.source for test in conditions]
         strange = next((tool for tool in sources if place.questions.is_unlike_all(tool, situation.facts)), "")
         in_leaf = _counted(place, like.small_N)
-        came, ended = self._of_like_requests(situation, place, request)
+        came, ended = self._of_like_requests(situation, place)
         return Findings(
             *found, conditions, by_user, unlike, in_leaf, like.small_N, place, self.base, came, ended, strange
         )
 
-    def _of_like_requests(self, situation: Situation, place: PlaceEvidence, request: _Request) -> tuple[float, float]:
+    def _of_like_requests(self, situation: Situation, place: PlaceEvidence) -> tuple[float, float]:
         """`Findings.came` and `Findings.ended`; 1 and 0 where nothing is known of the request."""
-        last = situation.place.tool
+        last, request = situation.place.tool, self._request(situation.wish)
         if not situation.words or not self.support[last]:
             return 1.0, 0.0
         came = self._came(last, request)
         ended = float(request.weight_R[self._last_R == self.numbers[last]].sum())
-        if situation.place.failed or not ended:
+        # Where the user has written since, what was said decides whether the run goes on.
+        user_spoke = SINCE in situation.facts and "=user" in situation.facts[SINCE]
+        if situation.place.failed or user_spoke or not ended:
             return came, 0.0
         # Of many decisions at a place some are left out.
         went_on = float(request.weight_R[place.run_N].sum()) * place.seen / len(place.run_N)

@@ -116,6 +116,42 @@ def test_after_a_call_that_runs_with_such_a_request_did_not_make_nothing_is_name
     assert strayed.abstained == "successful runs with such a request hardly ever called get_order"
 
 
+def tracked(what: str) -> list[dict[str, object]]:
+    """A conversation in which something is tracked."""
+    wish = f"please track the delivery, courier and status of the {what} parcel"
+    return [{"role": "user", "content": wish}, *desk(0, "track", "close")[1:]]
+
+
+def refunded(what: str, *calls: str) -> list[dict[str, object]]:
+    """A conversation in which money is refunded, or the calls that are made first."""
+    return [{"role": "user", "content": f"refund my money of the {what}"}, *desk(0, *calls)[1:]]
+
+
+ANSWERED: dict[str, object] = {"role": "assistant", "content": "It is on its way."}
+
+
+def test_a_call_for_a_second_request_of_the_user_does_not_count_as_stray(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "runs.hepm") as memory:
+        for number in range(40):
+            memory.ingest(from_messages(tracked(WORDS[number % 14]), id=f"tracked {number}", success=True))
+            whole = refunded(WORDS[number % 14], "get_order", "refund", "mail")
+            memory.ingest(from_messages(whole, id=f"refunded {number}", success=True))
+        found = memory.suggest(messages=[*tracked("velvet"), ANSWERED, *refunded("hat", "get_order")])
+    assert [one.tool for one in found] == ["refund"]
+
+
+def test_a_new_wish_of_the_user_is_answered_where_most_runs_with_the_first_one_ended(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "runs.hepm") as memory:
+        for number in range(240):
+            messages = tracked(WORDS[number % 14])
+            if number % 6 == 0:
+                messages += [ANSWERED, *refunded(WORDS[number % 14], "get_order", "refund")]
+            memory.ingest(from_messages(messages, id=f"run {number}", success=True))
+        assert memory.suggest(messages=tracked("velvet")).abstained == "runs like this one were done here"
+        found = memory.suggest(messages=[*tracked("velvet"), ANSWERED, *refunded("hat")])
+    assert [one.tool for one in found] == ["get_order"]
+
+
 def test_where_most_runs_with_such_a_request_ended_nothing_is_named(desks: Memory) -> None:
     found = desks.suggest(messages=desk(101, "get_order", "refund", "close"), speak="weighed")
     assert not found
