@@ -48,8 +48,8 @@ _ID: Final = re.compile(r"\s*<!-- ([ep]-[0-9a-f]+)(?: ([0-9a-f]{8}))?(?: (\{.*\}
 _EVIDENCE: Final = re.compile(
     r"\s*\((?:(?:(?:worked|failed) in )?[\d,]+ of [\d,]+ runs|from [\d,]+ runs?\b|by hand\b|pending\b)[^()]*\)\s*$"
 )
-# "reservation_id=xehm4b"
-_OF_ONE: Final = re.compile(r"(?:^|[_.])id=", re.IGNORECASE)
+# "reservation_id=xehm4b", "orderId=w7"; not "paid=true"
+_OF_ONE: Final = re.compile(r"(?:^|[_.-])(?i:id)=|[a-z]I[dD]=")
 _NAMESPACE_CHARS: Final = 200
 _ID_CHARS: Final = len("p-01234567")  # of an id
 _SUMMARY: Final = re.compile(r"(?:[\d,]+ lessons? from|None at present)")  # the line below the title

@@ -92,6 +92,18 @@ def test_a_counted_lesson_that_hangs_on_a_word_or_an_id_is_written_only_if_all_a
     assert counted[0].text in written(bank, every=True)
 
 
+@pytest.mark.parametrize(
+    ("key", "written_too"), [("orderId", False), ("order-id", False), ("ID", False), ("paid", True)]
+)
+def test_a_lesson_about_one_id_is_left_out_however_its_key_is_spelled(
+    bank: LessonBank, key: str, written_too: bool
+) -> None:
+    when = Conditions(after=("look",), facts=(FactCondition.read(f"look: {key}=acme"),))
+    row = advising(["buy"], (), when, ["r1", "r2"], tried=2, worked=2).row()
+    bank.change(LessonChange(put=[row]), namespace=NS)
+    assert any(row.text in line for line in items(written(bank))) == written_too
+
+
 def test_a_warning_without_a_condition_and_advice_that_mostly_failed_are_written_only_if_all_are(
     bank: LessonBank,
 ) -> None:
