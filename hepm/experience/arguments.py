@@ -62,16 +62,19 @@ class ValuePlace(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        """Such as "the `id`", "one of `orders`", "the `id` of one of `items`", "a key of `cards`"."""
+        """Such as "the `id`", "one of `orders`", "the `id` of one of `items`", "a key of `cards`", "one of the items"."""
         if self.path == "*":
             return "a key"
         if self.path.endswith(".*"):
             return f"a key of `{self.path.removesuffix('.*')}`"
-        holder, _, member = self.path.replace(".*.", "[].").rpartition("[].")
+        whole = f".{self.path}".replace(".*.", "[].").removeprefix(".")
+        holder, _, member = whole.rpartition("[].")
         value = f"the `{member}`"
         if member.endswith("[]"):
-            value = f"one of `{member.removesuffix('[]')}`"
-        if holder:
+            value = f"one of `{member.rstrip('[]')}`"
+            if member.strip("[]") in ("", "*"):  # of a result that is a list, or lists by id
+                value = "one of the items"
+        if holder.strip("[]*"):
             value += f" of one of `{holder}`"
         return value
 

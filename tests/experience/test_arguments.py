@@ -79,6 +79,15 @@ def test_one_argument_is_said_with_the_tool_that_returned_it_whatever_dots_its_n
     assert argument_sentence("shop.check", {"frame": ValuePlace("shop.get", path)}) == sentence
 
 
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [("[]", "one of the items"), ("*[]", "one of the items"), ("[].id", "the `id`"), ("*.id", "the `id`")],
+)
+def test_no_empty_name_is_said_of_a_result_that_is_a_list_or_holds_things_by_their_ids(path: str, words: str) -> None:
+    sentence = f"Pass {words} that get returned to delete as `one`."
+    assert argument_sentence("delete", {"one": ValuePlace("get", path)}) == sentence
+
+
 def test_failed_runs_teach_no_arguments() -> None:
     assert learn_arguments(run_of(number, success=False) for number in range(12)) == {}
 
