@@ -62,7 +62,7 @@ class ValuePlace(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        """Such as "the `id`", "one of `orders`", "the `id` of one of `items`", "a key of `cards`", "one of the items"."""
+        """Such as "the `id`", "one of `orders`", "the `id` of one of `items`", "a key of `cards`"."""
         if self.path == "*":
             return "a key"
         if self.path.endswith(".*"):
