@@ -290,7 +290,7 @@ class Learned:
     def _of_like_requests(self, situation: Situation, place: PlaceEvidence) -> tuple[float, float]:
         """`Findings.came` and `Findings.ended`; 1 and 0 where nothing is known of the request."""
         last, request = situation.place.tool, self._request(situation.wish)
-        if not situation.words or not self.support[last]:
+        if not situation.wish or not self.support[last]:
             return 1.0, 0.0
         came = self._came(last, request)
         ended = float(request.weight_R[self._last_R == self.numbers[last]].sum())
