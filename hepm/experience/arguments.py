@@ -89,9 +89,11 @@ def argument_rules(runs: Iterable[Trajectory], where: Conditions) -> Iterator[Pr
         origins = learned.origins()
         if not origins or is_shell(tool) or not _EDITED.isdisjoint(learned.arguments):
             continue
-        # Arguments beyond the room of one sentence are left out.
-        while estimate_tokens(argument_sentence(tool, origins)) > SENTENCE_TOKENS and len(origins) > 1:
+        behind = learned.runs_behind(origins)
+        # Arguments beyond the room of one sentence are left out, and those that no run took from there with all others.
+        while len(origins) > 1 and (not behind or estimate_tokens(argument_sentence(tool, origins)) > SENTENCE_TOKENS):
             origins.popitem()
+            behind = learned.runs_behind(origins)
         tools, triples = [tool], list[Triple]()
         for name, place in origins.items():
             tools.append(place.tool)
@@ -100,7 +102,7 @@ def argument_rules(runs: Iterable[Trajectory], where: Conditions) -> Iterator[Pr
             "guiding",
             argument_sentence(tool, origins),
             triples=tuple(triples),
-            sources=sources_of(learned.runs),
+            sources=sources_of(behind),
             tools=tuple(dict.fromkeys(tools)),
             conditions=where,
         )
@@ -139,11 +141,13 @@ class LearnedArgument:
         tasks: The tasks in which it was passed: what held in one may be a property of that task.
         values: How often each value was passed, in its comparable form.
         stood: In how many calls a place held what was passed.
+        runs: The runs of these calls.
     """
 
     tasks: set[object] = field(default_factory=set[object])
     values: Counter[str] = field(default_factory=Counter[str])
     stood: Counter[ValuePlace] = field(default_factory=Counter[ValuePlace])
+    runs: defaultdict[ValuePlace, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     @property
     def origin(self) -> ValuePlace | None:
@@ -179,9 +183,15 @@ class ToolArguments:
                 origins[name] = argument.origin
         return origins
 
-    def take(self, call: ToolCall, task: object, stands: Mapping[str, set[ValuePlace]]) -> None:
+    def runs_behind(self, origins: Origins) -> list[str]:
+        """The runs in which all arguments came from there: names of places are words of theirs, and of no other."""
+        places = [self.arguments[name].runs[place] for name, place in origins.items()]
+        return [run for run in self.runs if all(run in of_place for of_place in places)]
+
+    def take(self, call: ToolCall, run: str, task: object, stands: Mapping[str, set[ValuePlace]]) -> None:
         """Learn from a call; `stands` has the places of what is known before it, by the comparable form."""
         self.calls += 1
+        self.runs[run] = None
         for name, value in call.arguments.items():
             argument = self.arguments[name]
             argument.tasks.add(task)
@@ -195,6 +205,8 @@ class ToolArguments:
                 of_element = stands.get(comparable(element), set[ValuePlace]())
                 places = of_element if places is None else places & of_element
             argument.stood.update(places or ())
+            for place in places or ():
+                argument.runs[place].add(run)
 
 
 def learn_arguments(runs: Iterable[Trajectory]) -> dict[ToolName, ToolArguments]:
@@ -210,8 +222,7 @@ def learn_arguments(runs: Iterable[Trajectory]) -> dict[ToolName, ToolArguments]
             own = [call for call in turn.ran if call.name != SUMMARY_TOOL]
             for call in own:
                 if turn.role != "user" and not went_wrong(call):
-                    learned[call.name].runs[run.id] = None
-                    learned[call.name].take(call, task, stands)
+                    learned[call.name].take(call, run.id, task, stands)
             # After all calls of the turn: they were made together, and none knew a result of another.
             for call in own:
                 if call.result and call.error is not True:

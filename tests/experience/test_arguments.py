@@ -88,6 +88,17 @@ def test_no_empty_name_is_said_of_a_result_that_is_a_list_or_holds_things_by_the
     assert argument_sentence("delete", {"one": ValuePlace("get", path)}) == sentence
 
 
+def test_only_runs_that_hold_the_places_named_stand_behind_where_an_argument_comes_from() -> None:
+    runs = [run_of(number) for number in range(12)]
+    elsewhere = ToolCall("get_order", {"order_id": "#W1"}, "no items")
+    calls = (elsewhere, ToolCall("return_item", {"order_id": "#W1", "item_id": "77"}, "done"))
+    other = Trajectory(
+        "other", tuple(Turn("assistant", calls=(call,)) for call in calls), Outcome(success=True), "shop"
+    )
+    (lesson,) = [one for one in content_of([*runs, other], "shop") if "For return_item" in one.text]
+    assert set(lesson.run_ids) == {run.id for run in runs}
+
+
 def test_failed_runs_teach_no_arguments() -> None:
     assert learn_arguments(run_of(number, success=False) for number in range(12)) == {}
 
