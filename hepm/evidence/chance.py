@@ -95,7 +95,7 @@ class Chance:
         chances: dict[ToolName, float] = {}
         for tool, of_tool in signs.items():
             score = sum(map(mul, self._columns(of_tool), self.weights))
-            chances[tool] = min(1 / (1 + exp(-score)), most)
+            chances[tool] = min(1 / (1 + exp(-max(score, -30.0))), most)
         return chances
 
     def known(self, likeness: float) -> float:

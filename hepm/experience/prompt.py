@@ -356,7 +356,7 @@ class _Block:
     def text(self, hint: str) -> str:
         """The lines in their order, and a hint after them."""
         if not self._lines:
-            # Its words are hepm's own, and quote nobody.
+            # Its words are hepm's own, no quotation.
             return hint  # one line needs no frame
         texts = [BLOCK_START, FRAME]
         for header in filter(self._lines.__contains__, (_NOTES, _LESSONS, _RECALLED)):

@@ -83,7 +83,7 @@ def of_level(known: Outcomes, level: str) -> LevelOutcomes:
 
 
 def at_level(level: str, found: Suggestions) -> Suggestions:
-    """What a session of a level may be told: no tool, if it is silent. Warnings stay."""
+    """The part of what was found that a session of a level gets: no tool, if it is silent. Warnings stay."""
     if level != SILENT or not found.ranked:
         return found
     return replace(found, ranked=(), abstained="hints of this session name no tool: `hepm stats` says why")

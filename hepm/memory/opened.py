@@ -179,7 +179,7 @@ class OpenedMemory:
             # Before anybody reads: counts by older rules would be mixed with new ones.
             upgrade(store, memory._embedder, memory._drop_kept, success_from=success_from, where=os.fspath(path))
             return memory
-        # Also an interruption: nobody else could close the store.
+        # Also an interruption: the store would stay open.
         except BaseException:
             store.close()
             raise
