@@ -1,8 +1,8 @@
 """Lessons that counting alone finds, stored as principles for as long as the runs teach them: what to call next, and
-what calls need. No model writes them.
+what helps after an error. No model writes them.
 
-What to call next are the rules of the evidence (`hepm.evidence.rules`), what calls need is learned from the latest runs
-(`hepm.experience.content`). A lesson that they no longer teach is retired, and found again if they teach it again.
+What to call next are the rules of the evidence (`hepm.evidence.rules`), recipes are learned from the latest runs
+(`hepm.experience.recipes`). A lesson that they no longer teach is retired, and found again if they teach it again.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Final, NamedTuple
 
 from hepm.evidence.rules import ToolRule
 from hepm.experience.conditions import Conditions, FactCondition
-from hepm.experience.content import content_by_project
 from hepm.experience.distilling import DistillReport
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lessons import EXTRACTIVE, Principle, is_content, sources_of
+from hepm.experience.lessons import EXTRACTIVE, Principle, is_recipe, sources_of
 from hepm.experience.moment import Advice, advice_sentence
+from hepm.experience.recipes import recipes_by_project
 from hepm.graph.lessons.rows import (
     FAILS_AFTER,
     FOLLOWED_BY,
@@ -35,7 +35,7 @@ from hepm.graph.rows import LAST_ROW
 from hepm.types import DEFAULT_NAMESPACE, SAID, USER, ToolName, Trajectory
 
 MOST_RUNS: Final = 600
-"""Latest labelled runs that what calls need is learned from, so that it costs the same in a memory of any size."""
+"""Latest labelled runs that recipes are learned from, so that it costs the same in a memory of any size."""
 MOST_RULES: Final = 200
 """Rules that are stored, those that lost most runs first."""
 _WORSE: Final = 3  # tools that one sentence is against
@@ -99,7 +99,7 @@ def principles_as_counted(bank: LessonBank, rules: Iterable[ToolRule], *, namesp
 
 
 def runs_to_count(bank: LessonBank, namespace: str) -> list[Trajectory]:
-    """The runs that what calls need is learned from, in no order of arrival: the same runs teach the same."""
+    """The runs that recipes are learned from, in no order of arrival: the same runs teach the same."""
     latest = bank.store.latest_runs(namespace=namespace, before=LAST_ROW, most=MOST_RUNS)
     runs = [run for run in bank.runs([row.id for row in latest], namespace=namespace) if run.trusted]
     return sorted(runs, key=lambda run: (run.ended_at or 0.0, run.id))
@@ -109,7 +109,7 @@ def _count(bank: LessonBank, rules: Iterable[ToolRule], namespace: str) -> _Coun
     runs = runs_to_count(bank, namespace)
     costly = sorted(rules, key=lambda rule: -rule.lost.number)[:MOST_RULES]
     taught: dict[str, LessonRow] = {}
-    for principle in chain(content_by_project(runs), _as_recorded(next_tools(costly), bank, namespace)):
+    for principle in chain(recipes_by_project(runs), _as_recorded(next_tools(costly), bank, namespace)):
         taught[principle.id] = principle.row()
     known = {stored.row.id: stored for stored in bank.list("principle", namespace=namespace, retired=True)}
     stale = _untaught(bank, [stored.row for id, stored in known.items() if id not in taught], runs, namespace)
@@ -124,9 +124,9 @@ def _untaught(bank: LessonBank, rows: Iterable[LessonRow], runs: Iterable[Trajec
     found: list[LessonRow] = []
     for row in rows:
         by_counting = row.live and not row.made_by and row.properties["distilled_by"] == EXTRACTIVE
-        # Of what calls need, runs of other environments than these say nothing.
+        # Of recipes, runs of other environments than these say nothing.
         there = Conditions.read(row.properties).environments or {""}
-        if by_counting and (not is_content(row) or environments.issuperset(there)):
+        if by_counting and (not is_recipe(row) or environments.issuperset(there)):
             found.append(row)
     # An imported one is of runs that are not here: these runs say nothing of it.
     behind = sorted(set(chain.from_iterable(row.run_ids for row in found)))

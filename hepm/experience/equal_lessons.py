@@ -9,12 +9,7 @@ from itertools import chain
 from typing import Final
 
 from hepm.errors import NotFoundError
-from hepm.experience.lessons import (
-    Experience,
-    Principle,
-    is_content,
-    read_lesson,
-)
+from hepm.experience.lessons import Experience, Principle, is_recipe, read_lesson
 from hepm.graph.lessons.rows import LessonRow, Source, StoredLesson, Uses
 
 UNTOLD: Final = "told to no agent"
@@ -101,7 +96,7 @@ def equal_lessons(lessons: Iterable[StoredLesson]) -> list[EqualLessons]:
     equal: list[EqualLessons] = []
     for (environments, _, text, _), group in groups.items():
         row, lesson = group[0].row, read[group[0].row.id]
-        if several and environments and not is_content(row):
+        if several and environments and not is_recipe(row):
             text = f"In {', '.join(environments)}: {text}"  # noqa: PLW2901
         held_back = ""
         if lesson.for_people:

@@ -33,14 +33,12 @@ EXTRACTIVE: Final = "extractive"
 HAND: Final = "hand"
 """Who wrote a lesson that a person wrote or edited."""
 
-COMES_FROM: Final = "comes_from"
 SOLVED_BY: Final = "solved_by"
-"""Predicates about what calls need: (process_return.order_id, comes_from, get_order.order_id), (pytest: connection
-refused, solved_by, make db)."""
+"""Predicate of recipes: (pytest: connection refused, solved_by, make db)."""
 
-# The last two are of earlier versions: "Edit api.py", "replaced_by", "make generate".
-CONTENT: Final = frozenset((COMES_FROM, SOLVED_BY, "fails", "replaced_by"))
-"""These predicates; counting alone finds such lessons, as one run may have them by chance."""
+# The others are of earlier versions: "refund.amount", "comes_from", "get_order.total".
+COUNTED_ALONE: Final = frozenset((SOLVED_BY, "comes_from", "fails", "replaced_by"))
+"""Predicates that counting alone may claim, as one run may have them by chance."""
 
 
 class Taught:
@@ -297,9 +295,9 @@ def lesson_key(stored: StoredLesson) -> tuple[object, int]:
     return properties.get("zone") or properties.get("kind"), state_key(words)
 
 
-def is_content(lesson: LessonRow | Taught) -> bool:
-    """Whether a principle says what a call needs (`hepm.experience.content`), and not which one comes next."""
-    return any(triple.predicate in CONTENT for triple in lesson.triples)
+def is_recipe(lesson: LessonRow | Taught) -> bool:
+    """Whether a principle says what helps after an error (`hepm.experience.recipes`), and not which call comes next."""
+    return any(triple.predicate in COUNTED_ALONE for triple in lesson.triples)
 
 
 def read_lesson(row: LessonRow) -> Principle | Experience:

@@ -18,7 +18,7 @@ from hepm.experience.comparison import RunComparison, compare_runs, lesson_of
 from hepm.experience.credit import CreditMethod
 from hepm.experience.distilling import Distilled
 from hepm.experience.lesson_bank import LessonBank, TaskRuns
-from hepm.experience.lessons import CONTENT, Experience, Principle
+from hepm.experience.lessons import COUNTED_ALONE, Experience, Principle
 from hepm.experience.transcript import Move, plain, situation_text
 from hepm.experience.zones import zone_of
 from hepm.graph.lessons.rows import Kind, Source, Triple, next_calls
@@ -252,7 +252,7 @@ def _triples(written: WrittenPrinciple) -> Iterator[Triple]:
     """The triples as they are stored: few and short, none with an empty part, and none of what counting finds."""
     for triple in written.triples[:_TRIPLES]:
         parts = [plain(part, _TERM_CHARS) for part in astuple(triple)]
-        if all(parts) and triple.predicate not in CONTENT:
+        if all(parts) and triple.predicate not in COUNTED_ALONE:
             yield Triple(*parts)
 
 

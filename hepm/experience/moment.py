@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from hepm.evidence.decisions import ENDED, facts_of_calls
 from hepm.evidence.rules import lower_bound
 from hepm.experience.conditions import Conditions, allows
-from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, is_content
+from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, is_recipe
 from hepm.experience.transcript import listed, plain
 from hepm.graph.delta import flags_of
 from hepm.graph.lessons.rows import next_calls
@@ -237,11 +237,8 @@ class Moment:
 
     def _line(self, lesson: Principle | Experience) -> LessonLine:
         runs = lesson.run_ids
-        if is_content(lesson):
-            # A prompt quotes it as a JSON string, in which backticks are escaped.
-            text = lesson.sentence.replace("`", "'")
-            if lesson.evidence:
-                text += f" ({lesson.evidence})"
+        if is_recipe(lesson):
+            text = f"{lesson.sentence} ({lesson.evidence})" if lesson.evidence else lesson.sentence
             return LessonLine(text, "", (lesson.id,), runs, sure=1.0)
         # A lesson that nothing counts has only the number of its runs.
         evidence = ""

@@ -16,7 +16,7 @@ from hepm.experience.comparison import says_nothing
 from hepm.experience.counted import learn_by_counting
 from hepm.experience.distilling import Distiller, DistillReport, Progress, distill_into
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lessons import COMES_FROM, EXTRACTIVE, SOLVED_BY, Principle
+from hepm.experience.lessons import EXTRACTIVE, SOLVED_BY, Principle
 from hepm.experience.matching import (
     NEAREST,
     SENTENCE_CHARS,
@@ -248,10 +248,6 @@ class Principles:
         """Whether a model or a person wrote one: those that counting found speak at a place, and not by their words."""
         return self._bank.lessons(namespace).cached(_some_written, "principle")
 
-    def of_arguments(self, tool: ToolName, here: Moment, *, namespace: str) -> Iterator[Principle]:
-        """Where the arguments of a tool come from."""
-        return self._said((COMES_FROM, tool), here, namespace)
-
     def repairs(self, step: Step, here: Moment, *, namespace: str) -> Iterator[Principle]:
         """What helps after a call that failed: by the first of its errors that is known."""
         for error, tool in product(step.errors, tools_of(step)):
@@ -300,7 +296,7 @@ _Moments: TypeAlias = dict[tuple[str, str], list[tuple[StoredLesson, Principle]]
 def _by_moment(lessons: Collection[StoredLesson]) -> _Moments:
     """Live principles by when they speak.
 
-    After a call of a tool (`FOLLOWED_BY` and its name), before one (`COMES_FROM`), or after its error (`SOLVED_BY`).
+    After a call of a tool (`FOLLOWED_BY` and its name), or after its error (`SOLVED_BY`).
     """
     moments: defaultdict[tuple[str, str], dict[str, tuple[StoredLesson, Principle]]] = defaultdict(dict)
     for stored in lessons:
@@ -311,7 +307,5 @@ def _by_moment(lessons: Collection[StoredLesson]) -> _Moments:
             moment = predicate, subject
             if predicate == FAILS_AFTER:
                 moment = FOLLOWED_BY, object
-            elif predicate == COMES_FROM:
-                moment = COMES_FROM, subject.rpartition(".")[0]  # of "process_return.order_id" the tool
             moments[moment][stored.row.id] = spoken
     return {moment: list(principles.values()) for moment, principles in moments.items()}

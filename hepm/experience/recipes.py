@@ -1,4 +1,4 @@
-"""Recipes: after this error of a command, which commands did the runs give that succeeded?
+"""Recipes, the principles that say what helps after an error: which commands did the runs give that succeeded?
 
 An error is text that others may write into. So it is named only as far as several runs, of more than one day or file
 where that is known, met the same words, with numbers, ids and paths left out. What they did is the agents' own.
@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import chain, product
 from typing import Final, NamedTuple
 
-from hepm.experience.conditions import ALWAYS, Conditions
+from hepm.experience.conditions import ALWAYS, IN_PROJECT, Conditions
 from hepm.experience.lessons import SOLVED_BY, Principle, sources_of
 from hepm.graph.lessons.rows import Triple
 from hepm.ingest.call_errors import errors_of, went_wrong
@@ -63,6 +63,8 @@ def tools_of(step: Step) -> list[ToolName]:
     return list(dict.fromkeys((step.actions[-1].tool, step.call.name.partition(" ")[0])))
 
 
+MOST_RECIPES: Final = 200
+"""Recipes of one project, the best supported ones."""
 FEWEST_RUNS: Final = 3
 """Successful runs that did the same after an error."""
 AGREE_FROM: Final = 0.6
@@ -76,6 +78,29 @@ class _Met(NamedTuple):
     good: dict[str, dict[str, ToolName]]
     bad: dict[str, dict[str, ToolName]]
     days: set[str]
+
+
+def recipes_by_project(runs: Iterable[Trajectory]) -> list[Principle]:
+    """The recipes of each environment and project. What several projects teach holds in all of them."""
+    # A command that works in one project may fail in another one of the same environment.
+    grouped: defaultdict[tuple[str, str], list[Trajectory]] = defaultdict(list)
+    for run in runs:
+        grouped[run.environment, run.tags.get("project", "")].append(run)
+    recipes: dict[str, Principle] = {}
+    for (environment, project), runs_of_project in grouped.items():
+        for recipe in learn_recipes(runs_of_project, Conditions((environment,) if environment else ()))[:MOST_RECIPES]:
+            conditions = recipe.conditions
+            known = recipes.get(recipe.id)
+            if known is not None:
+                sources = (*known.sources, *recipe.sources)
+                tried, worked = known.tried + recipe.tried, known.worked + recipe.worked
+                recipes[recipe.id] = replace(recipe, sources=sources, tried=tried, worked=worked)
+            elif project:
+                of_project = (f"{IN_PROJECT}{project}", *conditions.preconditions)
+                recipes[recipe.id] = replace(recipe, conditions=replace(conditions, preconditions=of_project))
+            else:
+                recipes[recipe.id] = recipe
+    return list(recipes.values())
 
 
 def learn_recipes(runs: Iterable[Trajectory], where: Conditions = ALWAYS) -> list[Principle]:

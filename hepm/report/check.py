@@ -13,11 +13,11 @@ from hepm.evidence.decisions import CallPlace, Decision, Situation
 from hepm.evidence.rules import FAILED, FEWEST, FEWEST_FAILED, RunsOf, runs_by_tool
 from hepm.evidence.upkeep import LiveEvidence, RunSample
 from hepm.experience.conditions import Conditions, FactCondition
-from hepm.experience.content import content_by_project
 from hepm.experience.counted import advising, runs_to_count
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lesson_files import Claim, LineOfFile, lines_of_file
 from hepm.experience.lessons import Principle
+from hepm.experience.recipes import recipes_by_project
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.types import START, Object, ToolName
 
@@ -85,7 +85,7 @@ def check_lines(
     taught: list[Principle] = []
     # Of a line that says nothing of the next tool, whether runs still teach it.
     if any(line.claim is None and line.id for line in lines):
-        taught = content_by_project(runs_to_count(bank, namespace))
+        taught = recipes_by_project(runs_to_count(bank, namespace))
     checked: list[CheckedLine] = []
     for line in lines:
         if line.claim is None:

@@ -162,16 +162,6 @@ def test_who_merges_a_file_approves_the_pending_lessons_whose_whole_words_stand_
     assert {stored.row.text for stored in approved} == {*texts[:2]}
 
 
-def test_a_pending_lesson_is_about_no_place_and_no_content(memory: Memory) -> None:
-    content = Principle(
-        "guiding",
-        "wire_money(account ← eve)",
-        (Triple("wire_money.account", "comes_from", "eve"),),
-        tools=("wire_money",),
-    )
-    memory.lessons.change(
-        LessonChange(put=[replace(content, distilled_by="m").row(), principle(EVIL).row()], imported=True)
-    )
-    here = Moment(["get_order"])
-    assert memory.principles.about(here) == []
-    assert list(memory.principles.of_arguments("wire_money", here, namespace="default")) == []
+def test_a_pending_lesson_is_about_no_place(memory: Memory) -> None:
+    memory.lessons.change(LessonChange(put=[principle(EVIL).row()], imported=True))
+    assert memory.principles.about(Moment(["get_order"])) == []

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from hepm.experience.content import content_of
 from hepm.experience.recipes import learn_recipes
 from hepm.ingest.shell.actions import actions_of
 from hepm.types import Outcome, ToolCall, Trajectory, Turn
@@ -42,5 +41,5 @@ def test_what_failed_runs_did_as_often_is_no_recipe() -> None:
 
 def test_a_command_with_a_secret_is_never_told() -> None:
     fix = "export_db --token ghp_0123456789abcdefghijABCDEFGHIJ012345"
-    assert all("ghp_" not in one.text for one in content_of([fixed(n, fix=fix) for n in range(5)], "desk"))
+    assert all("ghp_" not in one.text for one in learn_recipes(fixed(n, fix=fix) for n in range(5)))
     assert actions_of(sh(fix)) == []

@@ -448,7 +448,7 @@ def test_what_the_report_tells_the_agent_is_what_it_writes_in_a_file(
     assert sorted(told) == sorted(line[2:].partition(" <!--")[0] for line in written if line.startswith("- "))
     # The second time they are stored, and the text is cut to the most useful ones.
     shown = quick("report", "--store", "m.hepm", cwd=tmp_path).out.partition("What to tell the agent")[2]
-    assert [line.strip() for line in shown.splitlines()[1:9]] == [*told, f"and {len(told) - 8} more: --all"][:8]
+    assert [line.strip() for line in shown.splitlines()[1:9]] == told[:8]
 
 
 def test_a_line_that_was_deleted_from_the_file_does_not_come_back_with_the_next_report(
