@@ -15,12 +15,20 @@ from hepm.ingest.prepare import run_of
 from hepm.ingest.transitions import transitions
 from hepm.types import DEFAULT_NAMESPACE
 
-TRIGGERS = (
-    "whole_header", "showing_added", "showing_settled", "showing_dropped", "state_added", "state_worded",
-    "state_reworded", "state_muted", "state_dropped", "trajectory_dropped", "passage_added", "passage_dropped",
-)  # fmt: skip
-TO_VERSION_14 = "".join(f"DROP TRIGGER {name};" for name in TRIGGERS) + "PRAGMA user_version = 14;"
-"""Makes an embedded store one of schema version 14."""
+_TRIGGERS = {
+    16: (
+        "showing_added", "showing_settled", "showing_dropped", "state_added", "state_worded", "state_reworded",
+        "state_muted", "state_dropped", "trajectory_dropped",
+    ),
+    17: ("passage_added", "passage_dropped"),
+}  # fmt: skip
+"""By the schema version that brought them."""
+
+
+def to_version(version: int) -> str:
+    """The statements that make an embedded store one of an older schema version, 15 or later."""
+    later = [name for since, names in _TRIGGERS.items() if since > version for name in names]
+    return "".join(f"DROP TRIGGER {name};" for name in later) + f"PRAGMA user_version = {version};"
 
 
 def trajectory(

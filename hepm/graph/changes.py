@@ -222,6 +222,13 @@ def rebuild(write: Transaction, replay: RecordParser, embedder: TextEmbedder | N
     write.note_change(everything=True)
 
 
+def restate(write: Transaction, runs: Sequence[RunRecord]) -> None:
+    """Set what is kept beside the records of stored runs, whose counts and states stay."""
+    by_id = {run.id: run for run in runs}
+    write.restate_runs([(stored, by_id[stored.id]) for stored in write.held(list(by_id))])
+    write.note_change(everything=True)
+
+
 def read_rewards(write: Transaction, success_from: float, replay: RecordParser) -> list[str]:
     """Count the runs again that are labelled otherwise where rewards from `success_from` on are successes; their ids.
 

@@ -278,6 +278,12 @@ COLUMNS: Final = (
 """What a store keeps beside the record of a run, in the order of the statement `held_runs`."""
 
 
+def counted_by(columns: Mapping[str, Any]) -> tuple[object, ...]:
+    """What counts, states and vectors of a run follow from, of its columns: all but what is kept to read."""
+    moves = [(targets, key) for targets, _, _, key in json.loads(columns["sequence"])]
+    return moves, *[columns[name] for name in ("id", "environment", "task", "success", "steps", "ended_at", "said")]
+
+
 @dataclass(slots=True)
 class Delta:
     """What runs add, ready to be applied.

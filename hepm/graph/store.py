@@ -13,8 +13,8 @@ from typing import Any, Final, TypeVar
 
 from hepm.errors import InputError
 from hepm.graph.backend import Backend
-from hepm.graph.changes import add_runs, forget_runs, read_rewards, rebuild
-from hepm.graph.delta import COLUMNS, Delta, Edge, RunRecord, StatePlace, request_of
+from hepm.graph.changes import add_runs, forget_runs, read_rewards, rebuild, restate
+from hepm.graph.delta import COLUMNS, Delta, Edge, RunRecord, StatePlace, counted_by, request_of
 from hepm.graph.drift import MOST_RUNS, Drift, Observation, drift_of, vouched_drift
 from hepm.graph.lessons.rows import HeldLesson, Uses
 from hepm.graph.lessons.store import LessonStore
@@ -56,6 +56,7 @@ T = TypeVar("T")
 
 _MOST_REFUSALS: Final = 5_000  # runs with refusals that are read
 _REEMBED_BATCH: Final = 1000  # texts that are embedded and written in one transaction
+_RESTATED: Final = 500  # runs that are read at once
 
 
 class Store(Backend):
@@ -220,19 +221,27 @@ class Store(Backend):
 
         self.write_all(work)
 
-    def differs_from_first_record(self, *, namespace: str, replay: RecordParser) -> bool:
-        """Whether the first stored run that called a tool is not what its record says by today's rules."""
+    def restate(self, *, namespace: str, replay: RecordParser) -> int | None:
+        """Set what is kept beside the records of runs by today's rules; how many runs that changed.
+
+        None where counts or states would change, too: they are right after a `rebuild`. Damaged records are left alone.
+        """
         aliases = self.marks(namespace=namespace).aliases
         success_from = self.header.success_from
-        for held in self.iter_runs(namespace=namespace):
-            ((run,), _) = read_each([held.record], replay, aliases, success_from=success_from)
-            if not isinstance(run, RunRecord):
-                return False  # `hepm doctor` names it
-            if held.columns != run.columns:
-                return True
-            if run.transitions:
-                return False
-        return False
+        restated = 0
+        for batch in batches(self.iter_runs(namespace=namespace), _RESTATED):
+            parsed, _ = read_each([held.record for held in batch], replay, aliases, success_from=success_from)
+            others: list[RunRecord] = []
+            for held, run in zip(batch, parsed, strict=True):
+                if not isinstance(run, RunRecord) or held.columns == run.columns:
+                    continue
+                if counted_by(held.columns) != counted_by(run.columns):
+                    return None
+                others.append(run)
+            if others:
+                self.write(namespace, partial(restate, runs=others))
+                restated += len(others)
+        return restated
 
     def put_vectors(
         self, of: Vectored, vectors: Mapping[Any, Float32Array], *, namespace: str, embedder: str | None = None

@@ -60,11 +60,15 @@ def _count_by_todays_rules(store: Store, embedder: AgreedEmbedder) -> list[str]:
 
     done: list[str] = []
     for namespace in store.namespaces():
-        if store.differs_from_first_record(namespace=namespace, replay=replay_with(None)):
+        restated = store.restate(namespace=namespace, replay=replay_with(None))
+        if restated == 0:
+            continue
+        if restated is None:
             agreed = embedder.agreed()
             try:
                 store.rebuild(namespace=namespace, replay=replay_with(agreed), embedder=agreed)
-                done.append(f"the runs of {namespace} were counted again by today's rules")
             except StoreDamagedError:
                 done.append(f"the runs of {namespace} could not be counted again: `hepm doctor` names why")
+                continue
+        done.append(f"the runs of {namespace} were counted again by today's rules")
     return done

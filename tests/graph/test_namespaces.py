@@ -114,7 +114,7 @@ WRITES: dict[str, Callable[[Store, str], Any]] = {
         store.put_vectors("run", dict.fromkeys(range(1, 9), VECTOR), namespace=ns),
         store.put_vectors("lesson", {LESSON.id: OTHER_VECTOR}, namespace=ns),
     ],
-    "differs_from_first_record": lambda store, ns: store.differs_from_first_record(namespace=ns, replay=OTHERS.replay),
+    "restate": lambda store, ns: store.restate(namespace=ns, replay=OTHERS.replay),
     "rebuild": lambda store, ns: store.rebuild(namespace=ns, replay=OTHERS.replay),
     "forget": lambda store, ns: (
         store.forget(Selection(task="t"), namespace=ns, replay=OTHERS.replay),

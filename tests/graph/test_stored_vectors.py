@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hepm import Memory
 from hepm.graph.stored_vectors import dimensions_of, of_size, packed, to_bytes, vectors_of
-from tests.runs import TO_VERSION_14, trajectory
+from tests.runs import to_version, trajectory
 
 NOT_ZERO = st.one_of(st.floats(width=16), st.sampled_from([-0.0, float("nan"), float("inf"), 6e-8]))
 
@@ -75,7 +75,7 @@ def test_a_store_of_unpacked_vectors_answers_as_before_and_new_vectors_are_packe
                 vector = of_size(stored, 512)
                 assert vector is not None
                 db.execute(f"UPDATE {table} SET embedding = ? WHERE {key} = ?", (to_bytes(vector), number))
-        db.executescript(TO_VERSION_14)
+        db.executescript(to_version(15))
     db.close()
     with Memory.open(tmp_path) as memory:
         assert memory.suggest("find", state="buy a lamp") == expected

@@ -17,7 +17,7 @@ from hepm.graph.lessons.transaction import LessonChange
 from hepm.ingest.records import ReadOptions
 from hepm.policy import POLICIES
 from tests.faults.command import quick
-from tests.runs import TO_VERSION_14, trajectory
+from tests.runs import to_version, trajectory
 
 DECOMPOSED, COMPOSED = "cafe\u0301_search", "caf\u00e9_search"
 
@@ -146,7 +146,7 @@ def test_runs_that_an_older_hepm_counted_by_other_rules_are_counted_again_on_ope
         states = list(memory.lessons.store.iter_states(namespace="default"))
     with sqlite3.connect(tmp_path / "m.hepm") as database:
         stale = "UPDATE state SET key = key / 2; UPDATE trajectory SET sequence = replace(sequence, '1', '2');"
-        database.executescript(TO_VERSION_14 + stale)
+        database.executescript(to_version(15) + stale)
         revision = int(database.execute("SELECT value FROM meta WHERE key = 'revision'").fetchone()[0])
     for times in (1, 1):
         with Memory.open(tmp_path / "m.hepm") as memory:
@@ -154,8 +154,25 @@ def test_runs_that_an_older_hepm_counted_by_other_rules_are_counted_again_on_ope
             assert memory.examine() == []
             found = [(row.key, row.count, row.summary) for row in memory.lessons.store.iter_states(namespace="default")]
             assert found == [(row.key, row.count, row.summary) for row in states]
-        assert caplog.text.count("upgraded from schema version 14 to") == times
+        assert caplog.text.count("upgraded from schema version 15 to") == times
         assert caplog.text.count("the runs of default were counted again by today's rules") == times
+
+
+@pytest.mark.parametrize("version", [15, 16, 17])
+def test_facts_that_an_older_hepm_did_not_read_are_read_on_opening_and_all_else_stays(
+    tmp_path: Path, version: int
+) -> None:
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        memory.ingest([flight(n, broken=n % 2 == 0) for n in range(4)])
+        states = list(memory.lessons.store.iter_states(namespace="default"))
+    with sqlite3.connect(tmp_path / "m.hepm") as database:
+        for seq, sequence in database.execute("SELECT seq, sequence FROM trajectory").fetchall():
+            steps = [(targets, flags, [], key) for targets, flags, _, key in json.loads(sequence)]
+            database.execute("UPDATE trajectory SET sequence = ? WHERE seq = ?", (json.dumps(steps), seq))
+        database.executescript(to_version(version))
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        assert memory.examine() == []
+        assert list(memory.lessons.store.iter_states(namespace="default")) == states
 
 
 def test_an_upgrade_that_a_damaged_run_stops_says_so_and_the_run_can_be_forgotten(
@@ -165,7 +182,7 @@ def test_an_upgrade_that_a_damaged_run_stops_says_so_and_the_run_can_be_forgotte
         memory.ingest([flight(n, broken=False) for n in range(4)])
     with sqlite3.connect(tmp_path / "m.hepm") as database:
         stale = "UPDATE trajectory SET sequence = '[]'; UPDATE trajectory SET record = '{' WHERE seq = 2;"
-        database.executescript(TO_VERSION_14 + stale)
+        database.executescript(to_version(15) + stale)
     with Memory.open(tmp_path / "m.hepm") as memory:
         assert "the runs of default could not be counted again: `hepm doctor` names why" in caplog.text
         assert any("cannot be read" in one.what for one in memory.examine())

@@ -88,7 +88,7 @@ def test_a_server_that_is_too_old_is_refused(agent: str) -> None:
 
 def test_a_store_of_a_newer_hepm_or_of_a_much_older_one_is_refused(server: Neo4jServer) -> None:
     store = Neo4jStore(login(server))
-    for version in (8, 99):
+    for version in (9, 99):
         of_version = f"MATCH (m:Memory) SET m.schema_version = {version}"
         store._connection.write(lambda tx, text=of_version: tx.run(text).consume())
         with pytest.raises(StoreVersionError, match=f"schema version {version}"):
@@ -135,10 +135,10 @@ def test_no_password_is_logged_however_much_is_logged(
 
 def test_missing_migrations_run_on_opening(server: Neo4jServer) -> None:
     store = Neo4jStore(login(server))
-    store._connection.write(lambda tx: tx.run("MATCH (m:Memory) SET m.schema_version = 9").consume())
+    store._connection.write(lambda tx: tx.run("MATCH (m:Memory) SET m.schema_version = 10").consume())
     store.close()
     reopened = Neo4jStore(login(server))
-    assert reopened.header.schema_version == 12
+    assert reopened.header.schema_version == 13
     reopened.close()
 
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 KEPT_CHANGES: Final = 10_000  # in the journal: a mirror that is further behind reads all again
-_OLDEST_SCHEMA: Final = 9  # that is brought up to date on opening
+_OLDEST_SCHEMA: Final = 10  # that is brought up to date on opening
 
 # A server compares texts by UTF-16, Python and SQLite by code points: these are sorted here.
 _SORTED: Final = ("edges", "edges_from", "tools", "runs_by_task")

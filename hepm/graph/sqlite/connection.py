@@ -17,8 +17,8 @@ from hepm.errors import StoreDamagedError, StoreError, StoreVersionError
 from hepm.graph.rows import check_schema, no_text
 from hepm.graph.stored_vectors import dimensions_of
 
-SCHEMA_VERSION: Final = 17
-_OLDEST_SCHEMA: Final = 14  # that is brought up to date on opening
+SCHEMA_VERSION: Final = 18
+_OLDEST_SCHEMA: Final = 15  # that is brought up to date on opening
 MADE_ANEW: Final = 15
 """The latest version that makes every table anew: a new file begins with it."""
 _WHILE_COPIED: Final = "strict_"

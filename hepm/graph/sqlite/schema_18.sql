@@ -1,0 +1,2 @@
+-- Version 18: words of short texts are facts of a run, too. No table changes; what older versions kept beside the records
+-- is set anew on opening (see `Store.restate`).
