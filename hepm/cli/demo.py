@@ -43,7 +43,7 @@ def _show_desk(memory: Memory) -> None:
     """Show what memory makes of a desk's runs."""
     from hepm.lab.desks.service_desk import hints_from, make_desk, moments_of
 
-    desk = make_desk(_DESK)
+    desk = make_desk(_DESK, fields=True)
     report = memory.ingest([desk.record(episode, *desk.run(episode)) for episode in desk.training(_RUNS)])
     # Else the answers that follow might not count the latest runs yet.
     memory.refresh()
@@ -93,6 +93,9 @@ def _show_report(memory: Memory) -> None:
     _print(f"  {report.sentence}")
     for fork in report.forks[:_FORKS]:
         _print(f"\n  {fork.sentence}", colour="red")
+    _print("\n  What to tell the agent (`hepm report --write AGENTS.md`):")
+    for line in report.advice:
+        _print(f"  {line}", colour="green")
 
 
 def _show_answer(suggestions: Suggestions) -> None:

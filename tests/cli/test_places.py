@@ -56,3 +56,9 @@ def test_a_folder_that_nobody_may_write_is_told_before_anything_is_measured(
     assert f"cannot be written to {target}: " in one_sentence(answer)
     assert answer.out == ""
     assert target.read_text() == "the last one\n"
+
+
+def test_the_demo_shows_a_line_that_its_report_writes_for_agents(tmp_path: Path) -> None:
+    answer = quick("demo", "--page", tmp_path / "demo.html")
+
+    assert "\n  When find_case says kept is elsewhere, call scan_history. (" in answer.out

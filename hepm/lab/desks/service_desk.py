@@ -72,13 +72,17 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class DeskRun:
-    """A trouble in the words of one run. Equal calls get equal results."""
+    """A trouble in the words of one run. Equal calls get equal results.
+
+    Where its record is kept, "here" or "elsewhere", is a field of it, unless `kept` is "".
+    """
 
     name: str
     kind: Kind
     user: str
     record: str
     trouble: str
+    kept: str = ""
 
     def messages(self, calls: Sequence[ToolName]) -> list[dict[str, Any]]:
         """The conversation after these calls, as OpenAI chat messages."""
@@ -91,20 +95,26 @@ class DeskRun:
 
     def _result_of(self, tool: ToolName) -> str:
         """What a call returns: "1234 kettle of Mei Costa: loose glass and lid"."""
-        result = self.record if tool in (*LOOKUPS, *CHECKS) else "done"
+        if tool not in (*LOOKUPS, *CHECKS):
+            return "done"
+        record = self.record
         if tool == self.kind.named_by:
-            result += f": {self.trouble}"
-        return result
+            record += f": {self.trouble}"
+        return json.dumps({"case": record, "kept": self.kept}) if self.kept else record
 
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """A service desk: its kinds of trouble, the tools that every agent has, and the share of wrong labels."""
+    """A service desk: its kinds of trouble, the tools that every agent has, and the share of wrong labels.
+
+    With `fields`, records are JSON, and a field of them says whether a case is kept elsewhere.
+    """
 
     seed: int
     kinds: tuple[Kind, ...]
     tools: tuple[ToolName, ...]
     noise: float
+    fields: bool = False
 
     def episode(self, name: str, kind: Kind, *, seen: bool) -> DeskRun:
         """Word an episode. `seen` ones combine nouns and an adjective as logs do, others as no log does."""
@@ -124,9 +134,13 @@ class Desk:
         if not kind.named_by:
             user += f", {trouble}"
         record = random.choice(WORDS["records"]).format(**about)
-        if kind.named_by in CHECKS:
+        elsewhere = kind.named_by in CHECKS
+        kept = ""
+        if self.fields:
+            kept = "elsewhere" if elsewhere else "here"
+        elif elsewhere:
             record += ", kept elsewhere"
-        return DeskRun(name, kind, f"{user}. {ending}".strip(), record, trouble)
+        return DeskRun(name, kind, f"{user}. {ending}".strip(), record, trouble, kept)
 
     def training(self, runs: int) -> Iterator[DeskRun]:
         """Episodes to learn from; kinds are drawn by weight."""
@@ -215,7 +229,7 @@ def _next_tools(
     return weights
 
 
-def make_desk(seed: int, *, noise: float = 0.05) -> Desk:
+def make_desk(seed: int, *, noise: float = 0.05, fields: bool = False) -> Desk:
     """Generate a desk with eight kinds of trouble."""
     random = Random(f"desk {seed}")
     look = random.choice(LOOKUPS)
@@ -240,7 +254,7 @@ def make_desk(seed: int, *, noise: float = 0.05) -> Desk:
                 ways.append(DeskWay(called, outcome == "works", taken / len(written[outcome])))
         kind_nouns = tuple(islice(nouns, 3))
         kinds.append(Kind(written["name"], tuple(ways), kind_nouns, tools[teller], written.get("weight", 1)))
-    return Desk(seed, tuple(kinds), tuple(sorted((look, check, closing, *acts))), noise)
+    return Desk(seed, tuple(kinds), tuple(sorted((look, check, closing, *acts))), noise, fields)
 
 
 def hints_from(memory: Memory, desk: Desk, policy: str) -> Hints:
