@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,26 +13,20 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from hepm.cli.bench import bench
-from hepm.cli.bench.outcome import PlayOutcome, Shared, about_usage, estimated, print_parts
+from hepm.cli.bench.outcome import PlayOutcome, Shared, estimated, print_parts
 from hepm.cli.commands import PATH, argument, command, flag, option
 from hepm.cli.model import ModelChoice, dry_run_option, model_options
 from hepm.cli.options import json_option, print_json, refuse, remark
-from hepm.errors import BudgetSpentError, InputError
+from hepm.errors import InputError
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from hepm.lab.papers import Paper, PaperTable
-    from hepm.llm import Usage
     from hepm.types import Object
 
 FOLDER: Final = Path("hepm-papers")
-_ASSUMED: Final = (
-    "By the pilot in this folder; without one, runs are taken to be as long as the authors' own, and sessions of users "
-    "as long as published. Without --dry-run, a pilot by the model comes first: it says what the rest takes, and ends "
-    "the command if that is beyond --budget."
-)
 
 
 @command("papers")
@@ -97,18 +91,17 @@ class PapersCommand:
             # Environments read it when they ask for the model that plays their user.
             os.environ["HEPM_USER_MODEL"] = self.user_model
         benches = self._benches()
-        announced = None
         with TemporaryDirectory(prefix="hepm-papers-") as scratch:
             limits = self.choice.limits(self.prices)
             shared = Shared(limits, Path(scratch), many=True, judge=self.judge or "")
-            if self.dry_run:
-                self._print_estimate(self._played(benches, shared), shared, as_json=as_json)
-                return
-            if self._asks:
-                announced = self._announced(benches, shared)
             outcomes = self._played(benches, shared)
-        self._print(outcomes, announced, as_json=as_json)
-        _raise_ending(outcomes)
+        if self.dry_run:
+            self._print_estimate(outcomes, shared, as_json=as_json)
+            return
+        self._print(outcomes, as_json=as_json)
+        for outcome in outcomes.values():
+            if outcome.ending is not None:
+                raise outcome.ending
         # Their rows lack what they would have shown: repeating the command tries them again.
         if any(outcome.document.get("failed") for outcome in outcomes.values()):
             raise click.exceptions.Exit(1)
@@ -119,31 +112,6 @@ class PapersCommand:
         from hepm.lab.bench.models import GOLD, NONE, SCRIPTED
 
         return self.choice.model not in (GOLD, NONE, SCRIPTED)
-
-    def _announced(self, benches: Mapping[str, list[str]], shared: Shared) -> Usage:
-        """Make a pilot of each bench, and say what all will take, that included.
-
-        Raises:
-            BudgetSpentError: the rest would go beyond the budget. What the pilot asked is kept.
-        """
-        outcomes = self._played(benches, replace(shared, piloting=True, stand_ins={}))
-        _raise_ending(outcomes)
-        budget, prices = shared.limits
-        rest, again = _total(outcomes)
-        if prices is not None:
-            rest = replace(rest, cost_usd=prices.cost_usd(rest))
-        spent = about_usage(budget.used, prices and prices.cost_usd(budget.used)).removeprefix("about ")
-        takes = about_usage(rest, prices and rest.cost_usd)
-        anew = ""
-        if again:
-            anew = f", with {count_of(again, 'run')} that broke off before and are made anew"
-        remark(f"the pilot asked {spent}; the rest takes {takes}{anew}")
-        if budget.shortage(budget.used + rest):
-            raise BudgetSpentError(
-                "the rest would go beyond the budget: repeat the command with a larger one, or with --small. What the "
-                "pilot asked is kept."
-            )
-        return budget.used + rest
 
     def _played(self, benches: Mapping[str, list[str]], shared: Shared) -> dict[str, PlayOutcome]:
         """What the benches come to, up to the first that ends early."""
@@ -218,16 +186,17 @@ class PapersCommand:
         return words
 
     def _print_estimate(self, outcomes: Mapping[str, PlayOutcome], shared: Shared, *, as_json: bool) -> None:
-        total, again = _total(outcomes)
+        usages = [outcome.usage for outcome in outcomes.values() if outcome.usage is not None]
+        again = sum(outcome.document.get("again", 0) for outcome in outcomes.values())
+        total = sum(usages[1:], usages[0]) if len(usages) == len(outcomes) else None
         whole = estimated(len(outcomes), total, "comparison", self.folder, shared.limits[1], again=again)
         if as_json:
             print_json(whole.document | {"made_of": {name: outcome.document for name, outcome in outcomes.items()}})
             return
         for outcome in (*outcomes.values(), whole):
             print_parts(outcome.parts)
-        print(_ASSUMED)
 
-    def _print(self, outcomes: Mapping[str, PlayOutcome], announced: Usage | None, *, as_json: bool) -> None:
+    def _print(self, outcomes: Mapping[str, PlayOutcome], *, as_json: bool) -> None:
         documents = {name: outcome.document for name, outcome in outcomes.items()}
         alike = [name for name in outcomes if self.paper.stands_in(name, self._sources)]
         tables: list[Object] = []
@@ -235,10 +204,7 @@ class PapersCommand:
             about: Object = {"table": table.name, "title": table.title, "metrics": table.metrics}
             tables.append(about | {"rows": table.rows(documents, look_alikes=alike)})
         if as_json:
-            document: Object = {"paper": self.paper.name, "tables": tables, "benches": documents}
-            if announced is not None:
-                document["announced"] = {"calls": announced.calls, "tokens": announced.tokens}
-            print_json(document)
+            print_json({"paper": self.paper.name, "tables": tables, "benches": documents})
             return
         for table, known in zip(self.tables, tables, strict=True):
             title = f"\n{self.paper.title}, {table.printed_name}: {table.title} ({' / '.join(table.metrics)})"
@@ -248,21 +214,6 @@ class PapersCommand:
             failed = document.get("failed", {})
             for run, reason in list(failed.items())[:1]:
                 print(f"\n{name}: {count_of(len(failed), 'run')} broke off ({run}): {on_one_line(reason)}")
-
-
-def _total(outcomes: Mapping[str, PlayOutcome]) -> tuple[Usage, int]:
-    """What all benches would take, and how many of their runs broke off before."""
-    from hepm.llm import Usage
-
-    usages = [outcome.usage or Usage() for outcome in outcomes.values()]
-    again = sum(outcome.document.get("again", 0) for outcome in outcomes.values())
-    return sum(usages, Usage(estimated=True)), again
-
-
-def _raise_ending(outcomes: Mapping[str, PlayOutcome]) -> None:
-    for outcome in outcomes.values():
-        if outcome.ending is not None:
-            raise outcome.ending
 
 
 def _list(known: Sequence[Paper], *, as_json: bool) -> None:

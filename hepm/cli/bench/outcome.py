@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ class PlayOutcome:
         document: As --json prints it.
         parts: The same for people.
         ending: What ended it early, to be raised after the report.
-        usage: What it would take; None for what was played.
+        usage: What it would take; None for what was played, and where nothing is there to tell by.
     """
 
     document: Object
@@ -44,16 +44,12 @@ class Shared:
         scratch: A folder for what a dry run makes.
         many: Whether the command makes several benches, and prints what they come to.
         judge: Model that labels runs, where it is another than the agent's; else "".
-        piloting: Whether each makes a pilot only, and says what the rest takes.
-        stand_ins: The stores that small rounds filled, by those that the rounds of a dry run or pilot would fill.
     """
 
     limits: tuple[Budget, Prices | None]
     scratch: Path
     many: bool = False
     judge: str = ""
-    piloting: bool = False
-    stand_ins: dict[str, str] = field(default_factory=dict[str, str])
 
 
 def print_outcome(outcome: PlayOutcome, *, as_json: bool) -> None:
@@ -82,27 +78,25 @@ def print_parts(parts: Sequence[Table | Text | str]) -> None:
 
 
 def estimated(
-    number: int, usage: Usage, what: str, place: Path, prices: Prices | None, *, again: int = 0
+    number: int, usage: Usage | None, what: str, place: Path, prices: Prices | None, *, again: int = 0
 ) -> PlayOutcome:
-    """What a dry run or pilot came to, with the cost where prices are known.
+    """What a dry run came to, with the cost where prices are known.
 
     Args:
+        usage: None if nothing was played that it could be told by.
         again: How many of the runs broke off before, and are made anew.
     """
-    cost = prices and prices.cost_usd(usage)
-    document: Object = {"dry_run": True, f"{what}s": number, "calls": usage.calls, "tokens": usage.tokens}
-    if cost is not None:
-        document["cost_usd"] = cost
+    document: Object = {"dry_run": True, f"{what}s": number}
     made = count_of(number, what)
     if again:
         document["again"] = again
         made += f" ({again:,} broke off before)"
-    return PlayOutcome(document, [f"{made} would take {about_usage(usage, cost)}, in {place}"], usage=usage)
-
-
-def about_usage(usage: Usage, cost_usd: float | None) -> str:
-    """ "about 12 calls and 4,567 tokens ($0.12)"."""
-    about = f"about {count_of(usage.calls, 'call')} and {count_of(usage.tokens, 'token')}"
-    if cost_usd is not None:
-        about += f" (${cost_usd:,.2f})"
-    return about
+    if usage is None:
+        takes = "be played; what that takes is known once some are: begin with a small --budget"
+        return PlayOutcome(document, [f"{made} would {takes}, in {place}"])
+    document |= {"calls": usage.calls, "tokens": usage.tokens}
+    takes = f"about {count_of(usage.calls, 'call')} and {count_of(usage.tokens, 'token')}"
+    if prices is not None:
+        document["cost_usd"] = prices.cost_usd(usage)
+        takes += f" (${document['cost_usd']:,.2f})"
+    return PlayOutcome(document, [f"{made} would take {takes}, in {place}"], usage=usage)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from hepm.cli.bench.running import BenchCommand, chosen_tasks
@@ -9,6 +10,7 @@ from hepm.cli.options import refuse, remark, sole_namespace
 from hepm.lab.bench.arms import ROUND_ARMS, find_arms, open_known
 from hepm.lab.bench.explore import Exploration, RoundReport
 from hepm.lab.bench.models import Model
+from hepm.llm import Client
 from hepm.types import DEFAULT_NAMESPACE, Object
 
 TURNS: Final = 16  # of a run (PRIME, table 2)
@@ -46,21 +48,17 @@ def rounds_bench(command: BenchCommand) -> Exploration:
     return command.made(Exploration, tasks, options, settings, number=number, prune_below=prune_below)
 
 
-def explore(command: BenchCommand, made: Exploration, model: Model, *, whole: bool) -> None:
-    """Explore with the store of --memory; a part of the exploration with one of its own."""
+def explore(command: BenchCommand, made: Exploration, model: Model) -> None:
+    """Explore with the store of --memory."""
     learning = command.learning
-    store = learning.memory or ""
-    if not whole:
-        store = command.stand_in(made)
-    memory = command.stack.enter_context(open_known(store))
+    memory = command.stack.enter_context(open_known(learning.memory or ""))
     memory.namespace = learning.namespace or sole_namespace(memory.namespaces())
     writer = None
-    if learning.distiller and model.rehearses:
-        writer = model.client
-    elif learning.distiller:
-        ledger = memory.lessons.ledger("run", namespace=memory.namespace) if whole else made.folder
-        writer = command.client(learning.distiller, ledger)
-    made.explore(model, memory, writer, on_round=_print_round if whole else lambda report: None)
+    if learning.distiller:
+        budget, prices = command.shared.limits
+        endpoint = replace(command.endpoint, model=learning.distiller)
+        writer = command.stack.enter_context(Client(endpoint, ledger=made.folder, budget=budget, prices=prices))
+    made.explore(model, memory, writer, on_round=_print_round)
 
 
 def _print_round(report: RoundReport) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any, Final, TypeVar
 
 import click
@@ -20,13 +19,10 @@ from hepm.errors import BudgetSpentError, EndpointRefusedError
 from hepm.lab.bench.arms import Arm
 from hepm.lab.bench.explore import Exploration
 from hepm.lab.bench.folder import Folder, Key
-from hepm.lab.bench.models import Model, open_model
-from hepm.lab.bench.pilot import rest_of
-from hepm.lab.bench.play import MOST, Bench, BenchOptions
-from hepm.lab.bench.rehearsal import rehearsing_model
-from hepm.lab.bench.replay import ReplayBench
+from hepm.lab.bench.models import open_model
+from hepm.lab.bench.play import Bench, BenchOptions
 from hepm.lab.environments import Environment, PlayedUser, Task
-from hepm.llm import Client, Endpoint, Usage
+from hepm.llm import Endpoint
 from hepm.text import count_of, on_one_line
 from hepm.types import Object
 
@@ -53,33 +49,20 @@ class BenchCommand:
     dry_run: bool
 
     def outcome(self, made: Bench) -> PlayOutcome:
-        """Play a bench; in a dry run or a pilot, say what that would take."""
-        if self._only_asks:
-            try:
-                usage = self._estimate(made)
-            except (BudgetSpentError, EndpointRefusedError) as error:
-                return PlayOutcome({}, [], error)
+        """Play a bench; in a dry run, say what that would take."""
+        budget, prices = self.shared.limits
+        if self.dry_run:
             waiting = made.waiting()
             again = _failed_before(made.folder, waiting)
-            return estimated(len(waiting), usage, made.what, self.place, self.shared.limits[1], again=len(again))
-        if self.shared.many and self._pilot_place.exists():
-            with Folder(self._pilot_place, {}) as folder:
-                alike = made.alike(made.small(folder))
-            made.folder.adopt(self._pilot_place, alike)
-            made.ended.update(made.folder.runs())
-        budget, _ = self.shared.limits
+            return estimated(len(waiting), made.estimate(), made.what, self.place, prices, again=len(again))
         before = budget.paid_before
-        ending = self._played(made, f"{made.what}s")
+        ending = self._played(made)
         document, parts = made.outcome()
         # Runs that broke off leave their round unfinished: repeating the command tries them again.
         if isinstance(made, Exploration) and len(made.rounds) < made.number:
             ending = ending or click.exceptions.Exit(1)
         # Answers that were in the folder when the command began.
         return PlayOutcome(document | {"paid_before": budget.paid_before - before}, parts, ending)
-
-    @property
-    def _only_asks(self) -> bool:
-        return self.dry_run or self.shared.piloting
 
     # What benches are made of
 
@@ -108,10 +91,12 @@ class BenchCommand:
         # Another model as the user makes other conversations.
         if isinstance(self.environment, PlayedUser):
             settings["user"] = self.environment.user.model
-        # What a dry run or pilot of several benches puts in place of a memory is no setting.
-        if self._only_asks and self.shared.many:
-            settings = {}
-        folder = self._opened(self.place, settings)
+        # A dry run makes no folder, and asks for none: in one of several benches a memory may still be missing.
+        place = self.place
+        if self.dry_run:
+            settings = {} if self.shared.many else settings
+            place = place if place.exists() else self.shared.scratch / place.name
+        folder = self.stack.enter_context(Folder(place, settings))
         return kind(self.environment, tasks, folder, self.endpoint, options, **about)
 
     @property
@@ -122,20 +107,6 @@ class BenchCommand:
         name = re.sub(r"[^\w.-]+", "-", f"{self.environment.name}-{self.endpoint.model}{suffix}")
         return self.folder or Path("hepm-bench") / name
 
-    @property
-    def _pilot_place(self) -> Path:
-        return self.place.with_name(f"{self.place.name}-pilot")
-
-    def _opened(self, place: Path, settings: Mapping[str, Any]) -> Folder:
-        """The folder at a place; a dry run makes none."""
-        if self.dry_run and not place.exists():
-            place = self._scratch()
-        return self.stack.enter_context(Folder(place, settings))
-
-    def _scratch(self) -> Path:
-        """A new folder, which lasts as long as the command."""
-        return Path(mkdtemp(dir=self.shared.scratch))
-
     def refuse_unused(self, what: str, *used: str) -> None:
         """Refuse the options on memory that were given and are none of the used ones."""
         given = asdict(self.learning) | {"rounds": self.rounds or None}
@@ -145,39 +116,7 @@ class BenchCommand:
 
     # Play
 
-    def _play(self, made: Bench, model: Model, *, whole: bool = False) -> None:
-        if isinstance(made, Exploration):
-            from hepm.cli.bench.rounds import explore
-
-            explore(self, made, model, whole=whole)
-        else:
-            made.play(model)
-
-    def _estimate(self, made: Bench) -> Usage:
-        """By a pilot of the model; in a dry run by one that was made before, else by a rehearsal."""
-        if isinstance(made, ReplayBench):
-            return made.estimate()
-        small = made.small(self._opened(self._pilot_place, {}))
-        if self.shared.piloting:
-            ending = self._played(small, f"{made.what}s of the pilot", whole=False)
-            if ending is not None:
-                raise ending
-        elif not small.ended:
-            rehearsed = made.small(self._opened(self._scratch(), {}), most=MOST)
-            self._play(rehearsed, rehearsing_model(self.endpoint, rehearsed.folder, self.environment))
-            return rest_of(made, rehearsed)
-        if isinstance(small, Exploration):
-            self.stand_in(small)
-        return rest_of(made, small, made.alike(small))
-
-    def stand_in(self, small: Exploration) -> str:
-        """The store of a small exploration, which takes the place of the whole one's in what is tested with it."""
-        assert self.learning.memory
-        store = str(small.folder.path / "memory.hepm")
-        self.shared.stand_ins[self.learning.memory] = store
-        return store
-
-    def _played(self, made: Bench, what: str, *, whole: bool = True) -> Exception | None:
+    def _played(self, made: Bench) -> Exception | None:
         """Open the models and play; the error that ended it early, to be raised after the report."""
         budget, prices = self.shared.limits
         judge = None
@@ -190,11 +129,16 @@ class BenchCommand:
             broken = count_of(len(again), made.what)
             remark(f"{broken} broke off before, and are made anew ({key}): {on_one_line(reason)}")
         ending: Exception | None = None
-        bar = Bar(what)
+        bar = Bar(f"{made.what}s")
         model = self.stack.enter_context(open_model(self.endpoint, made.folder, on_run=bar.show, **about))
         with bar:
             try:
-                self._play(made, model, whole=whole)
+                if isinstance(made, Exploration):
+                    from hepm.cli.bench.rounds import explore
+
+                    explore(self, made, model)
+                else:
+                    made.play(model)
             except (BudgetSpentError, EndpointRefusedError) as error:
                 # What was answered is reported first.
                 ending = error
@@ -206,12 +150,6 @@ class BenchCommand:
             names += f" and {self.environment.user.model}"
         remark(f"asked {names}: {budget.line()}; what it answered is in {made.folder.path}")
         return ending
-
-    def client(self, model: str, ledger: Any) -> Client:
-        """What asks another model at the same endpoint, within the budget."""
-        budget, prices = self.shared.limits
-        endpoint = replace(self.endpoint, model=model)
-        return self.stack.enter_context(Client(endpoint, ledger=ledger, budget=budget, prices=prices))
 
 
 def _failed_before(folder: Folder, waiting: Sequence[Key]) -> dict[str, str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from hepm.cli.bench.running import BenchCommand, chosen_tasks
 from hepm.cli.options import check_store, known_namespace, refuse
-from hepm.lab.bench.arms import Arm, KnownMemory, find_arms, open_known, open_ready
+from hepm.lab.bench.arms import Arm, KnownMemory, find_arms, open_known, open_ready, scratch_memory
 from hepm.lab.bench.play import Bench, BenchOptions
 from hepm.lab.environments import Task
 from hepm.types import SUCCESS_FROM, Object
@@ -53,10 +54,11 @@ def _given(command: BenchCommand, arms: Sequence[Arm]) -> KnownMemory | None:
     # These put a digest of the runs to learn from into the system prompt.
     digesting = [arm.name for arm in arms if arm.digests]
     refuse(digesting, "--memory", f"{', '.join(digesting)} digest the runs of this bench: leave --memory out")
-    store = command.shared.stand_ins.get(learning.memory, learning.memory)
-    check_store(store)
-    memory = command.stack.enter_context(open_known(store))
-    memory.namespace = known_namespace(memory, learning.namespace, store)
+    if command.dry_run and command.shared.many and not Path(learning.memory).exists():
+        return command.stack.enter_context(scratch_memory())  # the rounds that fill it are not played yet
+    check_store(learning.memory)
+    memory = command.stack.enter_context(open_known(learning.memory))
+    memory.namespace = known_namespace(memory, learning.namespace, learning.memory)
     return memory
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from operator import itemgetter
 from random import Random
 from statistics import fmean
-from typing import Any, Final, Literal, Self, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from rich.table import Table
@@ -28,9 +28,9 @@ from hepm.experience.matching import ModelJudge
 from hepm.experience.model_distiller import ModelDistiller
 from hepm.graph.lessons.rows import Uses
 from hepm.lab.bench.arms import KnownMemory
-from hepm.lab.bench.folder import Ended, Folder, Key
+from hepm.lab.bench.folder import Ended, Key
 from hepm.lab.bench.models import Model
-from hepm.lab.bench.play import Bench, Stream, eighth
+from hepm.lab.bench.play import Bench, Stream
 from hepm.lab.environments import place_of
 from hepm.lab.environments.gyms import CREDIT
 from hepm.lab.evolution import ITERATIONS, EvolutionSettings, evolve
@@ -77,23 +77,6 @@ class Exploration(Bench):
         self.arm = self.options.arms[0]
         self.rounds: list[RoundReport] = []
         self.deals = self._dealt(self.options.rollouts)
-
-    def small(self, folder: Folder, *, most: int = 0) -> Self:
-        """Two rounds of a few episodes: of every second environment, where a round has few of each."""
-        del most
-        places = sorted({place_of(self.environment, task) for task in self.tested})
-        episodes = eighth(len(self.deals[0])) // len(places)
-        if not episodes:
-            places = places[::2]
-        tested = [task for task in self.tested if place_of(self.environment, task) in places]
-        options = replace(self.options, rollouts=max(1, episodes))
-        # One round without lessons, and one with them.
-        number = min(2, self.number)
-        return replace(self, tested=tested, folder=folder, options=options, number=number, training=())
-
-    def alike(self, small: Bench) -> list[Key]:
-        """Those of the first round, in which no lesson is known."""
-        return [key for key in small.ended if key in self.deals[0]]
 
     def _dealt(self, episodes: int) -> list[list[Key]]:
         """The runs of each round: tasks from a shuffled deck for each environment, shuffled anew when it is empty."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
@@ -186,29 +186,13 @@ class Folder:
         rows = self._rows("SELECT usage FROM answers WHERE arm = ? AND task = ? AND trial = ?", key)
         return sum((Usage(**json.loads(stored)) for [stored] in rows), Usage())
 
-    def asked(self) -> tuple[dict[str, Usage], Usage]:
-        """What all recorded answers took: those of conversations by arm, with its users, and those to questions."""
-        by_arm: defaultdict[str, Usage] = defaultdict(Usage)
-        for arm, usage in self._rows("SELECT arm, usage FROM answers"):
-            by_arm[arm.partition(",")[0]] += Usage(**json.loads(usage))
+    def asked(self) -> tuple[dict[Key, Usage], Usage]:
+        """What all recorded answers took: those of conversations by run, with its user, and those to questions."""
+        by_run: defaultdict[Key, Usage] = defaultdict(Usage)
+        for arm, task, trial, usage in self._rows("SELECT arm, task, trial, usage FROM answers"):
+            by_run[Key(arm.partition(",")[0], task, trial)] += Usage(**json.loads(usage))
         questions = [json.loads(answer)["usage"] for [answer] in self._rows("SELECT answer FROM questions")]
-        return by_arm, sum((Usage(**usage) for usage in questions), Usage())
-
-    def adopt(self, other: Path, keys: Collection[Key]) -> None:
-        """Take over runs of another folder with their answers, and its answers to questions; none where it is empty."""
-        if not (other / ANSWERS).exists():
-            return
-        with self._lock:
-            self._db.execute("ATTACH DATABASE ? AS other", (str(other / ANSWERS),))
-        with self._writing() as db:
-            for table in ("answers", "runs"):
-                copy = f"INSERT OR IGNORE INTO {table} SELECT * FROM other.{table}"
-                # "off, user" has the answers of the model that plays the user in the arm "off".
-                rows = [(*key, f"{key.arm}, %") for key in keys]
-                db.executemany(f"{copy} WHERE (arm = ?1 OR arm LIKE ?4) AND task = ?2 AND trial = ?3", rows)
-            db.execute("INSERT OR IGNORE INTO questions SELECT * FROM other.questions")
-        with self._lock:
-            self._db.execute("DETACH DATABASE other")
+        return by_run, sum((Usage(**usage) for usage in questions), Usage())
 
     def add_run(self, ended: Ended) -> None:
         """Record a finished run."""

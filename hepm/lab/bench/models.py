@@ -41,8 +41,6 @@ class Model:
         judge: Asks another model for verdicts, where there is one.
         user: Answers the requests of the model that plays the user, where one does.
         player: Asks that model, where an environment has questions to it.
-        rehearses: Whether it stands in for a model, to say what that would take.
-        most_turns: The most turns of a run, given the limit, the task, and whether the agent notes summaries.
         stop: Set when no further request is to be sent.
         on_run: Called with the number of runs that are there, and of all.
     """
@@ -55,8 +53,6 @@ class Model:
     user: Complete | None = None
     judge: Client | None = None
     player: Client | None = None
-    rehearses: bool = False
-    most_turns: Callable[[int, Task, bool], int] = lambda limit, task, notes: limit
     stop: Event = field(default_factory=Event)
     on_run: Callable[[int, int], object] = lambda done, total: None
     _longest: int = 0
@@ -208,31 +204,26 @@ def _in_tags(step: Object) -> Object:
 
 def _gold(task: Task) -> Complete:
     """The gold actions of a task one after another, then nothing."""
+    steps = _gold_steps(task)
 
     def complete(body: Object) -> Object:
         if body.get("tool_choice") == "none":
             return completion("No")  # asked whether a summary is due
-        return gold_step(task, body)
+        done = sum(message["role"] == "assistant" for message in body["messages"])
+        step = completion("")
+        # Without a search, the answer is all that is left to say.
+        if steps and str(body["messages"][0].get("content")).endswith(NO_SEARCH):
+            step = steps[-1]
+        elif done < len(steps):
+            step = steps[done]
+        if "tools" not in body:
+            return _in_tags(step)
+        return step
 
     return complete
 
 
-def gold_step(task: Task, body: Object, *, others: int = 0) -> Object:
-    """The gold action that is due in a conversation, in which `others` of the agent's messages were no gold actions."""
-    steps = gold_steps(task)
-    done = sum(message["role"] == "assistant" for message in body["messages"]) - others
-    step = completion("")
-    # Without a search, the answer is all that is left to say.
-    if steps and str(body["messages"][0].get("content")).endswith(NO_SEARCH):
-        step = steps[-1]
-    elif done < len(steps):
-        step = steps[done]
-    if "tools" not in body:
-        return _in_tags(step)
-    return step
-
-
-def gold_steps(task: Task) -> list[Object]:
+def _gold_steps(task: Task) -> list[Object]:
     """A completion for each gold call, and one for the text that ends a turn."""
     steps: list[Object] = []
     for turn in task.gold:

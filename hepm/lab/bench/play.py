@@ -7,14 +7,14 @@ or, online, of earlier tasks (H-EPM, C.1).
 from __future__ import annotations
 
 import logging
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from itertools import product
 from threading import Lock
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from hepm.agents.loop import Agent, Done
 from hepm.agents.searching import SearchingAgent
@@ -31,7 +31,7 @@ from hepm.lab.bench.models import Model, StoppedError
 from hepm.lab.bench.planned import plan_of, steps_in
 from hepm.lab.bench.report import report_on, tables
 from hepm.lab.environments import Environment, Episode, PlayedUser, Task, place_of
-from hepm.llm import Endpoint, Question
+from hepm.llm import Endpoint, Question, Usage
 from hepm.types import SUCCESS_FROM, SUMMARY_TOOL, Trajectory
 
 if TYPE_CHECKING:
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _log = logging.getLogger("hepm")
-MOST: Final = 12
-"""Tasks, users, or episodes of a round, of a pilot."""
-
 Learning: TypeAlias = Literal["train", "online"]
 
 
@@ -168,27 +165,22 @@ class Bench:
         first, second = self.plan()
         return [key for key in (*first, *second) if key not in self.ended]
 
-    def small(self, folder: Folder, *, most: int = 0) -> Self:
-        """A few tasks of this bench, spread evenly, in one trial each, or two where an arm reflects on the first.
+    def estimate(self) -> Usage | None:
+        """About what the runs take that are not there yet, as much each as those of their arm; None if none is there.
 
-        Args:
-            folder: Of the small bench.
-            most: How many tasks; 0 for an eighth, 1 to `MOST`.
+        Questions beside runs are as many for each as so far.
         """
-        trials = 1 + any(arm.reflects for arm in self.options.arms)
-        options = replace(self.options, trials=trials, rollouts=min(self.options.rollouts, 1))
-        tested = _spread(self.tested, most)
-        training = tested
-        if self.training is not self.tested:
-            training = _spread(self.training, most)
-        if self.learns_online:
-            # Runs online depend on those before them.
-            tested = self.tested[: len(tested)]
-        return replace(self, tested=tested, folder=folder, options=options, training=training)
-
-    def alike(self, small: Bench) -> list[Key]:
-        """The runs of a small bench that this one makes alike: those that no other memory would change."""
-        return [key for key in small.ended if self.learns_online or not self.arm_of(key).remembers]
+        waiting = self.waiting()
+        if waiting and not self.ended:
+            return None
+        by_run, questions = self.folder.asked()
+        total = _times(questions, len(waiting) / max(len(self.ended), 1))
+        for arm, number in Counter(key.arm for key in waiting).items():
+            # An arm without a run is taken for the mean of the others.
+            alike = [key for key in self.ended if key.arm == arm] or [*self.ended]
+            took = sum((by_run.get(key, Usage()) for key in alike), Usage())
+            total += _times(took, number / len(alike))
+        return total
 
     def outcome(self) -> tuple[Object, Sequence[Table | Text]]:
         """What it came to: as `hepm bench --json` prints it, and for people."""
@@ -398,7 +390,7 @@ class Bench:
             strategy=arm.strategy,
             placement=arm.placement,
             prompt_options=prompt,
-            max_turns=self._model.most_turns(self.options.max_turns, task, arm.strategy == "implicit"),
+            max_turns=self.options.max_turns,
             options=self.options.options,
             complete=self._model.recorded(key, task),
             reward=episode.reward if self.options.turn_rewards else None,
@@ -447,6 +439,11 @@ def _agent_of(arm: Arm) -> Callable[..., Agent]:
     return Agent
 
 
+def _times(usage: Usage, factor: float) -> Usage:
+    parts = (usage.calls, usage.input_tokens, usage.cached_input_tokens, usage.output_tokens)
+    return Usage(*(round(factor * part) for part in parts), estimated=True)
+
+
 def move_of(message: Object) -> str:
     """What a message did: `search({"q": "tea"})` for each call, one a line, else its text."""
     calls: list[str] = []
@@ -454,13 +451,3 @@ def move_of(message: Object) -> str:
         function = call["function"]
         calls.append(f"{function['name']}({function['arguments']})")
     return "\n".join(calls) or str(message.get("content") or "")
-
-
-def eighth(number: int) -> int:
-    """How many of so many tasks, users or episodes a pilot takes: an eighth, 1 to `MOST`."""
-    return max(1, min(number // 8, MOST))
-
-
-def _spread(tasks: Sequence[Task], most: int) -> Sequence[Task]:
-    number = min(most or eighth(len(tasks)), len(tasks))
-    return [tasks[place * len(tasks) // number] for place in range(number)]

@@ -19,7 +19,6 @@ PACKAGE: Final = Package(("mem0ai==2.2.1",))
 # Facts come from what users said: they are data, no instructions.
 _KNOWN: Final = "What is remembered of this user, as data:"
 _RECALLED: Final = 5  # facts for a reply
-_PROMPT_TOKENS: Final = 9_500  # about what mem0 asks with for the facts of a turn
 
 
 class UserFacts:
@@ -54,19 +53,3 @@ class UserFacts:
         worker: Worker | None = self.__dict__.get("_worker")
         if worker is not None:
             worker.close()
-
-
-class RehearsedFacts(UserFacts):
-    """Finds nothing; asks for the facts of each turn, in as many tokens as mem0."""
-
-    def recalled(self, text: str) -> str:
-        """Nothing."""
-        return ""
-
-    def add(self, turns: Sequence[Turn], complete: Complete) -> None:
-        """Ask, and keep nothing."""
-        # Three bytes a token: `hepm.lab.bench.models.tokens_of`.
-        complete({"messages": [{"role": "user", "content": "fact" * (_PROMPT_TOKENS * 3 // 4)}]})
-
-    def close(self) -> None:
-        """Nothing is held."""

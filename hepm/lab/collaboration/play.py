@@ -8,18 +8,18 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from tempfile import TemporaryDirectory
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Final
 
 from hepm.atomic_file import atomic_file
 from hepm.errors import AnswerError
 from hepm.experience.prompt import PromptOptions
 from hepm.experience.reflection import quoted_conversation
 from hepm.lab.bench.arms import Arm, scratch_memory
-from hepm.lab.bench.folder import Ended, Folder, Key
+from hepm.lab.bench.folder import Ended, Key
 from hepm.lab.bench.models import Model, tokens_of
-from hepm.lab.bench.play import Bench, Stream, eighth
+from hepm.lab.bench.play import Bench, Stream
 from hepm.lab.collaboration.environment import GREETING, DirectEpisode, UserEpisode, UsersEnvironment
-from hepm.lab.collaboration.mem0 import RehearsedFacts, UserFacts
+from hepm.lab.collaboration.mem0 import UserFacts
 from hepm.lab.collaboration.users import User
 from hepm.lab.environments import Task
 from hepm.lab.rl.reflections import reflection_rows
@@ -43,8 +43,6 @@ USER_ARMS: Final = {name: Arm(name, "", placement="system") for name in (*SETTIN
     "notes": _NOTES
 }
 """What the agent knows of its users: the arms of a bench of users."""
-_REHEARSED: Final = 2
-"""Users who are rehearsed, with all their sessions."""
 _WISHES: Final = "What this user prefers:"
 _HISTORY: Final = "Earlier sessions with this user, as data:"
 
@@ -88,15 +86,6 @@ class UserBench(Bench):
         """All sessions, user by user."""
         return self._keys(self.arms, self.tested), []
 
-    def small(self, folder: Folder, *, most: int = 0) -> Self:
-        """The first users, with all their sessions."""
-        number = _REHEARSED if most else eighth(len(self.tested))
-        return replace(self, tested=self.tested[:number], training=(), folder=folder)
-
-    def alike(self, small: Bench) -> list[Key]:
-        """All of them."""
-        return [*small.ended]
-
     def play(self, model: Model) -> None:
         """As `Bench.play`, and write what a model reflected as rows for a training of reflections."""
         assert isinstance(self.environment, UsersEnvironment)
@@ -104,7 +93,7 @@ class UserBench(Bench):
         users = self.environment.users(names, seed=self.options.seed, client=model.player)
         self._users = {user.name: user for user in users}
         super().play(model)
-        if model.client is None or model.rehearses:
+        if model.client is None:
             return
         # It only reads what was answered: nothing is asked, or counted, twice.
         with Client(self.endpoint, ledger=self.folder, budget=Budget(calls=0)) as known:
@@ -122,8 +111,7 @@ class UserBench(Bench):
         with ExitStack() as stack:
             stream.memory = stack.enter_context(scratch_memory())
             if first.arm == "mem0":
-                kind = RehearsedFacts if self._model.rehearses else UserFacts
-                facts = kind(first.task, stack.enter_context(TemporaryDirectory(prefix="hepm-users-")))
+                facts = UserFacts(first.task, stack.enter_context(TemporaryDirectory(prefix="hepm-users-")))
                 self._mem0[first.task] = facts
                 stack.callback(facts.close)
             super()._play_stream(stream, total)

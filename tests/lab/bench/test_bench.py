@@ -214,15 +214,18 @@ def test_gold_and_none_ask_no_model(model: str, success: float, loopback: Loopba
     assert not loopback.requests
 
 
-def test_a_dry_run_asks_nothing_and_leaves_nothing(clerks: Loopback, tmp_path: Path) -> None:
+def test_a_dry_run_asks_and_leaves_nothing_and_goes_by_the_runs_that_are_there(
+    clerks: Loopback, tmp_path: Path
+) -> None:
     folder = tmp_path / "new"
-    found = report(bench(folder, clerks.url, "--tasks", "6", "--dry-run", "--json"))
-    assert (found["runs"], found["calls"]) == (12, 12 * 3)
+    shown = bench(folder, clerks.url, "--tasks", "6", "--dry-run").out
+    assert "12 runs would be played; what that takes is known once some are" in " ".join(shown.split())
     assert not folder.exists()
-    report(bench(folder, clerks.url, "--tasks", "6", "--arms", "off", "--json"))
-    found = report(bench(folder, clerks.url, "--tasks", "6", "--dry-run", "--json"))
-    assert (found["runs"], found["calls"]) == (6, 6 * 3)
-    assert len(clerks.requests) == 6 * 3
+    bench(folder, clerks.url, "--tasks", "6", "--budget", "9 calls", "--concurrency", "1")
+    asked = len(clerks.requests)
+    found = report(bench(folder, clerks.url, "--tasks", "6", "--prices", "2,8", "--dry-run", "--json"))
+    assert (found["runs"], found["calls"], len(clerks.requests)) == (12 - asked // 3, 12 * 3 - asked, asked)
+    assert found["tokens"] * 2 / 1e6 < found["cost_usd"] < found["tokens"] * 8 / 1e6
 
 
 def test_a_spent_budget_ends_a_bench_which_then_goes_on(clerks: Loopback, tmp_path: Path) -> None:

@@ -211,13 +211,10 @@ def test_online_h_epm_asks_and_hints_as_the_paper_does_and_a_judge_labels_each_r
 
     loopback.script = judged
     options = ("--arms", arm, "--learn-from", "online-judged", "--embedder", "openai/small", "--tasks", "*-Ada")
-    planned = report(bench(tmp_path, loopback.url, *options, "--json", "--dry-run"))
-    loopback.requests.clear()
     report(bench(tmp_path, loopback.url, *options, "--json"))
     turns = 3 if arm == "explicit" else 4
     expected = {"agent": 6 * turns, "question": 6 * questions, "summary": 6 * questions, "judge": 6}
     assert {role: len(asked(role)) for role in expected} == expected
-    assert planned["calls"] == pytest.approx(sum(expected.values()), rel=0.2)
     assert asked("embedding")
     hinted_at: list[int] = []
     for number, request in enumerate(asked("agent")):
@@ -232,12 +229,6 @@ def test_online_h_epm_asks_and_hints_as_the_paper_does_and_a_judge_labels_each_r
     assert min(hinted_at) >= 2 * turns
     other = bench(tmp_path, loopback.url, *options[:4], "--tasks", "*-Ada")
     assert "holds runs with another embedder" in " ".join(other.err.split())
-
-
-def test_the_cost_of_a_dry_run_is_that_of_its_tokens(loopback: Loopback, tmp_path: Path) -> None:
-    planned = report(bench(tmp_path, loopback.url, "--tasks", "2", "--dry-run", "--prices", "2,8", "--json"))
-    # Most tokens are sent, and some answered, which cost more.
-    assert planned["tokens"] * 2 / 1e6 < planned["cost_usd"] < planned["tokens"] * 3 / 1e6
 
 
 def test_the_entropy_of_two_equal_tokens_is_ln_2_and_of_a_sure_one_is_0() -> None:
@@ -330,8 +321,6 @@ def test_a_model_digests_each_run_once_and_what_is_nearest_is_shown(
 
     loopback.script = digester
     options = ("--arms", f"off,{arm}", *TWO_TASKS, "--json")
-    planned = report(bench(tmp_path, loopback.url, *options, "--dry-run", env=SPLIT))
-    assert planned["calls"] == (12 + 4 + 4) * 3 + 12
     report(bench(tmp_path, loopback.url, *options, env=SPLIT))
     assert len(asked) == 12
     assert {"succeeded", "failed"} == set(asked)

@@ -113,7 +113,7 @@ def test_libraries_are_written_by_the_judge_and_chosen_from_by_the_agent_who_is_
     assert writers >= {"distils an experience", "distils a principle", "judges"}
     assert not writers & agents
     records = Counter(str(r.body["messages"]) for r in loopback.requests if role_of(r).startswith("distils"))
-    assert max(records.values()) <= 2  # the pilot asks on its own
+    assert max(records.values()) == 1
     for operator in ("mutation", "generalisation", "crossover"):
         assert roles["writer", operator] >= sum(each["evolved"].get(operator, 0) for each in rounds)
     # A selection for each turn of a run that was shown something, and none before there is a lesson.
