@@ -16,7 +16,6 @@ from hepm.graph.backend import Backend
 from hepm.graph.changes import add_runs, forget_runs, read_rewards, rebuild, restate
 from hepm.graph.delta import COLUMNS, Delta, Edge, RunRecord, StatePlace, counted_by, request_of
 from hepm.graph.drift import MOST_RUNS, Drift, Observation, drift_of, vouched_drift
-from hepm.graph.lessons.rows import HeldLesson, Uses
 from hepm.graph.lessons.store import LessonStore
 from hepm.graph.rows import (
     Added,
@@ -393,12 +392,6 @@ class Store(Backend):
             columns["success"] = as_bool(columns["success"])
             yield HeldRun(columns["id"], record, bool(counted), columns, vector)
 
-    def held_lessons(self, *, namespace: str) -> Iterator[HeldLesson]:
-        """Every lesson in order of arrival, readable or not; lazy."""
-        for name, record, user, live, runs, *uses, vector in self.iterate("held_lessons", namespace=namespace):
-            columns = {"user": user, "live": bool(live), "runs": sorted(_from_json(runs))}
-            yield HeldLesson(name, record, columns, Uses(*uses), vector)
-
     def tools(self, *, namespace: str) -> list[ToolRow]:
         """All tools by name."""
         return list(map(tool_row, self.read("tools", namespace=namespace)))
@@ -428,7 +421,7 @@ class Store(Backend):
         latest, ties by text.
         """
         rows = self.read("evidence", namespace=namespace, edges=edges, most_runs=runs, most_summaries=summaries)
-        return [Evidence(tuple(_from_json(ids)), tuple(_from_json(texts))) for _, ids, texts in rows]
+        return [Evidence(tuple(from_json(ids)), tuple(from_json(texts))) for _, ids, texts in rows]
 
     def marks(self, *, namespace: str) -> Marks:
         """Aliases of tools, and the tools that are retired."""
@@ -471,11 +464,6 @@ class Store(Backend):
         """The states that kept their text, by id; lazy."""
         return map(self._state, self.iterate("states", namespace=namespace))
 
-    def iter_held_states(self, *, namespace: str) -> Iterator[tuple[StateRow, bool, bytes | None]]:
-        """All states by id, whether each kept its text, and its vector as stored; lazy."""
-        for row in self.iterate("held_states", namespace=namespace):
-            yield self._state(row), row[-2] not in (None, False), row[-1]
-
     def runs_after(self, seq: int, *, namespace: str) -> list[RunRow]:
         """Labelled, counted runs stored after row `seq`, in order of arrival."""
         return self._runs(self.read("runs_after", namespace=namespace, seq=seq))
@@ -509,7 +497,7 @@ class Store(Backend):
         for most, alike in by_most.items():
             rows = self.read("latest_on_edges", namespace=namespace, edges=alike, most=most, newer_than=newer_than)
             for source, target, numbers in rows:
-                seqs.update(_from_json(numbers)[: edges[source, target]])
+                seqs.update(from_json(numbers)[: edges[source, target]])
         return self.runs_at(sorted(seqs), namespace=namespace)
 
     def runs_at(self, seqs: Sequence[int], *, namespace: str) -> list[RunRow]:
@@ -606,7 +594,7 @@ def _parsed_names(stored: str) -> tuple[ToolName, ...]:
     return tuple(json.loads(stored))
 
 
-def _from_json(value: Any) -> Any:
+def from_json(value: Any) -> Any:
     """A list as a store keeps it: SQLite as JSON, Neo4j as it is."""
     if isinstance(value, str):
         return json.loads(value)

@@ -536,10 +536,7 @@ class Memory(OpenedMemory):
     def graph(
         self, *, namespace: str = DEFAULT_NAMESPACE, labels: Collection[str] = ("Tool",), c: float = 1.0
     ) -> nx.DiGraph[Any]:
-        """The graph as a NetworkX graph to read: of this moment, and the same object until something changes.
-
-        It is made of what suggestions read, and a later one shares with it the steps that did not change. To change
-        it, copy it: `nx.DiGraph(memory.graph())`.
+        """The graph of this moment as a NetworkX graph, made anew at each call.
 
         Labels, types and properties are those of docs/reference/graph-model.md: a node has its `label`, an edge its
         `type`. A tool is a node by its name, any other a pair of label and id.
@@ -550,8 +547,10 @@ class Memory(OpenedMemory):
         Raises:
             InputError: there is no such label, or no such c.
         """
-        graphs, lessons = self.mirror(namespace).networkx, self.mirrors.lessons(namespace)
-        return graphs.at(self.mirrors.revision, frozenset(labels), c, lessons)
+        from hepm.graph.mirror.networkx_graph import networkx_graph
+
+        lessons = self.mirrors.lessons(namespace)
+        return networkx_graph(self.mirror(namespace), lessons, labels, c=c, revision=self.mirrors.revision)
 
     def mirror(self, namespace: str = DEFAULT_NAMESPACE) -> NamespaceMirror:
         """The namespace's graph as policies see it."""

@@ -200,7 +200,7 @@ def test_of_a_task_s_runs_the_one_that_is_to_count_counts_again(tmp_path: Path) 
         db.execute("UPDATE trajectory SET counted = 1 - counted WHERE task = '1'")
     with Memory.open(path) as memory:
         told = [finding.what for finding in memory.examine()]
-        assert any("five has counted True for False; one has counted False for True" in one for one in told)
+        assert any("five has counted 1 for 0; one has counted 0 for 1" in one for one in told)
         memory.rebuild()
         assert memory.examine() == []
 
@@ -209,8 +209,8 @@ def test_a_finding_shows_a_few_words_of_a_state_and_not_all_that_was_said(edited
     with Memory.open(edited("UPDATE state SET summary = 'x' WHERE trajectory = 'three'")) as memory:
         (finding, *_) = memory.examine()
     assert finding.what == (
-        "2 states differ from the stored records: <START> -> look in failed runs has summary x for U: my money; "
-        "look -> ask in failed runs has summary x for U: my money R: look done T: look"
+        "2 states differ from the stored records: <START> -> look has summary x for U: my money; "
+        "look -> ask has summary x for U: my money R: look done T: look"
     )
 
 

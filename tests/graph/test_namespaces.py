@@ -55,7 +55,6 @@ READS: dict[str, Callable[[Store, str], Any]] = {
         (row, round(cosine, 3)) for row, cosine in store.search_states(VECTOR, namespace=ns, limit=9)
     ],
     "iter_runs": lambda store, ns: [(*one[:3], one.vector) for one in store.iter_runs(namespace=ns)],
-    "iter_held_states": lambda store, ns: [one[:2] for one in store.iter_held_states(namespace=ns)],
     "iter_states": lambda store, ns: list(store.iter_states(namespace=ns)),
     "evidence": lambda store, ns: [
         told
@@ -71,7 +70,6 @@ READS: dict[str, Callable[[Store, str], Any]] = {
     "latest_on_edges": lambda store, ns: [row[:4] for row in store.latest_on_edges({(START, "a"): 9}, namespace=ns)],
     "states_at": lambda store, ns: store.states_at(PLACES, namespace=ns)[0],
     "called_tools": lambda store, ns: sorted(store.called_tools(namespace=ns)),
-    "held_lessons": lambda store, ns: [(one.id, one.record, one.uses) for one in store.held_lessons(namespace=ns)],
     "selected": lambda store, ns: store.selected(Selection(), namespace=ns),
     "outcomes_by_level": lambda store, ns: [
         counts for counts in store.outcomes_by_level(["", "silent"], namespace=ns, most=9).values() if any(counts)

@@ -1,9 +1,7 @@
-"""`Memory.graph`: what Cypher says of the same memory, as a graph that NetworkX reads and nobody changes."""
+"""`Memory.graph`: what Cypher says of the same memory, as a graph of NetworkX."""
 
 from __future__ import annotations
 
-import copy
-import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -80,59 +78,27 @@ def test_nodes_and_edges_are_those_that_cypher_finds_in_the_same_memory(memory: 
     assert {known["type"] for known in edges.values()} >= {"NEXT", "AFTER|BEFORE", "ABOUT", "EVOLVED_FROM", "REVISES"}
 
 
-CHANGES: dict[str, Callable[[Any], object]] = {
-    "a node": lambda graph: graph.add_node("new"),
-    "an edge": lambda graph: nx.add_path(graph, ["buy", "look"]),
-    "of an edge": lambda graph: graph["look"]["buy"].update(support=99),
-    "added in place": lambda graph: graph.nodes["look"].__ior__({"calls": 0}),
-    "other names": lambda graph: nx.relabel_nodes(graph, {"look": "see"}, copy=False),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_nothing_changes_the_graph_but_its_copies(tmp_path: Path, change: Callable[[Any], object]) -> None:
+def test_networkx_finds_the_way_that_runs_succeeded_on(tmp_path: Path) -> None:
     with Memory.open(tmp_path) as memory:
-        graph = taught(memory).graph(labels=GRAPH_LABELS)
-        before = (dict(graph.nodes(data=True)), list(graph.edges(data=True)), dict(graph.graph))
-        with pytest.raises(nx.NetworkXError, match=r"read-only|[Ff]rozen"):
-            change(graph)
-        assert before == (dict(graph.nodes(data=True)), list(graph.edges(data=True)), dict(graph.graph))
-        for copied in (nx.DiGraph(graph), graph.copy(), copy.deepcopy(graph), pickle.loads(pickle.dumps(graph))):
-            assert nx.utils.graphs_equal(copied, graph)
-            copied.nodes["look"]["calls"] = copied.edges["look", "buy"]["weight"] = 0
-        assert before == (dict(graph.nodes(data=True)), list(graph.edges(data=True)), dict(graph.graph))
-
-
-def test_what_networkx_computes_is_what_it_computes_of_a_copy(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as memory:
-        whole = taught(memory).graph(labels=GRAPH_LABELS)
-        for graph in (memory.graph(), whole):
-            mine = nx.DiGraph(graph)
-            assert nx.pagerank(graph, weight="support") == nx.pagerank(mine, weight="support")
-            assert nx.betweenness_centrality(graph) == nx.betweenness_centrality(mine)
-            assert nx.utils.graphs_equal(graph.reverse(), mine.reverse())
-            assert nx.utils.graphs_equal(graph.to_undirected(), mine.to_undirected())
-            assert nx.utils.graphs_equal(graph.subgraph(["look", "buy"]), mine.subgraph(["look", "buy"]))
-            assert nx.community.louvain_communities(graph, seed=1) == nx.community.louvain_communities(mine, seed=1)
-            assert nx.node_link_data(graph) == nx.node_link_data(mine)
-        succeeded = nx.shortest_path(memory.graph(), START, "buy", lambda a, b, edge: 1 if edge["support"] else None)
+        graph = taught(memory).graph()
+        succeeded = nx.shortest_path(graph, START, "buy", lambda a, b, edge: 1 if edge["support"] else None)
         assert succeeded == [START, "look", "buy"]
         with pytest.raises(nx.NetworkXNoPath):
-            nx.shortest_path(memory.graph(), START, "drop", lambda a, b, edge: 1 if edge["support"] else None)
+            nx.shortest_path(graph, START, "drop", lambda a, b, edge: 1 if edge["support"] else None)
 
 
-def test_a_graph_stays_as_it_is_and_the_next_one_has_what_came_also_of_another_process(tmp_path: Path) -> None:
+def test_a_graph_is_its_caller_s_own_and_the_next_one_has_what_came_also_of_another_process(tmp_path: Path) -> None:
     with Memory.open(tmp_path) as memory, Memory.open(tmp_path) as another:
         memory.ingest([trajectory("r1", "look", "buy"), trajectory("r2", "sell", "count")])
         former = memory.graph()
-        assert memory.graph() is former
+        former.remove_edge("sell", "count")
         another.ingest([trajectory("r3", "look", "leave")])
         memory.refresh()
         now = memory.graph()
         assert not former.has_node("leave")
         assert now.edges["look", "leave"]["support"] == 1
         assert now.edges["look", "buy"]["weight"] == pytest.approx(0.5)
-        assert now.edges["sell", "count"] is former.edges["sell", "count"]
+        assert now.has_edge("sell", "count")
         another.forget(trajectory="r3")
         another.forget(trajectory="r2")
         memory.refresh()

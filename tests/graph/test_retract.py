@@ -36,8 +36,8 @@ def runs(seed: int, count: int) -> list[Trajectory]:
 def graph(store: Store) -> object:
     """Edges, tools, and states with their links and the vectors of those that kept their text."""
     states = sorted(
-        (row.sources, row.targets, row.success, row.key, row.count, row.seen, row.trajectory, row.step, kept, vector)
-        for row, kept, vector in store.iter_held_states(namespace=NS)
+        (str(sources), str(targets), *values, summary is not None, vector)
+        for _, sources, targets, *values, summary, vector in store.iterate("held_states", namespace=NS)
     )
     texts = sorted((row.key, row.summary) for row in store.iter_states(namespace=NS))
     found = store.edges(namespace=NS), [row for row in store.tools(namespace=NS) if row.calls]
@@ -90,4 +90,4 @@ def test_forgotten_and_relabelled_runs_leave_the_graph_of_the_others(
     store.rebuild(namespace=NS, replay=shelf.replay)
     assert found == graph(store)
     store.forget(Selection(environment="shop"), namespace=NS, replay=shelf.replay)
-    assert store.edges(namespace=NS) == list(store.iter_held_states(namespace=NS)) == []
+    assert store.edges(namespace=NS) == list(store.iterate("held_states", namespace=NS)) == []

@@ -240,7 +240,7 @@ def test_writers_on_several_threads_count_every_run_once(store: Store) -> None:
 def test_changing_the_embedder_drops_every_vector_and_keeps_the_states(store: Store) -> None:
     add(store, Shelf(trajectory("r", "a", "b")))
     store.set_embedder("other", 512)
-    assert [vector for _, _, vector in store.iter_held_states(namespace=NS)] == [None, None]
+    assert [row[-1] for row in store.iterate("held_states", namespace=NS)] == [None, None]
     assert store.header.embedder == "other"
 
 

@@ -1,8 +1,8 @@
 // All states, those without text too.
 // Params:  $space string
-// Returns: id int, sources list, targets list, success boolean, key int, count int, seen float, trajectory string, step int, summary string, kept boolean, vector bytes
+// Returns: id int, sources list, targets list, success boolean, key int, count int, seen float, trajectory string, step int, summary string, vector bytes
 // Index:   state_arrival
 MATCH (s:State) WHERE s.space = $space AND s.id > 0
 RETURN s.id AS id, s.sources AS sources, s.targets AS targets, s.success AS success, s.key AS key, s.count AS count,
-       s.seen AS seen, s.trajectory AS trajectory, s.step AS step, s.summary AS summary, s.kept AS kept,
+       s.seen AS seen, s.trajectory AS trajectory, s.step AS step, CASE WHEN s.kept THEN s.summary END AS summary,
        s.vector AS vector ORDER BY id

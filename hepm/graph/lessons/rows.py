@@ -222,16 +222,6 @@ class StoredLesson(NamedTuple):
     vector: Float32Array | None
 
 
-class HeldLesson(NamedTuple):
-    """A stored lesson, readable or not: its user, whether it is live, its runs, and its vector in bytes."""
-
-    id: str
-    record: str
-    columns: Mapping[str, object]
-    uses: Uses
-    vector: bytes | None
-
-
 class Exposure(NamedTuple):
     """One lesson shown in one run; `success` is how the run ended, None while that is unknown or if it was ignored."""
 

@@ -7,7 +7,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, cast
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hepm.graph.mirror.nearest import StateBlock
-    from hepm.graph.mirror.networkx_graph import NetworkXMirror
 
 T = TypeVar("T")
 F = TypeVar("F", bound="Follower")
@@ -128,13 +126,6 @@ class NamespaceMirror:
             if self._follower is None:
                 self._follower = make(self)
             return cast(F, self._follower)
-
-    @cached_property
-    def networkx(self) -> NetworkXMirror:
-        """The same as NetworkX graphs."""
-        from hepm.graph.mirror.networkx_graph import NetworkXMirror
-
-        return NetworkXMirror(self)
 
     def _read(self) -> _Snapshot:
         """Nothing yet of an embedded store or of a large one; else everything, so that nothing is read later."""

@@ -155,7 +155,7 @@ class Neo4jStore(Store):
 
     def iterate(self, name: str, /, *, namespace: str, **values: Any) -> Iterator[Sequence[Any]]:
         """The same, row by row and in the order of the server."""
-        return self._connection.iterate(name, space=uid(namespace), **values)
+        return self._connection.iterate(name, **bound(uid(namespace), values))
 
     def ask(self, text: str, parameters: Mapping[str, Any], *, timeout_s: float, limit: int) -> Result:
         """Run the query on the server, in a transaction that only reads."""
