@@ -35,12 +35,11 @@ import torch  # noqa: E402
 from benchmarks.guided_rl import ROLLOUTS_A_STEP, desk_rollouts, pretrain  # noqa: E402
 from benchmarks.parts.measured import about, options  # noqa: E402
 from hepm import Memory  # noqa: E402
-from hepm.lab.desks.environment import DeskEnvironment  # noqa: E402
 from hepm.lab.desks.service_desk import make_desk  # noqa: E402
 from hepm.lab.rank.data import graph_data  # noqa: E402
 from hepm.lab.rank.train import Epoch, TrainOptions, train  # noqa: E402
 from hepm.lab.rl.trl import MemoryRollouts  # noqa: E402
-from notebooks.desk_training import DeskAgents, desk_log, grpo, success_of  # noqa: E402
+from notebooks.desk_training import DeskAgents, DeskEnvironment, desk_log, grpo, success_of  # noqa: E402
 
 SEED = 0
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

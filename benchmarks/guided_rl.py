@@ -34,7 +34,6 @@ os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 warnings.filterwarnings("ignore")
 
 from hepm import Memory  # noqa: E402
-from hepm.lab.desks.environment import DeskEnvironment  # noqa: E402
 from hepm.lab.desks.service_desk import make_desk  # noqa: E402
 from hepm.lab.environments import Environment, find_environment  # noqa: E402
 from hepm.lab.rl.formats import Tags  # noqa: E402
@@ -48,6 +47,7 @@ from hepm.lab.rl.trl import MemoryRollouts, environment_reward  # noqa: E402
 from hepm.llm.dialect import ChatDialect  # noqa: E402
 from notebooks.desk_training import (  # noqa: E402
     DeskAgents,
+    DeskEnvironment,
     SummarisingPlayer,
     WordDialect,
     desk_log,

@@ -31,7 +31,6 @@ ROOT = Path(__file__).parent.parent
 TABLES = ROOT / "docs" / "tables"
 HEPM = Path(sys.executable).with_name("hepm")
 H_EPM_ARMS = "off,explicit,implicit,no-weight,no-state,no-adapt,gnn4plan,toolnet"
-DESK_ARMS = "off,summary,explicit,implicit,no-weight,no-state,no-adapt,hybrid"
 EVOLVER_ARMS = "off,react,tagged-alone,searching,tagged"
 PARCELS = "tests.lab.bench.parcels:split_parcels"
 CLERK, GOLD = "clerk", "gold"
@@ -68,15 +67,6 @@ TABLES_MADE = (
         CLERK,
         [["bench", PARCELS, "--arms", H_EPM_ARMS, "--rollouts", "3"]],
         ["--tasks", "l*-Cleo,l*-Dana"],
-    ),
-    ScriptedTable(
-        "h-epm-simulated",
-        "H-EPM: its policies in simulated runs",
-        "what the hints of each policy do to an agent that obeys them, after 100 runs at a desk with known answers",
-        "whether a model obeys, and anything about the papers' benchmarks",
-        "scripted",
-        [["bench", "service-desk-0", "--arms", DESK_ARMS]],
-        small=["--tasks", "12"],
     ),
     ScriptedTable(
         "prime-rounds",

@@ -18,9 +18,9 @@ from typing import Any, Final
 
 from hepm.agents.wire import appended, tagged
 from hepm.lab.desks import service_desk
-from hepm.lab.desks.environment import DeskEnvironment
+from hepm.lab.desks.service_desk import CHECKS, CLOSINGS, LOOKUPS, Desk
 from hepm.lab.desks.service_desk import DeskRun as Trouble
-from hepm.lab.environments import Task
+from hepm.lab.environments import Task, ToolFailed, tool_schema
 from hepm.lab.environments.island import paragraphs, questions
 from hepm.lab.rl.formats import Sampled, ToolCalls
 from hepm.lab.rl.rollout import Attempt, Generate, Player, Rollout
@@ -166,6 +166,109 @@ def good_messages(task: Task) -> list[str]:
     actions.append(f"<answer> {task.gold[0].text} </answer>")
     thoughts = [_THOUGHTS[0], *[_THOUGHTS[1]] * len(queries), _THOUGHTS[2]]
     return [f"<think> {thought} </think> {action}" for thought, action in zip(thoughts, actions, strict=True)]
+
+
+class DeskEpisode:
+    """A run. Each trouble ends with its closing call, or after as many calls as a desk allows."""
+
+    def __init__(self, desk: Desk, troubles: Sequence[Trouble], most_calls: int) -> None:
+        self.tools = [tool_schema(tool, _ABOUT.get(tool, "act"), {}) for tool in desk.tools]
+        self._troubles = troubles
+        self._most = most_calls
+        self._calls: tuple[str, ...] = ()
+        self._solved: list[bool] = []
+
+    @property
+    def _finished(self) -> bool:
+        return len(self._calls) >= self._most or self._now.kind.outcome(self._calls) is not None
+
+    @property
+    def _now(self) -> Trouble:
+        return self._troubles[len(self._solved)]
+
+    def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """What the tool returns; ToolFailed for one that is not there, and once the trouble is closed."""
+        if arguments or tool not in {schema["function"]["name"] for schema in self.tools}:
+            raise ToolFailed(f"there is no tool {tool} with these arguments")
+        # The agent has to answer before the next trouble begins.
+        if self._finished:
+            raise ToolFailed("this trouble is closed: answer the user")
+        self._calls += (tool,)
+        return str(self._now.messages(self._calls)[-1]["content"])
+
+    def answer(self, text: str) -> str | None:
+        """The next trouble, whether this one was solved or not; None after the last one."""
+        del text
+        self._solved.append(self._now.kind.outcome(self._calls) is True)
+        self._calls = ()
+        if len(self._solved) == len(self._troubles):
+            return None
+        return self._now.user
+
+    def reward(self) -> float:
+        """1 if all troubles were solved."""
+        return float(sum(self._solved) == len(self._troubles))
+
+    def scores(self) -> Mapping[str, float]:
+        """The share of troubles that were solved, if there are several."""
+        if len(self._troubles) == 1:
+            return {}  # the reward says it
+        return {"solved": sum(self._solved) / len(self._troubles)}
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class DeskEnvironment:
+    """Tasks of `troubles` troubles each, of kinds drawn by weight; test tasks in wordings that no log and no train task
+    holds."""
+
+    def __init__(self, desk: Desk, *, troubles: int = 1, train: int = 400, test: int = 96, most_calls: int = 6) -> None:
+        self.desk = desk
+        self.troubles = troubles
+        self.most_calls = most_calls
+        self.name = f"service-desk-{desk.seed}"
+        self._tasks = {"train": train, "test": test}
+
+    def tasks(self) -> Sequence[Task]:
+        """Those to learn from, then those to test."""
+        tasks: list[Task] = []
+        for split, many in self._tasks.items():
+            for number in range(many):
+                id = f"{split}-{number}"
+                tasks.append(Task(id, self._troubles(id)[0].user, family=id, split=split))
+        return tasks
+
+    def troubles_of(self, task: Task) -> Sequence[Trouble]:
+        """The troubles of a task, in order."""
+        return self._troubles(task.id)
+
+    def start(self, task: Task, *, seed: int = 0) -> DeskEpisode:
+        """A run; the troubles depend on the task alone."""
+        del seed
+        return DeskEpisode(self.desk, self.troubles_of(task), self.most_calls)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _troubles(self, id: str) -> list[Trouble]:
+        """The troubles of the task "train-3"; the names of the episodes seed their wording."""
+        split, _, number = id.partition("-")
+        kinds = self.desk.kinds
+        random = Random(f"{self.desk.seed} {split} {number}")
+        drawn = random.choices(kinds, [kind.weight for kind in kinds], k=self.troubles)
+        troubles: list[Trouble] = []
+        for place, kind in enumerate(drawn):
+            troubles.append(self.desk.episode(f"{split} {number} {place}", kind, seen=split == "train"))
+        return troubles
+
+
+# What a tool is for. Tools say no more: which act helps has to be learned.
+_ABOUT: Final = {
+    **dict.fromkeys(LOOKUPS, "look something up"),
+    **dict.fromkeys(CHECKS, "check"),
+    **dict.fromkeys(CLOSINGS, "close the case"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,1 +1,1 @@
-"""Service desks with troubles of their own: the world and its agents, and the same as an environment of a bench."""
+"""Service desks with troubles of their own: the world and its agents."""

@@ -6,11 +6,10 @@ docs/reference/environments.md says what each kind of trouble stands for, and wh
 from __future__ import annotations
 
 import json
-from bisect import bisect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate, islice
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -156,41 +155,23 @@ class Desk:
             episodes += [self.episode(name, kind, seen=False) for name in names]
         return episodes
 
-    def draws(self, episode: DeskRun) -> list[tuple[float, float]]:
-        """What chance says at each call of an agent, in [0, 1): whether it reads a hint, and what it does itself."""
-        # Both are drawn at each call, used or not: a hint changes none of the later draws.
-        random = Random(f"{self.seed} {episode.name} agent")
-        return [(random.random(), random.random()) for _ in range(MOST_CALLS)]
-
     def run(
         self, episode: DeskRun, hint: Hints | None = None, *, follow: float = 0.0
     ) -> tuple[tuple[ToolName, ...], bool]:
-        """The calls of one agent, and whether it succeeded."""
+        """The calls of one agent, and whether it succeeded: it calls the first tool of a hint that it reads."""
         calls: tuple[ToolName, ...] = ()
-        for read, draw in self.draws(episode):
-            said = hint(episode, calls) if hint is not None and read < follow else Suggestions()
-            named = [suggestion.tool for suggestion in said]
-            calls += (self.next_call(episode.kind, calls, draw, named, [way.tool for way in said.warnings]),)
+        random = Random(f"{self.seed} {episode.name} agent")
+        for _ in range(MOST_CALLS):
+            reads = random.random() < follow
+            said = hint(episode, calls) if hint is not None and reads else Suggestions()
+            weights = self.behaviour(episode.kind, calls, [way.tool for way in said.warnings])
+            # Drawn at each call, used or not: a hint changes none of the later draws.
+            [own] = random.choices(list(weights), list(weights.values()))
+            calls += (said[0].tool if said else own,)
             success = episode.kind.outcome(calls)
             if success is not None:
                 return calls, success
         return calls, False
-
-    def next_call(
-        self,
-        kind: Kind,
-        calls: tuple[ToolName, ...],
-        draw: float,
-        named: Sequence[ToolName] = (),
-        avoided: Collection[ToolName] = (),
-    ) -> ToolName:
-        """The first tool that a hint names, else what `draw` chooses by `behaviour`."""
-        if named:
-            return named[0]
-        # The draw falls into one of the intervals that the weights make of [0, their sum).
-        tools, weights = zip(*self.behaviour(kind, calls, avoided).items(), strict=True)
-        ends = list(accumulate(weights))
-        return tools[min(bisect(ends, draw * ends[-1]), len(ends) - 1)]
 
     def record(self, episode: DeskRun, calls: Sequence[ToolName], success: bool) -> Trajectory:
         """The run as it is stored, with a task id of its own and, with probability `noise`, the wrong label."""

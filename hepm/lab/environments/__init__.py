@@ -164,7 +164,6 @@ def place_of(environment: Environment, task: Task) -> str:
 def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
     """What makes each environment, by name. The imports stand here, as the modules import this one."""
     from hepm.lab.collaboration import environment as collaboration
-    from hepm.lab.desks import environment as desks
     from hepm.lab.environments import gyms, published, questions, recorded
 
     makers: dict[str, Callable[[], Environment]] = {}
@@ -178,9 +177,6 @@ def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
     makers["questions"] = questions.island_questions
     makers["questions-files"] = partial(questions.file_questions, source)
 
-    # "service-desk-0" and the next ones.
-    for seed in range(desks.DESKS):
-        makers[f"service-desk-{seed}"] = partial(desks.bench_desk, seed)
     for gym in (*gyms.GYMS, gyms.ALL):
         makers[gym] = partial(gyms.Gym, gym)
     return makers

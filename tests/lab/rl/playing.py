@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from hepm.lab.desks.environment import DeskEnvironment
 from hepm.lab.desks.service_desk import make_desk
 from hepm.lab.rl.rollout import Generate, Sampled
 from hepm.memory import Memory
 from hepm.types import SUMMARY_TOOL
-from notebooks.desk_training import DeskAgents, WordDialect, desk_log
+from notebooks.desk_training import DeskAgents, DeskEnvironment, WordDialect, desk_log
 
 WORDS = WordDialect()
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from hepm import Memory
-from hepm.lab.desks.environment import DeskEnvironment
 from hepm.lab.desks.service_desk import make_desk
 from hepm.lab.environments import find_environment
 from hepm.lab.rl.formats import Sampled, Tags
@@ -23,6 +22,7 @@ from hepm.lab.rl.trl import MemoryRollouts
 from hepm.llm.dialect import ModelReply
 from notebooks.desk_training import (
     DeskAgents,
+    DeskEnvironment,
     SummarisingPlayer,
     TagDialect,
     WordDialect,
