@@ -182,7 +182,6 @@ GROUPS: Final = {
     },
     "Ask": {
         "suggest": ("queries:suggest", "Suggest the next tools, or say why there is no opinion."),
-        "search": ("queries:search", "Find the remembered situations most like this one."),
         "prompt": ("queries:prompt", "Print what memory adds to a prompt: notes, lessons and the next tools."),
         "cypher": ("queries:cypher", "Run a question of the library, or your own Cypher."),
         "view": ("reports:view", "Write the graph as one HTML page."),

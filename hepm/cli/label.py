@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
@@ -56,38 +56,36 @@ def label(
     given = None if outcome is None else _outcome(outcome)
     with place.open() as memory:
         labels, namespace = memory.labels, place.namespace
-        if by == JUDGE:
-            _by_model(memory, choice, namespace, dry_run=dry_run, as_json=as_json)
-            return
         if by is not None:
-            _by_rule(memory, by, namespace, dry_run=dry_run, as_json=as_json)
-            return
-        if run is not None and given is not None:
-            _one(memory, run, given, namespace, dry_run=dry_run, as_json=as_json)
-            return
-        if remove is not None and not dry_run:
+            _by(memory, choice, by, namespace, dry_run=dry_run, as_json=as_json)
+        elif run is not None and given is not None and not dry_run:
+            _one(memory, run, given, namespace, as_json=as_json)
+        elif remove is not None and not dry_run:
             count = labels.retract(remove, namespace=namespace)
-            _say({"removed": count, "by": remove}, f"{count_of(count, 'label')} by {remove} removed", as_json=as_json)
-            return
-        found: Iterable[Trajectory] = labels.unlabelled(namespace=namespace, removed=True)
-        if remove is not None:
-            found = labels.derived(remove, namespace=namespace)
-        elif run is not None:
-            found = [_stored(memory, run, namespace)]
-        if dry_run or as_json:
-            _list(found, as_json=as_json)
+            if as_json:
+                print_json({"removed": count, "by": remove})
+            else:
+                print(f"{count_of(count, 'label')} by {remove} removed")
         else:
-            _by_hand(memory, found, namespace)
+            found: Iterable[Trajectory] = labels.unlabelled(namespace=namespace, removed=True)
+            if remove is not None:
+                found = labels.derived(remove, namespace=namespace)
+            elif run is not None:
+                # An empty outcome changes nothing. Raises if there is no such run.
+                found = [labels.give(run, Outcome(), namespace=namespace)]
+            if dry_run or as_json:
+                _list(list(found), as_json=as_json)
+            else:
+                _by_hand(memory, found, namespace)
 
 
 def _outcome(text: str) -> Outcome:
     """The outcome of a word or a reward; an empty one removes the label."""
     from hepm.ingest.records import graded
 
-    if text == "none":
-        return Outcome()
-    if text in ("success", "failure"):
-        return Outcome(None, text == "success")
+    words = {"none": Outcome(), "success": Outcome(None, True), "failure": Outcome(None, False)}
+    if text in words:
+        return words[text]
     try:
         return graded(float(text))
     except ValueError as error:
@@ -95,44 +93,30 @@ def _outcome(text: str) -> Outcome:
         raise click.BadParameter(wrong, param_hint="OUTCOME") from error
 
 
-def _stored(memory: Memory, id: str, namespace: str) -> Trajectory:
-    """The run as it is stored."""
-    # An empty outcome changes nothing. Raises if there is no such run.
-    return memory.labels.give(id, Outcome(), namespace=namespace)
-
-
-def _one(memory: Memory, id: str, outcome: Outcome, namespace: str, *, dry_run: bool, as_json: bool) -> None:
+def _one(memory: Memory, id: str, outcome: Outcome, namespace: str, *, as_json: bool) -> None:
     """Give a run its outcome, or take it away."""
-    before = _stored(memory, id, namespace)
-    if not dry_run and outcome == Outcome():
+    before = memory.labels.give(id, Outcome(), namespace=namespace)
+    if outcome == Outcome():
         memory.labels.remove(id, namespace=namespace)
-    elif not dry_run:
+    else:
         memory.labels.give(id, outcome, namespace=namespace)
     success_from = memory.header.success_from
     before, success = before.graded(success_from), outcome.graded(success_from).success
-    document: Object = {"run": id, "success": success, "before": before.outcome.success, "by": before.outcome_by}
-    _say(document, f"{id}: {_WORDS[success]}, was {_label_of(before)}", as_json=as_json)
-
-
-def _say(document: Object, sentence: str, *, as_json: bool) -> None:
     if as_json:
-        print_json(document)
+        print_json({"run": id, "success": success, "before": before.outcome.success, "by": before.outcome_by})
     else:
-        tell(sentence)
+        tell(f"{id}: {_WORDS[success]}, was {_label_of(before)}")
 
 
-def _list(runs: Iterable[Trajectory], *, as_json: bool) -> None:
+def _list(runs: Sequence[Trajectory], *, as_json: bool) -> None:
     """Print runs with their labels."""
-    listed = list(runs)
     if as_json:
-        rows: list[Object] = []
-        for run in listed:
-            rows.append({"id": run.id, "task": run.task, "success": run.outcome.success, "by": run.outcome_by})
+        rows = [{"id": run.id, "task": run.task, "success": run.outcome.success, "by": run.outcome_by} for run in runs]
         print_json({"runs": rows})
         return
-    for run in listed:
+    for run in runs:
         tell(f"{run.id}: {_label_of(run)}, task {run.task or 'unknown'}")
-    print(count_of(len(listed), "run"))
+    print(count_of(len(runs), "run"))
 
 
 def _label_of(run: Trajectory) -> str:
@@ -142,58 +126,49 @@ def _label_of(run: Trajectory) -> str:
     return f"{word} by {run.outcome_by}"
 
 
-def _by_rule(memory: Memory, names: str, namespace: str, *, dry_run: bool, as_json: bool) -> None:
-    """Label by rules."""
-    from hepm.ingest.outcome import check_rules, verdict_of
+def _by(memory: Memory, choice: ModelChoice, by: str, namespace: str, *, dry_run: bool, as_json: bool) -> None:
+    """Label by a model, or by rules."""
+    # One after the other: a store may hold a million runs. Runs whose label was removed are left to people.
+    runs = memory.labels.unlabelled(namespace=namespace, removed=False)
+    if by != JUDGE:
+        from hepm.ingest.outcome import check_rules, verdict_of
 
-    rules = tuple(name.strip() for name in names.split(","))
-    try:
-        check_rules(rules)
-    except InputError as error:
-        raise click.BadParameter(str(error), param_hint="--by") from error
-    # One after the other: a store may hold a million runs.
-    verdicts = (verdict_of(run, rules) for run in memory.labels.unlabelled(namespace=namespace, removed=False))
-    report = _store(memory, verdicts, namespace, dry_run=dry_run, as_json=as_json)
+        rules = tuple(name.strip() for name in by.split(","))
+        try:
+            check_rules(rules)
+        except InputError as error:
+            raise click.BadParameter(str(error), param_hint="--by") from error
+        report = _store(memory, (verdict_of(run, rules) for run in runs), namespace, dry_run=dry_run, as_json=as_json)
+        # A store keeps the first 600 characters of a result, and a summary of tests stands at its end.
+        if report["unlabelled"]:
+            hint = "rules read a stored result only as far as it was kept; ingest the files again to let them read all"
+            remark(f"hepm: {hint}")
+    else:
+        from hepm.experience.judge import OutcomeJudge
+
+        client = choice.client(memory, namespace, "run")
+        if client is None:
+            raise click.UsageError("--by judge needs a model: give --model, or set HEPM_LLM_MODEL.")
+        judge = OutcomeJudge(client, read_config().model.concurrency)
+        if dry_run:
+            waiting = list(runs)
+            tell_estimate(len(waiting), judge.estimate(waiting), as_json=as_json)
+            return
+        try:
+            report = _store(memory, judge.verdicts(runs), namespace, dry_run=False, as_json=as_json)
+            report["cost"] = cost_of(client)
+        finally:
+            tell_cost(client)
     if as_json:
         print_json(report)
-    # A store keeps the first 600 characters of a result, and a summary of tests stands at its end.
-    if report["unlabelled"]:
-        hint = "rules read a stored result only as far as it was kept; ingest the files again to let them read all"
-        remark(f"hepm: {hint}")
 
 
-def _by_model(memory: Memory, choice: ModelChoice, namespace: str, *, dry_run: bool, as_json: bool) -> None:
-    """Label by a model."""
-    from hepm.experience.judge import OutcomeJudge
-
-    client = choice.client(memory, namespace, "run")
-    if client is None:
-        raise click.UsageError("--by judge needs a model: give --model, or set HEPM_LLM_MODEL.")
-    judge = OutcomeJudge(client, read_config().model.concurrency)
-    # Runs whose label was removed are left to people.
-    runs = memory.labels.unlabelled(namespace=namespace, removed=False)
-    if dry_run:
-        waiting = list(runs)
-        tell_estimate(len(waiting), judge.estimate(waiting), as_json=as_json)
-        return
-    try:
-        report = _store(memory, judge.verdicts(runs), namespace, dry_run=False, as_json=as_json)
-        if as_json:
-            print_json({**report, "cost": cost_of(client)})
-    finally:
-        tell_cost(client)
-
-
-def _store(
-    memory: Memory, verdicts: Generator[RunVerdict], namespace: str, *, dry_run: bool, as_json: bool
-) -> dict[str, object]:
+def _store(memory: Memory, verdicts: Generator[RunVerdict], namespace: str, *, dry_run: bool, as_json: bool) -> Object:
     """Store labels, unless it is a dry run, and say how many, unless it is for JSON; the report for it."""
     counts = dict.fromkeys(_WORDS.values(), 0)
     problems: list[tuple[str, str]] = []
     stopped = ""
-    judged = verdicts
-    if not dry_run:
-        judged = memory.labels.store(verdicts, namespace=namespace)
+    judged = verdicts if dry_run else memory.labels.store(verdicts, namespace=namespace)
     with Bar("runs looked at") as bar, closing(judged):
         try:
             for verdict in judged:
@@ -206,10 +181,10 @@ def _store(
         except BudgetSpentError as error:
             stopped = str(error)
     if not as_json:
-        labelled = counts["success"] + counts["failure"]
+        labelled = count_of(counts["success"] + counts["failure"], "run")
         done = "would be labelled" if dry_run else "labelled"
         ends = f"{counts['success']:,} succeeded, {counts['failure']:,} failed"
-        print(f"{count_of(labelled, 'run')} {done}: {ends}; {counts['unlabelled']:,} without a label")
+        print(f"{labelled} {done}: {ends}; {counts['unlabelled']:,} without a label")
         for id, why in problems:
             remark(f"  {id}: {why}")
         if stopped:

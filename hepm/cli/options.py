@@ -309,6 +309,21 @@ def print_table(table: Table) -> None:
     console.print(table, soft_wrap=True)
 
 
+def print_rows(columns: Sequence[str], rows: Iterable[Sequence[str | int]], title: str = "") -> None:
+    """Print a table without lines; numbers stand on the right."""
+    from rich.table import Table
+
+    table = Table(title=plain(title), title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(column)
+    for row in rows:
+        for column, value in zip(table.columns, row, strict=True):
+            if isinstance(value, int):
+                column.justify = "right"
+        table.add_row(*(f"{value:,}" if isinstance(value, int) else plain(value) for value in row))
+    print_table(table)
+
+
 class Bar:
     """A bar with a count and the time; silent if stderr is not a terminal.
 

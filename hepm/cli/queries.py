@@ -1,4 +1,4 @@
-"""Queries: `hepm suggest`, `search`, `prompt` and `cypher`."""
+"""Queries: `hepm suggest`, `prompt` and `cypher`."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ from hepm.cli.options import (
     speak_option,
     tell,
 )
-from hepm.text import count_of
-from hepm.types import START, Object, PolicyName, Speak, Suggestion, Suggestions
+from hepm.types import Object, PolicyName, Speak, Suggestions
 
 if TYPE_CHECKING:
     from hepm.cypher import NamedQuery
@@ -113,46 +112,17 @@ def suggest(
                 tell(f"    runs: {', '.join(suggestion.runs)}")
 
 
-def _to_json(suggestions: Suggestions) -> dict[str, object]:
-    tools = [_suggestion_json(suggestion) for suggestion in suggestions]
+def _to_json(suggestions: Suggestions) -> Object:
+    tools: list[Object] = []
+    for suggestion in suggestions:
+        document: Object = {}
+        for name in ("tool", "score", "support", "failure_share", "similarity", "reason", "runs", "summaries"):
+            value = getattr(suggestion, name)
+            # More digits would differ between machines.
+            document[name] = round(value, 6) if isinstance(value, float) else value
+        tools.append(document)
     warnings = [asdict(warning) for warning in suggestions.warnings]
     return {"tools": tools, "warnings": warnings, "abstained": suggestions.abstained, "prompt": suggestions.prompt()}
-
-
-def _suggestion_json(suggestion: Suggestion) -> dict[str, object]:
-    document: dict[str, object] = {}
-    for name in ("tool", "score", "support", "failure_share", "similarity", "reason", "runs", "summaries"):
-        value = getattr(suggestion, name)
-        if isinstance(value, float):
-            # More digits would differ between machines.
-            value = round(value, 6)
-        document[name] = value
-    return document
-
-
-@command("search")
-@argument("text", "What the agent knows now, in a few lines.")
-@option("-k", "Maximum number.", least=1, default=5)
-@json_option
-@place_options
-def search(place: StorePlace, text: str, k: int, as_json: bool) -> None:
-    """Find the states most similar to a text, over all tools, what agents did next, and how their runs ended.
-    Example: `hepm search "wants to return two items" --namespace retail`
-    """
-    with place.open() as memory:
-        states = memory.search(text, k=k, namespace=place.namespace)
-    if as_json:
-        print_json({"found": [asdict(state) for state in states]})
-        return
-    for state in states:
-        after = ["the start" if tool == START else tool for tool in state.after]
-        calls = f"{', '.join(after)} → {', '.join(state.before)}"
-        ended = f"{state.succeeded:,} of {count_of(state.succeeded + state.failed, 'run')} that did so succeeded"
-        tell(f"{state.similarity:.2f}  {calls}  ({ended}; seen {state.count}×, as in run {state.run})")
-        for line in state.summary.splitlines():
-            tell(f"      {line}")
-    if not states:
-        print("nothing is remembered here")
 
 
 @command("prompt")
@@ -199,22 +169,13 @@ def prompt(
         addition = memory.prompt(chat, options=chosen, budget=max_tokens, namespace=place.namespace, **about)
         # While the store is open: the runs behind the lessons are read when they are asked for.
         if as_json:
-            print_json({**_prompt_json(addition), "cost": cost_of(client)})
+            document: Object = {"suggestions": _to_json(addition.suggestions), "cost": cost_of(client)}
+            for name in ("stable", "present", "tokens", "lessons", "left_out", "runs"):
+                document[name] = getattr(addition, name)
+            print_json(document)
         else:
             _print_prompt(addition)
     tell_cost(client)
-
-
-def _prompt_json(addition: Prompt) -> dict[str, object]:
-    return {
-        "stable": addition.stable,
-        "present": addition.present,
-        "tokens": addition.tokens,
-        "lessons": list(addition.lessons),
-        "left_out": list(addition.left_out),
-        "runs": list(addition.runs),
-        "suggestions": _to_json(addition.suggestions),
-    }
 
 
 def _print_prompt(addition: Prompt) -> None:
@@ -260,7 +221,10 @@ def cypher(
         _print_library()
         return
     if favourites is not None:
-        _write_favourites(favourites)
+        from hepm.cypher import favourites as archive
+
+        favourites.write_bytes(archive())
+        tell(f"{favourites} written: drop it onto the window of Neo4j Browser, and look under the star")
         return
     if query is None:
         raise click.BadParameter("name a question, write Cypher, or list all with --list", param_hint="QUERY")
@@ -284,13 +248,6 @@ def cypher(
     _print(result, as_json=as_json)
     if result.truncated:
         remark(f"these are the first {limit:,} rows, and there are more: take --limit")
-
-
-def _write_favourites(file: Path) -> None:
-    from hepm.cypher import favourites
-
-    file.write_bytes(favourites())
-    tell(f"{file} written: drop it onto the window of Neo4j Browser, and look under the star")
 
 
 def _values(given: Sequence[str], named: NamedQuery | None) -> Object:
@@ -331,23 +288,14 @@ def _print_library() -> None:
 
 
 def _print(result: Result, *, as_json: bool) -> None:
-    if as_json:
-        _print_json(result)
-    elif result.rows:
-        _print_table(result)
-    elif result.columns:
-        print("no rows")
-    else:
-        print("done")
-
-
-def _print_json(result: Result) -> None:
     from hepm.cypher.model import to_json
 
-    rows: list[Object] = []
-    for row in result.dicts():
-        rows.append({name: to_json(value) for name, value in row.items()})
-    print_json({"columns": list(result.columns), "rows": rows, "truncated": result.truncated})
+    if as_json:
+        print_json({"columns": result.columns, "rows": to_json(result.dicts()), "truncated": result.truncated})
+    elif result.rows:
+        _print_table(result)
+    else:
+        print("no rows" if result.columns else "done")
 
 
 def _print_table(result: Result) -> None:
@@ -356,8 +304,7 @@ def _print_table(result: Result) -> None:
     table = Table()
     for name, values in zip(result.columns, zip(*result.rows, strict=True), strict=True):
         numeric = all(isinstance(value, int | float | None) for value in values)
-        side = "right" if numeric else "left"
-        table.add_column(plain(name), justify=side)
+        table.add_column(plain(name), justify="right" if numeric else "left")
     for row in result.rows:
         table.add_row(*(plain(_cell(value)) for value in row))
     options.print_table(table)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -18,7 +18,6 @@ from hepm.cli.options import (
     StorePlace,
     json_option,
     place_options,
-    plain,
     print_json,
     refuse,
     remark,
@@ -26,11 +25,10 @@ from hepm.cli.options import (
     tell,
     yes_option,
 )
-from hepm.cli.tool import remarks
 from hepm.errors import StoreDamagedError
 from hepm.graph.open_store import embedded_file
 from hepm.text import count_of
-from hepm.types import DEFAULT_NAMESPACE, Object, ToolName
+from hepm.types import DEFAULT_NAMESPACE, Object
 
 if TYPE_CHECKING:
     from hepm.graph.examination import Finding
@@ -39,33 +37,7 @@ if TYPE_CHECKING:
     from hepm.memory.obstacles import Obstacle
 
 _MANY: Final = 20  # more runs than this are forgotten only after a confirmation
-_SHOWN_REMARKS: Final = 10
-_LESSONS: Final = ("experiences", "principles", "notes")
-_COLUMNS: Final = ("runs", "success", "failure", "unlabelled", "tools", "edges", "states", "lessons")
-
-
-class NamespaceStats(NamedTuple):
-    """What `hepm stats` says of a namespace.
-
-    Attributes:
-        totals: Counts by kind, as the store has them.
-        called: How many tools were called; others are only described.
-        remarks: Sentences on tools that changed or fail.
-    """
-
-    totals: Mapping[str, int]
-    called: int
-    remarks: Mapping[ToolName, Sequence[str]]
-    guard: GuardState
-
-    @classmethod
-    def of(cls, memory: Memory, namespace: str) -> NamespaceStats:
-        """Read the counts of a namespace."""
-        tools = memory.tools.list(namespace=namespace)
-        totals = asdict(memory.totals(namespace=namespace))
-        # Tools that runs only list, and never called, have 0 calls.
-        called = sum(tool.calls > 0 for tool in tools)
-        return cls(totals, called, remarks(memory, tools, namespace), memory.sessions.guard(namespace=namespace))
+_COLUMNS: Final = ("namespace", "runs", "success", "failure", "unlabelled", "tools", "edges", "states", "lessons")
 
 
 @command("stats")
@@ -73,61 +45,38 @@ class NamespaceStats(NamedTuple):
 @option("--namespace -n", "One partition. Default: all.")
 @json_option
 def stats(store: str, namespace: str | None, as_json: bool) -> None:
-    """Print counts of a memory by namespace, and tools that have begun to fail or whose description changed.
+    """Print counts of a memory by namespace. `hepm tool list` and `hepm report` say more of tools.
     Example: `hepm stats --store runs.hepm`
     """
+    counted: dict[str, Object] = {}
+    guards: dict[str, GuardState] = {}
     with options.open_existing(store) as memory:
-        names = options.named_or_all(memory, namespace, store)
         header = asdict(memory.header)
-        # True of every store that was opened.
-        by_namespace = {name: NamespaceStats.of(memory, name) for name in names}
+        for name in options.named_or_all(memory, namespace, store):
+            counted[name] = asdict(memory.totals(namespace=name))
+            # Tools that runs only list, and never called, do not count.
+            counted[name]["tools"] = len(memory.mirror(name).called())
+            guards[name] = memory.sessions.guard(namespace=name)
     if as_json:
-        totals = {name: counted.totals for name, counted in by_namespace.items()}
-        tools = {name: counted.remarks for name, counted in by_namespace.items()}
-        levels = {name: counted.guard.to_json() for name, counted in by_namespace.items()}
-        print_json({"store": str(store), **header, "namespaces": totals, "tools": tools, "guard": levels})
+        levels = {name: guard.to_json() for name, guard in guards.items()}
+        print_json({"store": store, **header, "namespaces": counted, "guard": levels})
         return
-    title = f"{store}, {header['embedder'] or 'no vectors'}, revision {header['revision']}"
-    _print_counts(title, by_namespace)
-    if not by_namespace:
+    rows: list[list[str | int]] = []
+    for name, counts in counted.items():
+        *others, experiences, principles, notes = counts.values()
+        rows.append([name, *others, experiences + principles + notes])
+    options.print_rows(_COLUMNS, rows, f"{store}, {header['embedder'] or 'no vectors'}, revision {header['revision']}")
+    if not counted:
         print("No run is stored yet. A run under way counts once it has ended: see `hepm serve`.")
-    for name, counted in by_namespace.items():
-        for sentence in _sentences(counted):
-            tell(f"{name}: {sentence}")
-
-
-def _print_counts(title: str, by_namespace: Mapping[str, NamespaceStats]) -> None:
-    """Print a table with a row for each namespace."""
-    from rich.table import Table
-
-    table = Table(title=plain(title), title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("namespace")
-    for column in _COLUMNS:
-        table.add_column(column, justify="right", no_wrap=True)
-    for name, counted in by_namespace.items():
-        counts = {**counted.totals, "tools": counted.called}
-        lessons = sum(counts.pop(kind) for kind in _LESSONS)
-        table.add_row(plain(name), *(f"{count:,}" for count in (*counts.values(), lessons)))
-    options.print_table(table)
-
-
-def _sentences(counted: NamespaceStats) -> Iterator[str]:
-    """What to know of a namespace besides its counts."""
-    waiting = counted.totals["unlabelled"]
-    if waiting:
-        yield (
-            f"{count_of(waiting, 'run')} without an outcome: they teach nothing until they are labelled, by hand "
-            "(`hepm label`), by a model (`hepm label --by judge`), or by POST /outcome to `hepm serve`"
-        )
-    if counted.guard.sessions:
-        yield f"guard: {counted.guard.sentence}"
-    sentences: list[str] = []
-    for tool, about in counted.remarks.items():
-        sentences += [f"{tool} {sentence}" for sentence in about]
-    yield from sentences[:_SHOWN_REMARKS]
-    more = len(sentences) - _SHOWN_REMARKS
-    if more > 0:
-        yield f"{more:,} more such sentences; `hepm tool list` has all"
+    for name, counts in counted.items():
+        if counts["unlabelled"]:
+            tell(
+                f"{name}: {count_of(counts['unlabelled'], 'run')} without an outcome: they teach nothing until they "
+                "are labelled, by hand (`hepm label`), by a model (`hepm label --by judge`), or by POST /outcome to "
+                "`hepm serve`"
+            )
+        if guards[name].sessions:
+            tell(f"{name}: guard: {guards[name].sentence}")
 
 
 @command("forget")
@@ -168,25 +117,13 @@ def forget(
         if not dry_run:
             with Bar(f"forgetting {count_of(len(gone), 'run')}"):
                 gone = remove()
-    _print_forgotten(gone, notes, dry_run=dry_run, as_json=as_json)
+    if as_json:
+        print_json({"forgotten": gone, "notes": notes, "dry_run": dry_run})
+    else:
+        line = f"{count_of(len(gone), 'run')} {'would be forgotten' if dry_run else 'forgotten'}"
+        print(line + (f", and {count_of(notes, 'version')} of notes" if notes else ""))
     if not gone and not notes:
         raise click.exceptions.Exit(1)
-
-
-def _print_forgotten(runs: Sequence[str], notes: int, *, dry_run: bool, as_json: bool) -> None:
-    if as_json:
-        forgotten: Object = {"forgotten": runs, "notes": notes}
-        if dry_run:
-            forgotten["dry_run"] = True
-        print_json(forgotten)
-        return
-    done = "forgotten"
-    if dry_run:
-        done = "would be forgotten"
-    line = f"{count_of(len(runs), 'run')} {done}"
-    if notes:
-        line += f", and {count_of(notes, 'version')} of notes"
-    print(line)
 
 
 @command("doctor")
@@ -206,7 +143,12 @@ def doctor(store: str, namespace: tuple[str, ...], repair: bool, advice: bool, a
     # Before it is opened, which a damaged store may refuse.
     if repair:
         options.check_store(store)
-        _reset_damage(store)
+        file = embedded_file(store)
+        if file is not None:
+            from hepm.graph.sqlite.store import mend_file
+
+            for what in mend_file(file):
+                remark(f"hepm: reset: {what}")
     with options.open_existing(store) as memory:
         listed = [options.known_namespace(memory, name, store) for name in namespace or memory.namespaces()]
         # A store with damaged names lists none.
@@ -221,33 +163,15 @@ def doctor(store: str, namespace: tuple[str, ...], repair: bool, advice: bool, a
             with Bar("repairing"):
                 _repair(memory, by_namespace)
             by_namespace = examine()
-    _print_findings(by_namespace, as_json=as_json)
+    if as_json:
+        print_json({"findings": {name: list(map(asdict, findings)) for name, findings in by_namespace.items()}})
+    else:
+        for name, findings in by_namespace.items():
+            for finding in findings:
+                tell(f"{name}: {finding.what} (repair: {finding.repair or 'none'})")
     if any(by_namespace.values()):
         raise click.exceptions.Exit(1)
-
-
-def _reset_damage(store: str) -> None:
-    """Reset what a file holds that no column may hold, and say what that was."""
-    file = embedded_file(store)
-    if file is None:
-        return
-    from hepm.graph.sqlite.store import mend_file
-
-    for what in mend_file(file):
-        remark(f"hepm: reset: {what}")
-
-
-def _print_findings(by_namespace: Mapping[str, Sequence[Finding]], *, as_json: bool) -> None:
-    if as_json:
-        documents: dict[str, list[Object]] = {}
-        for name, findings in by_namespace.items():
-            documents[name] = [asdict(finding) for finding in findings]
-        print_json({"findings": documents})
-        return
-    for name, findings in by_namespace.items():
-        for finding in findings:
-            tell(f"{name}: {finding.what} (repair: {finding.repair or 'none'})")
-    if not any(by_namespace.values()):
+    if not as_json:
         print("all is well")
 
 

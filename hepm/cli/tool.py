@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hepm.cli import options
 from hepm.cli.commands import argument, flag, group
-from hepm.cli.options import StorePlace, json_option, place_options, plain, print_json, refuse, tell
+from hepm.cli.options import StorePlace, json_option, place_options, print_json, refuse, tell
 from hepm.text import count_of, day_of
 from hepm.types import Object, ToolName
 
@@ -28,37 +28,29 @@ def list_(place: StorePlace, as_json: bool) -> None:
     """
     with place.open() as memory:
         rows = memory.tools.list(namespace=place.namespace)
-        sentences = remarks(memory, rows, place.namespace)
+        sentences = _remarks(memory, rows, place.namespace)
         names = [row.name for row in rows]
-        # {"find": [True, True, False, …]}: whether the latest calls worked, where runs say it.
-        latest = memory.mirror(place.namespace).store.latest_outcomes(names, namespace=place.namespace)
-    # Most formats do not say whether a call failed; an answer in words is no record of it.
-    recorded = {name for name in names if latest.get(name)}
+        # {"find": "001…"}: whether the latest calls failed, where runs say it. Most formats do not: an answer in words
+        # is no record of it.
+        latest = memory.store.latest_outcomes(names, namespace=place.namespace)
     if as_json:
         documents: list[Object] = []
         for row in rows:
-            errors = row.errors if row.name in recorded else None
-            documents.append({**row._asdict(), "errors": errors, "remarks": sentences.get(row.name, [])})
+            errors = row.errors if latest.get(row.name) else None
+            documents.append({**row._asdict(), "errors": errors, "remarks": sentences[row.name]})
         print_json({"tools": documents})
         return
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("tool")
-    table.add_column("calls", justify="right")
-    table.add_column("errors", justify="right")
-    table.add_column("")
+    lines: list[list[str | int]] = []
     for row in rows:
         # "retired; also search_v1; changed on 2026-03-04: a new parameter"
         marks = ["retired"] if row.retired else []
         marks += [f"also {alias}" for alias in row.aliases]
-        about = "; ".join([*marks, *sentences.get(row.name, [])])
-        errors = f"{row.errors:,}" if row.name in recorded else "not recorded"
-        table.add_row(plain(row.name), f"{row.calls:,}", errors, plain(about))
-    options.print_table(table)
+        errors = row.errors if latest.get(row.name) else "not recorded"
+        lines.append([row.name, row.calls, errors, "; ".join([*marks, *sentences[row.name]])])
+    options.print_rows(["tool", "calls", "errors", ""], lines)
 
 
-def remarks(memory: Memory, rows: Sequence[ToolRow], namespace: str) -> dict[ToolName, list[str]]:
+def _remarks(memory: Memory, rows: Sequence[ToolRow], namespace: str) -> dict[ToolName, list[str]]:
     """Which tools have begun to fail or were refused, and what changed in their descriptions, in sentences without the
     tool."""
     from hepm.graph.tool_life import what_changed
@@ -70,18 +62,14 @@ def remarks(memory: Memory, rows: Sequence[ToolRow], namespace: str) -> dict[Too
         refused |= runs_by_tool  # the most after one tool: a run may have been refused it after several
     by_tool: dict[ToolName, list[str]] = {}
     for row in rows:
-        sentences: list[str] = []
-        drift = drifts.get(row.name)
-        if drift:
-            sentences.append(str(drift))
+        sentences = by_tool[row.name] = list[str]()
+        if row.name in drifts:
+            sentences.append(str(drifts[row.name]))
         if refused[row.name]:
             sentences.append(f"users refused it in {count_of(refused[row.name], 'run')}")
-        if row.changed_at:
-            changed = what_changed(row)
-            if changed:
-                sentences.append(f"changed on {day_of(row.changed_at)}: {changed}")
-        if sentences:
-            by_tool[row.name] = sentences
+        changed = what_changed(row) if row.changed_at else ""
+        if changed:
+            sentences.append(f"changed on {day_of(row.changed_at)}: {changed}")
     return by_tool
 
 

@@ -199,8 +199,8 @@ def test_the_command_line_names_marks_and_changes_of_tools(tmp_path: Path) -> No
         memory.ingest(
             runs[100:], tools=[Tool("search_api", "Finds.", {"properties": {"day": {}}, "required": ["day"]})]
         )
-    said = quick("stats", "--store", store).out
-    assert "default: search_api fails now, in 6 of its last 6 runs (4% before)" in said
+    said = quick("tool", "list", "--store", store).out
+    assert "fails now, in 6 of its last 6 runs (4% before)" in said
     assert "now required: day; removed: q" in said
     renamed = quick("tool", "alias", "login", "sign_in", "--rename", "--store", store)
     assert renamed.out == "login is called sign_in now\n"
